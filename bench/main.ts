@@ -292,7 +292,8 @@ try {
   if (wanted('leases') && redis !== undefined) {
     targets.push(await startLeasing({ rules, redisPort: redis.port, cores }));
   }
-  for (const checkout of flags.beside === undefined ? [] : [flags.beside]) {
+  const checkout = flags.beside;
+  if (checkout !== undefined) {
     if (wanted('memory')) targets.push(await startWeir({ rules, redisPort: undefined, cores, checkout }));
     if (wanted('redis') && redis !== undefined)
       targets.push(await startWeir({ rules, redisPort: redis.port, cores, checkout }));

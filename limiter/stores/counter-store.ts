@@ -137,6 +137,16 @@ export interface CounterStore {
   close(): Promise<void>;
 }
 
+/**
+ * What of a key says where a Redis Cluster keeps it: all of it, unless there is text between its first `{` and the next `}`.
+ * https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags
+ */
+export function hashTagOf(key: string): string {
+  const open = key.indexOf('{');
+  const close = open === -1 ? -1 : key.indexOf('}', open + 1);
+  return close > open + 1 ? key.slice(open + 1, close) : key;
+}
+
 /** A store could not count. The message never holds credentials. */
 export class StoreError extends Error {
   override readonly name = 'StoreError';

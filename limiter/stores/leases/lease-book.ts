@@ -16,7 +16,13 @@
  * what it granted, of which nothing was spent: the next message tells of the grant before, from which the ledger sees that,
  * and gives all of it back. An old message that comes late is known by its number. Pure: time is passed in.
  */
-import { type CounterOp, type LeaseAsk, type StoreError, unboundAnswer } from '../counter-store.ts';
+import {
+  type CounterOp,
+  hashTagOf,
+  type LeaseAsk,
+  type StoreError,
+  unboundAnswer,
+} from '../counter-store.ts';
 
 /** The last second is counted in so many parts, the present one among them: less than what was used in it, never more. */
 const ticksPerSecond = 4;
@@ -67,9 +73,7 @@ interface Watched {
 
 /** What ledgers of `key` are named; undefined where no such name has the slot of the key in a Redis Cluster. */
 export function ledgerKeyOf(key: string): string | undefined {
-  const open = key.indexOf('{');
-  const close = open === -1 ? -1 : key.indexOf('}', open + 1);
-  if (close > open + 1) return `weir:lease:${key}`;
+  if (hashTagOf(key) !== key) return `weir:lease:${key}`;
   return key.includes('}') ? undefined : `weir:lease:{${key}}`;
 }
 

@@ -1,5 +1,5 @@
 import { attendedTimers } from '../../../process/time/clock.ts';
-import { StoreError } from '../counter-store.ts';
+import { hashTagOf, StoreError } from '../counter-store.ts';
 import type { Redirection } from './cluster-commands.ts';
 import { type ClusterNode, type ClusterNodes, type NodePlace, placeName } from './cluster-nodes.ts';
 
@@ -183,11 +183,9 @@ const crcTable = Uint16Array.from({ length: 256 }, (_, byte) => {
   return crc;
 });
 
-/** Of the key's UTF-8 bytes, or of those between the first `{` and the next `}` where there are any. */
+/** Of the UTF-8 bytes of its hash tag. */
 export function keySlot(key: string): number {
-  const open = key.indexOf('{');
-  const close = open === -1 ? -1 : key.indexOf('}', open + 1);
-  return crc16(close > open + 1 ? key.slice(open + 1, close) : key) % slotCount;
+  return crc16(hashTagOf(key)) % slotCount;
 }
 
 function crc16(text: string): number {
