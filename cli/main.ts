@@ -1,14 +1,38 @@
 /** The command line: one word that names the command, then its flags. Commands load what they need only when called. */
 import { packageVersion, refuseToRun } from '../process/log/process-lines.ts';
-import { endureClosedPipes, UsageError } from './shared/flags.ts';
-
-/** Runs a command and returns the exit status; a command that serves returns when it has stopped. */
-type Command = (args: string[]) => Promise<number>;
+import {
+  type Command,
+  CommandError,
+  endureClosedPipes,
+  escaped,
+  hintOf,
+  UsageError,
+} from './shared/flags.ts';
 
 interface CommandEntry {
   summary: string;
   load(): Promise<Command>;
 }
+
+/** What asks running limiters, or makes objects that change what they do; of both programs. */
+const ofOperators: Record<string, CommandEntry> = {
+  top: {
+    summary: 'show who is over limit most often, over all limiters',
+    load: async () => (await import('./operate/top-command.ts')).topCommand,
+  },
+  counters: {
+    summary: 'show, reset or raise the counters of a key, now',
+    load: async () => (await import('./operate/counters-command.ts')).countersCommand,
+  },
+  override: {
+    summary: 'lay a limit, a block or shadow mode over the rules for a time',
+    load: async () => (await import('./operate/override-command.ts')).overrideCommand,
+  },
+  why: {
+    summary: 'tell why a request was refused: the rule, the counts, the limiter',
+    load: async () => (await import('./operate/why-command.ts')).whyCommand,
+  },
+};
 
 const ofWeir: Record<string, CommandEntry> = {
   limiter: {
@@ -53,7 +77,23 @@ const ofWeir: Record<string, CommandEntry> = {
     summary: "verify a delivery of the control plane's webhooks",
     load: async () => (await import('./webhook/webhook-command.ts')).webhookCommand,
   },
+  status: {
+    summary: 'tell how every limiter is: rules, store, breaker, rates; the exit status is for scripts',
+    load: async () => (await import('./operate/status-command.ts')).statusCommand,
+  },
+  ...ofOperators,
+  completion: {
+    summary: 'print a script that completes commands and flags in bash, zsh or fish',
+    load: async () => (await import('./completion/completion-command.ts')).completionCommand(allOfWeir),
+  },
 };
+
+async function allOfWeir(): Promise<{ name: string; summary: string; command: Command }[]> {
+  const all = Object.entries(ofWeir).map(async ([name, { summary, load }]) => {
+    return { name, summary, command: await load() };
+  });
+  return Promise.all(all);
+}
 
 /** What asks a cluster, under the name by which kubectl finds it: `kubectl-weir`. */
 const ofKubectl: Record<string, CommandEntry> = {
@@ -65,6 +105,7 @@ const ofKubectl: Record<string, CommandEntry> = {
     summary: "tell which rule of the cluster's objects applies to a request, and why; nothing is counted",
     load: async () => (await import('./kubectl/explain-command.ts')).explainCommand,
   },
+  ...ofOperators,
 };
 
 /** The names that this program goes by, and the commands of each. */
@@ -93,7 +134,7 @@ async function dispatch(args: string[], program: keyof typeof programs): Promise
     return 0;
   }
   if (name === 'help' && Object.hasOwn(commands, rest[0] ?? ''))
-    return dispatch([rest[0] as string, '--help'], program);
+    return dispatch([...rest, '--help'], program);
   if (/^(--?help|-h|help)$/.test(name)) {
     process.stdout.write(helpText(program));
     return 0;
@@ -101,8 +142,11 @@ async function dispatch(args: string[], program: keyof typeof programs): Promise
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
   if (command === undefined) {
     const [other] = Object.entries(programs).filter(([, more]) => Object.hasOwn(more, name));
-    const elsewhere = other === undefined ? '' : `; "${other[0]} ${name}" is one`;
-    throw new UsageError(name === '' ? 'no command given' : `there is no command "${name}"${elsewhere}`);
+    const elsewhere =
+      other === undefined ? hintOf(name, Object.keys(commands)) : `; "${other[0]} ${name}" is one`;
+    throw new UsageError(
+      name === '' ? 'no command given' : `there is no command "${escaped(name)}"${elsewhere}`,
+    );
   }
   return (await command.load())(rest);
 }
@@ -113,11 +157,19 @@ export async function main(args: string[], program: keyof typeof programs = 'wei
   try {
     process.exitCode = await dispatch(args, program);
   } catch (error) {
+    if (error instanceof CommandError) {
+      process.stderr.write(`${program}: ${escaped(error.message)}\n`);
+      process.exitCode = error.exitStatus;
+      return;
+    }
     if (!(error instanceof UsageError)) throw error;
     const [name = ''] = args;
+    const isHinted = error.message.includes('did you mean');
     const more = Object.hasOwn(programs[program], name)
       ? `"${program} ${name} --help" says what it takes.\n`
-      : `\n${helpText(program)}`;
+      : isHinted
+        ? `"${program} --help" lists the commands.\n`
+        : `\n${helpText(program)}`;
     process.stderr.write(`${program}: ${error.message}\n${more}`);
     process.exitCode = 2;
   }

@@ -44,6 +44,7 @@ export interface Backing {
    */
   readonly foreseen?: {
     config(object: ApiObject): Reading<ConfigObject> | undefined;
+    override(object: ApiObject): Reading<ConfigObject> | undefined;
     fleet(object: ApiObject): Reading<FleetObject> | undefined;
   };
   /** Who may use fleets and whose domains were last; undefined while it is not known. */

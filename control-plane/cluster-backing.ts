@@ -1,4 +1,5 @@
 import { packageVersion } from '../process/log/process-lines.ts';
+import { overrideKind } from '../rules/manifest/override-model.ts';
 import type { Backing, OpenBackingOptions } from './backing.ts';
 import { accessProblem } from './fleets/fleet-access.ts';
 import { readFleet } from './fleets/fleet-readings.ts';
@@ -113,6 +114,7 @@ class ClusterBacking implements Backing {
 
   readonly foreseen: NonNullable<Backing['foreseen']> = {
     config: (object) => this.source.foreseen(object),
+    override: (object) => this.source.foreseen(object, overrideKind),
     fleet: (object) => {
       if (object.metadata.namespace !== this.#options.namespace) return undefined;
       const reading = readFleet(object);

@@ -5,6 +5,7 @@ import type { Logger } from '../process/log/logger.ts';
 import { packageVersion } from '../process/log/process-lines.ts';
 import { Seldom } from '../process/log/seldom.ts';
 import { addressText } from '../process/net/bind.ts';
+import type { FollowedToken } from '../process/net/token-file.ts';
 import type { Environment } from '../process/settings/settings-reader.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
@@ -13,7 +14,10 @@ import { type AdmissionView, admissionAnswer } from './admission/admission-answe
 import { openAdmissionServer } from './admission/admission-server.ts';
 import type { Backing, BackingListener, OpenBacking } from './backing.ts';
 import { Distribution } from './distribution.ts';
-import { createControlPlaneListener, Readiness } from './http/listener.ts';
+import { followDebugToken, openAdmin } from './http/admin.ts';
+import { type ControlPlaneView, createControlPlaneListener, Readiness } from './http/listener.ts';
+import { overrideRoutes } from './http/override-routes.ts';
+import { statusRoutes } from './http/status-routes.ts';
 import { heldDomains } from './model/decision.ts';
 import { openNotifications, openSecretLookup } from './notifications.ts';
 import { parseDomainOwners } from './reconcile/claims.ts';
@@ -86,6 +90,7 @@ export class ControlPlane {
   /** Without an API server there are no events. */
   readonly #meetings: MeetingWatch | undefined;
   readonly #http: HttpListener;
+  readonly #debugToken: FollowedToken;
   #webhooks: Webhooks | undefined;
   #api: HttpListener | undefined;
   #admission: HttpListener | undefined;
@@ -134,6 +139,7 @@ export class ControlPlane {
       removals: settings.webhookUrls.length === 0 ? undefined : this.#createRemovals(),
     });
     this.#meetings = settings.source === 'KUBERNETES' ? this.#createMeetings() : undefined;
+    this.#debugToken = followDebugToken(this.#parts);
     this.#http = this.#createHttp();
   }
 
@@ -155,6 +161,7 @@ export class ControlPlane {
     this.#webhooks = await openNotifications(this.#parts);
     this.#api = await openSecretLookup(this.#parts, this.#webhooks);
     this.#admission = await this.#openAdmission();
+    await this.#debugToken.start();
     const httpAddress = { host: settings.httpHost, port: settings.httpPort };
     const http = await this.#http.listen(httpAddress);
     lines.listeningForHttp(log, addressText({ ...httpAddress, ...http }));
@@ -265,6 +272,7 @@ export class ControlPlane {
     return new Decider({
       mergeDomains: settings.mergeDomainConfig,
       domainOwners: parsed.owners,
+      overridesMaxSeconds: settings.overridesMaxSeconds,
       controllerName: this.#backing.controllerName,
     });
   }
@@ -291,7 +299,10 @@ export class ControlPlane {
     if (certFile === '' || foreseen === undefined) return undefined;
     const view: AdmissionView = {
       ...foreseen,
-      foresee: (object) => this.#decider.foresee(object),
+      foresee: (object) =>
+        object.kind === undefined
+          ? this.#decider.foresee(object)
+          : { rejection: this.#decider.foreseeOverride(object, this.#options.clock.nowMs()) },
       isListed: () => this.#isServing,
       mergeDomains: mergeDomainConfig,
     };
@@ -415,23 +426,34 @@ export class ControlPlane {
   }
 
   #createHttp(): HttpListener {
+    const view: ControlPlaneView = {
+      replica: this.#replica,
+      className: this.#options.settings.className,
+      controllerName: this.#backing.controllerName,
+      leader: () => this.#backing.leader,
+      decision: () => this.#distribution.decision,
+      reports: () => this.#backing.reports(),
+      statusOf: (object) => (this.#backing.source.newest(object) ?? object).status,
+    };
+    const onFault = (error: unknown): void => {
+      this.#metrics.all.faults.inc();
+      lines.fault(this.#options.log, 'HTTP', error);
+    };
+    const missing = () => this.#readiness.missing;
+    const nowMs = () => this.#options.clock.nowMs();
+    const routes = [
+      ...statusRoutes({ view, version: packageVersion(), missing }),
+      ...overrideRoutes({ ...view, nowMs }),
+    ];
+    const api = openAdmin(this.#parts, { token: () => this.#debugToken.current, routes, onFault });
+    const { metrics, readiness } = { metrics: this.#metrics, readiness: this.#readiness };
     return createControlPlaneListener({
-      readiness: this.#readiness,
-      metrics: this.#metrics,
-      view: {
-        replica: this.#replica,
-        className: this.#options.settings.className,
-        controllerName: this.#backing.controllerName,
-        leader: () => this.#backing.leader,
-        decision: () => this.#distribution.decision,
-        reports: () => this.#backing.reports(),
-        statusOf: (object) => (this.#backing.source.newest(object) ?? object).status,
-      },
+      readiness,
+      metrics,
+      view,
+      api,
       closeGraceMs: shutdownGraceMs,
-      onFault: (error) => {
-        this.#metrics.all.faults.inc();
-        lines.fault(this.#options.log, 'HTTP', error);
-      },
+      onFault,
     });
   }
 }

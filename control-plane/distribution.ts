@@ -2,7 +2,7 @@
 import type { Logger } from '../process/log/logger.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
-import { objectKey } from './model/config-object.ts';
+import { kindOf, objectKey } from './model/config-object.ts';
 import type { Decision, KeptSpec, Verdict } from './model/decision.ts';
 import { type Decider, joinedKept, nextKept, type Policy } from './reconcile/decide.ts';
 import type { VersionLedger } from './reconcile/fleet-standing.ts';
@@ -31,6 +31,9 @@ const burst = 3;
 /** Chosen: what happened meanwhile comes over a watch that is open again in far less. */
 const catchUpMs = 1_000;
 
+/** Timers hold no more than 24 days. */
+const longestWaitMs = 86_400_000;
+
 export class Distribution {
   readonly #options: DistributionOptions;
   readonly #pace: Pace;
@@ -40,6 +43,7 @@ export class Distribution {
   #hasKept = false;
   /** When the source told of a change that no limiter was sent yet. */
   #unsentChangeMs: number | undefined;
+  #callOffEnd = (): void => {};
   readonly #cutOffBy = new Set<'watch' | 'lease'>();
   #callOffReturn = (): void => {};
   #isCutOff = false;
@@ -118,6 +122,7 @@ export class Distribution {
 
   close(): void {
     this.#callOffReturn();
+    this.#callOffEnd();
     this.#pace.close();
   }
 
@@ -130,10 +135,12 @@ export class Distribution {
     const { source, decider, policy, ledger, xds, clock, metrics, log } = this.#options;
     const startMs = clock.monotonicMs();
     const last = this.#decision;
-    const decision = decider.decide(source.objects(), this.#kept, policy());
+    const nowMs = clock.nowMs();
+    const decision = decider.decide(source.objects(), this.#kept, policy(), nowMs);
+    this.#awaitEnd(decision, nowMs);
     this.#kept = nextKept(decision, this.#kept);
     this.#decision = decision;
-    ledger.observe(decision, clock.nowMs());
+    ledger.observe(decision, nowMs);
     xds.serve(decision.fleets);
     const durationMs = clock.monotonicMs() - startMs;
     const changedFleets = metrics.decided(decision, durationMs);
@@ -146,18 +153,32 @@ export class Distribution {
     for (const [uid, verdict] of decision.verdicts) tellNews(log, verdict, last?.verdicts.get(uid));
     this.#options.decided();
   }
+
+  /** A timer that is early asks for another one. */
+  #awaitEnd({ dueMs }: Decision, nowMs: number): void {
+    this.#callOffEnd();
+    this.#callOffEnd = () => {};
+    if (dueMs === undefined) return;
+    const waitMs = Math.min(Math.max(1, Math.ceil(dueMs - nowMs)), longestWaitMs);
+    this.#callOffEnd = this.#options.timers.after(waitMs, () => this.#ask());
+  }
 }
 
 /** Of an object that is turned down, for another reason than before, or accepted again. */
 function tellNews(log: Logger, { object, accepted, served }: Verdict, last: Verdict | undefined): void {
   const before = last?.accepted;
   const { generation } = object;
+  const { kind } = kindOf(object);
   if (accepted.status) {
-    if (before?.status === false) lines.objectAccepted(log, objectKey(object), generation);
+    if (before?.status === false) lines.objectAccepted(log, kind, objectKey(object), generation);
     return;
   }
   const { reason, message } = accepted;
   if (before?.status === false && before.message === message) return;
+  if (reason === 'Expired') {
+    lines.overrideEnded(log, objectKey(object), message);
+    return;
+  }
   const inForce = served?.generation;
-  lines.objectRejected(log, { object: objectKey(object), generation, inForce, reason, message });
+  lines.objectRejected(log, kind, { object: objectKey(object), generation, inForce, reason, message });
 }

@@ -276,7 +276,9 @@ export class Announcer {
   written({ object, previous, next, limiters }: WrittenStatus): void {
     const { clock, recordEvent, notify } = this.#options;
     for (const transition of transitions(previous, next)) {
-      if (!passing.has(transition.reason)) recordEvent(recordedEvent(object, transition));
+      // That an override has ended is said once, though both conditions say it.
+      const isTwice = transition.reason === 'Expired' && transition.type === 'Programmed';
+      if (!passing.has(transition.reason) && !isTwice) recordEvent(recordedEvent(object, transition));
     }
     for (const event of webhookEvents({ object, previous, next, limiters, nowMs: clock.nowMs() }))
       notify(event);
@@ -334,5 +336,6 @@ function contestedEvent(
 }
 
 function recordedEvent(object: ConfigObject, { status, reason, message }: Transition): RecordedEvent {
-  return { object, type: status === 'True' ? 'Normal' : 'Warning', reason, note: message };
+  const isUsual = status === 'True' || reason === 'Expired';
+  return { object, type: isUsual ? 'Normal' : 'Warning', reason, note: message };
 }

@@ -8,15 +8,21 @@ import { type LogDestination, openLog } from '../process/log/logger.ts';
 import { packageVersion, refuseToRun } from '../process/log/process-lines.ts';
 import { addressText, BindError, isLoopback, type ListenAddress } from '../process/net/bind.ts';
 import { type HeldBytes, sharedCells } from '../process/net/held-bytes.ts';
+import type { FollowedToken } from '../process/net/token-file.ts';
 import type { Environment } from '../process/settings/settings-reader.ts';
 import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';
 import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/time/shutdown.ts';
-import { type FollowedCallers, followCallersFile } from './assembly/callers.ts';
+import { type FollowedCallers, followCallersFile, openCallers } from './assembly/callers.ts';
 import { openConfigSource, sourceFields } from './assembly/config-source.ts';
 import { openConnections, shutdownGraceMs } from './assembly/connections.ts';
-import type { LimiterContext, OptionalModules, Sink } from './assembly/context.ts';
+import { type LimiterContext, limiterName, type OptionalModules, type Sink } from './assembly/context.ts';
+import { countingOptions } from './assembly/decision-service.ts';
 import { grpcAddress } from './assembly/grpc.ts';
-import { type DebugToken, followDebugToken } from './assembly/http.ts';
+import { followDebugToken } from './assembly/http.ts';
+import { openAdmin } from './assembly/operators/admin.ts';
+import { type Colleagues, openColleagues, openOffice } from './assembly/operators/office.ts';
+import { type OpenedOverrides, openOverrides } from './assembly/operators/overrides.ts';
+import { openStatus } from './assembly/operators/status.ts';
 import { loadOptionalModules } from './assembly/optional-modules.ts';
 import { openServing, type Serving } from './assembly/serving.ts';
 import { openSink } from './assembly/sinks.ts';
@@ -25,6 +31,9 @@ import { type ConfigSource, ConfigSourceError } from './config-source/config-sou
 import { RulesInForce, type RulesInForceParts } from './config-source/rules-in-force.ts';
 import { DebugListener } from './http/debug-listener.ts';
 import * as lines from './log/lines.ts';
+import { counterRoutes } from './operate/counter-routes.ts';
+import type { StoreOffice } from './operate/office/office.ts';
+import { refusalRoutes } from './operate/refusal-routes.ts';
 import { usualLease } from './settings/counting-settings.ts';
 import { type LimiterSettings, parseLimiterSettings } from './settings/settings.ts';
 import { withInstanceId } from './settings/tracing-settings.ts';
@@ -114,12 +123,17 @@ class Limiter {
   readonly #rules: RulesInForce;
   readonly #configSource: ConfigSource;
   readonly #serving: Serving;
+  /** For operators: away from the connections that count. */
+  readonly #office: StoreOffice;
+  readonly #colleagues: Colleagues;
+  readonly #overrides: OpenedOverrides;
   /** Undefined without CALLERS_FILE. */
   readonly #callers: FollowedCallers | undefined;
   readonly #debug: HttpListener;
   readonly #held: HeldBytes;
-  readonly #debugToken: DebugToken;
+  readonly #debugToken: FollowedToken;
   readonly #sink: Sink | undefined;
+  readonly #closeStatus: () => void;
   #startWatch: StartWatch | undefined;
   #stopPeriods = (): void => {};
   #isEnding = false;
@@ -150,20 +164,31 @@ class Limiter {
     this.#held = connections.held;
     const { startThread, resolveSrv } = host;
     const workers = heldCells && new WorkerPool(context, { count, heldCells, startThread });
-    this.#serving =
-      workers ??
-      openServing(context, {
-        modules,
-        connections,
-        storeHealth: health,
-        resolveSrv,
-        tellsOfCertificates: true,
-      });
-    this.#callers = followCallersFile(context, (callers) => this.#serving.useCallers(callers));
+    const alone = { modules, connections, storeHealth: health, resolveSrv, tellsOfCertificates: true };
+    const thread = workers === undefined ? openServing(context, alone) : undefined;
+    this.#serving = workers ?? thread!;
+    this.#office = openOffice(context, { modules, memory: thread?.memory, resolveSrv });
+    const self = { name: limiterName(settings), instance: randomUUID() };
+    this.#colleagues = openColleagues(context, {
+      office: this.#office,
+      self,
+      operate: (order) => this.#serving.operate(order),
+    });
+    this.#overrides = openOverrides(context, {
+      office: this.#office,
+      operate: (order) => this.#serving.operate(order),
+      rules: () => this.#rules.table,
+    });
+    const operators = openCallers(context);
+    this.#callers = followCallersFile(context, (callers) => {
+      operators?.use(callers);
+      return this.#serving.useCallers(callers);
+    });
     const { source, origin } = openConfigSource(context, modules);
     this.#configSource = source;
     this.#rules = new RulesInForce({
       useRules: (table) => this.#serving.useRules(table),
+      useOverrides: (overrides) => this.#overrides.useObjects(overrides),
       healthNeeds: healthNeeds(settings),
       origin,
       isFiles: settings.configType === 'FILE',
@@ -176,9 +201,37 @@ class Limiter {
 
     const { top } = this.#serving;
     const reporter = top && new TopReporter({ source: top, clock, cacheKeyPrefix: settings.cacheKeyPrefix });
+    const isServing = () => this.#listenersAreOpen;
+    const status = openStatus(context, {
+      self,
+      rules: this.#rules,
+      serving: this.#serving,
+      overrides: this.#overrides.inForce,
+      top: reporter,
+      isServing,
+    });
+    this.#closeStatus = () => status.close();
     this.#debugToken = followDebugToken(context);
     this.#debug = new DebugListener({
-      token: () => this.#debugToken.current,
+      api: openAdmin(context, {
+        token: () => this.#debugToken.current,
+        gate: operators?.gate,
+        routes: (tell) => [
+          ...status.routes,
+          ...refusalRoutes({ name: self.name, operate: (order) => this.#serving.operate(order) }),
+          ...counterRoutes(
+            {
+              office: this.#office,
+              rules: () => this.#rules.table,
+              settings: countingOptions(settings),
+              clock,
+              limitOf: this.#overrides.limitOf,
+            },
+            { resets: this.#colleagues.resets, tell },
+          ),
+          ...this.#overrides.routes(tell),
+        ],
+      }),
       rlconfigLines: () => this.#rules.rlconfigLines(),
       ruleFileLines: () => this.#rules.ruleFileLines(),
       statsLines: async () => {
@@ -247,10 +300,13 @@ class Limiter {
     this.#stopPeriods = timers.every(settings.statsFlushIntervalMs, () => registry.nextPeriod());
     await this.#sink?.start();
     await this.#callers?.start();
+    this.#overrides.startFiles();
     watch.waitsFor = 'rules';
     await this.#configSource.start(this.#rules.listener);
     watch.waitsFor = 'store';
     await this.#serving.connectStore();
+    this.#colleagues.start();
+    this.#overrides.startKept();
     watch.waitsFor = 'rules';
     if (!settings.forceStartWithoutInitialConfig) await this.#rules.firstLoad;
     if (this.#isEnding) return;
@@ -298,13 +354,22 @@ class Limiter {
 
   async #closeStatistics(): Promise<void> {
     this.#stopPeriods();
+    this.#closeStatus();
     await this.#sink?.close(lastFlushMs);
   }
 
   async #closeConfigSource(): Promise<void> {
     this.#rules.close();
+    this.#overrides.close();
     this.#callers?.close();
     await this.#configSource.close();
+  }
+
+  async #closeStore(): Promise<void> {
+    await Promise.all([
+      this.#serving.closeStore(),
+      this.#colleagues.close().then(() => this.#office.close()),
+    ]);
   }
 
   async #closeDebug(): Promise<void> {
@@ -321,7 +386,7 @@ class Limiter {
       { name: 'HTTP listener', timeoutMs, run: () => this.#serving.closeHttp() },
       { name: 'configuration source', timeoutMs, run: () => this.#closeConfigSource() },
       { name: 'statistics', timeoutMs, run: () => this.#closeStatistics() },
-      { name: 'store', timeoutMs, run: () => this.#serving.closeStore() },
+      { name: 'store', timeoutMs, run: () => this.#closeStore() },
       { name: 'debug listener', timeoutMs, run: () => this.#closeDebug() },
     ];
   }

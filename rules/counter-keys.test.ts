@@ -2,7 +2,6 @@ import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { anyCounter, identityOf, type NamedCounter, unambiguousKey } from '../test/support/any-counter.ts';
-import { parseCounterKey } from '../test/support/counter-key-reader.ts';
 import { caseCount } from '../test/support/property-cases.ts';
 import {
   countedEntry,
@@ -12,6 +11,8 @@ import {
   unambiguousStem,
   windowSuffix,
 } from './counter-keys.ts';
+import { Algorithm } from './model.ts';
+import { parseCounterKey } from './told-keys.ts';
 
 function stem(domain: string, ...entries: [key: string, value: string][]): string {
   return stemOfValues(
@@ -36,6 +37,7 @@ describe('an unambiguous key', () => {
           text: { text: '/a?b=c d', sha256: undefined },
         },
       ],
+      algorithm: Algorithm.FIXED_WINDOW,
       windowSeconds: 60,
       windowStartSeconds: 1_700_000_000,
     });

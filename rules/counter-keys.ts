@@ -54,12 +54,12 @@ const isSpecial = Uint8Array.from(
 /** The stem of an unambiguous key: all but its window. `entries` are those of `countedEntry`, one behind the other. */
 export function unambiguousStem(domain: string, entries: string): string {
   const kept = isShort(entries, longestEntries) ? entries : `;${cut(entries.slice(1), '~~')}`;
-  return `${version}{${part(domain)}${kept}}`;
+  return `${version}{${keyPart(domain)}${kept}}`;
 }
 
 /** One entry as it is counted. */
 export function countedEntry(key: string, mark: EntryMark, text: string): string {
-  return `;${part(key)}${mark}${part(text)}`;
+  return `;${keyPart(key)}${mark}${keyPart(text)}`;
 }
 
 /** What stands behind the stem. `lengthSeconds` undefined: a month of the calendar. */
@@ -76,7 +76,8 @@ export function steadySuffix(algorithm: Algorithm, lengthSeconds: number): strin
   return `${lengthSeconds}:${algorithm === Algorithm.TOKEN_BUCKET ? 'bucket' : 'sliding'}`;
 }
 
-function part(text: string): string {
+/** A domain, a key, a value or a pattern as it stands in an unambiguous key. */
+export function keyPart(text: string): string {
   if (!isShort(text, longestPart)) return cut(escaped(text), '~');
   return isPlain(text) ? text : escaped(text);
 }

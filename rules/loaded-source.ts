@@ -56,6 +56,8 @@ export interface ReadingLists {
   sources: LoadedSource[];
   skipped: SkippedObject[];
   embedded: EmbeddedText[];
+  /** Good ones, which lie over rules and are none. */
+  overrides: number;
   errors: RuleErrorList;
   warnings: RuleErrorList;
 }

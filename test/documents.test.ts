@@ -10,6 +10,7 @@ import { readCallersFile } from '../limiter/callers/callers-file.ts';
 import { readManifests } from '../rules/manifest/read-manifests.ts';
 import { readSpec } from '../rules/manifest/read-spec.ts';
 import { group, kind } from '../rules/manifest/spec-model.ts';
+import { looksLikeOverrides, readOverrideFile } from '../rules/overrides/read-override-file.ts';
 import { readRuleFiles } from '../rules/reader/read-rule-files.ts';
 import {
   anchorsOf,
@@ -107,7 +108,17 @@ describe('the rules in the documents', () => {
       .map(({ text, line }) => ({ text, place: `${document}:${line}` })),
   );
 
-  it.each(blocks.filter(({ text }) => /^domain:/m.test(text)))('load as in $place', ({ text, place }) => {
+  const files = blocks.filter(({ text }) => /^domain:/m.test(text));
+
+  it.each(files.filter(({ text }) => looksLikeOverrides(text)))(
+    'lie over others as in $place',
+    ({ text, place }) => {
+      const { errors } = readOverrideFile(place, text, { nowMs: Date.now(), maxSeconds: 2_592_000 });
+      expect(errors).toEqual([]);
+    },
+  );
+
+  it.each(files.filter(({ text }) => !looksLikeOverrides(text)))('load as in $place', ({ text, place }) => {
     const { errors, warnings, sources } = readRuleFiles([{ name: place, text }], { mergeDomains: false });
     expect([errors, warnings, sources.length]).toEqual([[], [], 1]);
   });

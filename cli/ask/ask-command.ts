@@ -13,7 +13,8 @@ import { shouldRateLimitPath } from '../../limiter/service/should-rate-limit.ts'
 import { tlsTarget } from '../../process/grpc/grpc-js.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { maxUint32, Unit, unitName } from '../../rules/model.ts';
-import { commandOf, outputFormat, perUnit, UsageError, wholeNumber } from '../shared/flags.ts';
+import { commandOf, perUnit, UsageError, wholeNumber } from '../shared/flags.ts';
+import { dataText, outputFlag, outputFormat } from '../shared/output.ts';
 import { diagnose } from './ask-diagnosis.ts';
 import { type AskAddress, type AskTls, askTls, askTlsFlags, askToken, parseAddress } from './ask-target.ts';
 
@@ -27,7 +28,7 @@ Asks a limiter over gRPC for one decision, as a proxy would: the hits are counte
   --hits-addend <n>             hits to count on every descriptor (default 1; 0 looks without counting, -3 gives 3 back)
   --timeout-ms <ms>             how long to wait for the answer (default 5000)
   --until-over-limit <s>        ask again and again, until the answer is OVER_LIMIT, for so many seconds at most; each time counts
-  --output text|json            how to print the answer (default text)
+  -o, --output <form>           how to print the answer: table (default), json or yaml
   --token-file <path>           what to show a limiter that has CALLERS_FILE: a token of weir callers token (default: the
                                 environment variable WEIR_TOKEN)
   --grpc-use-tls                speak TLS, with a limiter that has GRPC_SERVER_USE_TLS
@@ -49,7 +50,7 @@ export const askCommand = commandOf(
     'hits-addend': { type: 'string' },
     'timeout-ms': { type: 'string' },
     'until-over-limit': { type: 'string' },
-    output: { type: 'string' },
+    ...outputFlag,
     'token-file': { type: 'string' },
     ...askTlsFlags,
   },
@@ -74,8 +75,8 @@ export const askCommand = commandOf(
       const response = await (untilSeconds === 0
         ? askLimiter(request, call)
         : askUntilOverLimit(request, call, untilSeconds));
-      const json = output === 'json' && `${toJsonString(RateLimitResponseSchema, response)}\n`;
-      process.stdout.write(json || describeAnswer(request, response));
+      const json = `${toJsonString(RateLimitResponseSchema, response)}\n`;
+      process.stdout.write(output === 'text' ? describeAnswer(request, response) : dataText(json, output));
       return 0;
     } catch (error) {
       if (!(error instanceof CallFailed)) throw error;

@@ -16,24 +16,29 @@ Exit status: 0, or 2 for a wrong command line.
 /** Chosen: as many as nobody tries out. */
 const secretBytes = 32;
 
-export const callersCommand = commandOf(help, {}, (flags) => {
-  const [verb, name, stray] = flags.positionals;
-  if (verb !== 'token') throw new UsageError('callers needs the word token, and a name');
-  if (name === undefined) throw new UsageError('callers token needs the name of the caller');
-  if (stray !== undefined) throw new UsageError(`callers token takes one name, "${stray}" is too many`);
-  if (name === unknownCaller || name === anonymousCaller) {
-    throw new UsageError(`the name "${name}" is reserved: statistics call so whom no other entry knows`);
-  }
-  if (!callerName.test(name)) {
-    throw new UsageError(
-      `"${name}" is no name of a caller: at most 63 letters, digits, "-" and "_", beginning with a letter or digit`,
-    );
-  }
-  const secret = randomBytes(secretBytes).toString('base64url');
-  process.stdout.write(`${name}.${secret}\n`);
-  process.stderr.write(entryText(name, hash('sha256', secret)));
-  return 0;
-});
+export const callersCommand = commandOf(
+  help,
+  {},
+  (flags) => {
+    const [verb, name, stray] = flags.positionals;
+    if (verb !== 'token') throw new UsageError('callers needs the word token, and a name');
+    if (name === undefined) throw new UsageError('callers token needs the name of the caller');
+    if (stray !== undefined) throw new UsageError(`callers token takes one name, "${stray}" is too many`);
+    if (name === unknownCaller || name === anonymousCaller) {
+      throw new UsageError(`the name "${name}" is reserved: statistics call so whom no other entry knows`);
+    }
+    if (!callerName.test(name)) {
+      throw new UsageError(
+        `"${name}" is no name of a caller: at most 63 letters, digits, "-" and "_", beginning with a letter or digit`,
+      );
+    }
+    const secret = randomBytes(secretBytes).toString('base64url');
+    process.stdout.write(`${name}.${secret}\n`);
+    process.stderr.write(entryText(name, hash('sha256', secret)));
+    return 0;
+  },
+  ['token'],
+);
 
 function entryText(name: string, digest: string): string {
   return [

@@ -1,13 +1,7 @@
 import { statSync } from 'node:fs';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
-import {
-  commandOf,
-  counterKeysOf,
-  givenSettings,
-  outputFormat,
-  paintFor,
-  UsageError,
-} from '../shared/flags.ts';
+import { commandOf, counterKeysOf, givenSettings, paintFor, UsageError } from '../shared/flags.ts';
+import { dataText, outputFlag, outputFormat } from '../shared/output.ts';
 import { readInput } from '../shared/read-input.ts';
 import { type CheckedInput, checkInput } from './check-input.ts';
 import {
@@ -72,7 +66,7 @@ ConfigMaps are read; other objects are passed over, and counted), JSON of xDS, a
                              ${checkSettingNames.join(', ')}
   --strict                   warnings fail the check
   --allow <warning>[,...]    waives warnings of these kinds
-  --output text|json         how to print the result (default text)
+  -o, --output <form>        how to print the result: table (default), json or yaml
 
   weir check examples/rules
   helm template charts/my-limits | weir check --strict -
@@ -98,7 +92,7 @@ export const checkCommand = commandOf(
     setting: { type: 'string', multiple: true },
     strict: { type: 'boolean' },
     allow: { type: 'string', multiple: true },
-    output: { type: 'string' },
+    ...outputFlag,
   },
   async (flags) => {
     const format = outputFormat(flags);
@@ -116,11 +110,11 @@ export const checkCommand = commandOf(
     };
     const check = (path: string): CheckedInput =>
       checkInput(readInput(path, { mergeDomains, support, callersToo: true }), options);
-    const inputs = format === 'json' ? paths.map(check) : printAll(paths, check);
+    const inputs = format === 'text' ? printAll(paths, check) : paths.map(check);
     const sums = sumsOf(inputs);
     const isFailed = sums.errors > 0 || (flags.on('strict') && sums.warnings > 0);
-    if (format === 'json') process.stdout.write(checkJson(inputs));
-    else printEnd(sums, isFailed, inputs.every(isOfCallers));
+    if (format === 'text') printEnd(sums, isFailed, inputs.every(isOfCallers));
+    else process.stdout.write(dataText(checkJson(inputs), format));
     if (inputs.some(({ isUnreadable }) => isUnreadable)) return 2;
     return isFailed ? 1 : 0;
   },

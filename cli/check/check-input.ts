@@ -51,7 +51,7 @@ export function checkInput(input: RuleInput, options: CheckOptions): CheckedInpu
   errors.push(...ofCallers);
   let errorCount = input.errorCount + ofCallers.length;
   const isEmpty = input.sources.length + input.skipped.length + input.callersFiles.length === 0;
-  if (errorCount === 0 && isEmpty) {
+  if (errorCount === 0 && isEmpty && input.overrides === 0) {
     errors.push(findingOf('error', noRules(input), undefined, linesOf));
     errorCount = 1;
   }
@@ -59,7 +59,7 @@ export function checkInput(input: RuleInput, options: CheckOptions): CheckedInpu
   const found = input.warnings.map((warning) => findingOf('warning', warning, hintFor(warning), linesOf));
   found.push(...reviewFindings(input.sources, options, linesOf));
   if (options.unleased !== undefined) found.push(...unleasedRules(input, options.unleased));
-  if (errorCount === 0 && input.sources.length + input.callersFiles.length === 0)
+  if (errorCount === 0 && input.sources.length + input.callersFiles.length + input.overrides === 0)
     found.push(nothingChecked(input));
   const warnings = found.filter(({ code }) => !options.allowed.has(code));
   return {

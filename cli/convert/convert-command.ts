@@ -2,7 +2,8 @@ import { namespaceProblem, objectNameProblem } from '../../rules/manifest/read-m
 import type { JsonObject } from '../../rules/model.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
-import { commandOf, outputFormat, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import { commandOf, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import { type OutputFormat, outputFlag, outputFormat } from '../shared/output.ts';
 import {
   printClashes,
   printInputErrors,
@@ -27,7 +28,7 @@ the same requests under the same counter keys. What the new spelling has no room
   --fleet <fleet>           fleet of the object; with other spellings: whose manifests to read
   --merge-domain-configs    several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
   --allow-loss              leave out what the new spelling has no room for, with a warning
-  --output text|json        YAML or JSON (default text; xds is always JSON)
+  -o, --output yaml|json    YAML (default) or JSON; xds is always JSON
 
   weir convert examples/rules --to manifest --namespace shop | kubectl apply -f -
   weir convert examples/manifests --to rules --domain shop > shop.yaml
@@ -48,7 +49,7 @@ export const convertCommand = commandOf(
     fleet: { type: 'string' },
     'merge-domain-configs': { type: 'boolean' },
     'allow-loss': { type: 'boolean' },
-    output: { type: 'string' },
+    output: { ...outputFlag.output, values: ['yaml', 'json'] },
   },
   convert,
 );
@@ -77,7 +78,7 @@ function convert(flags: ParsedFlags): number {
   }
   const conversion = convertRules(sources, target, { name, namespace: flags.text('namespace'), ...chosen });
   if (isRefused(conversion, flags.on('allow-loss'))) return 1;
-  if (format === 'text' && target !== 'xds') noteComments(input);
+  if (format !== 'json' && target !== 'xds') noteComments(input);
   process.stdout.write(written(conversion.documents, target === 'xds' ? 'json' : format));
   return 0;
 }
@@ -114,8 +115,8 @@ function noteComments({ texts }: RuleInput): void {
   if (hasComments) process.stderr.write('weir: comments are not carried over\n');
 }
 
-function written(documents: readonly JsonObject[], format: 'text' | 'json'): string {
-  if (format === 'text') return documents.map(yamlText).join('---\n');
+function written(documents: readonly JsonObject[], format: OutputFormat): string {
+  if (format !== 'json') return documents.map(yamlText).join('---\n');
   const [only, ...more] = documents;
   const value = more.length === 0 ? only : { apiVersion: 'v1', kind: 'List', items: documents };
   return `${JSON.stringify(value, undefined, 2)}\n`;

@@ -2,7 +2,8 @@ import { compareSources } from '../../rules/compare/compare-domain.ts';
 import type { RuleChange } from '../../rules/compare/limit-effect.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
 import { defaultClass, defaultFleet } from '../../rules/manifest/manifest-bounds.ts';
-import { commandOf, outputFormat, paintFor, UsageError } from '../shared/flags.ts';
+import { commandOf, paintFor, UsageError } from '../shared/flags.ts';
+import { dataText, outputFlag, outputFormat } from '../shared/output.ts';
 import { printClashes, printInputErrors, readInputOrUrl } from '../shared/read-input.ts';
 import { diffJson, diffText, effectOrder } from './diff-report.ts';
 
@@ -59,7 +60,7 @@ may be a file, a folder, - for standard input, a pipe, or the debug listener of 
   --class <name>           compare the manifests of this class alone (default: those of each class with each other)
   --merge-domain-configs   several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
   --fail-on <effect>[,...] status 1 for changes of these effects alone; none: for no change
-  --output text|json       how to print the changes (default text)
+  -o, --output <form>      how to print the changes: table (default), json or yaml
 
   weir diff <(git show main:rules/shop.yaml) rules/shop.yaml
   weir diff http://localhost:6070/rlconfig rules/
@@ -77,7 +78,7 @@ export const diffCommand = commandOf(
     class: { type: 'string' },
     'merge-domain-configs': { type: 'boolean' },
     'fail-on': { type: 'string', multiple: true },
-    output: { type: 'string' },
+    ...outputFlag,
   },
   async (flags) => {
     const format = outputFormat(flags);
@@ -96,7 +97,8 @@ export const diffCommand = commandOf(
     if (loads.flatMap((load) => [load.before, load.after]).some((side) => printClashes(side, options)))
       return 2;
     const changes = loads.flatMap(changesOf);
-    process.stdout.write(format === 'json' ? diffJson(changes) : diffText(changes, paintFor(process.stdout)));
+    const paint = paintFor(process.stdout);
+    process.stdout.write(format === 'text' ? diffText(changes, paint) : dataText(diffJson(changes), format));
     const failures = failing === undefined ? changes : failingChanges(changes, failing);
     if (failing !== undefined && failures.length > 0)
       process.stderr.write(`${failureText(failures, failing)}\n`);

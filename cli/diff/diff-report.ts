@@ -51,7 +51,7 @@ function unwritten(name: string): string {
   if (name === 'algorithm') return 'fixed_window';
   if (name === 'unit_multiplier') return '1';
   if (name === 'lease') return 'LEASE_SHARE';
-  return /_mode$|_metric$|^share_threshold$|^unlimited$/.test(name) ? 'false' : 'none';
+  return /_mode$|_metric$|^share_threshold$|^hide_identity$|^unlimited$/.test(name) ? 'false' : 'none';
 }
 
 function summary(changes: readonly RuleChange[]): string {

@@ -1,14 +1,16 @@
+import type { ExplainOptions } from '../../limiter/operate/explain.ts';
 import { leaseForm, leaseFromText } from '../../rules/lease.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
 import type { Entry } from '../../rules/model.ts';
 import {
   commandOf,
   counterKeysOf,
-  outputFormat,
   type ParsedFlags,
   paintFor,
+  readTime,
   UsageError,
 } from '../shared/flags.ts';
+import { dataText, type OutputFormat, outputFlag, outputFormat } from '../shared/output.ts';
 import {
   printClashes,
   printInputErrors,
@@ -17,7 +19,7 @@ import {
   sourcesServedBy,
 } from '../shared/read-input.ts';
 import { ExplainReport, explainJson } from './explain-report.ts';
-import { type ExplainOptions, explainRequest } from './explain-request.ts';
+import { explainRequest } from './explain-request.ts';
 
 /**
  * Reads one descriptor: `key=value,key2=value2`. A pair ends its key at the first `=`. A value, or a key, may stand in
@@ -112,12 +114,12 @@ export const requestFlags = {
   'counter-keys': { type: 'string' },
   leases: { type: 'string' },
   'undotted-metrics': { type: 'boolean' },
-  output: { type: 'string', short: 'o' },
+  ...outputFlag,
 } as const;
 
 /** What the flags ask. @throws UsageError */
 export function requestOf(flags: ParsedFlags): ExplainOptions {
-  const domain = flags.text('domain');
+  const [domain, at] = [flags.text('domain'), flags.text('at')];
   const descriptors = givenDescriptors(flags);
   if (domain === undefined || descriptors.length === 0) {
     throw new UsageError(
@@ -127,7 +129,7 @@ export function requestOf(flags: ParsedFlags): ExplainOptions {
   return {
     domain,
     descriptors,
-    nowSeconds: time(flags.text('at')),
+    nowSeconds: at === undefined ? Math.floor(Date.now() / 1000) : Math.floor(readTime('--at', at) / 1000),
     cacheKeyPrefix: flags.text('cache-key-prefix') ?? '',
     useCalendarMonthRateLimit: flags.on('calendar-month'),
     usualLease: share(flags.text('leases') ?? '0'),
@@ -139,7 +141,7 @@ export function requestOf(flags: ParsedFlags): ExplainOptions {
 export function printExplanation(
   sources: readonly LoadedSource[],
   options: ExplainOptions,
-  { format, mergeDomains }: { format: 'text' | 'json'; mergeDomains: boolean },
+  { format, mergeDomains }: { format: OutputFormat; mergeDomains: boolean },
 ): number {
   const calendarMonths = options.useCalendarMonthRateLimit;
   const support = { admission: undefined, groups: undefined, calendarMonths };
@@ -147,7 +149,9 @@ export function printExplanation(
   const request = explainRequest(sources, options);
   const report = new ExplainReport(sources, paintFor(process.stdout), options.usualLease);
   process.stdout.write(
-    format === 'json' ? explainJson(options.domain, request, sources) : report.text(options.domain, request),
+    format === 'text'
+      ? report.text(options.domain, request)
+      : dataText(explainJson(options.domain, request, sources), format),
   );
   return request.descriptors.every(({ effect }) => effect !== 'none') ? 0 : 1;
 }
@@ -161,7 +165,7 @@ counted. <rules> is a file, a folder, - for standard input, or the debug listene
 ${requestHelp}  --class <name>              whose manifests to read, where there are several classes (of control planes)
   --fleet <name>              whose manifests to read, where there are several fleets
   --merge-domain-configs      several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
-  -o, --output text|json      how to print the result (default text)
+  -o, --output <form>         how to print the result: table (default), json or yaml
 
   weir explain examples/rules --domain shop --descriptors path=/search/shoes,plan=gold
   weir explain http://localhost:6070/rlconfig --domain shop --entry 'path=/a,b'
@@ -199,20 +203,3 @@ function share(text: string): number {
   if (lease === undefined) throw new UsageError(`--leases is ${leaseForm}, not "${text}"`);
   return lease;
 }
-
-function time(text: string | undefined): number {
-  if (text === undefined) return Math.floor(Date.now() / 1000);
-  if (/^\d{4}-\d\d-\d\dT[\d:.]+$/i.test(text)) {
-    throw new UsageError(`--at "${text}" has no time zone: end it with Z, or with an offset such as +01:00`);
-  }
-  const isDate = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/i.test(text);
-  const seconds = /^\d+$/.test(text) ? Number(text) : Math.floor(Date.parse(isDate ? text : '') / 1000);
-  if (Number.isNaN(seconds)) {
-    throw new UsageError(`--at is a time such as 2026-01-31T12:00:00Z or seconds since 1970, not "${text}"`);
-  }
-  if (seconds >= 0 && seconds <= lastSecond) return seconds;
-  throw new UsageError(`--at "${text}" is not from 1970 to 9998: ${lastSecond} seconds since 1970 at most`);
-}
-
-/** Of the year 9998: a window of a year that begins there ends in a year of four digits. */
-const lastSecond = 253_370_764_799;

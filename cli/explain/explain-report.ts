@@ -1,3 +1,4 @@
+import type { ExplainedCounter, ExplainedDescriptor } from '../../limiter/operate/explain.ts';
 import { leaseText } from '../../rules/lease.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
 import type { MatchedLimit } from '../../rules/match-result.ts';
@@ -9,11 +10,11 @@ import {
   type Rule,
   unitOf,
 } from '../../rules/model.ts';
-import { type ExplainedStep, type Outcome, ruleName } from '../../rules/review/explain-descriptor.ts';
+import { type ExplainedStep, noLimitWords, ruleName } from '../../rules/review/explain-descriptor.ts';
 import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
 import { limitsWords, limitWords, windowSeconds, windowText } from '../../rules/window.ts';
 import type { Paint } from '../shared/flags.ts';
-import type { ExplainedCounter, ExplainedDescriptor, ExplainedRequest } from './explain-request.ts';
+import type { ExplainedRequest } from './explain-request.ts';
 
 const howWords: Record<FoundHow, string> = {
   exact: 'has this very value',
@@ -89,6 +90,7 @@ export class ExplainReport {
     const modes = [
       ...(rule.shadowMode ? ['shadow mode: never refuses'] : []),
       ...(rule.quotaMode ? ['quota mode: refuses when all quotas of the request are over'] : []),
+      ...(rule.hideIdentity ? ['hidden: answers do not name the rule'] : []),
       ...(others.length > 0 ? [] : namesOf(limit!)),
     ];
     const more = modes.length === 0 ? '' : ` (${modes.join('; ')})`;
@@ -168,21 +170,6 @@ function placeWords(loaded: LoadedSource | undefined, line: number | undefined):
   return loaded?.object === undefined ? [] : [loaded.source.name];
 }
 
-function noLimitWords(outcome: Exclude<Outcome, { kind: 'found' }>): string {
-  switch (outcome.kind) {
-    case 'no-entries':
-      return 'the descriptor has no entries';
-    case 'no-rule':
-      return `no rule fits at level ${outcome.position + 1}, and there is no second try at a level above`;
-    case 'too-deep':
-      return `no rules stand below, and the descriptor has an entry for level ${outcome.position + 1}`;
-    case 'rule-without-limit':
-      return outcome.below > 0
-        ? 'the rule has no limit of its own, only rules below it for longer descriptors'
-        : 'the rule has no limit, which lets these requests pass';
-  }
-}
-
 export function entryText({ key, value }: Entry): string {
   return `${key}=${/[,"]/.test(value) ? JSON.stringify(value) : value}`;
 }
@@ -254,7 +241,7 @@ function stepJson(
 function ruleJson(placed: PlacedRule, sources: readonly LoadedSource[]): object {
   const loaded = sources[placed.source];
   const place = loaded?.placeOf([...placed.path, 'key']);
-  const { key, value, limits, lease, shadowMode, quotaMode } = placed.rule;
+  const { key, value, limits, lease, shadowMode, quotaMode, hideIdentity } = placed.rule;
   return {
     name: ruleName(placed),
     key,
@@ -263,6 +250,7 @@ function ruleJson(placed: PlacedRule, sources: readonly LoadedSource[]): object 
     lease: lease === undefined ? undefined : leaseText(lease),
     shadowMode,
     quotaMode,
+    hideIdentity,
     object: loaded?.object && loaded.source.name,
     ...(place === undefined ? {} : { file: loaded?.file, line: place.line, column: place.column }),
   };

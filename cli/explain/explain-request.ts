@@ -1,50 +1,12 @@
-import { applyReplaces, counterKey, type LimitPlan, Planner } from '../../limiter/decide/plan.ts';
-import { counterWindow } from '../../limiter/decide/windows.ts';
-import type { RuleStats } from '../../limiter/stats/registry/rule-stats.ts';
+import {
+  type ExplainedDescriptor,
+  type ExplainOptions,
+  explainDescriptors,
+} from '../../limiter/operate/explain.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
-import { type MatchedLimit, type NameForm, sanitizeMetricKey } from '../../rules/match-result.ts';
-import type { Entry } from '../../rules/model.ts';
-import { type Explanation, explainDescriptor } from '../../rules/review/explain-descriptor.ts';
 import { placedRules } from '../../rules/review/rule-level.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
-
-export interface ExplainOptions {
-  domain: string;
-  descriptors: readonly (readonly Entry[])[];
-  nowSeconds: number;
-  /** CACHE_KEY_PREFIX. */
-  cacheKeyPrefix: string;
-  /** USE_CALENDAR_MONTH_RATE_LIMIT. */
-  useCalendarMonthRateLimit: boolean;
-  /** LEASE_SHARE in millionths where LEASES is on; 0: only rules with a `lease` are leased. */
-  usualLease: number;
-  names: NameForm;
-}
-
-/** What one descriptor of the request comes to. */
-export interface ExplainedDescriptor {
-  entries: readonly Entry[];
-  explanation: Explanation;
-  /** `replaced`: all limits of its rule are. */
-  effect: 'limited' | 'unlimited' | 'replaced' | 'none';
-  /** One for each limit of its rule, in their order. */
-  counters: readonly ExplainedCounter[];
-}
-
-/** Where a limit counts. */
-export interface ExplainedCounter {
-  limit: MatchedLimit;
-  /** Another descriptor of the request replaces the limit: nothing is counted. */
-  isReplaced: boolean;
-  key: string;
-  /** Without the name of the counter, such as `total_hits`. */
-  metric: string;
-  /** Hits that one limiter may lease at a time; 0: none. */
-  leaseMost: number;
-  /** Undefined for a sliding window and a bucket, which have one counter for good. */
-  window: { startSeconds: number /** The first second after it. */; endSeconds: number } | undefined;
-}
 
 export interface ExplainedRequest {
   hasDomain: boolean;
@@ -53,62 +15,15 @@ export interface ExplainedRequest {
   descriptors: ExplainedDescriptor[];
 }
 
-/** Asks the very planner that limiters ask; nothing is counted. The sources are those of one load. */
+/** The sources are those of one load. */
 export function explainRequest(sources: readonly LoadedSource[], options: ExplainOptions): ExplainedRequest {
   const rules = sources.map(({ source }) => source);
   const table = new RuleTable(compileRules(rules));
-  const { domain, names, ...settings } = options;
+  const { domain } = options;
   const top = rules.flatMap((source, index) =>
     source.domain === domain ? placedRules(source.descriptors, index, []) : [],
   );
-  const planner = new Planner(table, namesAlone, { ...settings, ...names, nearLimitRatio: 1 });
-  const plans = options.descriptors.map((entries) =>
-    planner.plan(domain, {
-      entries,
-      limit: undefined,
-      hitsAddend: undefined,
-      isNegativeHits: false,
-      known: undefined,
-    }),
-  );
-  const left = [...plans];
-  applyReplaces(left);
-  const descriptors = options.descriptors.map((entries, index): ExplainedDescriptor => {
-    const [plan, applied] = [plans[index]!, left[index]!];
-    const explanation = explainDescriptor(top, entries);
-    if (plan.kind !== 'limited') {
-      return { entries, explanation, effect: plan.kind === 'unlimited' ? 'unlimited' : 'none', counters: [] };
-    }
-    const inForce = new Set(applied.kind === 'limited' ? applied.limits.map(({ limit }) => limit) : []);
-    const counters = plan.limits.map((one) => counterOf(one, !inForce.has(one.limit), options));
-    return { entries, explanation, effect: inForce.size > 0 ? 'limited' : 'replaced', counters };
-  });
+  const descriptors = explainDescriptors(table, top, options);
   const domains = [...new Set(rules.map((source) => source.domain))];
   return { hasDomain: table.hasDomain(domain), domains, descriptors };
-}
-
-/** Statistics of a limiter that are only named. */
-const namesAlone: RuleStats = {
-  ruleMetric: (key) => ({ key, slot: 0, lastUse: Number.POSITIVE_INFINITY }),
-  slotOf: () => 0,
-  domainNotFound: () => {},
-  add: () => {},
-};
-
-function counterOf(
-  { limit, isOwn, counterStem, metric, leaseMost }: LimitPlan,
-  isReplaced: boolean,
-  { nowSeconds, useCalendarMonthRateLimit, names }: ExplainOptions,
-): ExplainedCounter {
-  const { counterKeys } = names;
-  const window = counterWindow(limit, isOwn, nowSeconds, { useCalendarMonthRateLimit, counterKeys });
-  const { startSeconds, endSeconds } = window;
-  return {
-    limit,
-    isReplaced,
-    key: counterKey(counterStem, window),
-    metric: `ratelimit.service.rate_limit.${sanitizeMetricKey(metric.key)}`,
-    leaseMost,
-    window: Number.isFinite(startSeconds) ? { startSeconds, endSeconds } : undefined,
-  };
 }

@@ -4,9 +4,10 @@ import { readSpec } from '../../rules/manifest/read-spec.ts';
 import { plural } from '../../rules/manifest/spec-model.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { printExplanation, requestFlags, requestHelp, requestOf } from '../explain/explain-command.ts';
-import { escaped, outputFormat, UsageError } from '../shared/flags.ts';
+import { clusterCommand, clusterHelp } from '../shared/cluster.ts';
+import { escaped, UsageError } from '../shared/flags.ts';
+import { outputFormat } from '../shared/output.ts';
 import { type ServedBy, servedByFlags, sourcesServedBy } from '../shared/read-input.ts';
-import { clusterCommand, clusterHelp } from './cluster.ts';
 import { type ShownObject, shownObject } from './shown-objects.ts';
 
 const help = `Usage: kubectl weir explain --domain <domain> --descriptors <key=value,...> [flags]
@@ -17,7 +18,7 @@ of the whole fleet; without the right to, -n looks at one, and objects of others
 
 ${requestHelp}  --class <name>              whose objects, where the domain is in several classes (of control planes)
   --fleet <name>              whose objects, where the domain is in several fleets
-${clusterHelp.replace('that of the context, else "default"', 'all namespaces')}  -o, --output text|json      how to print the result (default text)
+${clusterHelp.replace('that of the context, else "default"', 'all namespaces')}  -o, --output <form>         how to print the result: table (default), json or yaml
 
   kubectl weir explain --domain shop --descriptors path=/search/shoes,plan=gold
 

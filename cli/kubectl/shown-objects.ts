@@ -1,4 +1,4 @@
-/** RateLimitConfigs and RateLimitFleets as commands look at them, whichever version of the control plane wrote their status. */
+/** RateLimitConfigs, RateLimitOverrides and RateLimitFleets as commands look at them, whichever version of the control plane wrote their status. */
 import { defaultClass, defaultFleet } from '../../rules/manifest/manifest-bounds.ts';
 
 export interface ShownCondition {
@@ -27,6 +27,16 @@ export interface ShownObject {
   conditions: ShownCondition[];
   /** What keeps it from being ready, in the first place; undefined: it is ready. */
   why: ShownCondition | undefined;
+}
+
+export interface ShownOverride extends ShownObject {
+  /** For people, as the status has them; empty where it does not. */
+  match: string;
+  effect: string;
+  /** RFC 3339; empty where it has no end of its own. */
+  endsAt: string;
+  /** It has ended, which is no fault. */
+  isOver: boolean;
 }
 
 export interface ShownFleet {
@@ -59,6 +69,20 @@ export function shownObject(value: unknown): ShownObject {
   return {
     ...shown,
     why: unseenText(shown, metadata) ?? notTrue(conditions, ['Accepted', 'Programmed', 'Ready']),
+  };
+}
+
+export function shownOverride(value: unknown): ShownOverride {
+  const { status } = partsOf(value);
+  const shown = shownObject(value);
+  const isOver = shown.why?.reason === 'Expired';
+  return {
+    ...shown,
+    why: isOver ? undefined : shown.why,
+    match: text(status['match']),
+    effect: text(status['effect']),
+    endsAt: text(status['endsAt']),
+    isOver,
   };
 }
 

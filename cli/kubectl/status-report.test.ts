@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { shownFleet, shownObject } from './shown-objects.ts';
+import { shownFleet, shownObject, shownOverride } from './shown-objects.ts';
 import { allReady, objectText, statusJson, statusText } from './status-report.ts';
 
 const time = '2026-11-22T12:00:00Z';
@@ -95,7 +95,7 @@ describe('the report', () => {
 
   it('has the fleets, what is not ready and why, and the sum', () => {
     const objects = [object({ name: 'a' }, ...good), waiting].map(shownObject);
-    const facts = { fleets: [fleet], objects, place: 'in namespace shop' };
+    const facts = { fleets: [fleet], objects, overrides: [], place: 'in namespace shop' };
     expect(statusText(facts, { wide: false })).toBe(`\
 NAMESPACE     FLEET     LIMITERS   CURRENT   REFUSING   VERSION   READY   PROGRESSING   REASON    SINCE                  MESSAGE
 weir-system   default   2/3        1         lim-2      v7        False   True          Refused   2026-11-22T12:00:00Z   refused by lim-2; v7 is being taken
@@ -118,16 +118,49 @@ shop        slow   slow     default   Programmed=False   Pending   2026-11-22T12
   it('is one line when all is ready, or nothing there', () => {
     const text = (...objects: unknown[]) =>
       statusText(
-        { fleets: [], objects: objects.map(shownObject), place: 'in namespace shop' },
+        { fleets: [], overrides: [], objects: objects.map(shownObject), place: 'in namespace shop' },
         { wide: false },
       );
     expect(text(object({ name: 'a' }, ...good))).toBe('1 object, 1 ready\n');
     expect(text()).toBe('no RateLimitConfigs in namespace shop\n');
   });
 
+  it('shows overrides that have not ended, first those that are not ready; one that has ended is no fault', () => {
+    const told = (name: string, ready: string, more: object = {}) =>
+      shownOverride(
+        object(
+          { name, status: { match: `key=${name}`, effect: 'blocked', ...more } },
+          ...(ready === 'True Ready' ? good : [`Accepted=${ready}`, `Ready=${ready}`]),
+        ),
+      );
+    const over = told('over', 'False Expired: it ended');
+    const facts = { fleets: [], objects: [], place: 'in namespace shop' };
+    const rows = [
+      told('a', 'True Ready', { endsAt: time }),
+      over,
+      told('b', 'False Conflicted: an older one'),
+    ];
+    expect(statusText({ ...facts, overrides: rows }, { wide: false })).toBe(`\
+NAMESPACE   OVERRIDE   DOMAIN   FLEET     MATCH   EFFECT    ENDS                   READY   REASON       MESSAGE
+shop        b          b        default   key=b   blocked   -                      False   Conflicted   an older one
+shop        a          a        default   key=a   blocked   2026-11-22T12:00:00Z   True    -            -
+
+2 overrides, 1 ready, 1 not; no RateLimitConfigs in namespace shop
+`);
+    expect(allReady({ ...facts, overrides: rows })).toBe(false);
+    expect(allReady({ ...facts, overrides: [over] })).toBe(true);
+    expect(JSON.parse(statusJson({ ...facts, overrides: rows })).overrides).toMatchObject([
+      { name: 'a', ready: true, endsAt: time },
+      { name: 'b', ready: false },
+    ]);
+  });
+
   it('lets nothing of the cluster act on the terminal', () => {
     const evil = object({ name: 'a', spec: { domain: '\u001b[2J' } }, 'Accepted=False Invalid: a\nb\u009b');
-    const text = statusText({ fleets: [], objects: [shownObject(evil)], place: '' }, { wide: false });
+    const text = statusText(
+      { fleets: [], overrides: [], objects: [shownObject(evil)], place: '' },
+      { wide: false },
+    );
     expect(text).toContain('   \\u001b[2J   default   Accepted=False   Invalid   ');
     expect(text).toContain('   a\\nb\\u009b\n');
   });

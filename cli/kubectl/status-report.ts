@@ -1,25 +1,44 @@
-import { escaped } from '../shared/flags.ts';
-import type { ShownCondition, ShownFleet, ShownObject } from './shown-objects.ts';
+import { type Row, table } from '../shared/output.ts';
+import type { ShownCondition, ShownFleet, ShownObject, ShownOverride } from './shown-objects.ts';
 
 /** What `kubectl weir status` found. */
 export interface StatusFacts {
   fleets: readonly ShownFleet[];
   objects: readonly ShownObject[];
+  overrides: readonly ShownOverride[];
   /** `in namespace shop`. */
   place: string;
 }
 
 /** Whether everything that was looked at is ready. */
-export function allReady({ fleets, objects }: StatusFacts): boolean {
-  return [...fleets, ...objects].every(({ why }) => why === undefined);
+export function allReady({ fleets, objects, overrides }: StatusFacts): boolean {
+  return [...fleets, ...objects, ...overrides].every(({ why }) => why === undefined);
 }
 
-/** Fleets, what is not ready and why, and the sum of it, for a person. `wide` has more columns. */
-export function statusText({ fleets, objects, place }: StatusFacts, options: { wide: boolean }): string {
+/** Chosen: more of them are for `kubectl get rlo`. */
+const mostOverrides = 50;
+
+/** Fleets, what is not ready and why, overrides that have not ended, and the sum of it, for a person. `wide` has more columns. */
+export function statusText(
+  { fleets, objects, overrides, place }: StatusFacts,
+  options: { wide: boolean },
+): string {
   const waiting = objects.filter(({ why }) => why !== undefined);
-  const rows = [fleets.map(fleetRow), waiting.map((one) => objectRow(one, options))];
+  const lying = overrides.filter(({ isOver }) => !isOver);
+  // Those that are not ready first: no other place shows them.
+  const shown = [...lying.filter(({ why }) => why), ...lying.filter(({ why }) => !why)].slice(
+    0,
+    mostOverrides,
+  );
+  const rows = [
+    fleets.map(fleetRow),
+    waiting.map((one) => objectRow(one, options)),
+    shown.map((one) => overrideRow(one, options)),
+  ];
   const tables = rows.filter(({ length }) => length > 0).map(table);
   const sums = [sumText(fleets, 'fleet'), sumText(objects, 'object')].filter((sum) => sum !== '');
+  if (lying.length > 0) sums.push(sumText(lying, 'override'));
+  if (lying.length > shown.length) sums.push(`${lying.length - shown.length} overrides are not shown`);
   if (objects.length === 0) sums.push(`no RateLimitConfigs ${place}`);
   return [...tables, `${sums.join('; ')}\n`].join('\n');
 }
@@ -30,9 +49,6 @@ function sumText(all: readonly (ShownFleet | ShownObject)[], noun: string): stri
   const rest = all.length === ready ? '' : `, ${all.length - ready} not`;
   return `${all.length} ${noun}${all.length === 1 ? '' : 's'}, ${ready} ready${rest}`;
 }
-
-/** Columns in their order; what is empty or missing is shown as `-`. */
-type Row = Record<string, string | number | undefined>;
 
 function fleetRow(fleet: ShownFleet): Row {
   const { namespace, name, limiters, current, refusing, version, conditions, why } = fleet;
@@ -75,6 +91,23 @@ function objectRow(object: ShownObject, { wide }: { wide: boolean }): Row {
   };
 }
 
+function overrideRow(override: ShownOverride, { wide }: { wide: boolean }): Row {
+  const { namespace, name, domain, fleet, className, controllerName, match, effect, endsAt, why } = override;
+  return {
+    NAMESPACE: namespace,
+    OVERRIDE: name,
+    DOMAIN: domain,
+    FLEET: fleet,
+    ...(wide && { CLASS: className, CONTROLLER: controllerName }),
+    MATCH: match,
+    EFFECT: effect,
+    ENDS: endsAt,
+    READY: why === undefined ? 'True' : why.status,
+    REASON: why?.reason,
+    MESSAGE: why?.message,
+  };
+}
+
 /** One object with all that its status says. */
 export function objectText(object: ShownObject): string {
   const { conditions, why } = object;
@@ -98,23 +131,13 @@ function conditionRow({ type, status, reason, since, message }: ShownCondition):
   return { CONDITION: type, STATUS: status, REASON: reason, SINCE: since, MESSAGE: message };
 }
 
-/** In kubectl's form. All texts are the cluster's, so that none may act on the terminal. */
-function table(rows: readonly Row[]): string {
-  const columns = Object.keys(rows[0]!);
-  const lines = [columns, ...rows.map((row) => columns.map((name) => escaped(`${row[name] ?? ''}` || '-')))];
-  const widths = columns.map((_, index) =>
-    lines.reduce((widest, line) => Math.max(widest, line[index]!.length), 0),
-  );
-  const padded = lines.map((line) => line.map((cell, index) => cell.padEnd(widths[index]!)).join('   '));
-  return padded.map((line) => `${line.trimEnd()}\n`).join('');
-}
-
-/** For programs: the fleets, and all objects that are not ready, with all of their conditions. */
+/** For programs: the fleets, all objects that are not ready, and all overrides that have not ended, with all of their conditions. */
 export function statusJson(facts: StatusFacts): string {
   const notReady = facts.objects.filter(({ why }) => why !== undefined);
   const report = {
     fleets: facts.fleets.map(readable),
     notReady: notReady.map(readable),
+    overrides: facts.overrides.filter(({ isOver }) => !isOver).map(readable),
     objectCount: facts.objects.length,
     readyCount: facts.objects.length - notReady.length,
   };

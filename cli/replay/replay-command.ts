@@ -4,14 +4,8 @@ import { Replay, rulesCountedAs } from '../../replay/replay.ts';
 import { type ReplayReport, reportOf, TooManyBadLines } from '../../replay/replay-report.ts';
 import { Algorithm, type RuleSource } from '../../rules/model.ts';
 import type { CheckOptions } from '../../rules/validate-sources.ts';
-import {
-  commandOf,
-  givenSettings,
-  outputFormat,
-  type ParsedFlags,
-  UsageError,
-  wholeNumber,
-} from '../shared/flags.ts';
+import { commandOf, givenSettings, type ParsedFlags, UsageError, wholeNumber } from '../shared/flags.ts';
+import { type OutputFormat, outputFlag, outputFormat, printedText } from '../shared/output.ts';
 import {
   printClashes,
   printInputErrors,
@@ -102,7 +96,7 @@ get a recording from Envoy's access log is in docs/replay.md. A line is a reques
                              difference to the rules as they are written, or to --against
   --class <name>             whose manifests to read, where there are several classes (of control planes)
   --fleet <name>             whose manifests to read, where there are several fleets
-  --output text|json         how to print the report (default text)
+  -o, --output <form>        how to print the report: table (default), json or yaml
   --top <n>                  how many of the counters that were limited most to list (default 10)
   --setting <NAME=VALUE>     a setting of the limiter; repeat the flag for several. It takes
                              ${replaySettingNames.slice(0, 3).join(',\n                             ')},
@@ -123,7 +117,7 @@ interface Wanted {
   against: string | undefined;
   as: Algorithm | undefined;
   from: string;
-  output: 'text' | 'json';
+  output: OutputFormat;
   top: number;
   maxErrors: number;
   sortWindow: number;
@@ -139,7 +133,7 @@ export const replayCommand = commandOf(
     as: { type: 'string' },
     class: { type: 'string' },
     fleet: { type: 'string' },
-    output: { type: 'string' },
+    ...outputFlag,
     top: { type: 'string' },
     setting: { type: 'string', multiple: true },
     'merge-domain-configs': { type: 'boolean' },
@@ -170,9 +164,7 @@ export const replayCommand = commandOf(
     });
     if (!(await replayFile(wanted.from, replay))) return 2;
     const report = reportOf(replay, wanted.top);
-    process.stdout.write(
-      wanted.output === 'json' ? `${JSON.stringify(report, undefined, 2)}\n` : reportText(report),
-    );
+    process.stdout.write(printedText(report, wanted.output, () => reportText(report)));
     return boundsAreKept(report, wanted) ? 0 : 1;
   },
 );

@@ -1,3 +1,4 @@
+import { plainText } from '../../process/log/error-text.ts';
 import type {
   ChangeReport,
   LimitedReport,
@@ -61,7 +62,7 @@ function ruleSetLines(set: RuleSetReport): string[] {
     lines.push('', `${counted(set.descriptorsWithoutLimit, 'descriptor')} had no limit`);
   }
   for (const { domain, descriptors } of set.unknownDomains.slice(0, 10)) {
-    lines.push(`no rules for domain ${printable(domain)}: ${counted(descriptors, 'descriptor')}`);
+    lines.push(`no rules for domain ${plainText(domain)}: ${counted(descriptors, 'descriptor')}`);
   }
   if (set.countersEvicted > 0) {
     const remedy = 'raise MEMORY_STORE_MAX_COUNTERS or MEMORY_STORE_MAX_BYTES with --setting';
@@ -73,7 +74,7 @@ function ruleSetLines(set: RuleSetReport): string[] {
 function domainLines({ domains }: RuleSetReport): string[] {
   const head = ['domain', 'requests', 'limited', 'share', 'first', 'last'];
   const rows = domains.map(({ domain, requests, limited }) => [
-    printable(domain),
+    plainText(domain),
     count(requests),
     ...limitedCells(limited),
   ]);
@@ -84,14 +85,14 @@ function ruleLines(rules: readonly RuleReport[]): string[] {
   const head = ['rule', 'limit', 'decisions', 'near', 'over', 'shadow', 'limited', 'share', 'first', 'last'];
   const rows = rules.flatMap(({ limits = [], ...rule }) => [
     [
-      printable(rule.rule),
+      plainText(rule.rule),
       limits.length > 0 ? `${limits.length} limits` : limitText(rule.limit),
       count(rule.decisions),
       ...figureCells(rule),
       ...limitedCells(rule.limited),
     ],
     ...limits.map((one) => [
-      `  ${printable(one.label)}`,
+      `  ${plainText(one.label)}`,
       limitText(one.limit),
       '',
       ...figureCells(one),
@@ -124,8 +125,8 @@ function limitedCells({ requests, share, first, last }: LimitedReport): string[]
 function offenderLines({ top, count: all, missed }: OffendersReport): string[] {
   const head = ['counter', 'rule', 'requests', 'first', 'last'];
   const rows = top.map(({ counter, rule, requests, first, last }) => [
-    printable(counter),
-    printable(rule),
+    plainText(counter),
+    plainText(rule),
     count(requests),
     timeText(first),
     timeText(last),
@@ -140,7 +141,7 @@ function offenderLines({ top, count: all, missed }: OffendersReport): string[] {
 function changeLines(title: string, { limited, rules, offenders }: ChangeReport): string[] {
   const lines = ['', `${title}: ${limitedText(limited)}`];
   if (limited.requests === 0) return lines;
-  const rows = rules.map(({ rule, requests }) => [printable(rule), count(requests)]);
+  const rows = rules.map(({ rule, requests }) => [plainText(rule), count(requests)]);
   lines.push(...textTable([['by rule', 'requests'], ...rows], new Set([1])));
   lines.push(...offenderLines(offenders));
   return lines;
@@ -165,12 +166,4 @@ function counted(number: number, noun: string): string {
 
 function timeText(time: string | null): string {
   return time ?? '-';
-}
-
-/** Control characters as in JSON. */
-function printable(text: string): string {
-  return text.replace(/[\p{Cc}\p{Cf}\u2028\u2029]/gu, (character) => {
-    const code = character.codePointAt(0)!.toString(16);
-    return code.length <= 4 ? `\\u${code.padStart(4, '0')}` : `\\u{${code}}`;
-  });
 }

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import { parseArgs, styleText } from 'node:util';
 import { errorText, systemErrorReason } from '../../process/log/error-text.ts';
-import { parseGoBool } from '../../process/settings/go-values.ts';
+import { parseGoBool, parseGoDuration } from '../../process/settings/go-values.ts';
 import { type CounterKeys, counterKeyForms } from '../../rules/counter-keys.ts';
 
 /** A command line that cannot be understood; the message is for the person who typed it. */
@@ -9,8 +9,23 @@ export class UsageError extends Error {
   override readonly name = 'UsageError';
 }
 
-/** `short` is one letter, as in `-n shop`. */
-export type FlagTypes = Record<string, { type: 'string' | 'boolean'; multiple?: boolean; short?: string }>;
+/** What was asked cannot be done; the message is one line that says why, and what to do. */
+export class CommandError extends Error {
+  override readonly name = 'CommandError';
+  /** Of the process. */
+  readonly exitStatus: number;
+
+  constructor(message: string, exitStatus = 1) {
+    super(message);
+    this.exitStatus = exitStatus;
+  }
+}
+
+/** `short` is one letter, as in `-n shop`; `values` are all that there are, for completion. */
+export type FlagTypes = Record<
+  string,
+  { type: 'string' | 'boolean'; multiple?: boolean; short?: string; values?: readonly string[] }
+>;
 
 export interface ParsedFlags {
   text(name: string): string | undefined;
@@ -20,7 +35,7 @@ export interface ParsedFlags {
 }
 
 /** Every command has it, also as `-h`. */
-const helpFlag = { help: { type: 'boolean', short: 'h' } } as const;
+export const helpFlag = { help: { type: 'boolean', short: 'h' } } as const;
 
 /**
  * Reads flags in the usual form (`--dial-string host:port`) and in that of Go's flag package (`-dial_string`,
@@ -46,8 +61,21 @@ export function parseFlags(args: readonly string[], types: FlagTypes): ParsedFla
     if (error instanceof UsageError) throw error;
     // The first sentence names the flag; what follows explains how Node's own parser would have it.
     const [sentence = ''] = errorText(error).split('. ', 1);
-    throw new UsageError(sentence);
+    const unknown = /^Unknown option '--?([^']+)'/.exec(sentence)?.[1];
+    throw new UsageError(
+      sentence + (unknown === undefined ? '' : hintOf(unknown, Object.keys(options), '--')),
+    );
   }
+}
+
+/** Runs with its arguments and resolves to the exit status. What else it has is for completion. */
+export interface Command {
+  (args: string[]): Promise<number>;
+  readonly flags: FlagTypes;
+  /** Commands of its own, which the first argument names. */
+  readonly verbs: Readonly<Record<string, Command>>;
+  /** What else the first argument may be. */
+  readonly words: readonly string[];
 }
 
 /** A command that has flags; `--help` prints its help. */
@@ -55,13 +83,54 @@ export function commandOf(
   help: string,
   types: FlagTypes,
   run: (flags: ParsedFlags) => Promise<number> | number,
-): (args: string[]) => Promise<number> {
-  return async (args) => {
+  words: readonly string[] = [],
+): Command {
+  const command = async (args: string[]) => {
     const flags = parseFlags(args, types);
     if (!flags.on('help')) return run(flags);
     process.stdout.write(help);
     return 0;
   };
+  return Object.assign(command, { flags: types, verbs: {}, words });
+}
+
+/** A command whose first argument names what is to be done. */
+export function commandOfVerbs(help: string, verbs: Readonly<Record<string, Command>>): Command {
+  const names = Object.keys(verbs);
+  const command = async ([verb, ...rest]: string[]) => {
+    if (verb === undefined) throw new UsageError(`say what to do: ${names.join(', ')}`);
+    if (Object.hasOwn(verbs, verb)) return verbs[verb]!(rest);
+    if (!/^(?:--?help|-h)$/.test(verb))
+      throw new UsageError(`"${verb}" is none of ${names.join(', ')}${hintOf(verb, names)}`);
+    process.stdout.write(help);
+    return 0;
+  };
+  return Object.assign(command, { flags: {}, verbs, words: [] });
+}
+
+/** `; did you mean "check"?` where one of the words is near to what came, else nothing. */
+export function hintOf(given: string, known: readonly string[], before = ''): string {
+  const [nearest] = known
+    .map((word) => ({ word, far: word.startsWith(given) && given !== '' ? 1 : editsBetween(given, word) }))
+    .filter(({ word, far }) => far <= Math.max(1, Math.floor(Math.min(given.length, word.length) / 3)))
+    .sort((a, b) => a.far - b.far);
+  return nearest === undefined ? '' : `; did you mean "${before}${nearest.word}"?`;
+}
+
+/** Letters changed, left out, added, or changed in their order with the next one (optimal string alignment). */
+function editsBetween(a: string, b: string): number {
+  let [before, last]: [number[], number[]] = [[], Array.from({ length: b.length + 1 }, (_, at) => at)];
+  for (let i = 1; i <= a.length; i++) {
+    const row = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const isSame = a[i - 1] === b[j - 1];
+      row[j] = Math.min(row[j - 1]! + 1, last[j]! + 1, last[j - 1]! + (isSame ? 0 : 1));
+      const isSwapped = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
+      if (isSwapped) row[j] = Math.min(row[j]!, before[j - 2]! + 1);
+    }
+    [before, last] = [last, row];
+  }
+  return last[b.length]!;
 }
 
 function longFlags(args: readonly string[], types: FlagTypes): string[] {
@@ -102,13 +171,6 @@ function isTrue(name: string, value: string): boolean {
   const meaning = parseGoBool(value);
   if (meaning !== undefined) return meaning;
   throw new UsageError(`--${name} is true or false, not "${value}"`);
-}
-
-/** `--output text|json`. @throws UsageError */
-export function outputFormat(flags: ParsedFlags): 'text' | 'json' {
-  const output = flags.text('output') ?? 'text';
-  if (output === 'text' || output === 'json') return output;
-  throw new UsageError(`--output is text or json, not "${output}"`);
 }
 
 /** @throws UsageError */
@@ -153,6 +215,35 @@ export function givenSettings<Settings>(
   const { settings, errors = [] } = parse(env);
   if (settings !== undefined) return settings;
   throw new UsageError(errors.map(({ message }) => `--setting: ${message}`).join('; '));
+}
+
+/** Of the year 9998: a window of a year that begins there ends in a year of four digits. */
+const lastSecond = 253_370_764_799;
+
+/**
+ * A moment in milliseconds since 1970: RFC 3339, or seconds since 1970; with `nowMs` also a length of time such as 10m, which
+ * counts back from there. @throws UsageError
+ */
+export function readTime(flag: string, text: string, nowMs?: number): number {
+  const agoMs = nowMs === undefined || /^\d+$/.test(text) ? undefined : parseGoDuration(text);
+  if (nowMs !== undefined && agoMs !== undefined && agoMs >= 0) return nowMs - agoMs;
+  if (/^\d{4}-\d\d-\d\dT[\d:.]+$/i.test(text)) {
+    throw new UsageError(
+      `${flag} "${text}" has no time zone: end it with Z, or with an offset such as +01:00`,
+    );
+  }
+  const isDate = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)$/i.test(text);
+  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : Date.parse(isDate ? text : '');
+  if (Number.isNaN(ms)) {
+    const ago = nowMs === undefined ? '' : ', or a length of time such as 10m';
+    throw new UsageError(
+      `${flag} is a time such as 2026-01-31T12:00:00Z or seconds since 1970${ago}, not "${text}"`,
+    );
+  }
+  if (ms >= 0 && ms < (lastSecond + 1) * 1000) return ms;
+  throw new UsageError(
+    `${flag} "${text}" is not from 1970 to 9998: ${lastSecond} seconds since 1970 at most`,
+  );
 }
 
 /** What a process has to know of a stream that it prints to. */

@@ -1,6 +1,7 @@
 import { type VerifyResult, verifyDelivery } from '../../control-plane/webhooks/verify-delivery.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
-import { commandOf, outputFormat, type ParsedFlags, readGiven, UsageError } from '../shared/flags.ts';
+import { commandOf, type ParsedFlags, readGiven, UsageError } from '../shared/flags.ts';
+import { dataText, outputFlag, outputFormat } from '../shared/output.ts';
 import { findSecrets } from './webhook-secret.ts';
 
 /**
@@ -63,7 +64,7 @@ Checks a delivery of the control plane's webhooks: whether its body and headers 
   --token-env <name>         the environment variable with the token for that (default API_TOKEN)
   --tolerance <duration>     how far its time may be from now (default 5m)
   --now <time>               check as of another time: RFC 3339 or seconds since 1970
-  --output text|json         how to print the result (default text)
+  -o, --output <form>        how to print the result: table (default), json or yaml
 
 A secret is never an argument: others on the machine can read those.
 Exit status: 0 when it is valid, 1 when it is not, 2 when that could not be found out (a wrong command line, a file or
@@ -82,7 +83,7 @@ export const webhookCommand = commandOf(
     'token-env': { type: 'string' },
     tolerance: { type: 'string' },
     now: { type: 'string' },
-    output: { type: 'string' },
+    ...outputFlag,
   },
   (flags) => {
     const [word, stray] = flags.positionals;
@@ -91,6 +92,7 @@ export const webhookCommand = commandOf(
     if (stray !== undefined) throw new UsageError(`webhook verify takes flags only, "${stray}" is none`);
     return verify(flags);
   },
+  ['verify'],
 );
 
 async function verify(flags: ParsedFlags): Promise<number> {
@@ -110,7 +112,9 @@ async function verify(flags: ParsedFlags): Promise<number> {
   const bodyPath = flags.text('body') ?? '-';
   const body = readGiven(`--body ${bodyPath}`, bodyPath === '-' ? 0 : bodyPath);
   const result = verifyDelivery({ headers, body }, { secrets, toleranceMs, nowMs });
-  process.stdout.write(output === 'json' ? `${JSON.stringify(result)}\n` : describe(result));
+  process.stdout.write(
+    output === 'text' ? describe(result) : dataText(`${JSON.stringify(result)}\n`, output),
+  );
   return result.valid ? 0 : 1;
 }
 

@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { overrideKind } from '../../rules/manifest/override-model.ts';
 import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
 import { readFleet } from '../fleets/fleet-readings.ts';
 import type { ConfigObject } from '../model/config-object.ts';
@@ -14,6 +15,8 @@ import {
   readReview,
   reviewAnswer,
 } from './admission-review.ts';
+
+const nowMs = Date.UTC(2026, 0, 1);
 
 type Asked = NonNullable<AdmissionRequest['object']>;
 
@@ -48,7 +51,11 @@ function viewOf({
   return {
     config: (object) => (object.metadata.labels?.['ours'] === 'no' ? undefined : readConfigObject(object)),
     fleet: (object) => (object.metadata.namespace === 'weir-system' ? readFleet(object) : undefined),
-    foresee: (object) => decider.foresee(object),
+    override: (object) => readConfigObject(object, overrideKind),
+    foresee: (object) =>
+      object.kind === undefined
+        ? decider.foresee(object)
+        : { rejection: decider.foreseeOverride(object, nowMs) },
     isListed: () => isListed,
     mergeDomains,
   };
@@ -177,6 +184,41 @@ describe('admissionAnswer', () => {
     expect(answer(configSpec(), world)).toEqual({
       allowed: true,
       warnings: ['who has its domain is not known yet: no complete list of objects is in'],
+    });
+  });
+
+  it('refuses an override that cannot be, and warns of one that would not be in force', () => {
+    const resource = { group: 'ratelimit.weir.dev', resource: 'ratelimitoverrides' };
+    const createdMs = nowMs - 1_000;
+    const spec = { domain: 'shop', match: [{ key: 'k' }], block: true, for: '1h', reason: 'r' };
+    const objects = [
+      configObject({ name: 'shop', namespace: 'shop' }),
+      configObject({ name: 'first', namespace: 'shop', uid: 'o', kind: overrideKind, createdMs, spec }),
+    ];
+    const ask = (more: object, namespace = 'shop') => {
+      const object = asked('a', { ...spec, ...more }, namespace);
+      const creationTimestamp = new Date(nowMs).toISOString();
+      const whole = { ...object, metadata: { ...object.metadata, creationTimestamp } };
+      return admissionAnswer(request(whole, { resource }), viewOf({ objects }));
+    };
+    expect(ask({ match: [{ key: 'other' }] })).toEqual(noWord);
+    expect(ask({ match: [] })).toMatchObject({
+      allowed: false,
+      reason: 'Invalid',
+      message: expect.stringMatching(/^spec\.match: /),
+    });
+    expect(ask({ match: [{ key: 'other' }] }, 'mail')).toMatchObject({
+      allowed: false,
+      reason: 'DomainNotAllowed',
+    });
+    expect(ask({})).toMatchObject({
+      warnings: [expect.stringMatching(/^Conflicted: .*override\/shop\/first: it would not be served$/)],
+    });
+    const past = { for: undefined, expiresAt: '2025-01-01T00:00:00Z', match: [{ key: 'past' }] };
+    expect(ask(past)).toMatchObject({
+      warnings: [
+        expect.stringMatching(/^Expired: it ended at 2025-01-01T00:00:00Z: it would not be served$/),
+      ],
     });
   });
 

@@ -1,6 +1,7 @@
 /** What is said of an object before it is stored, by the same functions that decide about those that are. */
 import { isDeepStrictEqual } from 'node:util';
 import { fleetPlural } from '../../rules/manifest/fleet-model.ts';
+import { overridePlural } from '../../rules/manifest/override-model.ts';
 import { fieldName, manifestWords } from '../../rules/manifest/read-spec.ts';
 import { group, plural } from '../../rules/manifest/spec-model.ts';
 import { type RuleWarning, reviewSources } from '../../rules/review/review-sources.ts';
@@ -16,9 +17,11 @@ import { type AdmissionAnswer, type AdmissionRequest, boundedWarnings } from './
 export interface AdmissionView {
   /** Undefined: of another class, namespace or label than is served here. */
   config(object: ApiObject): Reading<ConfigObject> | undefined;
+  /** The same of a RateLimitOverride. */
+  override(object: ApiObject): Reading<ConfigObject> | undefined;
   /** Undefined: not in the namespace of the fleets. */
   fleet(object: ApiObject): Reading<unknown> | undefined;
-  foresee(object: ConfigObject): Foresight;
+  foresee(object: ConfigObject): Pick<Foresight, 'rejection'> & Partial<Foresight>;
   /** Whether all objects are known. */
   isListed(): boolean;
   /** MERGE_DOMAIN_CONFIG. */
@@ -28,8 +31,16 @@ export interface AdmissionView {
 /** Chosen, in bytes by rules, of which the cost of a review is at most a nanosecond each: 800 usual rules. */
 const mostReviewWork = 50_000_000;
 
-/** What follows from other objects and may be otherwise in a moment: a namespace may have got its labels just now. */
-const passing: ReadonlySet<string> = new Set([AcceptedReason.DomainConflict, AcceptedReason.FleetNotAllowed]);
+/**
+ * What follows from other objects and may be otherwise in a moment: a namespace may have got its labels just now. An override
+ * that has ended is applied again by whoever keeps it in a repository.
+ */
+const passing: ReadonlySet<string> = new Set([
+  AcceptedReason.DomainConflict,
+  AcceptedReason.FleetNotAllowed,
+  AcceptedReason.Conflicted,
+  AcceptedReason.Expired,
+]);
 
 const noWord: AdmissionAnswer = { allowed: true, warnings: [] };
 
@@ -41,6 +52,7 @@ export function admissionAnswer(
   if (object == null || subResource !== '' || resource.group !== group) return noWord;
   if (oldObject != null && isDeepStrictEqual(object.spec, oldObject.spec)) return noWord;
   if (resource.resource === plural) return answerOn(view.config(object), view);
+  if (resource.resource === overridePlural) return answerOn(view.override(object), view);
   const fleet = resource.resource === fleetPlural ? view.fleet(object) : undefined;
   return fleet !== undefined && 'unreadable' in fleet ? refused('Invalid', fleet.unreadable) : noWord;
 }

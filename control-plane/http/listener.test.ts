@@ -39,10 +39,12 @@ describe('the listener of the control plane', () => {
     expect(await httpAsk(port, '/')).toMatchObject({
       status: 200,
       headers: { 'content-type': text },
-      body: `/healthz: 200 while the process answers at all
+      body: `/console: a page that shows what is served to whom
+/healthz: 200 while the process answers at all
 /readyz: 200 when limiters can be served, else 503 and what is missing
 /metrics: metrics in the text format of Prometheus
 /snapshot: what is served to which fleet, and which limiter acknowledged what; ?fleet=<name>, ?format=json
+/v1/status, /v1/rules, /v1/overrides, /v1/refusals: the same as JSON for programs, see docs/operations.md
 `,
     });
   });

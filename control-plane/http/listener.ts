@@ -1,6 +1,8 @@
 /** The control plane's own listener: probes, metrics, and what is served to whom. For operators and Kubernetes. */
+import { type ApiRouter, isApiPath } from '../../process/http/api-router.ts';
+import { ConsoleFiles, isOfConsole } from '../../process/http/console-files.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
-import { sendError, sendNotFound, sendText } from '../../process/http/text-response.ts';
+import { requestPath, sendError, sendNotFound, sendText } from '../../process/http/text-response.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import type { Decision } from '../model/decision.ts';
 import type { ReplicaReport } from '../model/fleet-snapshot.ts';
@@ -16,28 +18,40 @@ export interface ControlPlaneListenerOptions {
   readiness: ReadinessView;
   metrics: MetricsText;
   view: ControlPlaneView;
+  /** `/v1`, whose guard says who may see `/snapshot` as well. Undefined: everybody may. */
+  api?: ApiRouter | undefined;
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
   /** Called when a request was answered with 500, or cut, because something threw. */
   onFault(error: unknown): void;
 }
 
-const index = `/healthz: 200 while the process answers at all
+const index = `/console: a page that shows what is served to whom
+/healthz: 200 while the process answers at all
 /readyz: 200 when limiters can be served, else 503 and what is missing
 /metrics: metrics in the text format of Prometheus
 /snapshot: what is served to which fleet, and which limiter acknowledged what; ?fleet=<name>, ?format=json
+/v1/status, /v1/rules, /v1/overrides, /v1/refusals: the same as JSON for programs, see docs/operations.md
 `;
 
 export function createControlPlaneListener(options: ControlPlaneListenerOptions): HttpListener {
   return new HttpServer({
+    admit: (request, response) => {
+      const path = requestPath(request.url ?? '/')?.path;
+      return path !== '/snapshot' || (options.api?.guard.admitsToPage(request, response) ?? true);
+    },
     serve: (call) => route(call, options),
     closeGraceMs: options.closeGraceMs,
     onFault: (error) => options.onFault(error),
   });
 }
 
+const consoleFiles = new ConsoleFiles('control-plane.html');
+
 async function route(call: HttpCall, options: ControlPlaneListenerOptions): Promise<void> {
   const { target, request, response } = call;
+  if (options.api !== undefined && isApiPath(target.path)) return options.api.answer(call);
+  if (isOfConsole(target.path)) return consoleFiles.answer(call);
   const page = pages.get(target.path);
   if (page === undefined) sendNotFound(response);
   else if (request.method === 'GET' || request.method === 'HEAD') await page(call, options);

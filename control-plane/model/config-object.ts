@@ -1,7 +1,11 @@
-/** A RateLimitConfig and its status, as all parts pass them around. */
+/** A RateLimitConfig or RateLimitOverride and its status, as all parts pass them around. */
+import { overrideKind, overridePlural } from '../../rules/manifest/override-model.ts';
+import { kind as configKind, plural as configPlural } from '../../rules/manifest/spec-model.ts';
 
 /** As its source has it. Never changed: a change of the object is a new value. */
 export interface ConfigObject {
+  /** Missing: a RateLimitConfig. */
+  kind?: typeof overrideKind | undefined;
   namespace: string;
   name: string;
   /** The same for one object from its creation to its deletion. */
@@ -20,9 +24,23 @@ export interface ConfigObject {
   status: ConfigStatus | undefined;
 }
 
-/** `namespace/name`: how messages, resources and reports name an object. */
-export function objectKey({ namespace, name }: Pick<ConfigObject, 'namespace' | 'name'>): string {
-  return `${namespace}/${name}`;
+/** How the API calls the kind of an object, and the list of them. */
+export function kindOf({ kind }: Pick<ConfigObject, 'kind'>): { kind: string; plural: string } {
+  return kind === undefined
+    ? { kind: configKind, plural: configPlural }
+    : { kind: overrideKind, plural: overridePlural };
+}
+
+/**
+ * `namespace/name`, of a RateLimitOverride `override/namespace/name`: how messages, resources and reports name an object. No
+ * part of it has a slash.
+ */
+export function objectKey({
+  kind,
+  namespace,
+  name,
+}: Pick<ConfigObject, 'kind' | 'namespace' | 'name'>): string {
+  return `${kind === undefined ? '' : 'override/'}${namespace}/${name}`;
 }
 
 /**
@@ -52,7 +70,7 @@ function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0;
 }
 
-/** `status` of a RateLimitConfig, in the words of the API. */
+/** `status` of either, in the words of the API. */
 export interface ConfigStatus {
   /** The generation that this status speaks of. */
   observedGeneration: number;
@@ -67,6 +85,13 @@ export interface ConfigStatus {
   servedVersion?: string;
   /** The generation that is served; older than `observedGeneration` while the newer one is not accepted. */
   servedGeneration?: number;
+  /** Of a RateLimitConfig: overrides in force over its domain; missing while there are none. */
+  overrides?: number;
+  /** Of a RateLimitOverride, for people. */
+  match?: string;
+  effect?: string;
+  /** Of a RateLimitOverride with an end, RFC 3339. */
+  endsAt?: string;
   conditions: Condition[];
 }
 

@@ -7,6 +7,10 @@ export interface Decision {
   fleets: ReadonlyMap<string, FleetSnapshot>;
   /** By uid, one for each object. */
   verdicts: ReadonlyMap<string, Verdict>;
+  /** By `domainKey`: overrides that are served over it. Missing: none anywhere. */
+  overrides?: ReadonlyMap<string, number>;
+  /** When time alone changes it: the next end of an override, in milliseconds since 1970. Missing: never. */
+  dueMs?: number | undefined;
 }
 
 export interface Verdict {
@@ -14,11 +18,33 @@ export interface Verdict {
   accepted: Acceptance;
   /** What is served for the object; undefined: nothing. */
   served: ServedConfig | undefined;
+  /** Of an override whose spec can be read. */
+  override?: OverrideText | undefined;
+}
+
+/** What is said of an override, whether it is in force or not. */
+export interface OverrideText {
+  /** `remote_address=203.0.113.7` */
+  match: string;
+  /** `100 requests a unit` */
+  effect: string;
+  /** Milliseconds since 1970; undefined: it has no end of its own, or nobody here knows it. */
+  endsMs: number | undefined;
+  /** What its owner should know though it is served. */
+  notes: readonly string[];
 }
 
 export type Acceptance = { status: true } | { status: false; reason: RejectionReason; message: string };
 
-export type RejectionReason = 'Invalid' | 'DomainConflict' | 'DomainNotAllowed' | 'FleetNotAllowed';
+export type RejectionReason =
+  | 'Invalid'
+  | 'DomainConflict'
+  | 'DomainNotAllowed'
+  | 'FleetNotAllowed'
+  | OverrideReason;
+
+/** Of overrides alone. */
+export type OverrideReason = 'Conflicted' | 'Expired';
 
 export interface ServedConfig {
   fleet: string;
@@ -35,7 +61,7 @@ export interface ServedConfig {
   rules: number;
   /** Fields in use that only this project's limiters know, as manifests spell them: `valueToMetric`. */
   ownFields: readonly string[];
-  /** What a limiter has to obey for these rules: see `rulesVersionNeeded`. */
+  /** What a limiter has to obey for these rules: see `rulesVersionNeeded`, of an override `overridesRulesVersion`. */
   rulesVersion: number;
   /** Older limiters are served this generation in their place; undefined: nothing, or these rules too. */
   forOld: SpecGeneration | undefined;

@@ -1,5 +1,6 @@
 /** What a fleet is served, and what is known of the limiters that it is served to. */
 import { createHash } from 'node:crypto';
+import { overridesRulesVersion } from '../../rules/xds/override-resource.ts';
 
 export interface Resource {
   /** How a limiter's errors name it: `namespace/name`, or of a merged domain the domain. */
@@ -17,8 +18,26 @@ export interface FleetSnapshot {
   /** 16 hexadecimal digits. The same for the same resources, on every replica. */
   version: string;
   resources: readonly Resource[];
-  /** For limiters of rules version 1, where that is something else. */
+  /** For limiters that obey less than `rulesVersion`, where that is something else. */
   forOld?: FleetSnapshot;
+  /** What a limiter has to obey to be served it and not `forOld`; 2 where there is one and nothing is said. */
+  rulesVersion?: number;
+}
+
+/** All that `servedTo` tells apart. */
+export const rulesVersions = [1, 2, overridesRulesVersion] as const;
+
+/** What a limiter is served that obeys rules up to this version. */
+export function servedTo(snapshot: FleetSnapshot, rulesVersion = oldRulesVersion): FleetSnapshot {
+  const { forOld } = snapshot;
+  return forOld !== undefined && rulesVersion < neededFor(snapshot)
+    ? servedTo(forOld, rulesVersion)
+    : snapshot;
+}
+
+/** What a limiter has to obey for all of it. */
+export function neededFor({ forOld, rulesVersion = 2 }: FleetSnapshot): number {
+  return forOld === undefined ? oldRulesVersion : rulesVersion;
 }
 
 /** Of limiters that say nothing of it: rules as they were before versions of them were told apart. */

@@ -56,6 +56,10 @@ export const AcceptedReason = {
   DomainConflict: 'DomainConflict',
   /** DOMAIN_OWNERS or the RateLimitFleet gives the domain to other namespaces, or nobody does. */
   DomainNotAllowed: 'DomainNotAllowed',
+  /** An older override has the same match. */
+  Conflicted: 'Conflicted',
+  /** The override has ended. */
+  Expired: 'Expired',
   /** The RateLimitFleet does not let objects of this namespace be of the fleet. */
   FleetNotAllowed: 'FleetNotAllowed',
   /** Class or labels of the object are not those that this control plane serves any more. */
@@ -118,13 +122,18 @@ function findings(facts: ConditionFacts): Finding[] {
   return supported === undefined ? [accepted, programmed, ready] : [accepted, programmed, ready, supported];
 }
 
-function acceptedFinding({ accepted, served }: Verdict): Finding {
+function acceptedFinding({ accepted, served, override }: Verdict): Finding {
   if (!accepted.status) {
     return { type: 'Accepted', status: 'False', reason: accepted.reason, message: accepted.message };
   }
   const { domain, fleet, rules } = served!;
-  const message = `${counted(rules, 'rule')} for domain '${domain}' served to fleet '${fleet}'`;
-  return { type: 'Accepted', status: 'True', reason: AcceptedReason.Valid, message };
+  const what = override === undefined ? counted(rules, 'rule') : `${override.effect} for ${override.match}`;
+  const end = override?.endsMs === undefined ? '' : ` until ${endText(override.endsMs)}`;
+  const facts = [
+    `${what} for domain '${domain}' served to fleet '${fleet}'${end}`,
+    ...(override?.notes ?? []),
+  ];
+  return { type: 'Accepted', status: 'True', reason: AcceptedReason.Valid, message: facts.join('; ') };
 }
 
 const statusBy: Partial<Record<string, Condition['status']>> = {
@@ -142,6 +151,8 @@ function programmedFinding({ verdict, standing, awaitsMore }: ConditionFacts): F
   const found = (reason: string, message: string): Finding => {
     return { type: 'Programmed', status: statusFor(reason), reason, message };
   };
+  if (!accepted.status && accepted.reason === AcceptedReason.Expired)
+    return found(AcceptedReason.Expired, accepted.message);
   if (served === undefined || standing === undefined) {
     return found(
       ProgrammedReason.NotAccepted,
@@ -203,6 +214,7 @@ function refusalText({ items, count }: Standing['refused']): string {
 }
 
 function readyFinding(accepted: Finding, programmed: Finding): Finding {
+  if (accepted.reason === AcceptedReason.Expired) return { ...accepted, type: 'Ready' };
   if (accepted.status !== 'True') {
     const message = `not accepted: ${shortened(accepted.message, longestRefusal)}`;
     return { type: 'Ready', status: 'False', reason: accepted.reason, message };
@@ -241,6 +253,8 @@ function counted(count: number, noun: string): string {
 export interface StatusFacts extends ConditionFacts {
   /** What was written last: times of transitions, and what the object was once accepted for, are taken from it. */
   previous: ConfigStatus | undefined;
+  /** That lie over the domain of a RateLimitConfig. */
+  overrides?: number;
   /** What the status bears. */
   controllerName?: string | undefined;
   nowMs: number;
@@ -248,15 +262,22 @@ export interface StatusFacts extends ConditionFacts {
 
 /** Follows from its arguments; the same facts a second later give the same status. */
 export function statusOf(facts: StatusFacts): ConfigStatus {
-  const { verdict, previous, controllerName, nowMs } = facts;
-  const { object, served } = verdict;
+  const { verdict, previous, controllerName, overrides = 0, nowMs } = facts;
+  const { object, served, override } = verdict;
   const { domain, fleet } = served ?? previous ?? {};
   return {
     observedGeneration: object.generation,
     ...(controllerName === undefined ? {} : { controllerName }),
     ...(domain === undefined ? {} : { domain }),
     ...(fleet === undefined ? {} : { fleet }),
-    ...(served && { rules: served.rules, servedVersion: served.hash, servedGeneration: served.generation }),
+    ...(served && {
+      ...(override === undefined ? { rules: served.rules } : {}),
+      servedVersion: served.hash,
+      servedGeneration: served.generation,
+    }),
+    ...(overrides === 0 ? {} : { overrides }),
+    ...(override && { match: override.match, effect: override.effect }),
+    ...(override?.endsMs === undefined ? {} : { endsAt: endText(override.endsMs) }),
     conditions: findings(facts).map((finding) => condition(finding, object, previous, nowMs)),
   };
 }
@@ -319,4 +340,9 @@ function withoutTimes(message: string): string {
 /** RFC 3339 in whole seconds, as metav1.Time. */
 export function timeText(nowMs: number): string {
   return `${new Date(nowMs).toISOString().slice(0, 19)}Z`;
+}
+
+/** The same to the millisecond, where there is one: an end is not told too early. */
+export function endText(ms: number): string {
+  return new Date(ms).toISOString().replace('.000Z', 'Z');
 }

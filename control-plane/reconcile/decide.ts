@@ -7,19 +7,19 @@ import { isDeepStrictEqual } from 'node:util';
 import { readSpec } from '../../rules/manifest/read-spec.ts';
 import { type RuleSource, rulesVersionNeeded } from '../../rules/model.ts';
 import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
+import { overridesRulesVersion } from '../../rules/xds/override-resource.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
 import { type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
-import type {
-  Acceptance,
-  Decision,
-  DomainRecords,
-  KeptSpec,
-  RejectionReason,
-  ServedConfig,
-  SpecGeneration,
-  Verdict,
+import {
+  type Decision,
+  type DomainRecords,
+  domainKey,
+  type KeptSpec,
+  type ServedConfig,
+  type SpecGeneration,
+  type Verdict,
 } from '../model/decision.ts';
-import { hashOf, isOld, type Resource } from '../model/fleet-snapshot.ts';
+import { type FleetSnapshot, fleetSnapshot, hashOf, isOld, type Resource } from '../model/fleet-snapshot.ts';
 import {
   type Claim,
   type Clash,
@@ -27,24 +27,24 @@ import {
   type DomainOwners,
   type FleetAccesses,
   type Hold,
-  isOwner,
   isServed,
   SettledClaims,
 } from './claims.ts';
 import { AcceptedReason, joinedWithin, shortened, timeText } from './conditions.ts';
+import { OverrideDecider, type OverrideFacts } from './overrides.ts';
+import {
+  accessRejection,
+  domainNotAllowed,
+  isAssigned,
+  longestError,
+  name,
+  type Rejection,
+  rejected,
+} from './rejections.ts';
 import { type OldRules, type ServedClaims, type ServedFleet, serveClaims } from './served-fleets.ts';
-
-/** Why a newest spec is not accepted, in words for its owner. */
-interface Rejection {
-  reason: RejectionReason;
-  /** Without what stays in force. */
-  problem: string;
-}
 
 /** Conditions take 32,768 characters; what stays in force comes after this. */
 const longestProblem = 32_000;
-/** Chosen: one long key leaves room for the other errors. */
-const longestError = 2_000;
 
 function invalid({ errors, errorCount }: UnreadableSpec): Rejection {
   const items = errors.map((error) => shortened(formatManifestError(error), longestError));
@@ -52,49 +52,6 @@ function invalid({ errors, errorCount }: UnreadableSpec): Rejection {
     reason: AcceptedReason.Invalid,
     problem: joinedWithin({ items, count: errorCount }, longestProblem),
   };
-}
-
-/** What one object wants, and whether its status says that it has it. */
-interface Wish {
-  namespace: string;
-  fleet: string;
-  domain: string;
-  isServed: boolean;
-}
-
-/** Why a namespace may not have a domain of a fleet, whoever has it now; undefined: it may. Pure. */
-function accessRejection(
-  { namespace, fleet, domain, isServed }: Wish,
-  domainOwners: DomainOwners,
-  fleets: FleetAccesses,
-): Rejection | undefined {
-  const found = fleets.get(fleet);
-  const unknown = found !== undefined && 'unknown' in found ? found.unknown : undefined;
-  if (unknown !== undefined && !isServed)
-    return fleetNotAllowed(`who may use fleet '${name(fleet)}' is not known: ${unknown}`);
-  const access = found !== undefined && 'admits' in found ? found : undefined;
-  if (access?.admits(namespace) === false)
-    return fleetNotAllowed(`fleet '${name(fleet)}' is not for namespace '${namespace}': ${access.admitted}`);
-  const ofAll = domainOwners.ownersOf(domain);
-  const ofFleet = access?.domains.ownersOf(domain);
-  const isNamedByFleetAlone = ofFleet !== undefined && ofAll?.length === 0;
-  if (!isNamedByFleetAlone && !isOwner(namespace, ofAll))
-    return domainNotAllowed(`domain '${name(domain)}'`, ofAll!);
-  if (!isOwner(namespace, ofFleet))
-    return domainNotAllowed(`domain '${name(domain)}' of fleet '${name(fleet)}'`, ofFleet!);
-  return undefined;
-}
-
-function fleetNotAllowed(problem: string): Rejection {
-  return { reason: AcceptedReason.FleetNotAllowed, problem };
-}
-
-function domainNotAllowed(place: string, owners: readonly string[]): Rejection {
-  const whom =
-    owners.length === 0
-      ? 'no namespace: neither DOMAIN_OWNERS nor the RateLimitFleet has an entry for it, and DOMAIN_OWNERSHIP is claimed'
-      : `these namespaces only: ${name(owners.join(', '))}`;
-  return { reason: AcceptedReason.DomainNotAllowed, problem: `${place} is for ${whom}` };
 }
 
 /** Of a claim that was turned down. */
@@ -113,16 +70,6 @@ function conflictText(place: string, clash: Clash | Hold): string {
   }
   const what = clash.key === undefined ? place : `descriptor '${name(clash.key)}' in ${place}`;
   return `${what} is taken by ${objectKey(clash.holder.object)}`;
-}
-
-export function rejected({ reason, problem }: Rejection, servedGeneration: number | undefined): Acceptance {
-  const rest =
-    servedGeneration === undefined ? 'nothing is in force' : `generation ${servedGeneration} stays in force`;
-  return { status: false, reason, message: `${problem}; ${rest}` };
-}
-
-function name(text: string): string {
-  return shortened(text, longestError);
 }
 
 /** A spec that validates, as limiters get it. */
@@ -190,6 +137,8 @@ export interface DeciderOptions {
   domainOwners: DomainOwners;
   /** Whose statuses say what is served: those of other control planes say nothing of it. */
   controllerName?: string | undefined;
+  /** OVERRIDES_MAX_SECONDS; missing: no bound. */
+  overridesMaxSeconds?: number;
 }
 
 /**
@@ -309,6 +258,13 @@ interface Round {
   candidates: ReadonlyMap<string, Candidate>;
   fleets: ReadonlyMap<string, ServedFleet>;
   accesses: FleetAccesses;
+  records: DomainRecords;
+  /** By `domainKey`: whose namespaces have rules of a domain. */
+  holders: ReadonlyMap<string, ReadonlySet<string>>;
+  /** By `domainKey`. */
+  rules: ReadonlyMap<string, Resource>;
+  /** By fleet: what is served with overrides. */
+  snapshots: ReadonlyMap<string, FleetSnapshot>;
   /** Undefined before the first round. */
   settled: SettledClaims | undefined;
 }
@@ -322,21 +278,33 @@ export interface Foresight {
 
 export class Decider {
   readonly #options: DeciderOptions;
-  #last: Round = { candidates: new Map(), fleets: new Map(), accesses: new Map(), settled: undefined };
+  readonly #overrides = new OverrideDecider();
+  #last: Round = {
+    candidates: new Map(),
+    fleets: new Map(),
+    accesses: new Map(),
+    records: new Map(),
+    holders: new Map(),
+    rules: new Map(),
+    snapshots: new Map(),
+    settled: undefined,
+  };
 
   constructor(options: DeciderOptions) {
     this.#options = options;
   }
 
-  /** `kept` by uid: see `nextKept`. */
+  /** `kept` by uid: see `nextKept`. `nowMs` is for overrides; by default none of them has ended. */
   decide(
     objects: readonly ConfigObject[],
     kept: ReadonlyMap<string, KeptSpec>,
     { fleets: accesses, records }: Policy = noPolicy,
+    nowMs = 0,
   ): Decision {
     const { domainOwners, mergeDomains } = this.#options;
     const candidates = new Map<string, Candidate>();
-    for (const object of objects) {
+    const configs = objects.filter(({ kind }) => kind === undefined);
+    for (const object of configs) {
       const { uid } = object;
       const facts = { object, kept: kept.get(uid), fleets: accesses };
       candidates.set(uid, candidateOf(facts, this.#last.candidates.get(uid), this.#options));
@@ -354,10 +322,51 @@ export class Decider {
     };
     const served = serveClaims({ places: settled.places(), oldRulesOf }, this.#last.fleets);
     const { fleets } = served;
-    this.#last = { candidates, fleets, accesses, settled };
     const verdicts = new Map<string, Verdict>();
     for (const [uid, candidate] of candidates) verdicts.set(uid, verdictOn(candidate, settled, served));
-    return { fleets: new Map([...fleets].map(([fleet, { snapshot }]) => [fleet, snapshot])), verdicts };
+    const { snapshots: before } = this.#last;
+    const holders = namespacesByDomain(verdicts.values());
+    const rules = new Map(
+      [...served.resources].map(([claim, resource]) => [domainKey(claim.rules), resource] as const),
+    );
+    this.#last = { candidates, fleets, accesses, records, holders, rules, settled, snapshots: before };
+    const overrides = objects.filter(({ kind }) => kind !== undefined);
+    const decided = this.#overrides.decide(overrides, kept, this.#overrideFacts(nowMs));
+    for (const [uid, verdict] of decided.verdicts) verdicts.set(uid, verdict);
+    const snapshots = new Map([...fleets].map(([fleet, { snapshot }]) => [fleet, snapshot]));
+    for (const [fleet, resources] of decided.resources) {
+      const base = snapshots.get(fleet) ?? fleetSnapshot(fleet, []);
+      snapshots.set(fleet, withOverrides(base, resources, before.get(fleet)));
+    }
+    this.#last = { ...this.#last, snapshots };
+    return { fleets: snapshots, verdicts, overrides: decided.counts, dueMs: decided.dueMs };
+  }
+
+  #overrideFacts(nowMs: number): OverrideFacts {
+    const { domainOwners, overridesMaxSeconds: maxSeconds = Number.POSITIVE_INFINITY } = this.#options;
+    const { accesses, records, holders, rules } = this.#last;
+    return {
+      nowMs,
+      maxSeconds,
+      rulesOf: (place) => rules.get(domainKey(place)),
+      rejection: ({ namespace, status }, place) => {
+        const wish = { namespace, ...place, isServed: isServed(status, place) };
+        const refusal = accessRejection(wish, domainOwners, accesses);
+        if (refusal !== undefined || isAssigned(place, domainOwners, accesses)) return refusal;
+        // Nobody says whose it is: it is theirs who have its rules, or had them last.
+        const key = domainKey(place);
+        const owners = holders.get(key) ?? records.get(key)?.namespaces;
+        if (owners === undefined || [...owners].includes(namespace)) return undefined;
+        return domainNotAllowed(`domain '${name(place.domain)}' of fleet '${name(place.fleet)}'`, [
+          ...owners,
+        ]);
+      },
+    };
+  }
+
+  /** As `foresee`, of a RateLimitOverride. */
+  foreseeOverride(object: ConfigObject, nowMs: number): Rejection | undefined {
+    return this.#overrides.foresee(object, this.#overrideFacts(nowMs));
   }
 
   /** Of an object that may come, or may come to this, after all that was decided. Nothing is remembered of it. */
@@ -371,6 +380,33 @@ export class Decider {
       rules: newest?.rules,
     };
   }
+}
+
+/** By `domainKey`. */
+function namespacesByDomain(verdicts: Iterable<Verdict>): Map<string, Set<string>> {
+  const namespaces = new Map<string, Set<string>>();
+  for (const { object, served } of verdicts) {
+    if (served === undefined) continue;
+    const key = domainKey(served);
+    const known = namespaces.get(key);
+    if (known === undefined) namespaces.set(key, new Set([object.namespace]));
+    else known.add(object.namespace);
+  }
+  return namespaces;
+}
+
+/** `last` again, as long as it is the same. */
+function withOverrides(
+  base: FleetSnapshot,
+  overrides: readonly Resource[],
+  last: FleetSnapshot | undefined,
+): FleetSnapshot {
+  const { version, resources } = fleetSnapshot(base.fleet, [...base.resources, ...overrides]);
+  const isSame =
+    last?.version === version && last.forOld?.version === base.version && last.forOld.forOld === base.forOld;
+  return isSame
+    ? last
+    : { fleet: base.fleet, version, resources, forOld: base, rulesVersion: overridesRulesVersion };
 }
 
 /** The last one again as long as it says the same. */

@@ -1,7 +1,13 @@
 /** Which limiters have which rules in force: what was served in which order, and what limiters said of it. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Decision } from '../model/decision.ts';
-import { type FleetSnapshot, isOld, oldRulesVersion } from '../model/fleet-snapshot.ts';
+import {
+  type FleetSnapshot,
+  neededFor,
+  oldRulesVersion,
+  rulesVersions,
+  servedTo,
+} from '../model/fleet-snapshot.ts';
 import type { FirstFew } from './conditions.ts';
 
 interface FleetVersions {
@@ -9,10 +15,8 @@ interface FleetVersions {
   /** When it was first served. */
   newestMs: number;
   number: number;
-  /** In the order of their numbers. */
-  numbers: Map<string, number>;
-  /** Of what old limiters were served. */
-  oldNumbers: Map<string, number>;
+  /** In the order of their numbers; one map for each of `rulesVersions`, of what limiters were served that obey as much. */
+  numbers: readonly Map<string, number>[];
 }
 
 interface Served {
@@ -67,8 +71,8 @@ export class VersionLedger {
 
   /** Undefined for a version that was never served here to who obeys rules of this version, or too long ago. */
   numberOf(fleet: string, version: string, rulesVersion = Number.POSITIVE_INFINITY): number | undefined {
-    const known = this.#fleets.get(fleet);
-    return (isOld(rulesVersion) ? known?.oldNumbers : known?.numbers)?.get(version);
+    const rank = rulesVersions.findLastIndex((one) => one <= rulesVersion);
+    return this.#fleets.get(fleet)?.numbers[Math.max(0, rank)]?.get(version);
   }
 
   /** Undefined while none of its rules are served. */
@@ -83,16 +87,16 @@ export class VersionLedger {
   }
 
   #number(newest: FleetSnapshot, nowMs: number): void {
-    const { fleet, version, forOld = newest } = newest;
+    const { fleet, version } = newest;
     const known = this.#fleets.get(fleet);
-    const isServedAsBefore = known?.newest.version === version;
-    if (isServedAsBefore && (known.newest.forOld ?? known.newest).version === forOld.version) return;
+    const served = rulesVersions.map((one) => servedTo(newest, one).version);
+    const before = known && rulesVersions.map((one) => servedTo(known.newest, one).version);
+    if (before !== undefined && served.every((one, i) => one === before[i])) return;
     const number = ++this.#lastNumber;
-    const { numbers = new Map<string, number>(), oldNumbers = new Map<string, number>() } = known ?? {};
-    this.#renumber(numbers, version, number);
-    this.#renumber(oldNumbers, forOld.version, number);
-    const newestMs = isServedAsBefore ? known.newestMs : nowMs;
-    this.#fleets.set(fleet, { newest, newestMs, number, numbers, oldNumbers });
+    const numbers = known?.numbers ?? rulesVersions.map(() => new Map<string, number>());
+    for (const [i, one] of served.entries()) this.#renumber(numbers[i]!, one, number);
+    const newestMs = known?.newest.version === version ? known.newestMs : nowMs;
+    this.#fleets.set(fleet, { newest, newestMs, number, numbers });
   }
 
   #renumber(numbers: Map<string, number>, version: string, number: number): void {
@@ -104,8 +108,7 @@ export class VersionLedger {
 
   #newest(fleet: string): Since {
     const { newest, newestMs, number } = this.#fleets.get(fleet)!;
-    const rulesVersion = newest.forOld === undefined ? oldRulesVersion : oldRulesVersion + 1;
-    return { number, ms: newestMs, rulesVersion };
+    return { number, ms: newestMs, rulesVersion: neededFor(newest) };
   }
 }
 

@@ -122,7 +122,7 @@ export class MeetingWatch {
   /** The older objects first. */
   #servedTo(fleet: string): { objects: ConfigObject[]; rules: Uint8Array[] } {
     const served = [...(this.#options.decision()?.verdicts.values() ?? [])]
-      .filter((verdict) => verdict.served?.fleet === fleet)
+      .filter(({ object, served }) => object.kind === undefined && served?.fleet === fleet)
       .sort((a, b) => byAge(a.object, b.object));
     return {
       objects: served.map(({ object }) => object),

@@ -5,7 +5,8 @@
 import type { ConfigObject } from '../model/config-object.ts';
 import type { Decision, Verdict } from '../model/decision.ts';
 
-export interface RemovedObject extends Pick<ConfigObject, 'namespace' | 'name' | 'uid' | 'generation'> {
+export interface RemovedObject
+  extends Pick<ConfigObject, 'kind' | 'namespace' | 'name' | 'uid' | 'generation'> {
   /** What was served for it last; null: nothing, so that no limiter runs it. */
   served: { fleet: string; domain: string; resource: string } | null;
   /** When it was found to be gone, in milliseconds since 1970. */
@@ -110,7 +111,8 @@ export class Removals {
 }
 
 function removedObject({ object, served }: Verdict, removedMs: number): RemovedObject {
-  const { namespace, name, uid, generation } = object;
+  const { kind, namespace, name, uid, generation } = object;
   const last = served && { fleet: served.fleet, domain: served.domain, resource: served.resource };
-  return { namespace, name, uid, generation, served: last ?? null, removedMs };
+  const identity = { ...(kind && { kind }), namespace, name, uid, generation };
+  return { ...identity, served: last ?? null, removedMs };
 }

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { overrideKind } from '../../rules/manifest/override-model.ts';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
@@ -138,6 +139,42 @@ describe('StatusBoard', () => {
     leader.hasAccepted = true;
     leader.evaluate();
     expect(leader.write()).toEqual(['a True AllLimiters', 'b True AllLimiters']);
+  });
+
+  it('counts the overrides over a domain, in a storm of them once in ten seconds', () => {
+    leader.hasAccepted = true;
+    leader.evaluate();
+    leader.write();
+    const counted = (): number | undefined =>
+      leader.objects.find(({ uid }) => uid === a.uid)?.status?.overrides;
+    const lay = (count: number): string[] => {
+      const rows = Array.from({ length: count }, (_, i) => {
+        const spec = { domain: 'a', match: [{ key: `k${i}` }], block: true, permanent: true, reason: 'r' };
+        return configObject({ kind: overrideKind, name: `o${i}`, uid: `o${i}`, spec, resourceVersion: '1' });
+      });
+      leader.objects = [...leader.objects.filter(({ kind }) => kind === undefined), ...rows];
+      leader.evaluate();
+      return leader.write().filter((line) => !line.startsWith('o'));
+    };
+    leader.nowMs = 1_000;
+    expect([lay(1), counted()]).toEqual([['a True AllLimiters'], 1]);
+    for (const count of [2, 3, 4]) {
+      leader.nowMs += 1_000;
+      expect(lay(count)).toEqual([]);
+    }
+    expect(leader.board.nextDueMs(leader.nowMs)).toBe(11_000);
+    leader.nowMs = 11_000;
+    leader.evaluate();
+    expect([leader.write().filter((line) => !line.startsWith('o')), counted()]).toEqual([
+      ['a True AllLimiters'],
+      4,
+    ]);
+    leader.nowMs = 30_000;
+    expect([lay(0), counted()]).toEqual([['a True AllLimiters'], undefined]);
+    // What else is new is not held.
+    leader.nowMs = 30_001;
+    leader.objects = leader.objects.map((one) => (one.uid === a.uid ? { ...one, generation: 2 } : one));
+    expect([lay(2), counted()]).toEqual([['a True AllLimiters'], 2]);
   });
 
   it('offers a status again that could not be written', () => {

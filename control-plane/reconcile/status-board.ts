@@ -10,7 +10,7 @@ import {
   findCondition,
   isOfOther,
 } from '../model/config-object.ts';
-import type { Decision, Verdict } from '../model/decision.ts';
+import { type Decision, domainKey, type Verdict } from '../model/decision.ts';
 import type { StatusEntry } from '../replicas/status-pump.ts';
 import { notWatchedStatus, ProgrammedReason, sameStatus, statusOf } from './conditions.ts';
 import type { Since, Standing, VersionLedger } from './fleet-standing.ts';
@@ -56,6 +56,7 @@ interface Grounds {
   awaitsMore: boolean;
   hasOthers: boolean;
   isOversize: boolean;
+  overrides: number;
   previous: ConfigStatus | undefined;
 }
 
@@ -64,7 +65,12 @@ interface Evaluated {
   status: ConfigStatus;
   isWritten: boolean;
   isHeld: boolean;
+  /** It counts other overrides and says nothing else that is new: not before this time. */
+  notBeforeMs: number;
 }
+
+/** Chosen: a storm of overrides is no storm of statuses that count them. */
+const countEveryMs = 10_000;
 
 /** Nothing of an object is in any snapshot. */
 const never: Since = { number: Number.POSITIVE_INFINITY, ms: 0, rulesVersion: 0 };
@@ -84,6 +90,8 @@ export class StatusBoard {
   #evaluated = new Map<string, Evaluated>();
   /** By uid: what this process found when it first looked at the object. */
   readonly #found = new Map<string, Found>();
+  /** By uid: when a status was written for a count of overrides alone. */
+  readonly #countedMs = new Map<string, number>();
   /** When a status was made. */
   readonly #counts = new WeakMap<ConfigStatus, LimiterCounts>();
   /** By uid: objects that are given up. */
@@ -123,7 +131,10 @@ export class StatusBoard {
 
   /** When to evaluate again even if nothing changes; undefined: not at all. */
   nextDueMs(nowMs: number): number | undefined {
-    return this.#ownership.nextDueMs(nowMs);
+    const counts = [...this.#countedMs.values()].map((ms) => ms + countEveryMs).filter((ms) => ms > nowMs);
+    return [...counts, this.#ownership.nextDueMs(nowMs) ?? []]
+      .flat()
+      .reduce<number | undefined>((least, ms) => Math.min(least ?? ms, ms), undefined);
   }
 
   /** Of the limiters that a status of ours speaks of; undefined when nothing is served for its object. */
@@ -136,6 +147,7 @@ export class StatusBoard {
     this.#evaluated.clear();
     this.#ownership.clear();
     this.#found.clear();
+    this.#countedMs.clear();
     this.#options.queue.clear();
   }
 
@@ -146,7 +158,7 @@ export class StatusBoard {
     const grounds = this.#grounds(verdict, known, evaluation);
     const last = this.#evaluated.get(uid);
     if (last !== undefined && isSame(last.grounds, grounds)) {
-      const isHeld = awaitsLimiters && last.isHeld;
+      const isHeld = (awaitsLimiters && last.isHeld) || nowMs < last.notBeforeMs;
       if (!last.isWritten && !isHeld) this.#offer(known, last.status, nowMs);
       return;
     }
@@ -155,10 +167,23 @@ export class StatusBoard {
     if (grounds.standing !== undefined) this.#counts.set(status, limiterCounts(grounds.standing));
     const isWritten = sameStatus(status, grounds.previous);
     const isHeld = this.#isHeld(status, known, grounds);
-    this.#evaluated.set(uid, { grounds, status, isWritten, isHeld });
-    const isDone = isWritten || (awaitsLimiters && isHeld);
+    const notBeforeMs = isWritten ? nowMs : this.#countedFrom(status, known, nowMs);
+    this.#evaluated.set(uid, { grounds, status, isWritten, isHeld, notBeforeMs });
+    const isDone = isWritten || (awaitsLimiters && isHeld) || nowMs < notBeforeMs;
     if (isDone && this.#options.queue.inFlight(uid) === undefined) this.#options.queue.withdraw(uid);
     else this.#offer(known, status, nowMs);
+  }
+
+  /** When a status may be written, as far as it is for the count of overrides. */
+  #countedFrom(status: ConfigStatus, { uid, status: previous }: ConfigObject, nowMs: number): number {
+    if (previous === undefined || status.overrides === previous.overrides) return nowMs;
+    const { overrides: _, ...rest } = status;
+    const { overrides: __, ...restBefore } = previous;
+    if (!sameStatus(rest, restBefore)) return nowMs;
+    const notBeforeMs = (this.#countedMs.get(uid) ?? Number.NEGATIVE_INFINITY) + countEveryMs;
+    if (notBeforeMs > nowMs) return notBeforeMs;
+    this.#countedMs.set(uid, nowMs);
+    return nowMs;
   }
 
   /** Once: its status has no name of ours afterwards, so that whoever serves it now may write as it likes. */
@@ -189,12 +214,18 @@ export class StatusBoard {
     else queue.offer(known, status);
   }
 
-  #grounds(verdict: Verdict, known: ConfigObject, { isOversize }: Evaluation): Grounds {
+  #grounds(verdict: Verdict, known: ConfigObject, { decision, isOversize }: Evaluation): Grounds {
     const { ledger, limiters } = this.#options;
     const { object, served } = verdict;
     const previous = known.status;
     if (served === undefined) {
-      const nothing = { standing: undefined, awaitsMore: false, hasOthers: false, isOversize: false };
+      const nothing = {
+        standing: undefined,
+        awaitsMore: false,
+        hasOthers: false,
+        isOversize: false,
+        overrides: 0,
+      };
       return { verdict, ...nothing, previous };
     }
     const fleet = limiters.fleet(served.fleet);
@@ -202,7 +233,9 @@ export class StatusBoard {
     const { status: before } = this.#foundAt(known);
     const awaitsMore = standing.mayBeMore && hadOtherRules(before, served.hash);
     const { hasOthers } = fleet;
-    return { verdict, standing, awaitsMore, hasOthers, isOversize: isOversize(served.fleet), previous };
+    const overrides = object.kind === undefined ? (decision.overrides?.get(domainKey(served)) ?? 0) : 0;
+    const ofFleet = { hasOthers, isOversize: isOversize(served.fleet) };
+    return { verdict, standing, awaitsMore, ...ofFleet, overrides, previous };
   }
 
   /** What another control plane said of its limiters says nothing of ours. */
@@ -227,6 +260,7 @@ export class StatusBoard {
     this.#evaluated.delete(uid);
     this.#ownership.forget(uid);
     this.#found.delete(uid);
+    this.#countedMs.delete(uid);
     this.#options.queue.withdraw(uid);
   }
 }
@@ -268,6 +302,7 @@ function isSame(a: Grounds, b: Grounds): boolean {
     a.awaitsMore === b.awaitsMore &&
     a.hasOthers === b.hasOthers &&
     a.isOversize === b.isOversize &&
+    a.overrides === b.overrides &&
     a.previous === b.previous
   );
 }

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { overrideKind } from '../../rules/manifest/override-model.ts';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import { anyoneOwnsAnything } from './claims.ts';
@@ -99,6 +100,34 @@ describe('VersionLedger', () => {
     expect(ledger.since(a.uid)).toEqual({ number: 2, ms: 9, rulesVersion: 2 });
     expect(ledger.newest('default')).toEqual({ number: 3, ms: 9, rulesVersion: 2, version });
     expect([1, 2].map((rules) => ledger.numberOf('default', first, rules))).toEqual([2, 1]);
+  });
+
+  it('gives an override no new number to the rules below it, and tells three kinds of limiters apart', () => {
+    const ledger = new VersionLedger();
+    const decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const sliding = { ...b, spec: configSpec({ domain: 'b', algorithm: 'SlidingWindow' }) };
+    const plain = observe(ledger, a);
+    const overrideSpec = { domain: 'a', match: [{ key: 'k' }], block: true, permanent: true, reason: 'r' };
+    const override = configObject({ kind: overrideKind, name: 'o', uid: 'o', spec: overrideSpec });
+    ledger.observe(decider.decide([a, sliding], new Map()), 8);
+    const before = ledger.newest('default')!.version;
+    ledger.observe(decider.decide([a, sliding, override], new Map()), 9);
+    const { version } = ledger.newest('default')!;
+    expect(ledger.newest('default')).toEqual({ number: 3, ms: 9, rulesVersion: 3, version });
+    expect([ledger.since(a.uid), ledger.since(b.uid), ledger.since('o')]).toEqual([
+      { number: 1, ms: 7, rulesVersion: 1 },
+      { number: 2, ms: 8, rulesVersion: 2 },
+      { number: 3, ms: 9, rulesVersion: 3 },
+    ]);
+    const numbers = (rulesVersion: number) =>
+      [plain, before, version].map((one) => ledger.numberOf('default', one, rulesVersion));
+    // What they obey of it they all have.
+    expect([1, 2, 3, 4].map(numbers)).toEqual([
+      [3, undefined, undefined],
+      [1, 3, undefined],
+      [1, 2, 3],
+      [1, 2, 3],
+    ]);
   });
 
   it('knows nothing of other fleets', () => {

@@ -42,7 +42,7 @@ const recordsModel = z.record(
 function holdersOf({ verdicts }: Decision): Map<string, string[]> {
   const holders = new Map<string, string[]>();
   for (const { object, served } of verdicts.values()) {
-    if (served === undefined) continue;
+    if (served === undefined || object.kind !== undefined) continue;
     const key = domainKey(served);
     const namespaces = holders.get(key);
     if (namespaces === undefined) holders.set(key, [object.namespace]);

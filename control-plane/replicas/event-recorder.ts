@@ -2,14 +2,14 @@
 import { createHash } from 'node:crypto';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { TokenBucket } from '../../process/time/pacing.ts';
+import { apiVersion } from '../../rules/manifest/spec-model.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
-import type { ConfigObject } from '../model/config-object.ts';
+import { type ConfigObject, kindOf } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { microTime } from './leases.ts';
 import { Pump } from './pump.ts';
-import { apiVersion, kind } from './status-pump.ts';
 
 export interface EventContent {
   uid: string;
@@ -132,7 +132,7 @@ function remember<V>(map: Map<string, V>, key: string, value: V): void {
 }
 
 export interface RecordedEvent {
-  object: Pick<ConfigObject, 'namespace' | 'name' | 'uid'>;
+  object: Pick<ConfigObject, 'kind' | 'namespace' | 'name' | 'uid'>;
   type: 'Normal' | 'Warning';
   /** Of the condition; at most 128 characters. */
   reason: string;
@@ -246,6 +246,7 @@ export class EventRecorder {
     const { client, instance } = this.#options;
     const { object, type, reason, note, eventName } = event;
     const { namespace, name, uid } = object;
+    const { kind } = kindOf(object);
     try {
       await client.request({
         method: 'POST',

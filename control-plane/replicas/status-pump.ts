@@ -1,17 +1,21 @@
-/** Statuses of RateLimitConfigs on their way to the API server: one attempt, and the pump that tries a few at a time until each is written. */
+/** Statuses of objects on their way to the API server: one attempt, and the pump that tries a few at a time until each is written. */
 
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/pacing.ts';
+import { apiVersion } from '../../rules/manifest/spec-model.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
-import { type ConfigObject, type ConfigStatus, objectKey, withStatus } from '../model/config-object.ts';
+import {
+  type ConfigObject,
+  type ConfigStatus,
+  kindOf,
+  objectKey,
+  withStatus,
+} from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { Pump } from './pump.ts';
 import { serverSideApply } from './replica-name.ts';
-
-export const apiVersion = 'ratelimit.weir.dev/v1alpha1';
-export const kind = 'RateLimitConfig';
 
 export type WriteOutcome =
   /** `version`: the one that the write made, where objects have versions. */
@@ -34,7 +38,7 @@ export interface StatusWriterOptions {
 }
 
 /**
- * Writes `status` of RateLimitConfigs by server-side apply: what is not in it any more goes. Each follows from a version of
+ * Writes `status` of objects by server-side apply: what is not in it any more goes. Each follows from a version of
  * the object, and is not written over another one.
  */
 export class StatusWriter {
@@ -48,12 +52,13 @@ export class StatusWriter {
   async write(object: ConfigObject, status: ConfigStatus): Promise<WriteOutcome> {
     const { namespace, name, resourceVersion } = object;
     const { client, timeoutMs = 10_000, writing } = this.#options;
+    const { kind, plural } = kindOf(object);
     const settle = writing?.(object);
     let version: string | undefined;
     try {
       const { metadata } = await client.request<{ metadata: { resourceVersion: string } }>({
         ...serverSideApply,
-        path: `/apis/${apiVersion}/namespaces/${namespace}/ratelimitconfigs/${name}/status`,
+        path: `/apis/${apiVersion}/namespaces/${namespace}/${plural}/${name}/status`,
         timeoutMs,
         body: { apiVersion, kind, metadata: { namespace, name, resourceVersion }, status },
       });
@@ -117,7 +122,7 @@ const mostPauseMs = 60_000;
 /** Chosen: a status that the server answers with its own fault so often counts as refused; what is not typed right is. */
 const mostFaults = 6;
 
-/** After a refusal: of one object, or of a namespace where the right to write statuses is missing. */
+/** After a refusal: of one object, or of a namespace where the right to write statuses of a kind is missing. */
 interface Pause {
   refusals: number;
   /** Objects that wait: they keep their places in flight, but none of ours. */
@@ -129,13 +134,18 @@ interface Pause {
 
 /** In the words of the API server's authorizer; a webhook that refuses one object answers 403 as well. */
 export function lacksRight({ status, message }: ApiError): boolean {
-  return status === 403 && message.includes(' cannot patch resource "ratelimitconfigs/status"');
+  return status === 403 && /cannot patch resource "ratelimit(configs|overrides)\/status"/.test(message);
+}
+
+/** What one right to write statuses is for. */
+function placeOf(object: ConfigObject): string {
+  return `${kindOf(object).plural} ${object.namespace}`;
 }
 
 export class StatusPump {
   readonly #options: StatusPumpOptions;
   readonly #pump: Pump<StatusEntry, ApiError>;
-  /** By namespace or uid. */
+  /** By `placeOf`, or uid. */
   readonly #pauses = new Map<string, Pause>();
   #isClosed = false;
 
@@ -178,8 +188,9 @@ export class StatusPump {
 
   async #write(entry: StatusEntry, failures: number): Promise<ApiError | undefined> {
     const { writer, queue, metrics, written, outdated } = this.#options;
-    const { uid, namespace } = entry.object;
-    const pause = failures === 1 ? this.#pauses.get(namespace) : undefined;
+    const { uid } = entry.object;
+    const place = placeOf(entry.object);
+    const pause = failures === 1 ? this.#pauses.get(place) : undefined;
     if (pause?.is === 'over') pause.is = 'tried';
     else if (pause !== undefined) {
       pause.uids.add(uid);
@@ -188,7 +199,7 @@ export class StatusPump {
     }
     const outcome = await writer.write(entry.object, entry.status);
     if (!('error' in outcome)) {
-      this.#endPause(namespace);
+      this.#endPause(place);
       this.#endPause(uid);
     }
     if (outcome.is === 'written') {
@@ -222,12 +233,13 @@ export class StatusPump {
     const { clock, random, log } = this.#options;
     const { namespace, uid } = entry.object;
     const isOfAll = lacksRight(error);
-    const key = isOfAll ? namespace : uid;
+    const place = placeOf(entry.object);
+    const key = isOfAll ? place : uid;
     const before = this.#pauses.get(key);
     if (isOfAll) this.#options.metrics.all.statusWrites.inc({ outcome: 'failed' });
     else {
       this.#failed(entry, error);
-      this.#endPause(namespace);
+      this.#endPause(place);
     }
     if (before?.is === 'running') {
       before.uids.add(uid);
@@ -235,7 +247,8 @@ export class StatusPump {
     }
     const failures = (before?.refusals ?? 0) + 1;
     const pauseMs = retryDelayMs({ failures, firstMs: firstPauseMs, mostMs: mostPauseMs, random });
-    if (isOfAll) lines.statusesForbidden(log, { namespace, error, retryInMs: pauseMs });
+    const { plural } = kindOf(entry.object);
+    if (isOfAll) lines.statusesForbidden(log, plural, { namespace, error, retryInMs: pauseMs });
     const uids = new Set(before?.uids).add(uid);
     const pause: Pause = { refusals: failures, uids, is: 'running', overAtMs: clock.monotonicMs() + pauseMs };
     this.#forgetOld();

@@ -7,6 +7,7 @@ import {
   choice,
   dnsLabel,
   duration,
+  hostName,
   integer,
   list,
   objectName,
@@ -18,12 +19,14 @@ import {
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
 import { defaultClass } from '../../rules/manifest/manifest-bounds.ts';
+import { defaultOverridesMaxSeconds } from '../../rules/overrides/read-override.ts';
 import { domainOwnerships } from '../reconcile/claims.ts';
 import { parseLabelSelector } from '../source/label-selector.ts';
 import { isClientName } from '../xds/fleet-permissions.ts';
 
 const minuteMs = 60_000;
 const hourMs = 60 * minuteMs;
+const tenYearsSeconds = 10 * 366 * 86_400;
 
 const fromCluster: SettingNeed = { name: 'SOURCE', is: ['KUBERNETES'] };
 const withToken: SettingNeed = { name: 'API_TOKEN', is: 'set', or: { name: 'API_TOKEN_FILE', is: 'set' } };
@@ -49,21 +52,21 @@ const source = {
     kind: dnsLabel(),
     default: defaultClass,
     summary:
-      'Only RateLimitConfigs with this `spec.className` are served and written to; two control planes of a cluster have one each.',
+      'Only RateLimitConfigs and RateLimitOverrides with this `spec.className` are served and written to; two control planes of a cluster have one each.',
   },
   watchNamespaces: {
     name: 'WATCH_NAMESPACES',
     needs: [fromCluster],
     kind: list(dnsLabel(), { max: 1000 }),
     default: [] as readonly string[],
-    summary: 'Namespaces whose RateLimitConfigs are served; empty: all.',
+    summary: 'Namespaces whose RateLimitConfigs and RateLimitOverrides are served; empty: all.',
   },
   labelSelector: {
     name: 'LABEL_SELECTOR',
     needs: [fromCluster],
     kind: labelSelector(),
     default: '',
-    summary: 'Only RateLimitConfigs with such labels are served; empty: all.',
+    summary: 'Only RateLimitConfigs and RateLimitOverrides with such labels are served; empty: all.',
   },
   fleetServices: {
     name: 'FLEET_SERVICES',
@@ -107,6 +110,13 @@ const decisions = {
     default: minuteMs,
     summary:
       'How long a domain that came free is held for the namespace that had it last, before another one gets it; 0 gives it at once.',
+  },
+  overridesMaxSeconds: {
+    name: 'OVERRIDES_MAX_SECONDS',
+    kind: integer({ min: 1, max: tenYearsSeconds }),
+    default: defaultOverridesMaxSeconds,
+    summary:
+      'How long a RateLimitOverride with `for` or `expiresAt` may last from its creation on, in seconds (30 days); what is to last longer is `permanent`.',
   },
 } as const satisfies SettingsTable;
 
@@ -370,13 +380,27 @@ const operations = {
     name: 'HOST',
     kind: bindHost(),
     default: '0.0.0.0',
-    summary: 'Address of the listener for operators (`/healthz`, `/readyz`, `/metrics`, `/snapshot`).',
+    summary:
+      'Address of the listener for operators (`/healthz`, `/readyz`, `/metrics`, `/snapshot`, `/v1`, `/console`).',
   },
   httpPort: {
     name: 'PORT',
     kind: port({ min: 0 }),
     default: 19_000,
     summary: 'Port of the listener for operators; 0 takes any free one.',
+  },
+  debugTokenFile: {
+    name: 'DEBUG_TOKEN_FILE',
+    kind: text(),
+    summary:
+      'File with the bearer token that this listener asks for at `/v1` and `/snapshot`; white space around it is dropped, it has at least 16 characters, and is read again when it changes. Empty: nobody is asked.',
+  },
+  debugAllowedHosts: {
+    name: 'DEBUG_ALLOWED_HOSTS',
+    kind: list(hostName(), { max: 100 }),
+    default: [] as readonly string[],
+    summary:
+      'Names by which browsers and other clients may ask this listener for `/v1`, besides IP addresses and `localhost` (DNS rebinding).',
   },
   logLevel: {
     name: 'LOG_LEVEL',

@@ -1,15 +1,16 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import { overrideKind, overrideStatusModel } from '../../rules/manifest/override-model.ts';
 import { classNameOf } from '../../rules/manifest/read-spec.ts';
-import { group, plural, statusModel, version } from '../../rules/manifest/spec-model.ts';
+import { group, statusModel, version } from '../../rules/manifest/spec-model.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { ApiObject, ObjectEvent, Reading } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernetes/watch.ts';
-import { type ConfigObject, type ConfigStatus, objectKey } from '../model/config-object.ts';
+import { type ConfigObject, type ConfigStatus, kindOf } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { type LabelSelector, type Labels, parseLabelSelector } from './label-selector.ts';
 
-/** Where RateLimitConfigs come from. */
+/** Where RateLimitConfigs and RateLimitOverrides come from. */
 export interface ObjectSource {
   /** Throws when the place cannot be watched at all; a server that is away is an outage instead. */
   start(listener: SourceListener): void | Promise<void>;
@@ -53,6 +54,8 @@ export interface KubernetesSourceOptions extends Telemetry {
   limits?: Partial<WatchLimits>;
 }
 
+type Kind = ConfigObject['kind'];
+
 /** An object, and whether class and labels say that it is ours. The spec of one that is not is not kept. */
 interface Seen {
   object: ConfigObject;
@@ -60,14 +63,14 @@ interface Seen {
 }
 
 /**
- * The RateLimitConfigs of a Kubernetes cluster. All of the watched namespaces are asked for; class and labels are
+ * The RateLimitConfigs and RateLimitOverrides of a Kubernetes cluster. All of the watched namespaces are asked for; class and labels are
  * looked at here, since the server would tell of an object that leaves them as of a deleted one.
  */
 export class KubernetesSource implements ObjectSource {
   readonly #options: KubernetesSourceOptions;
   readonly #selects: LabelSelector;
-  /** By namespace; undefined: all. */
-  #watches: ReadonlyMap<string | undefined, ResourceWatch<Seen>> = new Map();
+  /** By `watchKey`. */
+  #watches: ReadonlyMap<string, ResourceWatch<Seen>> = new Map();
   #listener: SourceListener | undefined;
   readonly #ownWrites = new OwnWrites((writer) => {
     if (writer === 'own') this.#listener?.statusShown();
@@ -91,7 +94,14 @@ export class KubernetesSource implements ObjectSource {
     const { namespaces } = this.#options;
     this.#listener = listener;
     const places = namespaces.length === 0 ? [undefined] : [...new Set(namespaces)];
-    this.#watches = new Map(places.map((namespace) => [namespace, this.#watch(namespace, listener)]));
+    this.#watches = new Map(
+      places.flatMap((namespace) =>
+        ([undefined, overrideKind] as const).map((kind) => [
+          watchKey(kind, namespace),
+          this.#watch(kind, namespace, listener),
+        ]),
+      ),
+    );
     for (const watch of this.#watches.values()) watch.start();
   }
 
@@ -109,10 +119,9 @@ export class KubernetesSource implements ObjectSource {
   }
 
   /** One that is not stored yet, as `objects` would have it; undefined: it would not, by namespace, class or labels. */
-  foreseen(object: ApiObject): Reading<ConfigObject> | undefined {
-    const { namespace = '' } = object.metadata;
-    if (!this.#watches.has(undefined) && !this.#watches.has(namespace)) return undefined;
-    const reading = this.#read(object);
+  foreseen(object: ApiObject, kind?: Kind): Reading<ConfigObject> | undefined {
+    if (this.#watchOf(kind, object.metadata.namespace ?? '') === undefined) return undefined;
+    const reading = this.#read(object, kind);
     if (!('item' in reading)) return reading;
     return reading.item.isOurs ? { item: reading.item.object } : undefined;
   }
@@ -132,9 +141,12 @@ export class KubernetesSource implements ObjectSource {
     return !isOurs && status?.controllerName === this.#options.controllerName;
   }
 
-  #seen(object: Pick<ConfigObject, 'namespace' | 'name'>): Seen | undefined {
-    const watch = this.#watches.get(undefined) ?? this.#watches.get(object.namespace);
-    return watch?.items.get(objectKey(object));
+  #seen({ kind, namespace, name }: Pick<ConfigObject, 'kind' | 'namespace' | 'name'>): Seen | undefined {
+    return this.#watchOf(kind, namespace)?.items.get(`${namespace}/${name}`);
+  }
+
+  #watchOf(kind: Kind, namespace: string): ResourceWatch<Seen> | undefined {
+    return this.#watches.get(watchKey(kind)) ?? this.#watches.get(watchKey(kind, namespace));
   }
 
   /** This process writes the object's status: see `OwnWrites.begin`. */
@@ -151,7 +163,7 @@ export class KubernetesSource implements ObjectSource {
     return this.#watches.size > 0 && this.#listed === this.#watches.size;
   }
 
-  #watch(namespace: string | undefined, listener: SourceListener): ResourceWatch<Seen> {
+  #watch(kind: Kind, namespace: string | undefined, listener: SourceListener): ResourceWatch<Seen> {
     const { client, clock, timers, random, limits = {} } = this.#options;
     return new ResourceWatch<Seen>({
       client,
@@ -159,15 +171,15 @@ export class KubernetesSource implements ObjectSource {
       timers,
       random,
       limits,
-      resource: { group, version, plural, namespace },
-      read: (object) => this.#read(object),
-      isNews: (event, before) => this.#isNews(event, before),
-      listener: this.#listenerOf(listener),
+      resource: { group, version, plural: kindOf({ kind }).plural, namespace },
+      read: (object) => this.#read(object, kind),
+      isNews: (event, before) => this.#isNews(event, before, kind),
+      listener: this.#listenerOf(listener, kind),
     });
   }
 
-  #read(object: ApiObject): Reading<Seen> {
-    const reading = readConfigObject(object);
+  #read(object: ApiObject, kind: Kind): Reading<Seen> {
+    const reading = readConfigObject(object, kind);
     if (!('item' in reading)) return reading;
     const { item, className, labels } = reading;
     const isOurs =
@@ -179,10 +191,10 @@ export class KubernetesSource implements ObjectSource {
    * Whatever changes the generation of ours, or makes an object ours or no longer ours, is news at once, whoever writes a
    * status meanwhile. What others do to theirs is none.
    */
-  #isNews({ type, object }: ObjectEvent, before: Seen | undefined): boolean {
+  #isNews({ type, object }: ObjectEvent, before: Seen | undefined, kind: Kind): boolean {
     const { namespace = '', name, uid = '', generation, resourceVersion = '' } = object.metadata;
     if (type === 'DELETED') this.#ownWrites.forget(uid);
-    const now = type === 'DELETED' ? undefined : this.#seen({ namespace, name });
+    const now = type === 'DELETED' ? undefined : this.#seen({ kind, namespace, name });
     if (![before, now].some((seen) => seen?.isOurs || (seen && this.#isLeft(seen)))) return false;
     const isSame = before?.object.uid === uid && before.isOurs === now?.isOurs;
     if (type !== 'MODIFIED' || !isSame || before.object.generation !== generation) return true;
@@ -191,22 +203,37 @@ export class KubernetesSource implements ObjectSource {
     return writer === 'other';
   }
 
-  /** Joins the watches: all have to be listed, and one that is out is an outage. Each has a listener of its own. */
-  #listenerOf(listener: SourceListener): WatchListener {
+  /**
+   * Joins the watches: all have to be listed, and one that is out is an outage. Each has a listener of its own. Where the
+   * definition of overrides is not installed yet there are none.
+   */
+  #listenerOf(listener: SourceListener, kind: Kind): WatchListener {
     const { log, metrics } = this.#options;
     let isOut = false;
+    let hasCounted = false;
+    const counted = (): void => {
+      if (hasCounted) {
+        if (this.#isListed) listener.changed();
+        return;
+      }
+      hasCounted = true;
+      this.#listed++;
+      if (!this.#isListed) return;
+      metrics.sourceConnected();
+      lines.sourceListed(log, this.objects().length);
+      listener.listed();
+    };
     return {
-      listed: () => {
-        this.#listed++;
-        if (!this.#isListed) return;
-        metrics.sourceConnected();
-        lines.sourceListed(log, this.objects().length);
-        listener.listed();
-      },
+      listed: counted,
       changed: () => {
         if (this.#isListed) listener.changed();
       },
-      unreachable: (reason) => {
+      unreachable: (reason, status) => {
+        if (kind !== undefined && status === 404) {
+          if (!hasCounted) lines.overridesUnknown(log, reason);
+          if (!hasCounted) counted();
+          return;
+        }
         if (!isOut) this.#out++;
         isOut = true;
         listener.cutOff(true);
@@ -216,6 +243,7 @@ export class KubernetesSource implements ObjectSource {
         lines.sourceUnreachable(log, reason, this.#isListed);
       },
       reachable: () => {
+        if (!isOut) return;
         isOut = false;
         this.#out--;
         if (this.#out > 0) return;
@@ -226,7 +254,7 @@ export class KubernetesSource implements ObjectSource {
       },
       skipped: (object, reason) => {
         metrics.all.sourceSkipped.inc();
-        lines.objectSkipped(log, object, reason);
+        lines.objectSkipped(log, kindOf({ kind }).kind, object, reason);
       },
     };
   }
@@ -236,14 +264,17 @@ export class KubernetesSource implements ObjectSource {
  * The status of an object as far as it can be read: another version of this project may have written it, or a person.
  * Undefined when there is none.
  */
-export function readStatus(value: unknown): ConfigStatus | undefined {
+export function readStatus(value: unknown, kind?: Kind): ConfigStatus | undefined {
   if (typeof value !== 'object' || value === null) return undefined;
-  const whole = statusModel.safeParse(value);
-  return whole.success ? whole.data : readParts(value as Record<string, unknown>);
+  const model = kind === undefined ? statusModel : overrideStatusModel;
+  const whole = model.safeParse(value);
+  return whole.success ? whole.data : readParts(value as Record<string, unknown>, model.shape);
 }
 
-function readParts(value: Record<string, unknown>): ConfigStatus {
-  const { conditions, ...models } = statusModel.shape;
+function readParts(
+  value: Record<string, unknown>,
+  { conditions, ...models }: (typeof statusModel | typeof overrideStatusModel)['shape'],
+): ConfigStatus {
   const status: ConfigStatus = { observedGeneration: 0, conditions: [] };
   for (const [field, model] of Object.entries(models)) {
     const reading = model.safeParse(value[field]);
@@ -264,8 +295,8 @@ interface ReadObject {
   labels: Labels;
 }
 
-/** What is kept of a RateLimitConfig of the Kubernetes API; annotations are not, of managed fields only a time is. */
-export function readConfigObject(object: ApiObject): ReadObject | { unreadable: string } {
+/** What is kept of an object of the Kubernetes API; annotations are not, of managed fields only a time is. */
+export function readConfigObject(object: ApiObject, kind?: Kind): ReadObject | { unreadable: string } {
   const { namespace, name, uid, generation, resourceVersion, creationTimestamp = '' } = object.metadata;
   if (typeof namespace !== 'string') return { unreadable: 'it has no metadata.namespace' };
   if (typeof uid !== 'string') return { unreadable: 'it has no metadata.uid' };
@@ -274,6 +305,7 @@ export function readConfigObject(object: ApiObject): ReadObject | { unreadable: 
   const editedMs = timeOfEdit(object);
   return {
     item: {
+      ...(kind && { kind }),
       namespace,
       name,
       uid,
@@ -282,7 +314,7 @@ export function readConfigObject(object: ApiObject): ReadObject | { unreadable: 
       ...(editedMs === undefined ? {} : { editedMs }),
       ...(resourceVersion === undefined ? {} : { resourceVersion }),
       spec: object['spec'],
-      status: readStatus(object['status']),
+      status: readStatus(object['status'], kind),
     },
     className: classNameOf(object['spec']),
     labels: object.metadata.labels ?? {},
@@ -296,6 +328,10 @@ function timeOfEdit({ metadata: { managedFields = [] } }: ApiObject): number | u
     .map(({ time = '' }) => Date.parse(time))
     .filter((time) => !Number.isNaN(time));
   return times.length === 0 ? undefined : Math.max(...times);
+}
+
+function watchKey(kind: Kind, namespace = '*'): string {
+  return `${kindOf({ kind }).plural} ${namespace}`;
 }
 
 interface Writes {

@@ -2,9 +2,10 @@ import { constants } from 'node:fs';
 import { open, readdir, readlink, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isSystemError, systemErrorCode, systemErrorReason } from '../../process/log/error-text.ts';
+import { overrideKind } from '../../rules/manifest/override-model.ts';
 import { readManifests } from '../../rules/manifest/read-manifests.ts';
 import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
-import { objectKey } from '../model/config-object.ts';
+import { type ConfigObject, objectKey } from '../model/config-object.ts';
 import { hashOf } from '../model/fleet-snapshot.ts';
 
 /** A file of manifests, or why it cannot be read. */
@@ -101,8 +102,8 @@ async function readFile(path: string, maxBytes: number): Promise<FileReading> {
   }
 }
 
-/** A RateLimitConfig of a file. */
-export interface FileManifest {
+/** An object of a file. */
+export interface FileManifest extends Pick<ConfigObject, 'kind'> {
   namespace: string;
   name: string;
   spec: unknown;
@@ -119,7 +120,7 @@ export interface ManifestProblem {
 interface ReadFile {
   /** Of the text that was read last, or why there is none. */
   fingerprint: string;
-  /** By `namespace/name`. */
+  /** By `objectKey`. */
   manifests: ReadonlyMap<string, FileManifest>;
 }
 
@@ -155,15 +156,19 @@ function readManifestFile(
     problems.push({ place: file.name, text: file.unreadable });
     return { fingerprint, manifests: lastGood };
   }
-  const { manifests, errors } = readManifests(file.text, file.name);
+  const { manifests, overrides, errors } = readManifests(file.text, file.name);
   problems.push(...errors.map(problemOf));
   const read = new Map<string, FileManifest>();
-  for (const { metadata, spec, line } of manifests) {
+  const found = [
+    ...manifests.map((manifest) => ({ ...manifest, kind: undefined })),
+    ...overrides.map((manifest) => ({ ...manifest, kind: overrideKind })),
+  ];
+  for (const { kind, metadata, spec, line } of found) {
     const { namespace, name } = metadata;
     const place = `${file.name}:${line}`;
-    const key = objectKey({ namespace, name });
+    const key = objectKey({ kind, namespace, name });
     const first = read.get(key);
-    if (first === undefined) read.set(key, { namespace, name, spec, place });
+    if (first === undefined) read.set(key, { ...(kind && { kind }), namespace, name, spec, place });
     else problems.push(duplicate(place, key, first.place));
   }
   return { fingerprint, manifests: errors.length === 0 ? read : new Map([...lastGood, ...read]) };

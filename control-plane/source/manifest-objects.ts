@@ -8,7 +8,7 @@ import { duplicate, type FileManifest, type ManifestProblem } from './manifest-f
  * change of `spec`, and a status. All of it is the same for the same files after a start.
  */
 export class ManifestObjects {
-  /** By `namespace/name`. */
+  /** By `objectKey`. */
   #objects = new Map<string, ConfigObject>();
   /** How often an object of this name was created. */
   readonly #lives = new Map<string, number>();
@@ -61,14 +61,15 @@ export class ManifestObjects {
 
   #object(
     key: string,
-    { namespace, name, spec }: FileManifest,
+    { kind, namespace, name, spec }: FileManifest,
     before: ConfigObject | undefined,
   ): ConfigObject {
     if (before === undefined) {
       const life = (this.#lives.get(key) ?? 0) + 1;
       this.#lives.set(key, life);
       const uid = hashOf(`${key} ${life}`);
-      return { namespace, name, uid, generation: 1, createdMs: 0, spec, status: undefined };
+      const identity = { ...(kind && { kind }), namespace, name, uid };
+      return { ...identity, generation: 1, createdMs: 0, spec, status: undefined };
     }
     if (isDeepStrictEqual(before.spec, spec)) return before;
     return { ...before, generation: before.generation + 1, spec };

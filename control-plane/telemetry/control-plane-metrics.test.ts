@@ -87,9 +87,21 @@ const initial = {
   'webhook_events_dropped_total{reason="shutdown"}': 0,
   webhook_events_queued: 0,
   secret_reads_total: 0,
+  ...Object.fromEntries(
+    ['foreign', 'unauthenticated', 'slowed', 'permission_denied'].map((reason) => [
+      `api_refused_total{reason="${reason}"}`,
+      0,
+    ]),
+  ),
   'secret_lookups_refused_total{reason="no token"}': 0,
   'secret_lookups_refused_total{reason="wrong token"}': 0,
   'secret_lookups_refused_total{reason="slowed"}': 0,
+  ...Object.fromEntries(
+    ['Valid', 'Invalid', 'DomainNotAllowed', 'FleetNotAllowed', 'Conflicted', 'Expired'].map((reason) => [
+      `overrides{accepted="${reason}"}`,
+      0,
+    ]),
+  ),
   'admission_reviews_total{answer="allowed"}': 0,
   'admission_reviews_total{answer="warned"}': 0,
   'admission_reviews_total{answer="refused"}': 0,

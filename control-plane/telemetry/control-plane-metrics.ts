@@ -1,8 +1,8 @@
 /** What the control plane counts, and the numbers of each fleet that a scrape asks for. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Logger } from '../../process/log/logger.ts';
-import type { Decision, RejectionReason } from '../model/decision.ts';
-import { type FleetSnapshot, fleetSnapshot, isOld, type LimiterReport } from '../model/fleet-snapshot.ts';
+import type { Decision, OverrideReason, RejectionReason } from '../model/decision.ts';
+import { type FleetSnapshot, fleetSnapshot, type LimiterReport, servedTo } from '../model/fleet-snapshot.ts';
 import { createMetricSet, type MetricSet } from './metric-set.ts';
 
 /** No fleet can be called so. */
@@ -55,8 +55,9 @@ export function fleetTotals(
 function stateOf(limiter: LimiterReport, snapshot: FleetSnapshot | undefined): LimiterState {
   if (snapshot === undefined) return 'pending';
   const { acceptedVersion, refusal } = limiter;
-  const isTooOld = snapshot.forOld !== undefined && isOld(limiter.rulesVersion);
-  const { version } = isTooOld ? snapshot.forOld! : snapshot;
+  const served = servedTo(snapshot, limiter.rulesVersion);
+  const isTooOld = served !== snapshot;
+  const { version } = served;
   if (acceptedVersion === version) return isTooOld ? 'too_old' : 'in_force';
   return refusal?.version === version ? 'refused' : 'pending';
 }
@@ -102,12 +103,17 @@ const admissionOutcomes: readonly AdmissionOutcome[] = [
   'busy',
 ];
 const dropReasons: readonly WebhookDropReason[] = ['queue full', 'too old', 'endpoint gone', 'shutdown'];
-const acceptedReasons: readonly ('Valid' | RejectionReason)[] = [
+const acceptedReasons: readonly ('Valid' | Exclude<RejectionReason, OverrideReason>)[] = [
   'Valid',
   'Invalid',
   'DomainConflict',
   'DomainNotAllowed',
   'FleetNotAllowed',
+];
+const overrideReasons: readonly ('Valid' | RejectionReason)[] = [
+  ...acceptedReasons.filter((reason) => reason !== 'DomainConflict'),
+  'Conflicted',
+  'Expired',
 ];
 
 /** Where each part says what happens in it. */
@@ -115,6 +121,8 @@ export interface Telemetry {
   log: Logger;
   metrics: ControlPlaneMetrics;
 }
+
+const apiRefusals = ['foreign', 'unauthenticated', 'slowed', 'permission_denied'];
 
 /** What the control plane counts, and `metrics` for who asks. */
 export class ControlPlaneMetrics {
@@ -137,6 +145,7 @@ export class ControlPlaneMetrics {
     for (const reason of lookupRefusals) secretLookupsRefused.inc({ reason }, 0);
     for (const outcome of reviewOutcomes) tokenReviews.inc({ outcome }, 0);
     for (const answer of admissionOutcomes) this.all.admissionReviews.inc({ answer }, 0);
+    for (const reason of apiRefusals) this.all.apiRefused.inc({ reason }, 0);
     collectDefaultMetrics({ register: this.registry });
   }
 
@@ -222,14 +231,17 @@ export class ControlPlaneMetrics {
   }
 
   #readDecision(decision: Decision | undefined): void {
-    const counts = new Map<string, number>(acceptedReasons.map((reason) => [reason, 0]));
+    const configs = new Map<string, number>(acceptedReasons.map((reason) => [reason, 0]));
+    const overrides = new Map<string, number>(overrideReasons.map((reason) => [reason, 0]));
     let older = 0;
     for (const { accepted, object, served } of decision?.verdicts.values() ?? []) {
+      const counts = object.kind === undefined ? configs : overrides;
       const reason = accepted.status ? 'Valid' : accepted.reason;
       counts.set(reason, (counts.get(reason) ?? 0) + 1);
       if (served !== undefined && served.generation !== object.generation) older += 1;
     }
-    for (const [accepted, count] of counts) this.all.objects.set({ accepted }, count);
+    for (const [accepted, count] of configs) this.all.objects.set({ accepted }, count);
+    for (const [accepted, count] of overrides) this.all.overrides.set({ accepted }, count);
     this.all.objectsServedOlder.set(older);
     this.all.fleets.set(decision?.fleets.size ?? 0);
   }

@@ -46,8 +46,13 @@ export function sourceReachable(log: Logger): void {
   log.warn('RateLimitConfigs are followed again');
 }
 
-export function objectSkipped(log: Logger, object: string, reason: string): void {
-  log.error('A RateLimitConfig cannot be read', { object, reason });
+export function objectSkipped(log: Logger, kind: string, object: string, reason: string): void {
+  log.error(`A ${kind} cannot be read`, { object, reason });
+}
+
+/** The definition is not installed: there can be none. */
+export function overridesUnknown(log: Logger, reason: string): void {
+  log.warn('RateLimitOverrides are not looked for', { reason });
 }
 
 export function manifestProblem(log: Logger, place: string, text: string): void {
@@ -65,6 +70,7 @@ export function decided(
 /** `inForce` is the generation that limiters have instead. */
 export function objectRejected(
   log: Logger,
+  kind: string,
   fields: {
     object: string;
     generation: number;
@@ -73,12 +79,16 @@ export function objectRejected(
     message: string;
   },
 ): void {
-  log.warn('A RateLimitConfig is not accepted', fields);
+  log.warn(`A ${kind} is not accepted`, fields);
 }
 
 /** After a rejection. */
-export function objectAccepted(log: Logger, object: string, generation: number): void {
-  log.info('A RateLimitConfig is accepted again', { object, generation });
+export function objectAccepted(log: Logger, kind: string, object: string, generation: number): void {
+  log.info(`A ${kind} is accepted again`, { object, generation });
+}
+
+export function overrideEnded(log: Logger, object: string, message: string): void {
+  log.info('A RateLimitOverride has ended', { object, message });
 }
 
 export function limiterConnected(log: Logger, limiter: LimiterReport): void {
@@ -210,10 +220,11 @@ export function statusNotWritten(
 /** Once for all objects of the namespace, and again when the one that is tried then is refused, too. */
 export function statusesForbidden(
   log: Logger,
+  plural: string,
   failure: { namespace: string; error: unknown; retryInMs: number },
 ): void {
   log.error(
-    "The right to patch 'ratelimitconfigs/status' is missing: no status of the namespace is written",
+    `The right to patch '${plural}/status' is missing: no status of the namespace is written`,
     failure,
   );
 }
@@ -396,6 +407,24 @@ export function secretRead(log: Logger, reader: { from: string; token: string; u
 /** Once a second at most; `from` and `reason` are those of the last one. */
 export function lookupRefused(log: Logger, refusal: { from: string; reason: string; times: number }): void {
   log.warn('Refused a lookup of the signing secret', refusal);
+}
+
+/** Once a second at most; the rest is of the last one. */
+export function adminRefused(
+  log: Logger,
+  refusal: { from: string; counter: string; reason: string; times: number },
+): void {
+  log.warn('A request of the admin API was refused', refusal);
+}
+
+export function debugTokenRotated(log: Logger): void {
+  log.info('A new token of the listener for operators is in use');
+}
+
+export function debugTokenRefused(log: Logger, reason: string): void {
+  log.error('The file with the token of the listener for operators cannot be used: the token before stays', {
+    reason,
+  });
 }
 
 /** Once a second at most, the last one. */

@@ -16,6 +16,12 @@ export function createMetricSet(registry: Registry) {
     ...statusMetrics(registry),
     ...webhookMetrics(registry),
     buildInfo: gauge(registry, 'build_info', 'Always 1; the labels say what runs.', ['version', 'node']),
+    apiRefused: counter(
+      registry,
+      'api_refused_total',
+      'Requests of /v1 that were refused for who asks, or for the page that asks.',
+      ['reason'],
+    ),
     faults: counter(registry, 'faults_total', 'Defects of this program that ended a call or a request.'),
   };
 }
@@ -42,10 +48,13 @@ function decisionMetrics(registry: Registry) {
     objects: gauge(registry, 'objects', 'RateLimitConfigs by the reason of their condition Accepted.', [
       'accepted',
     ]),
+    overrides: gauge(registry, 'overrides', 'RateLimitOverrides by the reason of their condition Accepted.', [
+      'accepted',
+    ]),
     objectsServedOlder: gauge(
       registry,
       'objects_served_older',
-      'RateLimitConfigs that are served as an older generation, because the newest one is not accepted.',
+      'Objects that are served as an older generation, because the newest one is not accepted.',
     ),
     fleets: gauge(registry, 'fleets', 'Fleets that some RateLimitConfig is served to.'),
     fleetRules: gauge(registry, 'fleet_rules', 'Rules of all levels that a fleet is served.', fleet),

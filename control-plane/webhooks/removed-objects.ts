@@ -8,6 +8,7 @@ import { z } from 'zod';
 import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import { overrideKind } from '../../rules/manifest/override-model.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { RemovedObject } from '../reconcile/removals.ts';
@@ -29,6 +30,7 @@ const seldomMs = 60_000;
 
 const model: z.ZodType<RemovedObject[]> = z.array(
   z.object({
+    kind: z.literal(overrideKind).exactOptional(),
     namespace: z.string(),
     name: z.string(),
     uid: z.string(),

@@ -6,6 +6,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { sendError, sendNotFound } from '../../process/http/text-response.ts';
 import { Seldom } from '../../process/log/seldom.ts';
+import { AddressThrottle } from '../../process/net/address-throttle.ts';
 import {
   bearerChallenge,
   bearerToken,
@@ -17,7 +18,6 @@ import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-creden
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { LookupRefusal, Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import { AddressThrottle } from './address-throttle.ts';
 import { openSecret, SecretError, type SecretPlace } from './signing-keys.ts';
 
 export const secretPath = '/v1/webhooks/default/secret';

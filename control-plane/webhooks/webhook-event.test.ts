@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { overrideKind } from '../../rules/manifest/override-model.ts';
 import type { Condition, ConfigStatus } from '../model/config-object.ts';
 import { removedEvent, type WebhookEvent, webhookEvents } from './webhook-event.ts';
 
@@ -63,6 +64,27 @@ describe('webhookEvents', () => {
     ['a return to acceptance', status(rejected), status(accepted), ['accepted']],
   ])('tells of %s', (_, previous, next, types) => {
     expect(events(previous, next).map(({ type }) => type)).toEqual(types.map((t) => `ratelimitconfig.${t}`));
+  });
+
+  it('tells of overrides by names of their own, and that they have ended', () => {
+    const expired = condition('Accepted', { status: 'False', reason: 'Expired' });
+    const told = (previous: ConfigStatus | undefined, next: ConfigStatus) =>
+      events(previous, next, { ...object, kind: overrideKind }).map(({ type }) => type);
+    expect(told(undefined, status(accepted, programmed))).toEqual([
+      'ratelimitoverride.accepted',
+      'ratelimitoverride.programmed',
+    ]);
+    expect(told(status(accepted, programmed), status(expired))).toEqual(['ratelimitoverride.expired']);
+    const gone = {
+      kind: overrideKind,
+      namespace: 'shop',
+      name: 'x',
+      uid: 'u',
+      generation: 1,
+      served: null,
+      removedMs: 0,
+    };
+    expect(removedEvent(gone, { total: 0, nowMs: 0 }).type).toBe('ratelimitoverride.removed');
   });
 
   it.each<[string, ConfigStatus | undefined, ConfigStatus]>([

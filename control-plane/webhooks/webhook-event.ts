@@ -15,11 +15,8 @@ import { timeText } from '../reconcile/conditions.ts';
 import type { RemovedObject } from '../reconcile/removals.ts';
 
 export type WebhookEventType =
-  | 'ratelimitconfig.accepted'
-  | 'ratelimitconfig.rejected'
-  | 'ratelimitconfig.programmed'
-  | 'ratelimitconfig.refused'
-  | 'ratelimitconfig.removed';
+  | `${'ratelimitconfig' | 'ratelimitoverride'}.${'accepted' | 'rejected' | 'programmed' | 'refused' | 'removed'}`
+  | 'ratelimitoverride.expired';
 
 export interface WebhookEvent {
   /** Header `webhook-id`: follows from uid, generation, condition and its transition. */
@@ -47,7 +44,7 @@ export interface WebhookEventData {
 }
 
 export interface StatusChange {
-  object: Pick<ConfigObject, 'namespace' | 'name' | 'uid' | 'spec'>;
+  object: Pick<ConfigObject, 'kind' | 'namespace' | 'name' | 'uid' | 'spec'>;
   /** Undefined before the first status. */
   previous: ConfigStatus | undefined;
   next: ConfigStatus;
@@ -67,7 +64,7 @@ export function webhookEvents({ object, previous, next, limiters, nowMs }: Statu
   return toldConditions(next)
     .map(({ type, condition }) => ({
       id: eventId(object.uid, condition),
-      type,
+      type: typeOf(object, type),
       timestamp: new Date(nowMs).toISOString(),
       data: eventData(object, next, { condition, limiters: limiters ?? null }),
     }))
@@ -76,7 +73,7 @@ export function webhookEvents({ object, previous, next, limiters, nowMs }: Statu
 
 /** Of a deleted object whose rules no limiter runs any more. Its id follows from the uid alone: it is told once. */
 export function removedEvent(
-  { namespace, name, uid, generation, served, removedMs }: RemovedObject,
+  { kind, namespace, name, uid, generation, served, removedMs }: RemovedObject,
   { total, nowMs }: { total: number; nowMs: number },
 ): WebhookEvent {
   const condition = {
@@ -88,7 +85,7 @@ export function removedEvent(
   } as const;
   return {
     id: idOf([uid, condition.reason]),
-    type: 'ratelimitconfig.removed',
+    type: typeOf({ kind }, 'removed'),
     timestamp: new Date(nowMs).toISOString(),
     data: {
       namespace,
@@ -105,17 +102,24 @@ export function removedEvent(
   };
 }
 
-function toldConditions(
-  status: ConfigStatus | undefined,
-): { type: WebhookEventType; condition: Condition }[] {
-  const told: { type: WebhookEventType; condition: Condition }[] = [];
+type WhatHappened = 'accepted' | 'rejected' | 'programmed' | 'refused' | 'removed' | 'expired';
+
+/** Only an override expires. */
+function typeOf({ kind }: Pick<ConfigObject, 'kind'>, happened: WhatHappened): WebhookEventType {
+  return `${kind === undefined ? 'ratelimitconfig' : 'ratelimitoverride'}.${happened}` as WebhookEventType;
+}
+
+function toldConditions(status: ConfigStatus | undefined): { type: WhatHappened; condition: Condition }[] {
+  const told: { type: WhatHappened; condition: Condition }[] = [];
   const accepted = findCondition(status, 'Accepted');
-  if (accepted?.status === 'True') told.push({ type: 'ratelimitconfig.accepted', condition: accepted });
-  if (accepted?.status === 'False') told.push({ type: 'ratelimitconfig.rejected', condition: accepted });
+  if (accepted?.status === 'True') told.push({ type: 'accepted', condition: accepted });
+  if (accepted?.status === 'False') {
+    told.push({ type: accepted.reason === 'Expired' ? 'expired' : 'rejected', condition: accepted });
+  }
   const programmed = findCondition(status, 'Programmed');
-  if (programmed?.status === 'True') told.push({ type: 'ratelimitconfig.programmed', condition: programmed });
+  if (programmed?.status === 'True') told.push({ type: 'programmed', condition: programmed });
   if (programmed?.status === 'False' && programmed.reason === 'Refused') {
-    told.push({ type: 'ratelimitconfig.refused', condition: programmed });
+    told.push({ type: 'refused', condition: programmed });
   }
   return told;
 }

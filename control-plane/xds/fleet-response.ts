@@ -7,7 +7,7 @@
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import type { Timers } from '../../process/time/clock.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
-import { type FleetSnapshot, fleetSnapshot, isOld, type Resource } from '../model/fleet-snapshot.ts';
+import { type FleetSnapshot, fleetSnapshot, type Resource, servedTo } from '../model/fleet-snapshot.ts';
 
 /** The longest message that clients of gRPC take unless they are told otherwise. */
 export const usualClientLimitBytes = 4 * 1024 * 1024;
@@ -155,17 +155,17 @@ export function withNonce(bytes: Uint8Array, nonce: string): Buffer {
   return Buffer.concat([bytes, writer.tag(fields.nonce, WireType.LengthDelimited).string(nonce).finish()]);
 }
 
-/** Of one fleet; both the same where all limiters obey everything. */
-interface ResponsePair {
-  newest: FleetResponse;
-  forOld: FleetResponse;
+/** Of one fleet, by the versions of what its limiters are served. */
+interface ServedResponses {
+  snapshot: FleetSnapshot;
+  byVersion: ReadonlyMap<string, FleetResponse>;
 }
 
 /** What is served to every fleet. Knows nothing until the first `update`. */
 export class FleetResponses {
   readonly #replicaName: string;
   readonly #empty: FleetResponse;
-  #responses: ReadonlyMap<string, ResponsePair> | undefined;
+  #responses: ReadonlyMap<string, ServedResponses> | undefined;
 
   constructor(replicaName: string) {
     this.#replicaName = replicaName;
@@ -174,20 +174,19 @@ export class FleetResponses {
 
   /** Returns what changed. */
   update(fleets: ReadonlyMap<string, FleetSnapshot>): FleetResponse[] {
-    const next = new Map<string, ResponsePair>();
+    const next = new Map<string, ServedResponses>();
     const changed: FleetResponse[] = [];
     for (const [fleet, snapshot] of fleets) {
-      const before = this.#responses?.get(fleet);
-      const known = before === undefined ? [] : [before.newest, before.forOld];
-      const responseTo = (served: FleetSnapshot): FleetResponse => {
-        const same = known.find(({ version }) => version === served.version);
-        if (same !== undefined) return same;
-        const response = new FleetResponse(served, this.#replicaName);
-        changed.push(response);
-        known.push(response);
-        return response;
-      };
-      next.set(fleet, { newest: responseTo(snapshot), forOld: responseTo(snapshot.forOld ?? snapshot) });
+      const before = this.#responses?.get(fleet)?.byVersion;
+      const byVersion = new Map<string, FleetResponse>();
+      for (let served: FleetSnapshot | undefined = snapshot; served; served = served.forOld) {
+        const { version } = served;
+        const same = byVersion.get(version) ?? before?.get(version);
+        const response = same ?? new FleetResponse(served, this.#replicaName);
+        if (same === undefined) changed.push(response);
+        byVersion.set(version, response);
+      }
+      next.set(fleet, { snapshot, byVersion });
     }
     this.#responses = next;
     return changed;
@@ -196,8 +195,8 @@ export class FleetResponses {
   /** Of a fleet that nothing is served to: no rules. Undefined before the first update. */
   get(fleet: string, rulesVersion = Number.POSITIVE_INFINITY): FleetResponse | undefined {
     if (this.#responses === undefined) return undefined;
-    const pair = this.#responses.get(fleet);
-    return (isOld(rulesVersion) ? pair?.forOld : pair?.newest) ?? this.#empty;
+    const known = this.#responses.get(fleet);
+    return known?.byVersion.get(servedTo(known.snapshot, rulesVersion).version) ?? this.#empty;
   }
 }
 

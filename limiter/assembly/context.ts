@@ -1,4 +1,5 @@
 /** What all parts of a limiter are made from, and what is made of it by those that only some settings need. */
+import { hostname } from 'node:os';
 import type { Health } from '../../process/grpc/health.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import type { Logger } from '../../process/log/logger.ts';
@@ -7,10 +8,17 @@ import type { FlushTurn } from '../../process/time/loop-turns.ts';
 import type { ConfigSource } from '../config-source/config-source.ts';
 import type { GrpcServerOptions } from '../grpc/server.ts';
 import type { OriginLines } from '../log/lines.ts';
+import type { StoreOffice } from '../operate/office/office.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { CounterStore } from '../stores/counter-store.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
+import type { MemoryStore } from '../stores/memory/memory-store.ts';
+
+/** How people call this limiter: by its pod, or its host. */
+export function limiterName({ podName }: LimiterSettings): string {
+  return podName === '' ? hostname() : podName;
+}
 
 /** One for each thread. */
 export interface LimiterContext {
@@ -31,6 +39,10 @@ export interface OpenedStore {
   connect(): Promise<void>;
   /** Gives leases back, as they end with the rules that they were taken by. Undefined without leases. */
   endLeases?: () => void;
+  /** These counters were reset; undefined: nobody knows which. Undefined where nothing is remembered of counters. */
+  forget?: (keys: readonly string[] | undefined) => void;
+  /** BACKEND_TYPE=memory: the store itself. */
+  memory?: MemoryStore;
 }
 
 export interface OpenedConfigSource {
@@ -55,6 +67,7 @@ export interface ServingModules {
           storeName: 'store' | 'per_second_store',
           parts: { flushTurn: FlushTurn; stopLeases: () => void },
         ): OpenedStore;
+        openRedisOffice(context: LimiterContext): StoreOffice;
       }
     | undefined;
   readonly memcache:

@@ -8,15 +8,25 @@ import { usualLease } from '../settings/counting-settings.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { createLimiterStats, registerLocalCacheStats } from '../stats/registry/limiter-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
+import type { RefusalMemory } from '../stats/top/refusal-memory.ts';
 import type { Offence, TopOffenders } from '../stats/top/top-offenders.ts';
 import type { CounterStore } from '../stores/counter-store.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
 import type { LimiterContext } from './context.ts';
 
-/** `offenders` undefined: nobody keeps who is over limit. */
+interface DecisionParts {
+  store: CounterStore;
+  /** Undefined: nobody keeps who is over limit. */
+  offenders: TopOffenders | undefined;
+  /** Undefined: nobody remembers who was refused. */
+  refusals?: RefusalMemory | undefined;
+  /** Undefined: nothing is leased. */
+  endLeases?: (() => void) | undefined;
+}
+
 export function createDecisionService(
   context: Pick<LimiterContext, 'settings' | 'clock' | 'random' | 'registry'>,
-  { store, offenders }: { store: CounterStore; offenders: TopOffenders | undefined },
+  { store, offenders, refusals, endLeases }: DecisionParts,
 ): RateLimitService {
   const { settings, clock, random, registry } = context;
   const stats = createLimiterStats(registry);
@@ -34,7 +44,14 @@ export function createDecisionService(
       onUncounted: stats.uncounted,
       onAbandoned: stats.abandoned,
       onGlobalShadow: stats.globalShadowMode,
+      onOverridden: stats.overridden,
+      onPlansEnded: endLeases,
       onOverLimit: offenders && ((domain, hit, overLimit) => offenders.add(offence(domain, hit, overLimit))),
+      // With SHADOW_MODE nobody is refused.
+      onRefused:
+        settings.shadowMode || refusals === undefined
+          ? undefined
+          : (hit, entries, used, asker) => refusals.note(hit, entries, used, asker),
     },
   });
 }
@@ -87,11 +104,17 @@ export function responseOptions(settings: LimiterSettings): ResponseOptions {
     remaining: settings.limitRequestRemainingHeader,
     reset: settings.limitRequestResetHeader,
   };
+  const { responseRuleIdentity: identity, limitResponseHeadersStyle: style } = settings;
+  const withHeaders = settings.limitResponseHeadersEnabled;
   return {
     shadowMode: settings.shadowMode,
     quotaMode: settings.quotaMode,
     dynamicMetadata: settings.responseDynamicMetadata,
-    responseHeaders: settings.limitResponseHeadersEnabled ? responseHeaders : undefined,
+    identityMetadata: identity === 'metadata' || identity === 'both',
+    identityHeader: identity === 'header' || identity === 'both' ? settings.ruleIdentityHeader : undefined,
+    responseHeaders: withHeaders && style === 'legacy' ? responseHeaders : undefined,
+    ietfUnit: withHeaders && style === 'ietf' ? settings.limitQuotaUnit : undefined,
+    retryAfter: settings.limitRetryAfterHeaderEnabled,
     requestHeaders: settings.limitRequestHeadersEnabled ? requestHeaders : undefined,
     perUnitHeaders: settings.limitPerUnitHeadersEnabled,
   };

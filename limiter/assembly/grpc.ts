@@ -3,6 +3,7 @@ import type { UnaryHandler } from '../../process/grpc/handlers.ts';
 import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
 import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from '../grpc/server.ts';
 import * as lines from '../log/lines.ts';
+import type { Latencies } from '../operate/latencies.ts';
 import { shouldRateLimitPath } from '../service/should-rate-limit.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { createGrpcCallStats } from '../stats/registry/limiter-stats.ts';
@@ -11,10 +12,15 @@ import type { LimiterContext } from './context.ts';
 
 export function openGrpc(
   context: LimiterContext,
-  parts: ListenerParts & { shouldRateLimit: UnaryHandler; reflection: GrpcServerOptions['reflection'] },
+  parts: ListenerParts & {
+    shouldRateLimit: UnaryHandler;
+    reflection: GrpcServerOptions['reflection'];
+    latencies: Latencies;
+  },
 ): GrpcServer {
   const { settings, health, clock, timers, random, registry, log } = context;
-  const { shouldRateLimit, connections, tracer, gate, reflection, tellsOfCertificates } = parts;
+  const { shouldRateLimit, connections, tracer, gate, reflection, tellsOfCertificates, latencies } = parts;
+  const count = createGrpcCallStats(registry, ['ShouldRateLimit', 'Check', 'List']);
   const server = createGrpcServer({
     unary: new Map([[shouldRateLimitPath, shouldRateLimit]]),
     health,
@@ -43,7 +49,10 @@ export function openGrpc(
       connections: () => server.connections,
       tellsOfCertificates: tellsOfCertificates && settings.grpcServerUseTls,
     }),
-    onCall: createGrpcCallStats(registry, ['ShouldRateLimit', 'Check', 'List']),
+    onCall: (method, durationMs) => {
+      count(method, durationMs);
+      if (method === 'ShouldRateLimit') latencies.record(durationMs);
+    },
     onFault: (method, error) => lines.callFault(log, method, error),
   });
   return server;

@@ -1,8 +1,7 @@
 /** From settings to the HTTP listener, and the token of the debug listener. */
-import { watchFiles } from '../../process/files/watched-files.ts';
 import type { HttpListener } from '../../process/http/http-server.ts';
 import { Seldom } from '../../process/log/seldom.ts';
-import { tokenProblem } from '../../process/net/bearer-token.ts';
+import { type FollowedToken, followTokenFile } from '../../process/net/token-file.ts';
 import { ApiListener, type HttpListenerOptions, type HttpTlsListener } from '../http/listener.ts';
 import * as lines from '../log/lines.ts';
 import { accessSettings } from '../settings/access-settings.ts';
@@ -56,49 +55,13 @@ function tlsListener(context: LimiterContext, tellsOfCertificates: boolean): Htt
   };
 }
 
-/** Chosen: as much as nobody guesses over a network. */
-const leastCharacters = 16;
-
 /** DEBUG_TOKEN_FILE: what the debug listener asks of whoever comes. */
-export interface DebugToken {
-  /** Undefined where there is none. */
-  readonly current: string | undefined;
-  /** Rejects with a WatchedFilesError when the file holds no good token. */
-  start(): Promise<void>;
-  close(): void;
-}
-
-export function followDebugToken({ settings, timers, log }: LimiterContext): DebugToken {
-  const path = settings.debugTokenFile;
-  const name = `${accessSettings.debugTokenFile.name}: ${path}`;
-  let current: string | undefined;
-  let close = (): void => {};
-  const read = (text: string): string => {
-    const token = text.trim();
-    const problem = tokenProblem(token, leastCharacters);
-    if (problem === undefined) return token;
-    throw new Error(`${name}: ${problem}`);
-  };
-  return {
-    get current() {
-      return current;
-    },
-    start: async () => {
-      if (path === '') return;
-      const watch = await watchFiles({
-        paths: [path],
-        names: [name],
-        read: ([text = '']) => read(text),
-        timers,
-        changed: (token) => {
-          if (token !== current) lines.debugTokenRotated(log);
-          current = token;
-        },
-        refused: (reason) => lines.debugTokenRefused(log, reason),
-      });
-      current = watch.first;
-      close = watch.close;
-    },
-    close: () => close(),
-  };
+export function followDebugToken({ settings, timers, log }: LimiterContext): FollowedToken {
+  return followTokenFile({
+    path: settings.debugTokenFile,
+    setting: accessSettings.debugTokenFile.name,
+    timers,
+    rotated: () => lines.debugTokenRotated(log),
+    refused: (reason) => lines.debugTokenRefused(log, reason),
+  });
 }

@@ -6,11 +6,23 @@ import {
   redisAsksForNoPassword,
   redisConnectionRetry,
   redisLeasesRefused,
+  redisOfficeRefused,
   redisPipelineLimitIgnored,
   redisScriptsRefused,
 } from '../log/lines.ts';
 import { redisLines } from '../log/redis-lines.ts';
-import { callsAtATime, nodesAtATime, perSecondRedis, redisAddress } from '../settings/redis-settings.ts';
+import type { StoreOffice } from '../operate/office/office.ts';
+import { RedisOffice } from '../operate/office/redis-office.ts';
+import { openServers, type RedisServers } from '../operate/office/redis-servers.ts';
+import { usualLease } from '../settings/counting-settings.ts';
+import {
+  callsAtATime,
+  nodesAtATime,
+  perSecondRedis,
+  type RedisStoreSettings,
+  redisAddress,
+} from '../settings/redis-settings.ts';
+import type { LimiterSettings } from '../settings/settings.ts';
 import { registerNodeStats, registerPoolStats } from '../stats/registry/limiter-stats.ts';
 import { ClientTls } from '../stores/client-tls.ts';
 import { RedisClusterStore } from '../stores/redis/cluster-store.ts';
@@ -27,6 +39,9 @@ const roles = {
     prefix: 'REDIS_PERSECOND_',
   },
 } as const;
+
+/** Chosen: who operates can wait longer than a request. */
+const leastOfficeMs = 1_000;
 
 /** Throws an Error without credentials on an address that cannot be read, and on files of TLS that are no good. */
 export function openRedis(
@@ -60,7 +75,7 @@ export function openRedis(
       redisLeasesRefused(log, label, reason);
       stopLeases();
     },
-    tls: own.redisTls ? new ClientTls(clientTlsFiles(settings, 'redis')) : undefined,
+    tls: redisTls(settings, own),
     timeoutMs: own.redisTimeoutMs,
     closeOnReadOnly: settings.redisCloseConnectionOnReadOnlyError,
     random,
@@ -99,4 +114,27 @@ export function openRedis(
     if (store.connected || !settings.redisHealthCheckActiveConnection) health.set(component, true);
   };
   return { store, connect };
+}
+
+function redisTls(settings: LimiterSettings, own: RedisStoreSettings): ClientTls | undefined {
+  return own.redisTls ? new ClientTls(clientTlsFiles(settings, 'redis')) : undefined;
+}
+
+/** The office of the process: connections of its own, opened when something is asked. Throws as `openRedis`. */
+export function openRedisOffice({ settings, timers, random, log }: LimiterContext): StoreOffice {
+  const servers = (own: RedisStoreSettings): RedisServers =>
+    openServers(redisAddress(own), {
+      tls: redisTls(settings, own),
+      timeoutMs: Math.max(leastOfficeMs, own.redisTimeoutMs),
+      timers,
+      random,
+    });
+  return new RedisOffice({
+    main: servers(settings),
+    perSecond: settings.redisPerSecond ? servers(perSecondRedis(settings)) : undefined,
+    prefix: settings.cacheKeyPrefix,
+    leases: usualLease(settings) !== undefined,
+    timers,
+    onMissing: (missing) => redisOfficeRefused(log, missing),
+  });
 }

@@ -5,12 +5,21 @@ import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import type { CallersInForce } from '../callers/callers.ts';
 import * as lines from '../log/lines.ts';
+import { Latencies } from '../operate/latencies.ts';
+import type { Order, OrderHandlers } from '../operate/orders.ts';
 import { createShouldRateLimit, type ShouldRateLimitOptions } from '../service/should-rate-limit.ts';
 import { requestBounds } from '../settings/counting-settings.ts';
-import { createLimiterStats, type LimiterStats, registerTopStats } from '../stats/registry/limiter-stats.ts';
+import {
+  createLimiterStats,
+  type LimiterStats,
+  registerRefusalStats,
+  registerTopStats,
+} from '../stats/registry/limiter-stats.ts';
+import { RefusalMemory } from '../stats/top/refusal-memory.ts';
 import { TopOffenders } from '../stats/top/top-offenders.ts';
 import type { TopSource } from '../stats/top/top-report.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
+import type { MemoryStore } from '../stores/memory/memory-store.ts';
 import { openCallers } from './callers.ts';
 import { type OpenedConnections, seldomMs } from './connections.ts';
 import type { LimiterContext, ServingModules } from './context.ts';
@@ -26,6 +35,8 @@ export interface Serving {
   useRules(table: RuleTable): void | Promise<void>;
   /** Lets these ask from now on; a promise settles when that is so everywhere. With CALLERS_FILE nobody may before. */
   useCallers(callers: CallersInForce): void | Promise<void>;
+  /** What each thread that serves answers; settles when all of them have carried it out. */
+  operate(order: Order): Promise<readonly unknown[]>;
   /** Waits for the first answer of the store, for as long as it takes. */
   connectStore(): Promise<void>;
   /** Rejects with a BindError, or with a WatchedFilesError of the TLS files. A Unix socket has the port 0. */
@@ -41,6 +52,8 @@ export interface Serving {
 }
 
 export interface ThreadServing extends Serving {
+  /** BACKEND_TYPE=memory: where it counts. */
+  readonly memory: MemoryStore | undefined;
   readonly offenders: TopOffenders | undefined;
 }
 
@@ -61,14 +74,15 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   const { settings, registry, log } = context;
   const { modules, connections, storeHealth, resolveSrv, tellsOfCertificates } = parts;
   const tracing = openTracing(context);
-  const { store, connect, endLeases } = openStore(
+  const { store, connect, endLeases, forget, memory } = openStore(
     { ...context, health: storeHealth },
     { modules, resolveSrv, flushTurn: connections.flushTurn, spanMaker: tracing?.maker },
   );
   const stats = createLimiterStats(registry);
   const top = openTop(context);
   const offenders = top?.offenders;
-  const service = createDecisionService(context, { store, offenders });
+  const refusals = openRefusals(context);
+  const service = createDecisionService(context, { store, offenders, refusals, endLeases });
   const bounds = requestBounds(settings);
   const onTooLarge = tooLargeRequests(context, stats);
   const shouldRateLimit = createShouldRateLimit({
@@ -81,14 +95,25 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   const callers = openCallers(context);
   const shared = { shouldRateLimit, connections, gate: callers?.gate, tellsOfCertificates };
   const reflection = modules.reflection?.reflectionMethods;
-  const grpc = openGrpc(context, { ...shared, reflection, tracer: tracing?.grpc });
+  const latencies = new Latencies();
+  const grpc = openGrpc(context, { ...shared, latencies, reflection, tracer: tracing?.grpc });
   const http = openHttp(context, { ...shared, bounds, onTooLarge, tracer: tracing?.http });
+  const orders: OrderHandlers = {
+    refusals: ({ question }) => refusals?.find(question) ?? { rows: [], kept: 0, domains: [] },
+    'take-latencies': () => latencies.take(),
+    'use-overrides': ({ overrides }) => service.useOverrides(overrides),
+    'forget-counters': ({ keys }) => {
+      service.forgetCounters(keys);
+      forget?.(keys);
+    },
+  };
   return {
     useRules: (table) => {
+      refusals?.useRules(table.contentHash);
       service.useRules(table);
-      endLeases?.();
     },
     useCallers: (inForce) => callers?.use(inForce),
+    operate: async (order) => [await (orders[order.order] as (order: Order) => unknown)(order)],
     connectStore: async () => {
       await tracing?.start();
       await connect();
@@ -107,7 +132,16 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
       summariesOf: (domain) => offenders.summariesOf(domain),
     },
     offenders,
+    memory,
   };
+}
+
+/** Who was refused in this thread. Undefined with REFUSALS_KEPT=0. */
+function openRefusals({ settings, clock, registry }: LimiterContext): RefusalMemory | undefined {
+  if (settings.refusalsKept === 0) return undefined;
+  const memory = new RefusalMemory(settings.refusalsKept, clock);
+  registerRefusalStats(registry, memory);
+  return memory;
 }
 
 /** Who is over limit in this thread: counted by the service, shown by the debug listener. Undefined with STATS_TOP_KEYS=0. */

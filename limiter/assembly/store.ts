@@ -2,7 +2,7 @@
 import { randomBytes } from 'node:crypto';
 import { ticksAfterReading } from '../../process/time/clock.ts';
 import type { FlushTurn } from '../../process/time/loop-turns.ts';
-import { hitsNotDelivered, storeAskedAgain, storeNotAsked } from '../log/lines.ts';
+import { hitsNotDelivered, storeAskedAgain, storeNotAsked, storeStillNotAsked } from '../log/lines.ts';
 import { usualLease } from '../settings/counting-settings.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import {
@@ -45,7 +45,7 @@ export function openStore(
   };
   if (settings.backendType === 'memory') {
     const store = newMemoryStore(context);
-    return { store, connect: () => store.ping() };
+    return { store, connect: () => store.ping(), memory: store };
   }
   if (settings.backendType === 'memcache') {
     // A node that is away is passed over at once, so no breaker has anything to do.
@@ -66,7 +66,12 @@ export function openStore(
   if (usualLease(settings) === undefined) return withLocalFallback(context, both);
   leases = newLeaseStore(context, both.store);
   const { connect } = both;
-  return withLocalFallback(context, { store: leases, connect, endLeases: () => leases.endAll() });
+  return withLocalFallback(context, {
+    store: leases,
+    connect,
+    endLeases: () => leases.endAll(),
+    forget: (keys) => (keys === undefined ? leases.endAll() : leases.cancel(keys)),
+  });
 }
 
 function besides(main: OpenedStore, perSecond: OpenedStore): OpenedStore {
@@ -112,12 +117,18 @@ function tracedStore(
   });
 }
 
+/** Chosen: how often a log repeats that a store is not asked. */
+const reminderMs = 60_000;
+
 function withBreaker(
   { settings, clock, timers, random, registry, health, log }: LimiterContext,
   { name, patienceMs }: { name: string; patienceMs: number },
   { store, connect }: OpenedStore,
 ): OpenedStore {
+  const mode = settings.storeFailureMode;
   let openedMs = 0;
+  let endReminders: (() => void) | undefined;
+  const openSeconds = (): number => Math.round((clock.monotonicMs() - openedMs) / 100) / 10;
   const breaker = new BreakerStore({
     store,
     timers: {
@@ -133,16 +144,21 @@ function withBreaker(
     onChange: (open, reason = '') => {
       if (open) {
         openedMs = clock.monotonicMs();
-        storeNotAsked(log, { store: name, reason, mode: settings.storeFailureMode });
+        storeNotAsked(log, { store: name, reason, mode });
+        // `/healthcheck` stays well, as the Go service's does, so somebody has to say it.
+        endReminders = timers.every(reminderMs, () =>
+          storeStillNotAsked(log, { store: name, seconds: openSeconds(), mode }),
+        );
       } else {
-        const seconds = Math.round((clock.monotonicMs() - openedMs) / 100) / 10;
-        storeAskedAgain(log, { store: name, seconds });
+        endReminders?.();
+        storeAskedAgain(log, { store: name, seconds: openSeconds() });
       }
       // As the Go service, health follows a store that was there only where that is asked for.
       if (settings.redisHealthCheckActiveConnection) health.set(`${name}_breaker`, !open);
     },
+    onClose: () => endReminders?.(),
   });
-  registerBreakerStats(registry, `${name}_breaker`, breaker);
+  registerBreakerStats(registry, name, breaker);
   return { store: breaker, connect };
 }
 
@@ -166,7 +182,11 @@ function withLocalFallback(context: LimiterContext, opened: OpenedStore): Opened
     onUndelivered: (undelivered) => hitsNotDelivered(log, undelivered),
   });
   registerLocalFallbackStats(registry, fallback);
-  return { ...opened, store: fallback };
+  const forget = (keys: readonly string[] | undefined): void => {
+    opened.forget?.(keys);
+    fallback.forget(keys);
+  };
+  return { ...opened, store: fallback, forget };
 }
 
 function newMemoryStore({ settings, clock, registry }: LimiterContext): MemoryStore {

@@ -1,7 +1,7 @@
 /** Rules from a management server, and what is logged and counted of it. Loads grpc-js: see `optional-modules.ts`. */
 import { randomUUID } from 'node:crypto';
-import { hostname } from 'node:os';
 import { libraryWarning, packageVersion } from '../../process/log/process-lines.ts';
+import { overridesRulesVersion } from '../../rules/xds/override-resource.ts';
 import { routeGrpcErrors } from '../config-source/xds/ads-stream.ts';
 import { XdsConfigSource } from '../config-source/xds/xds-source.ts';
 import { xdsLines } from '../log/lines.ts';
@@ -9,7 +9,7 @@ import type { LimiterSettings } from '../settings/settings.ts';
 import { xdsMaxMessageBytes, xdsSettings } from '../settings/xds-settings.ts';
 import { registerXdsStats } from '../stats/registry/limiter-stats.ts';
 import { ruleChecks } from './config-source.ts';
-import type { LimiterContext, OpenedConfigSource } from './context.ts';
+import { type LimiterContext, limiterName, type OpenedConfigSource } from './context.ts';
 
 export function openXds(context: LimiterContext): OpenedConfigSource {
   const { settings, clock, timers, random, registry, log } = context;
@@ -59,17 +59,16 @@ export function openXds(context: LimiterContext): OpenedConfigSource {
 }
 
 /**
- * What of rules this limiter obeys; one that says nothing counts as 1. 2: windows of any length, `algorithm`, `rate_limits`. A
+ * What of rules this limiter obeys; one that says nothing counts as 1. 2: windows of any length, `algorithm`, `rate_limits`. 3: overrides. A
  * control plane serves no rules that need more than a limiter says, see `rulesVersionNeeded`.
  */
-const rules_version = 2;
+const rules_version = overridesRulesVersion;
 
 /** `instance` is this process, over all of its connections. By `counter_keys` the control plane knows whether counters may meet. */
 function nodeMetadata(settings: LimiterSettings): Record<string, string | number> {
-  const { podName, xdsFleet: fleet, counterKeys: counter_keys, xdsNodeMetadata } = settings;
-  const pod = podName === '' ? hostname() : podName;
+  const { xdsFleet: fleet, counterKeys: counter_keys, xdsNodeMetadata } = settings;
   return {
-    pod,
+    pod: limiterName(settings),
     fleet,
     instance: randomUUID(),
     ...Object.fromEntries(xdsNodeMetadata),

@@ -80,7 +80,7 @@ export class Callers implements CallerGate {
     this.#anonymous = this.#callers.find(({ entry }) => entry.anonymous);
   }
 
-  admit(connection: CallerConnection, authorization: string): AdmittedCaller | CallerRefusal {
+  admit(connection: CallerConnection, authorization: string): CallerOnConnection | CallerRefusal {
     const memo = this.#memoOf(connection);
     if (memo.authorization !== authorization) this.#lookAt(memo, authorization);
     const { found } = memo;

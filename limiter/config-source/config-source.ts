@@ -1,3 +1,4 @@
+import type { Override } from '../../rules/overrides/override.ts';
 import type { ReviewedLoad, RulesReview } from '../../rules/review/reviewed-load.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 import { type RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
@@ -19,6 +20,8 @@ export type ReviewOutcome = RulesReview | { problem: string };
 export interface ConfigListener {
   /** With a promise the rules are in force everywhere only when it settles: nothing is acknowledged or loaded before. */
   loaded(result: LoadedRules): void | Promise<void>;
+  /** What a control plane lays over the rules, all of it, when any of it has changed. Settles when it is in force everywhere. */
+  overrides?(overrides: readonly Override[]): Promise<void>;
   /** What was to be loaded is what is in force: also after loads that failed. */
   unchanged(loadMs: number): void;
   /**

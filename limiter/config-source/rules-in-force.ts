@@ -3,6 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Health } from '../../process/grpc/health.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import type { Clock } from '../../process/time/clock.ts';
+import type { Override } from '../../rules/overrides/override.ts';
 import type { ListedRule } from '../../rules/table/listed-rules.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import * as lines from '../log/lines.ts';
@@ -85,6 +86,7 @@ export class ReviewLog {
 export interface RulesInForceParts {
   /** With a promise they are in force everywhere when it settles. */
   useRules(table: RuleTable): void | Promise<void>;
+  useOverrides(overrides: readonly Override[]): Promise<void>;
   health: Health;
   /** What has to be loaded to be healthy: rules for a domain, some rules even if there are none in them, or nothing. */
   healthNeeds: 'domains' | 'rules' | 'nothing';
@@ -108,6 +110,7 @@ export class RulesInForce {
   #table: RuleTable | undefined;
   #sources = 0;
   #lastLoadFailed = false;
+  #loadedMs: number | undefined;
 
   constructor(parts: RulesInForceParts) {
     const { health, stats, log, origin, healthNeeds: needs } = parts;
@@ -122,6 +125,7 @@ export class RulesInForce {
     if (needs !== 'nothing') health.set('config', false);
     const tell = (result: LoadedRules): void => {
       this.#table = result.table;
+      this.#loadedMs = parts.clock.nowMs();
       this.#sources = result.sources;
       stats.configLoadSuccess();
       if (needs !== 'nothing') health.set('config', needs === 'rules' || result.domains > 0);
@@ -139,6 +143,7 @@ export class RulesInForce {
         const everywhere = parts.useRules(result.table);
         return everywhere === undefined ? tell(result) : everywhere.then(() => tell(result));
       },
+      overrides: (overrides) => parts.useOverrides(overrides),
       unchanged: (loadMs) => {
         if (!this.#lastLoadFailed || this.#table === undefined) return;
         const { domainCount: domains, ruleCount: rules } = this.#table;
@@ -158,6 +163,20 @@ export class RulesInForce {
       unreachable: (reason) => origin.unreachable(reason, this.#table !== undefined),
       reachable: () => origin.reachable(),
     };
+  }
+
+  /** Undefined while nothing is loaded. */
+  get table(): RuleTable | undefined {
+    return this.#table;
+  }
+
+  /** When the rules in force came, in milliseconds since 1970. */
+  get loadedMs(): number | undefined {
+    return this.#loadedMs;
+  }
+
+  get lastLoadFailed(): boolean {
+    return this.#lastLoadFailed;
   }
 
   /** Nothing more is logged of what was loaded. */

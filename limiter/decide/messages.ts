@@ -3,6 +3,7 @@
  * The wire codec (`wire-codec.ts`) reads and writes them; the generated messages are for JSON and for tests.
  */
 import type { Entry, JsonObject } from '../../rules/model.ts';
+import type { ToldLimit } from './told-limit.ts';
 import type { KnownEntries } from './wire-reader.ts';
 
 export interface RateLimitRequest {
@@ -41,6 +42,8 @@ export interface RateLimitResponse {
   responseHeadersToAdd: Header[];
   requestHeadersToAdd: Header[];
   dynamicMetadata: JsonObject | undefined;
+  /** RESPONSE_RULE_IDENTITY: the status whose limit the dynamic metadata names. */
+  decidedBy?: DescriptorStatus | undefined;
 }
 
 export interface CurrentLimit {
@@ -60,11 +63,67 @@ export interface DescriptorStatus {
   /** uint32. */
   limitRemaining: number;
   durationUntilResetSeconds: number | undefined;
+  /** Of a counted limit, where answers tell more of it than the protocol has room for. */
+  told?: ToldLimit | undefined;
+  /** Hits in its counter; of one that the local cache knows to be full what fits in. */
+  used?: number;
 }
 
 export interface Header {
-  key: string;
-  value: string;
+  readonly key: string;
+  readonly value: string;
+  /** Of which the value is made, where that is known. */
+  readonly form?: HeaderForm | undefined;
+  readonly first?: number | undefined;
+  readonly second?: number | undefined;
+}
+
+/** What is the same every time of a header whose value ends in one number, or has two, as the bytes of the protocol. */
+export class HeaderForm {
+  readonly key: string;
+  readonly #texts: readonly [before: string, between: string];
+  /** The field of the key. */
+  readonly keyField: Uint8Array;
+  readonly before: Uint8Array;
+  readonly between: Uint8Array;
+
+  /** All in ASCII; the key has less than 128 characters. */
+  constructor(key: string, before: string, between = '') {
+    this.key = key;
+    this.#texts = [before, between];
+    this.keyField = Buffer.from(`\n${String.fromCharCode(key.length)}${key}`, 'latin1');
+    this.before = Buffer.from(before, 'latin1');
+    this.between = Buffer.from(between, 'latin1');
+  }
+
+  header(first?: number, second?: number): Header {
+    return new FormedHeader(this, first, second);
+  }
+
+  value(first: number | undefined, second: number | undefined): string {
+    const [before, between] = this.#texts;
+    return `${before}${first ?? ''}${second === undefined ? '' : between + second}`;
+  }
+}
+
+class FormedHeader implements Header {
+  readonly form: HeaderForm;
+  readonly first: number | undefined;
+  readonly second: number | undefined;
+
+  constructor(form: HeaderForm, first: number | undefined, second: number | undefined) {
+    this.form = form;
+    this.first = first;
+    this.second = second;
+  }
+
+  get key(): string {
+    return this.form.key;
+  }
+
+  get value(): string {
+    return this.form.value(this.first, this.second);
+  }
 }
 
 /** A request that cannot be decided, whatever the counters say; the message is for the caller. */

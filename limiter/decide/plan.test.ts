@@ -75,6 +75,7 @@ describe('Planner', () => {
           rule: limited,
           limit: limited.limits[0],
           currentLimit: limited.limits[0],
+          told: expect.objectContaining({ rule: limited, limit: limited.limits[0] }),
           capacity: 9,
           secondsUncounted: 60,
           leaseMost: 0,
@@ -84,6 +85,7 @@ describe('Planner', () => {
           metric: { key: 'd.k', slot: 0, lastUse: Number.POSITIVE_INFINITY },
           nearThreshold: 4,
           key: '',
+          refusal: 0,
         },
       ],
     });
@@ -176,7 +178,7 @@ describe('Planner', () => {
     const plan = plans.plan('d', descriptor(entries, { limit: { requestsPerUnit: 5, unit: Unit.WEEK } }));
     expect(plan).toMatchObject({
       kind: 'limited',
-      rule: rule({ requestsPerUnit: 5, unit: Unit.WEEK, lease: 0 }),
+      rule: rule({ requestsPerUnit: 5, unit: Unit.WEEK, lease: 0, domain: 'd' }),
       limits: [{ counterStem: stem, nearThreshold: 2 }],
     });
     expect(slots).toEqual([metricKey]);

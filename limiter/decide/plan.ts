@@ -1,17 +1,27 @@
 /** What is to be done for each descriptor of a request, and the keys that its counters and metrics have. */
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import { leaseMost } from '../../rules/lease.ts';
-import type { MatchedLimit, MatchedRule, NameForm, RuleMatcher } from '../../rules/match-result.ts';
-import { Algorithm, arePlainLimits, type Entry, isPlainLimit, type Unit } from '../../rules/model.ts';
+import type {
+  MatchedLimit,
+  MatchedRule,
+  NameForm,
+  RuleMatch,
+  RuleMatcher,
+} from '../../rules/match-result.ts';
+import { Algorithm, arePlainLimits, type Entry, isPlainLimit, Unit } from '../../rules/model.ts';
+import type { Override } from '../../rules/overrides/override.ts';
+import type { OverrideIndex, OverridesFound } from '../../rules/overrides/override-index.ts';
 import { isExactBucket } from '../../rules/validate-limits.ts';
 import { largestMultiplier, limitLabel, windowProblem, windowText } from '../../rules/window.ts';
 import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
 import { type Bound, FixedWindow } from '../stores/bound.ts';
 import type { CounterPlace } from '../stores/counter-store.ts';
 import { SlidingWindow } from '../stores/sliding-window.ts';
-import { type BucketNumbers, TokenBucket } from '../stores/token-bucket.ts';
+import { TokenBucket } from '../stores/token-bucket.ts';
 import { nearThreshold } from './assess.ts';
 import { type CurrentLimit, type Descriptor, type RequestedLimit, ServiceError } from './messages.ts';
+import { bucketNumbers, changesLimit, limitUnder, overridable, plainLimit } from './overridden.ts';
+import { ToldLimit } from './told-limit.ts';
 import {
   isCalendarMonth,
   isCountable,
@@ -45,6 +55,8 @@ interface LimitTraits {
   readonly limit: MatchedLimit;
   /** What answers say of it. */
   readonly currentLimit: CurrentLimit;
+  /** What they say of it where the settings want more. */
+  readonly told: ToldLimit;
   /** The most that fits into its counter: of a token bucket the burst, else the requests. */
   readonly capacity: number;
   readonly nearThreshold: number;
@@ -58,6 +70,8 @@ interface LimitTraits {
   readonly leaseMost: number;
   /** Whether its keys are unambiguous in any case. */
   readonly isOwn: boolean;
+  /** What lies over it for a time, the strongest; a block leaves the numbers as they are. */
+  readonly override: Override | undefined;
 }
 
 /** One limit of a plan, with its counter. */
@@ -69,6 +83,8 @@ export interface LimitPlan extends LimitTraits, CounterPlace {
   /** The window counted in last, undefined before the first hit, and the counter's key in it. */
   window: Window | undefined;
   key: string;
+  /** The row in the memory of refusals that was its last; 0: none. */
+  refusal: number;
 }
 
 /** Gives the plan its key in this window. The same string for all requests of a window spares the store hashing it again. */
@@ -89,6 +105,8 @@ export interface LimitedPlan {
 export interface UnlimitedPlan {
   readonly kind: 'unlimited';
   readonly rule: MatchedRule;
+  /** Where an override makes it so: what its limits count in all the same. */
+  readonly metrics?: readonly RuleMetric[];
 }
 
 export interface NoLimitPlan {
@@ -115,6 +133,12 @@ export interface PlanSettings extends NameForm, WindowOptions {
   usualLease: number | undefined;
 }
 
+/** What lies over the rules, and when that is looked at. */
+export interface OverridesNow {
+  readonly index: OverrideIndex;
+  readonly nowMs: number;
+}
+
 interface Memo {
   readonly known: KnownEntries;
   readonly domain: string;
@@ -129,11 +153,25 @@ export class Planner {
   /** Plans made before, by the slot of the entries; they end with the rules that they were made for. */
   readonly #memos: (Memo | undefined)[] = new Array(knownEntriesSlots).fill(undefined);
   readonly #traits = new Map<MatchedRule, LimitTraits[]>();
+  readonly #overrides: OverridesNow | undefined;
+  #staleAtMs = Number.POSITIVE_INFINITY;
 
-  constructor(matcher: RuleMatcher, stats: RuleStats, settings: PlanSettings) {
+  constructor(matcher: RuleMatcher, stats: RuleStats, settings: PlanSettings, overrides?: OverridesNow) {
     this.#matcher = matcher;
     this.#stats = stats;
     this.#settings = settings;
+    this.#overrides = overrides;
+    if (overrides !== undefined) this.#endsBy(overrides.index.nextEndMs(overrides.nowMs));
+  }
+
+  /** From then on another one is to plan: an override has ended. */
+  get staleAtMs(): number {
+    return this.#staleAtMs;
+  }
+
+  /** Many ends within a tenth of a second are one; those of windows are whole seconds. */
+  #endsBy(endsMs: number): void {
+    this.#staleAtMs = Math.min(this.#staleAtMs, Math.ceil(endsMs / 100) * 100);
   }
 
   /** Throws a `ServiceError` when the descriptor carries a limit without a usable unit. */
@@ -149,57 +187,122 @@ export class Planner {
   }
 
   #newPlan(domain: string, descriptor: Descriptor): Plan {
-    if (descriptor.limit !== undefined) {
+    const { entries, limit } = descriptor;
+    if (this.#overrides !== undefined) {
+      const { index, nowMs } = this.#overrides;
+      const found = index.find(domain, entries, nowMs);
+      if (found !== undefined) return this.#planUnder(found, nowMs, domain, descriptor);
+    }
+    if (limit !== undefined) {
       if (!this.#matcher.hasDomain(domain)) return domainNotFound;
-      return this.#planOverride(domain, descriptor, descriptor.limit);
+      const match = this.#requestedMatch(domain, entries, limit);
+      return this.#planMatch(match, [this.#traitsOf(match.rule, match.rule.limits[0]!)]);
     }
     // Matching first spares the usual request a second look for its domain.
-    const match = this.#matcher.match(domain, descriptor.entries, this.#settings);
-    if (match === undefined) return this.#matcher.hasDomain(domain) ? noLimit : domainNotFound;
-    if (match.rule.unlimited) return { kind: 'unlimited', rule: match.rule };
-    const { rule, counterStem, metricKey, metricPerValue } = match;
+    const match = this.#matcher.match(domain, entries, this.#settings);
+    return match === undefined ? this.#planNothing(domain) : this.#planMatch(match);
+  }
+
+  #planNothing(domain: string): NoLimitPlan {
+    return this.#matcher.hasDomain(domain) ? noLimit : domainNotFound;
+  }
+
+  /** `all`: the traits of its limits. */
+  #planMatch(match: RuleMatch, all = this.#ruleTraits(match.rule)): LimitedPlan | UnlimitedPlan {
+    const { rule, counterStem } = match;
+    if (rule.unlimited) return { kind: 'unlimited', rule };
+    const limits = all.map((traits) =>
+      this.#limitPlan(traits, counterStem, this.#metricOf(match, traits.limit)),
+    );
+    return { kind: 'limited', rule, limits };
+  }
+
+  /** Only for rules that last: they are kept. */
+  #ruleTraits(rule: MatchedRule): LimitTraits[] {
     let all = this.#traits.get(rule);
     if (all === undefined) {
       all = rule.limits.map((limit) => this.#traitsOf(rule, limit));
       this.#traits.set(rule, all);
     }
-    const limits = all.map((traits) => {
-      const key = all.length === 1 ? metricKey : `${metricKey}.${this.#label(traits)}`;
-      return this.#limitPlan(traits, counterStem, this.#stats.ruleMetric(key, metricPerValue));
+    return all;
+  }
+
+  /** As `#planMatch`, with what lies over the rules. Counters keep their keys, limits their statistics. */
+  #planUnder(found: OverridesFound, nowMs: number, domain: string, descriptor: Descriptor): Plan {
+    const match = this.#matchUnder(found, domain, descriptor);
+    if (match === undefined) return this.#planNothing(domain);
+    const former = match.rule.limits;
+    const under = former.map((limit) => limitUnder(overridable(limit, former), found, nowMs, this.#settings));
+    for (const { endsMs } of under) this.#endsBy(endsMs);
+    const left = under.filter(({ isLifted }) => !isLifted);
+    const rule = { ...match.rule, limits: left.map(({ limit }) => limit), unlimited: left.length === 0 };
+    if (rule.unlimited) {
+      return { kind: 'unlimited', rule, metrics: former.map((limit) => this.#metricOf(match, limit)) };
+    }
+    const limits = left.map(({ original, limit, override }) => {
+      const kind = override?.effect.kind;
+      const shadowMode = kind === 'shadow' || (rule.shadowMode && kind !== 'block');
+      const traits = this.#traitsOf({ ...rule, shadowMode }, limit, former, override);
+      return this.#limitPlan(traits, match.counterStem, this.#metricOf(match, original));
     });
     return { kind: 'limited', rule, limits };
   }
 
+  /** The rule that applies, or the request's limit, which an override of a rule's limit replaces; else what an override brings. */
+  #matchUnder({ overrides }: OverridesFound, domain: string, descriptor: Descriptor): RuleMatch | undefined {
+    const { entries, limit: requested } = descriptor;
+    const match = this.#matcher.match(domain, entries, this.#settings);
+    const isLimited = match !== undefined && !match.rule.unlimited;
+    const strongest = overrides.find(({ limit }) => limit === '')?.effect;
+    const isNew = !isLimited && strongest?.kind === 'limit' && strongest.unit !== undefined;
+    const isChanged = isLimited && changesLimit(match.rule.limits, overrides);
+    if (requested !== undefined && !isNew && !isChanged && this.#matcher.hasDomain(domain))
+      return this.#requestedMatch(domain, entries, requested);
+    if (isNew)
+      return this.#matchOfValues(domain, entries, plainLimit(strongest.unit!, strongest.requestsPerUnit));
+    if (!isLimited && strongest?.kind === 'block')
+      return this.#matchOfValues(domain, entries, plainLimit(Unit.SECOND, 0));
+    return match;
+  }
+
   /** The limit of the request replaces all those of the rule that it matches, and counts by its algorithm if that has one limit. */
-  #planOverride(
+  #requestedMatch(
     domain: string,
-    { entries }: Descriptor,
+    entries: readonly Entry[],
     { unit, requestsPerUnit, unitMultiplier = 1 }: RequestedLimit,
-  ): LimitedPlan {
+  ): RuleMatch {
     if (!isCountable(unit)) {
       throw new ServiceError(
         `the limit of a request's descriptor must have a unit from 1 (SECOND) to 7 (WEEK), not ${unit}`,
       );
     }
-    const replaced = this.#matcher.match(domain, entries, this.#settings)?.rule.limits;
+    const matched = this.#matcher.match(domain, entries, this.#settings)?.rule;
+    const replaced = matched?.limits;
     const isCalendar = isCalendarMonth({ unit, unitMultiplier }, this.#settings);
     const problem = multiplierProblem(unit, unitMultiplier, isCalendar);
     if (problem !== undefined) {
       throw new ServiceError(`the unit_multiplier of the limit of a request's descriptor ${problem}`);
     }
     const limit: MatchedLimit = {
-      unit,
+      ...plainLimit(unit, requestsPerUnit),
       unitMultiplier,
-      requestsPerUnit,
       algorithm: replaced?.length === 1 && !isCalendar ? replaced[0]!.algorithm : Algorithm.FIXED_WINDOW,
-      burst: requestsPerUnit,
-      name: '',
     };
     if (limit.algorithm === Algorithm.TOKEN_BUCKET && !isExactBucket(bucketNumbers(limit))) {
       throw new ServiceError(
         `the limit of a request's descriptor, ${requestsPerUnit} in ${windowText(unit, unitMultiplier)}, is too large for a token bucket`,
       );
     }
+    return this.#matchOfValues(domain, entries, limit, matched);
+  }
+
+  /** For a limit that no rule has, hence no pattern in place of a value. */
+  #matchOfValues(
+    domain: string,
+    entries: readonly Entry[],
+    limit: MatchedLimit,
+    matched?: MatchedRule,
+  ): RuleMatch {
     const rule: MatchedRule = {
       limits: [limit],
       unlimited: false,
@@ -208,34 +311,43 @@ export class Planner {
       lease: 0,
       replaces: [],
       metadata: undefined,
+      hideIdentity: matched?.hideIdentity ?? false,
+      domain,
+      path: matched?.path ?? '',
     };
-    const metricKey = overrideMetricKey(domain, entries, this.#settings.sanitizeDescriptorMetricDots);
-    const metric = this.#stats.ruleMetric(metricKey, true);
-    // No rule, hence no pattern in place of a value.
     const keys = isPlainLimit(limit) ? this.#settings.counterKeys : 'unambiguous';
-    const stem = stemOfValues(keys, domain, entries);
     return {
-      kind: 'limited',
       rule,
-      limits: [this.#limitPlan(this.#traitsOf(rule, limit), stem, metric)],
+      metricKey: overrideMetricKey(domain, entries, this.#settings.sanitizeDescriptorMetricDots),
+      metricPerValue: true,
+      counterStem: stemOfValues(keys, domain, entries),
     };
+  }
+
+  /** The statistics of one of the limits of what matched. */
+  #metricOf({ rule: { limits }, metricKey, metricPerValue }: RuleMatch, limit: MatchedLimit): RuleMetric {
+    if (limits.length === 1) return this.#stats.ruleMetric(metricKey, metricPerValue);
+    const label = limitLabel(limits, limit);
+    const undotted = this.#settings.sanitizeDescriptorMetricDots ? label.replaceAll('.', '_') : label;
+    return this.#stats.ruleMetric(`${metricKey}.${undotted}`, metricPerValue);
   }
 
   #limitPlan(traits: LimitTraits, stem: string, metric: RuleMetric): LimitPlan {
     const counterStem = this.#settings.cacheKeyPrefix + stem;
-    return { ...traits, counterStem, metric, window: undefined, key: '', counter: undefined };
+    return { ...traits, counterStem, metric, window: undefined, key: '', refusal: 0, counter: undefined };
   }
 
-  #traitsOf(rule: MatchedRule, limit: MatchedLimit): LimitTraits {
+  /** `all`: the limits that the rule has without overrides, by which it is counted. `override`: what decides over the limit. */
+  #traitsOf(rule: MatchedRule, limit: MatchedLimit, all = rule.limits, override?: Override): LimitTraits {
     const { nearLimitRatio, usualLease } = this.#settings;
-    const { limits } = rule;
-    const isOwn = !arePlainLimits(limits);
-    const bound = boundOf(limit, limits.length > 1);
+    const isOwn = !arePlainLimits(all);
+    const bound = boundOf(limit, all.length > 1);
     const capacity = bound?.capacity ?? limit.requestsPerUnit;
     return {
       rule,
       limit,
-      currentLimit: isOwn ? this.#currentLimit(limits, limit) : limit,
+      currentLimit: isOwn ? this.#currentLimit(rule.limits, limit) : limit,
+      told: new ToldLimit(rule, limit, override, this.#settings),
       capacity,
       nearThreshold: nearThreshold(capacity, nearLimitRatio),
       bound,
@@ -244,12 +356,13 @@ export class Planner {
         lengthOf(limit) /
           (limit.algorithm === Algorithm.TOKEN_BUCKET ? Math.max(1, limit.requestsPerUnit) : 1),
       ),
-      perSecond: limits.every((one) => lengthOf(one) < 60),
+      perSecond: all.every((one) => lengthOf(one) < 60),
       leaseMost:
         bound === undefined && usualLease !== undefined
           ? leaseMost(rule.lease ?? usualLease, limit.requestsPerUnit)
           : 0,
       isOwn,
+      override,
     };
   }
 
@@ -262,11 +375,6 @@ export class Planner {
       policy: policiesOf(limit, limits),
       window: windowText(unit, unitMultiplier),
     };
-  }
-
-  #label({ rule, limit }: LimitTraits): string {
-    const label = limitLabel(rule.limits, limit);
-    return this.#settings.sanitizeDescriptorMetricDots ? label.replaceAll('.', '_') : label;
   }
 }
 
@@ -290,21 +398,13 @@ function policyOf(limit: MatchedLimit): string {
 }
 
 /** `isOneOfSeveral`: the other limits of its rule have to allow, too. */
-function boundOf(limit: MatchedLimit, isOneOfSeveral: boolean): Bound | undefined {
+export function boundOf(limit: MatchedLimit, isOneOfSeveral: boolean): Bound | undefined {
   const { requestsPerUnit: requests } = limit;
   if (limit.algorithm === Algorithm.SLIDING_WINDOW) {
     return new SlidingWindow({ requests, windowMicros: lengthOf(limit) * 1_000_000 });
   }
   if (limit.algorithm === Algorithm.TOKEN_BUCKET) return new TokenBucket(bucketNumbers(limit));
   return isOneOfSeveral ? new FixedWindow(requests) : undefined;
-}
-
-function bucketNumbers(limit: MatchedLimit): BucketNumbers {
-  return {
-    requests: limit.requestsPerUnit,
-    burst: limit.burst,
-    windowMicros: lengthOf(limit) * 1_000_000,
-  };
 }
 
 /**

@@ -32,7 +32,11 @@ const noOptions: ResponseOptions = {
   shadowMode: false,
   quotaMode: false,
   dynamicMetadata: false,
+  identityMetadata: false,
+  identityHeader: undefined,
   responseHeaders: undefined,
+  ietfUnit: undefined,
+  retryAfter: false,
   requestHeaders: undefined,
   perUnitHeaders: false,
 };

@@ -5,10 +5,12 @@ import {
   type Descriptor,
   type DescriptorStatus,
   type Header,
+  HeaderForm,
   type RateLimitRequest,
   type RateLimitResponse,
 } from './messages.ts';
 import type { LimitPlan, Plan } from './plan.ts';
+import { ietfHeaders, largestInteger } from './told-limit.ts';
 
 /** What RESPONSE_DYNAMIC_METADATA tells the proxy: the request, and the metadata of the rules that let it pass. */
 export function dynamicMetadata(
@@ -198,12 +200,25 @@ export interface ResponseOptions {
   quotaMode: boolean;
   /** RESPONSE_DYNAMIC_METADATA. */
   dynamicMetadata: boolean;
+  /** RESPONSE_RULE_IDENTITY: in the dynamic metadata. */
+  identityMetadata: boolean;
+  /** RESPONSE_RULE_IDENTITY: in the header of this name; undefined is off. */
+  identityHeader: string | undefined;
   /** LIMIT_RESPONSE_HEADERS_ENABLED and its names; undefined is off. */
   responseHeaders: LimitHeaderNames | undefined;
+  /** LIMIT_RESPONSE_HEADERS_STYLE=ietf, then in place of `responseHeaders`: the unit that quotas are in; undefined is off. */
+  ietfUnit: string | undefined;
+  /** LIMIT_RETRY_AFTER_HEADER_ENABLED. */
+  retryAfter: boolean;
   /** LIMIT_REQUEST_HEADERS_ENABLED and its names; undefined is off. */
   requestHeaders: LimitHeaderNames | undefined;
   /** LIMIT_PER_UNIT_HEADERS_ENABLED. */
   perUnitHeaders: boolean;
+}
+
+/** Whether statuses have to say of which limit they are. */
+export function tellsLimits({ identityMetadata, identityHeader, ietfUnit }: ResponseOptions): boolean {
+  return identityMetadata || identityHeader !== undefined || ietfUnit !== undefined;
 }
 
 /** One plan and one status for each descriptor of the request. */
@@ -247,7 +262,9 @@ export function assembleResponse(
   if (
     options.perUnitHeaders ||
     options.responseHeaders !== undefined ||
-    options.requestHeaders !== undefined
+    options.requestHeaders !== undefined ||
+    options.retryAfter ||
+    tellsLimits(options)
   ) {
     addHeaders(response, plans, options);
   }
@@ -261,16 +278,50 @@ Object.freeze(noHeaders);
 
 function addHeaders(response: RateLimitResponse, plans: readonly Plan[], options: ResponseOptions): void {
   const { statuses } = response;
-  if (options.perUnitHeaders) response.responseHeadersToAdd = perUnitHeaders(statuses);
+  let headers = options.perUnitHeaders ? perUnitHeaders(statuses) : noHeaders;
   const chosen = statusForHeaders(plans, statuses, options.quotaMode);
-  if (chosen === undefined) return;
-  if (options.responseHeaders !== undefined) {
-    const standard = limitHeaders(chosen, options.responseHeaders);
-    response.responseHeadersToAdd = response.responseHeadersToAdd.concat(standard);
+  if (chosen !== undefined) {
+    const { identityHeader, responseHeaders, requestHeaders } = options;
+    if (responseHeaders !== undefined) headers = joined(headers, limitHeaders(chosen, responseHeaders));
+    if (requestHeaders !== undefined) response.requestHeadersToAdd = limitHeaders(chosen, requestHeaders);
+    const { told } = chosen;
+    if (told !== undefined && !told.rule.hideIdentity) {
+      if (options.identityMetadata) response.decidedBy = chosen;
+      if (identityHeader !== undefined)
+        headers = joined(headers, [
+          told.identityHeader(identityHeader).header(Math.min(chosen.used!, largestInteger)),
+        ]);
+    }
+    if (options.ietfUnit !== undefined)
+      headers = joined(headers, ietfHeaders(plans, statuses, options.ietfUnit));
   }
-  if (options.requestHeaders !== undefined) {
-    response.requestHeadersToAdd = limitHeaders(chosen, options.requestHeaders);
+  if (options.retryAfter && response.overallCode === Code.OVER_LIMIT) {
+    headers = joined(headers, [retryAfter.header(secondsToRetry(plans, statuses, options.quotaMode))]);
   }
+  response.responseHeadersToAdd = headers;
+}
+
+/** The lists come made, as most answers have one of them: what grows takes room for what may follow. */
+function joined(headers: Header[], more: Header[]): Header[] {
+  return headers.length === 0 ? more : headers.concat(more);
+}
+
+const retryAfter = new HeaderForm('Retry-After', '');
+
+/** After how many seconds nothing known refuses any more: of what refuses by itself the longest, of quotas the shortest. */
+function secondsToRetry(
+  plans: readonly Plan[],
+  statuses: readonly DescriptorStatus[],
+  quotaModeForAll: boolean,
+): number {
+  let longest = 0;
+  let shortest = Number.POSITIVE_INFINITY;
+  for (const [index, plan] of plans.entries()) {
+    const { code, durationUntilResetSeconds: seconds = 0 } = statuses[index]!;
+    if (isQuota(plan, quotaModeForAll)) shortest = Math.min(shortest, code === Code.OVER_LIMIT ? seconds : 0);
+    else if (code === Code.OVER_LIMIT) longest = Math.max(longest, seconds);
+  }
+  return Math.max(1, longest, Number.isFinite(shortest) ? shortest : 0);
 }
 
 /**

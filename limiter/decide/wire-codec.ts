@@ -7,6 +7,7 @@ import type {
   Descriptor,
   DescriptorStatus,
   Header,
+  HeaderForm,
   RateLimitRequest,
   RateLimitResponse,
   RequestedLimit,
@@ -97,6 +98,39 @@ class WireWriter {
   /** Ends (in reading order: begins) a message field whose content was written since `mark`. */
   messageField(tag: number, mark: number): void {
     this.varintField(tag, this.mark() - mark);
+  }
+
+  /** A whole number, up to 2^53 - 1. */
+  decimal(value: number): void {
+    if (this.#position < 16) this.#makeRoom(16);
+    let position = this.#position;
+    let rest = value;
+    for (; rest > 0x7fffffff; rest = Math.floor(rest / 10)) this.#chunk[--position] = 0x30 + (rest % 10);
+    do {
+      const tenth = (rest / 10) | 0;
+      this.#chunk[--position] = 0x30 + rest - tenth * 10;
+      rest = tenth;
+    } while (rest !== 0);
+    this.#position = position;
+  }
+
+  /** As they are. */
+  bytes(bytes: Uint8Array): void {
+    const { length } = bytes;
+    if (this.#position < length) this.#makeRoom(length);
+    this.#position -= length;
+    if (length > 24) {
+      this.#chunk.set(bytes, this.#position);
+      return;
+    }
+    const position = this.#position;
+    for (let index = 0; index < length; index++) this.#chunk[position + index] = bytes[index]!;
+  }
+
+  /** The bytes, with this number in place of their last eight. */
+  endingInDouble(bytes: Uint8Array, value: number): void {
+    this.bytes(bytes);
+    this.#chunk.writeDoubleLE(value, this.#position + bytes.length - 8);
   }
 
   doubleField(tag: number, value: number): void {
@@ -281,10 +315,14 @@ function readUInt64Value(before: number): number {
 
 /** The answer's bytes, which belong to the caller. Numbers are taken to be in their fields' range. */
 export function encodeRateLimitResponse(response: RateLimitResponse): Uint8Array {
+  const { dynamicMetadata, decidedBy } = response;
+  // Written with the same writer, so before the message.
+  const identity = decidedBy?.told?.identityEntry(encodeStruct);
   writer.begin();
-  if (response.dynamicMetadata !== undefined) {
+  if (dynamicMetadata !== undefined || decidedBy !== undefined) {
     const mark = writer.mark();
-    writeStruct(response.dynamicMetadata);
+    if (identity !== undefined) writer.endingInDouble(identity, decidedBy!.used!);
+    if (dynamicMetadata !== undefined) writeStruct(dynamicMetadata);
     writer.messageField(0x32, mark);
   }
   const { requestHeadersToAdd: requestHeaders, responseHeadersToAdd: responseHeaders } = response;
@@ -323,10 +361,34 @@ function writeHeaders(tag: number, headers: readonly Header[]): void {
   for (let index = headers.length - 1; index >= 0; index--) {
     const header = headers[index]!;
     const mark = writer.mark();
-    if (header.value !== '') writer.stringField(0x12, header.value);
-    if (header.key !== '') writer.stringField(0x0a, header.key);
+    const { form } = header;
+    if (form !== undefined) {
+      writeFormed(form, header);
+    } else {
+      if (header.value !== '') writer.stringField(0x12, header.value);
+      if (header.key !== '') writer.stringField(0x0a, header.key);
+    }
     writer.messageField(tag, mark);
   }
+}
+
+function writeFormed(form: HeaderForm, { first, second }: Header): void {
+  const mark = writer.mark();
+  if (second !== undefined) {
+    writer.decimal(second);
+    writer.bytes(form.between);
+  }
+  if (first !== undefined) writer.decimal(first);
+  writer.bytes(form.before);
+  writer.messageField(0x12, mark);
+  writer.bytes(form.keyField);
+}
+
+/** A copy: what is kept for long is not to keep a chunk. */
+function encodeStruct(object: JsonObject): Uint8Array {
+  writer.begin();
+  writeStruct(object);
+  return writer.finish().slice();
 }
 
 /** google.protobuf.Struct: a map from string to Value. */

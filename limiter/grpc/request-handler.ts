@@ -215,6 +215,7 @@ export class GrpcRequestHandler implements RequestHandler {
     }
     const call = new UnaryCall(stream, method, this.#site, head.timeoutMs);
     call.caller = caller;
+    call.fields = head.fields;
     call.span = this.#tracer?.begin(head.path, head.fields);
     return call;
   }

@@ -58,6 +58,7 @@ export class UnaryCall implements Call, UnaryReply {
   span: CallSpan | undefined = undefined;
   /** Where callers have to say who they are. */
   caller: AdmittedCaller | undefined = undefined;
+  fields: HeaderFields | undefined = undefined;
   readonly #stream: RequestStream;
   readonly #method: UnaryMethod;
   readonly #site: CallSite;

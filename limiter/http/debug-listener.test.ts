@@ -79,7 +79,8 @@ describe('pages', () => {
       expect(await get(port, path)).toMatchObject({
         status: 200,
         type: text,
-        body: `/debug/pprof/: root of various pprof endpoints. hit for help.
+        body: `/console: a page that shows and changes what is here
+/debug/pprof/: root of various pprof endpoints. hit for help.
 /debug/pprof/heap: memory profiling endpoint
 /debug/pprof/profile: CPU profiling endpoint
 /livez: 200 while the process answers at all, whatever its health

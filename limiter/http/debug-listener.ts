@@ -1,15 +1,10 @@
 /** The debug listener: what is loaded, what is counted, where the time goes. For operators, not for callers. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { type ApiRouter, isApiPath } from '../../process/http/api-router.ts';
+import { ConsoleFiles, isOfConsole } from '../../process/http/console-files.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
-import {
-  requestPath,
-  sendError,
-  sendLines,
-  sendRedirect,
-  sendText,
-} from '../../process/http/text-response.ts';
-import { bearerChallenge, bearerToken, isSameToken } from '../../process/net/bearer-token.ts';
+import { requestPath, sendLines, sendRedirect, sendText } from '../../process/http/text-response.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import { PprofPages, pprofRoot } from './pprof-pages.ts';
@@ -24,8 +19,8 @@ export interface DebugListenerOptions {
   /** `/top`, whose parameters are none of this listener's business. */
   topPage(query: URLSearchParams): Promise<DebugPage>;
   clock: Clock;
-  /** The bearer token that is asked for now, for everything but `/livez`; undefined: nobody is asked. */
-  token?(): string | undefined;
+  /** `/v1`, whose guard says who may see the other pages as well: all but `/livez` and the console. Undefined: everybody may. */
+  api?: ApiRouter | undefined;
   /** Undefined where this thread answers callers itself. */
   workers?: WorkerProfiles | undefined;
   /** How long requests may take at the end before they are cut. */
@@ -42,7 +37,8 @@ export interface DebugPage {
   lines: Iterable<string>;
 }
 
-const index = `/debug/pprof/: root of various pprof endpoints. hit for help.
+const index = `/console: a page that shows and changes what is here
+/debug/pprof/: root of various pprof endpoints. hit for help.
 /debug/pprof/heap: memory profiling endpoint
 /debug/pprof/profile: CPU profiling endpoint
 /livez: 200 while the process answers at all, whatever its health
@@ -54,6 +50,7 @@ const index = `/debug/pprof/: root of various pprof endpoints. hit for help.
 export class DebugListener implements HttpListener {
   readonly #options: DebugListenerOptions;
   readonly #pprof: PprofPages;
+  readonly #console = new ConsoleFiles('limiter.html');
   readonly #server: HttpServer;
 
   constructor(options: DebugListenerOptions) {
@@ -81,14 +78,10 @@ export class DebugListener implements HttpListener {
   }
 
   #admit(request: IncomingMessage, response: ServerResponse): boolean {
-    const token = this.#options.token?.();
-    if (token === undefined || requestPath(request.url ?? '/')?.path === '/livez') return true;
-    const { authorization } = request.headers;
-    const given = bearerToken(authorization);
-    if (given !== undefined && isSameToken(given, token)) return true;
-    response.setHeader('WWW-Authenticate', bearerChallenge(authorization));
-    sendError(response, 401, 'Unauthorized');
-    return false;
+    const path = requestPath(request.url ?? '/')?.path;
+    // The API says itself what is wrong, in its own form; the console holds no data.
+    if (path === '/livez' || isApiPath(path) || isOfConsole(path)) return true;
+    return this.#options.api?.guard.admitsToPage(request, response) ?? true;
   }
 
   #sendRules(response: ServerResponse, query: URLSearchParams): Promise<void> {
@@ -96,8 +89,12 @@ export class DebugListener implements HttpListener {
     return sendLines(response, this.#options.ruleFileLines(), 'application/json');
   }
 
-  async #route({ target, response }: HttpCall): Promise<void> {
+  async #route(call: HttpCall): Promise<void> {
+    const { target, response } = call;
+    const { api } = this.#options;
+    if (api !== undefined && isApiPath(target.path)) return api.answer(call);
     if (target.path === '/livez') sendText(response, 200, 'OK');
+    else if (isOfConsole(target.path)) await this.#console.answer(call);
     else if (target.path === '/rlconfig') await this.#sendRules(response, target.query);
     else if (target.path === '/stats') await sendLines(response, await this.#options.statsLines());
     else if (target.path === '/top') await sendPage(response, await this.#options.topPage(target.query));

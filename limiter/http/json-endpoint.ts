@@ -109,10 +109,13 @@ function beginSpan(
   tracer: CallTracer | undefined,
 ): CallSpan | undefined {
   if (tracer === undefined) return undefined;
-  const fields = request.rawHeaders.map((text, index) => (index % 2 === 0 ? text.toLowerCase() : text));
-  const span = tracer.begin(request.method ?? '', fields);
+  const span = tracer.begin(request.method ?? '', fieldsOf(request));
   if (span !== undefined) response.once('close', () => span.end(response.statusCode));
   return span;
+}
+
+function fieldsOf({ rawHeaders }: IncomingMessage): string[] {
+  return rawHeaders.map((text, index) => (index % 2 === 0 ? text.toLowerCase() : text));
 }
 
 function ask(
@@ -127,6 +130,9 @@ function ask(
       abandoned: false,
       span,
       caller,
+      get fields() {
+        return fieldsOf(request);
+      },
       get origin() {
         return originOf(request);
       },

@@ -1,4 +1,5 @@
 /** Every line that the limiter logs, one function each; three parts of it stand beside it. Wording that people search for is the Go service's. */
+import type { OperatorChange } from '../../process/http/api-route.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import type { LogFields, Logger } from '../../process/log/logger.ts';
 import { leaseText } from '../../rules/lease.ts';
@@ -22,15 +23,15 @@ export function startFailed(log: Logger, error: unknown, fields: LogFields): voi
 }
 
 export function listeningForDebug(log: Logger, address: string): void {
-  log.warn(`Listening for debug on '${address}'`);
+  log.announce(`Listening for debug on '${address}'`);
 }
 
 export function listeningForGrpc(log: Logger, address: string): void {
-  log.warn(`Listening for gRPC on '${address}'`);
+  log.announce(`Listening for gRPC on '${address}'`);
 }
 
 export function listeningForHttp(log: Logger, address: string): void {
-  log.warn(`Listening for HTTP on '${address}'`);
+  log.announce(`Listening for HTTP on '${address}'`);
 }
 
 /** After 10 s of a start, then every minute: at a level that everybody sees, since nobody is served. */
@@ -225,6 +226,15 @@ export function redisScriptsRefused(log: Logger, url: string, reason: string): v
   });
 }
 
+/** The first time, and again once it was not refused. */
+export function redisOfficeRefused(log: Logger, missing: { command: string; message: string }): void {
+  log.warn('Redis refuses a command of operators: counting goes on', {
+    command: missing.command,
+    reason: missing.message,
+    hint: "the user's ACL has to allow it: see docs/operations.md for what a limiter needs",
+  });
+}
+
 /** Once a process. */
 export function redisLeasesRefused(log: Logger, url: string, reason: string): void {
   log.warn('Redis refuses the ledgers of leases: every hit is counted as it comes', {
@@ -237,6 +247,14 @@ export function redisLeasesRefused(log: Logger, url: string, reason: string): vo
 /** Once an outage, and `storeAskedAgain` once at its end. */
 export function storeNotAsked(log: Logger, outage: { store: string; reason: string; mode: string }): void {
   log.error('The store does not answer: it is not asked until it does', outage);
+}
+
+/** Every minute in between. */
+export function storeStillNotAsked(
+  log: Logger,
+  outage: { store: string; seconds: number; mode: string },
+): void {
+  log.error('The store is still not asked, as it does not answer', outage);
 }
 
 export function storeAskedAgain(log: Logger, outage: { store: string; seconds: number }): void {
@@ -270,8 +288,12 @@ export function memcacheProblem(
   if (key !== undefined) log.debug(text, { key });
 }
 
-/** `first`: what `weir check` says of the first five pairs. */
+/** `first`: what `weir check` says of the first five pairs; empty where none was found among as many as could be compared. */
 export function countersMayMeet(log: Logger, { count, first }: { count: string; first: string }): void {
+  if (first === '') {
+    log.info('Too many rules to compare all for counters that could meet in one key: none of those compared');
+    return;
+  }
   log.warn(
     'Counters of these rules could meet in one key: COUNTER_KEYS=unambiguous keeps all apart, once no limiter of envoyproxy/ratelimit counts in the store',
     { pairs: count, first },
@@ -288,7 +310,7 @@ export function redisPipelineLimitIgnored(log: Logger, url: string): void {
 }
 
 export function listeningForPrometheus(log: Logger, address: string): void {
-  log.warn(`Listening for Prometheus on '${address}'`);
+  log.announce(`Listening for Prometheus on '${address}'`);
 }
 
 /** The health that callers are told changed; `components` are those that are not well. */
@@ -361,6 +383,45 @@ export function debugIsOpen(log: Logger, address: string): void {
     'The debug listener asks nobody who he is: whoever reaches it sees rules, statistics and the values that callers over their limits sent, and may take profiles; nothing can be changed there. DEBUG_TOKEN_FILE asks for a token, DEBUG_HOST=127.0.0.1 keeps others out',
     { address },
   );
+}
+
+/** `isMended`: what was in the files before was refused. */
+export function overridesLoaded(log: Logger, fields: { overrides: number }, isMended: boolean): void {
+  if (isMended) log.warn('The files of overrides are good again', fields);
+  else log.info('Overrides of files are in force', fields);
+}
+
+export function overridesRefused(log: Logger, fields: { problems: readonly string[]; total: number }): void {
+  log.error('The files of overrides cannot be used: the last good ones stay in force', fields);
+}
+
+export function overridesGivenBack(log: Logger, fields: { overrides: number }): void {
+  log.warn('The store came back without overrides, and has those again that this limiter knew', fields);
+}
+
+/** What somebody changed by the admin API. `claimsUnverified`: what the client says of its user. */
+export function adminChange(
+  log: Logger,
+  change: {
+    what: OperatorChange['what'];
+    caller: string;
+    peer: string;
+    claimsUnverified?: string;
+    domain: string;
+    target: string;
+    before: string;
+    after: string;
+  },
+): void {
+  log.warn('An operator changed something', change);
+}
+
+/** At most once a minute for each kind of refusal; `times` counts those since the last line, it included. */
+export function adminRefused(
+  log: Logger,
+  refused: { peer: string; counter: string; reason: string; times: number },
+): void {
+  log.warn('A request of the admin API was refused', refused);
 }
 
 export function debugTokenRotated(log: Logger): void {

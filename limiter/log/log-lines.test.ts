@@ -50,9 +50,9 @@ describe('log lines', () => {
         lines.notServingYet(log, { waitsFor: 'store', seconds: 70 });
       },
       [
-        `level=warning msg="Listening for debug on '0.0.0.0:6070'"`,
-        `level=warning msg="Listening for gRPC on '0.0.0.0:8081'"`,
-        `level=warning msg="Listening for HTTP on '0.0.0.0:8080'"`,
+        `level=info msg="Listening for debug on '0.0.0.0:6070'"`,
+        `level=info msg="Listening for gRPC on '0.0.0.0:8081'"`,
+        `level=info msg="Listening for HTTP on '0.0.0.0:8080'"`,
         'level=error msg="Not serving yet: gRPC and HTTP stay closed until the start is over" waitsFor=store seconds=70',
       ],
     ],
@@ -96,6 +96,24 @@ describe('log lines', () => {
           reason: 'the token is not one of a caller',
         });
         lines.debugIsOpen(log, '0.0.0.0:6070');
+        lines.overridesLoaded(log, { overrides: 2 }, true);
+        lines.overridesLoaded(log, { overrides: 3 }, false);
+        lines.overridesRefused(log, { problems: ['a.yaml:1:1: domain: is required'], total: 1 });
+        lines.overridesGivenBack(log, { overrides: 4 });
+        lines.adminChange(log, {
+          ...{
+            what: 'counters-reset',
+            caller: 'debug token',
+            peer: '10.0.0.1:4711',
+            claimsUnverified: 'ann@desk',
+          },
+          ...{ domain: 'shop', target: 'ip=10.0.0.2', before: 'used 12 of 10', after: 'used 0' },
+        });
+        const adminRefusal = {
+          counter: 'foreign',
+          reason: 'the request comes from a page of "null" (Origin)',
+        };
+        lines.adminRefused(log, { peer: '10.0.0.1:4711', ...adminRefusal, times: 2 });
         lines.debugTokenRotated(log);
         lines.debugTokenRefused(log, 'DEBUG_TOKEN_FILE: /t: the token is empty');
       },
@@ -106,6 +124,12 @@ describe('log lines', () => {
         'level=warning msg="Tokens of callers can be read on their way: the listener answers without TLS" listener=gRPC address="0.0.0.0:8081" setting=GRPC_SERVER_USE_TLS',
         'level=warning msg="A request was refused for who asks" caller=unknown peer="10.0.0.1:4711" counter=unauthenticated times=7 reason="the token is not one of a caller"',
         'level=info msg="The debug listener asks nobody who he is: whoever reaches it sees rules, statistics and the values that callers over their limits sent, and may take profiles; nothing can be changed there. DEBUG_TOKEN_FILE asks for a token, DEBUG_HOST=127.0.0.1 keeps others out" address="0.0.0.0:6070"',
+        'level=warning msg="The files of overrides are good again" overrides=2',
+        'level=info msg="Overrides of files are in force" overrides=3',
+        'level=error msg="The files of overrides cannot be used: the last good ones stay in force" problems="[\\"a.yaml:1:1: domain: is required\\"]" total=1',
+        'level=warning msg="The store came back without overrides, and has those again that this limiter knew" overrides=4',
+        'level=warning msg="An operator changed something" what=counters-reset caller="debug token" peer="10.0.0.1:4711" claimsUnverified=ann@desk domain=shop target="ip=10.0.0.2" before="used 12 of 10" after="used 0"',
+        'level=warning msg="A request of the admin API was refused" peer="10.0.0.1:4711" counter=foreign reason="the request comes from a page of \\"null\\" (Origin)" times=2',
         'level=info msg="A new token of the debug listener is in use"',
         'level=error msg="The file with the token of the debug listener cannot be used: the token before stays" reason="DEBUG_TOKEN_FILE: /t: the token is empty"',
       ],
@@ -364,11 +388,13 @@ describe('log lines', () => {
       (log) => {
         lines.redisScriptsRefused(log, 'cache:6379', 'Redis answered: NOPERM');
         lines.redisLeasesRefused(log, 'cache:6379', 'Redis answered: NOPERM');
+        lines.redisOfficeRefused(log, { command: 'SCAN', message: 'Redis answered: NOPERM' });
         lines.redisPipelineLimitIgnored(log, 'cache:6379');
       },
       [
         'level=warning msg="Redis refuses scripts: fixed windows go on, STORE_FAILURE_MODE answers for others" url="cache:6379" reason="Redis answered: NOPERM"',
         'level=warning msg="Redis refuses the ledgers of leases: every hit is counted as it comes" url="cache:6379" hint="the user\'s ACL has to allow the keys weir:lease:*: see docs/operations.md for what a limiter needs" reason="Redis answered: NOPERM"',
+        'level=warning msg="Redis refuses a command of operators: counting goes on" command=SCAN reason="Redis answered: NOPERM" hint="the user\'s ACL has to allow it: see docs/operations.md for what a limiter needs"',
         'level=warning msg="REDIS_PIPELINE_LIMIT is deprecated and has no effect" url="cache:6379"',
       ],
     ],
@@ -376,11 +402,13 @@ describe('log lines', () => {
       'the outage of a store, and its end',
       (log) => {
         lines.storeNotAsked(log, { store: 'store', reason: 'Redis is not connected', mode: 'local' });
+        lines.storeStillNotAsked(log, { store: 'store', seconds: 60, mode: 'local' });
         lines.storeAskedAgain(log, { store: 'store', seconds: 1.5 });
         lines.hitsNotDelivered(log, { counters: 3, reason: 'Redis is not connected' });
       },
       [
         'level=error msg="The store does not answer: it is not asked until it does" store=store reason="Redis is not connected" mode=local',
+        'level=error msg="The store is still not asked, as it does not answer" store=store seconds=60 mode=local',
         'level=warning msg="The store answers again" store=store seconds=1.5',
         'level=error msg="Hits counted while the store was away could not be added to it" counters=3 reason="Redis is not connected"',
       ],
@@ -393,7 +421,7 @@ describe('log lines', () => {
         lines.metricNameTaken(log, 'a.b', 'a_b');
       },
       [
-        'level=warning msg="Listening for Prometheus on \':9090\'"',
+        'level=info msg="Listening for Prometheus on \':9090\'"',
         'level=warning msg="PROMETHEUS_MAPPER_YAML: map.yaml:1:2: buf_cap has no effect"',
         'level=error msg="A statistic is not served to Prometheus: its metric has another type" metric=a_b',
         'level=debug msg="A statistic is not served to Prometheus: its metric has another type" stat=a.b',
@@ -407,6 +435,7 @@ describe('log lines', () => {
         lines.memcacheNodeBack(log, 'mc:11211');
         lines.memcacheProblem(log, { text: 'Failed to increment key', key: 'k', error: 'gone', further: 2 });
         lines.countersMayMeet(log, { count: '2', first: 'a.yaml:6:14: rule k; b.yaml:3:4: rule x' });
+        lines.countersMayMeet(log, { count: 'at least 0', first: '' });
         lines.memcacheSrvFailed(log, '_memcache._tcp.x', 'queryA ENOTFOUND');
       },
       [
@@ -416,6 +445,7 @@ describe('log lines', () => {
         'level=error msg="Failed to increment key" error=gone further=2',
         'level=debug msg="Failed to increment key" key=k',
         'level=warning msg="Counters of these rules could meet in one key: COUNTER_KEYS=unambiguous keeps all apart, once no limiter of envoyproxy/ratelimit counts in the store" pairs=2 first="a.yaml:6:14: rule k; b.yaml:3:4: rule x"',
+        'level=info msg="Too many rules to compare all for counters that could meet in one key: none of those compared"',
         'level=warning msg="failed to refresh memcache hosts" name=_memcache._tcp.x reason="queryA ENOTFOUND"',
       ],
     ],

@@ -1,6 +1,8 @@
+import type { Descriptor, RateLimitRequest } from '../decide/messages.ts';
 import type { LimitPlan, Plan } from '../decide/plan.ts';
 import { isQuota } from '../decide/response.ts';
 import type { Caller, CounterOp, HoldsBack } from '../stores/counter-store.ts';
+import type { BoundedLocalCache } from '../stores/local-cache.ts';
 
 /** The hits of one limit of a descriptor, on their way to the store and back. One object a limit. */
 export interface CountedHit extends CounterOp {
@@ -9,9 +11,9 @@ export interface CountedHit extends CounterOp {
   readonly secondsToReset: number;
   /** 0 where there is no window's end. Small numbers cost no allocation: infinity would. */
   readonly windowEndSeconds: number;
-  /** The local cache knows the counter to be full. */
+  /** The local cache knows the counter to be full, or an override blocks it. */
   readonly full: boolean;
-  /** The local cache knows this counter, or another one of its group, to be full: the store is not asked. */
+  /** So of this counter or another one of its group: the store is not asked. */
   remembered: boolean;
   /** On the first of several limits of a rule: all of them. */
   group: readonly CountedHit[] | undefined;
@@ -59,4 +61,36 @@ export function planHoldingBack(
       other.lookOnly = hit.lookOnly;
     }
   }
+}
+
+/** Of a sliding window or a bucket what the store said: whole seconds, at least 1. */
+export function secondsToReset({
+  windowEndSeconds,
+  secondsToReset: known,
+  full,
+  waitMicros,
+}: CountedHit): number {
+  return windowEndSeconds !== 0 || full ? known : Math.max(1, Math.ceil(waitMicros / 1_000_000));
+}
+
+/** Also when the request fails by another counter: what was given back, or may have been, is to be seen. */
+export function forgetRefunded(ops: readonly CountedHit[], localCache: BoundedLocalCache): void {
+  for (const op of ops) if (op.negative) localCache.forget(op.key);
+}
+
+/** Of a counter that the local cache knows to be full as much as fits in. */
+export function usedOf({ full, plan, after, leased }: CountedHit): number {
+  return full ? plan.capacity : after + leased;
+}
+
+/** Its own addend, 0 included, else the request's, which counts as at least 1. */
+export function addendOf(descriptor: Descriptor, request: RateLimitRequest): number {
+  return descriptor.hitsAddend ?? Math.max(1, request.hitsAddend);
+}
+
+/** The list with the element, made with the first: then it has no room to spare, which most requests do not need. */
+export function added<Element>(list: Element[] | undefined, element: Element): Element[] {
+  if (list === undefined) return [element];
+  list.push(element);
+  return list;
 }

@@ -199,7 +199,11 @@ function service({ rules, counting, response, localCache, random }: ServiceField
       shadowMode: false,
       quotaMode: false,
       dynamicMetadata: false,
+      identityMetadata: false,
+      identityHeader: undefined,
       responseHeaders: undefined,
+      ietfUnit: undefined,
+      retryAfter: false,
       requestHeaders: undefined,
       perUnitHeaders: false,
       ...response,
@@ -534,6 +538,43 @@ describe('RateLimitService', () => {
       for (const done of store.held) done();
       expect(codes).toEqual([Code.OVER_LIMIT]);
       expect(statuses(decider, request('k'))).toEqual(['OK 3']);
+    });
+
+    it('forgets a counter that was reset, and no other one', () => {
+      const rules = { a: rule({ requestsPerUnit: 0 }), b: rule({ requestsPerUnit: 0 }) };
+      const decider = service({ rules, localCache: true });
+      answer(decider, request('a', 'b'));
+      const askedFor = () => {
+        answer(decider, request('a', 'b'));
+        return store.asked.splice(0).flatMap(({ ops }) => ops.map(({ key }) => key));
+      };
+      store.asked.length = 0;
+      expect(askedFor()).toEqual([]);
+      decider.forgetCounters([`d_a_v_${minuteSuffix}`]);
+      expect(askedFor()).toEqual([`d_a_v_${minuteSuffix}`]);
+      expect(askedFor()).toEqual([]);
+      decider.forgetCounters(undefined);
+      expect(askedFor()).toHaveLength(2);
+    });
+
+    it('learns nothing from a reply to what the store was asked before a reset', () => {
+      const decider = service({ rules: { k: rule({ requestsPerUnit: 0 }) }, localCache: true });
+      const codes: Code[] = [];
+      const ask = () =>
+        decider.decide(
+          request('k'),
+          { abandoned: false },
+          { answer: ({ overallCode }) => codes.push(overallCode), refuse: () => {} },
+        );
+      store.holding = true;
+      ask();
+      decider.forgetCounters([`d_k_v_${minuteSuffix}`]);
+      ask();
+      const [before, after] = store.held;
+      before?.();
+      expect([codes, cache.stats.entryCount]).toEqual([[Code.OVER_LIMIT], 0]);
+      after?.();
+      expect(cache.stats.entryCount).toBe(1);
     });
   });
 

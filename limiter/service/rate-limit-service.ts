@@ -4,6 +4,9 @@
  */
 import type { Clock } from '../../process/time/clock.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
+import type { Entry } from '../../rules/model.ts';
+import type { Override, OverrideEffect } from '../../rules/overrides/override.ts';
+import { OverrideIndex } from '../../rules/overrides/override-index.ts';
 import {
   Assessment,
   assessRefund,
@@ -32,11 +35,12 @@ import {
   okStatus,
   type ResponseOptions,
   type StoreFailureAnswer,
+  tellsLimits,
   uncountedStatus,
   unlimitedStatus,
 } from '../decide/response.ts';
 import { type WindowOptions, Windows } from '../decide/windows.ts';
-import { leasedHitsStat, RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
+import { leasedHitsStat, type RuleMetric, RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 import {
   type Caller,
   type CounterStore,
@@ -45,7 +49,15 @@ import {
   wasLeftOut,
 } from '../stores/counter-store.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
-import { type CountedHit, planHoldingBack } from './counted-hit.ts';
+import {
+  added,
+  addendOf,
+  type CountedHit,
+  forgetRefunded,
+  planHoldingBack,
+  secondsToReset,
+  usedOf,
+} from './counted-hit.ts';
 
 export interface CountingOptions extends PlanSettings, WindowOptions {
   /** EXPIRATION_JITTER_MAX_SECONDS: a counter lives up to this much longer. 0 and less: no jitter. */
@@ -73,6 +85,15 @@ export interface ServiceEvents {
   onAbandoned(): void;
   /** Hits of one descriptor exceeded its limit, whether or not they were let pass. Undefined: nobody wants to know. */
   onOverLimit?: ((domain: string, hit: CountedHit, overLimit: number) => void) | undefined;
+  /** Hits that an override decided over. */
+  onOverridden?: ((effect: OverrideEffect['kind'], hits: number) => void) | undefined;
+  /** Other limits may hold from now on: rules or overrides came, or an override ended. */
+  onPlansEnded?: (() => void) | undefined;
+  /**
+   * A limit refused hits of a descriptor with these entries; of several limits that which refuses longest. Undefined: nobody
+   * wants to know.
+   */
+  onRefused?: ((hit: CountedHit, entries: readonly Entry[], used: number, asker: Caller) => void) | undefined;
   /** SHADOW_MODE made an OVER_LIMIT an OK: global_shadow_mode. */
   onGlobalShadow(): void;
 }
@@ -100,24 +121,17 @@ export interface Decided<Asker extends Caller> {
 /** A request between its two halves. */
 interface Decision {
   readonly request: RateLimitRequest;
-  /** The rules it is decided by, which may be replaced while the store counts. */
-  readonly planner: Planner;
+  /** Of what may be remembered, when the store was asked. */
+  readonly epoch: number;
   readonly plans: readonly Plan[];
   /** One a descriptor, the first of its group; undefined where nothing is counted. */
   readonly hits: readonly (CountedHit | undefined)[];
   /** Those of `hits` that the store is asked for. */
   readonly ops: CountedHit[];
+  readonly asker: Caller;
 }
 
 const noOps: CountedHit[] = [];
-
-/** The list with the element, made with the first: then it has no room to spare, which most requests do not need. */
-function added<Element>(list: Element[] | undefined, element: Element): Element[] {
-  if (list === undefined) return [element];
-  list.push(element);
-  return list;
-}
-
 const countAll = { stopWhenOver: false } as const;
 const stopWhenOver = { stopWhenOver: true } as const;
 
@@ -126,25 +140,58 @@ export class RateLimitService {
   readonly #windows: Windows;
   /** Reused by all descriptors: it holds nothing between two of them. */
   readonly #assessment = new Assessment();
+  #matcher: RuleMatcher | undefined;
+  /** Undefined: nothing lies over the rules. */
+  #overrides: OverrideIndex | undefined;
+  /** Statuses say of which limit they are, and what is used of it. */
+  readonly #tells: boolean;
   #planner: Planner | undefined;
+  /** Grows with rules and resets: what the store was asked before is not remembered after. */
+  #epoch = 0;
 
   constructor(options: RateLimitServiceOptions) {
     this.#options = options;
     this.#windows = new Windows(options.counting);
+    this.#tells = tellsLimits(options.response);
   }
 
   /** Decides by these rules from now on; requests at the store are concluded by those they began with. */
   useRules(matcher: RuleMatcher): void {
-    const { stats, counting, localCache } = this.#options;
-    this.#planner = new Planner(matcher, stats, counting);
+    this.#matcher = matcher;
+    this.#planAnew(matcher, this.#options.clock.nowMs());
+  }
+
+  /** Decides with these over the rules from now on, each until it ends. */
+  useOverrides(overrides: readonly Override[]): void {
+    this.#overrides = overrides.length === 0 ? undefined : new OverrideIndex(overrides);
+    if (this.#matcher !== undefined) this.#planAnew(this.#matcher, this.#options.clock.nowMs());
+  }
+
+  /** What was remembered by other limits may be wrong now. */
+  #planAnew(matcher: RuleMatcher, nowMs: number): Planner {
+    const { stats, counting, localCache, events } = this.#options;
+    const overrides = this.#overrides && { index: this.#overrides, nowMs };
+    const planner = new Planner(matcher, stats, counting, overrides);
+    this.#planner = planner;
+    this.#epoch += 1;
     localCache?.clear();
+    events.onPlansEnded?.();
+    return planner;
+  }
+
+  /** Somebody reset these counters; undefined: nobody knows which. */
+  forgetCounters(keys: readonly string[] | undefined): void {
+    const { localCache } = this.#options;
+    this.#epoch += 1;
+    if (keys === undefined) localCache?.clear();
+    else for (const key of keys) localCache?.forget(key);
   }
 
   /** Never throws. `decided` is one object for all requests of a listener, `asker` whoever made this one. */
   decide<Asker extends Caller>(request: RateLimitRequest, asker: Asker, decided: Decided<Asker>): void {
     let decision: Decision;
     try {
-      decision = this.#prepare(request);
+      decision = this.#prepare(request, asker);
     } catch (error) {
       this.#noteRefusal(error);
       decided.refuse(error, asker);
@@ -176,12 +223,14 @@ export class RateLimitService {
   }
 
   /** Throws a `ServiceError` for a request that cannot be decided; nothing is counted then. */
-  #prepare(request: RateLimitRequest): Decision {
+  #prepare(request: RateLimitRequest, asker: Caller): Decision {
     const { domain, descriptors } = request;
     if (domain === '') throw new ServiceError('rate limit domain must not be empty');
     if (descriptors.length === 0) throw new ServiceError('rate limit descriptor list must not be empty');
-    const planner = this.#planner;
+    let planner = this.#planner;
     if (planner === undefined) throw new ServiceError('no rate limit configuration loaded');
+    const nowMs = this.#options.clock.nowMs();
+    if (nowMs >= planner.staleAtMs) planner = this.#planAnew(this.#matcher!, nowMs);
     for (let index = 0; index < descriptors.length; index++) {
       // No store can add it.
       if (descriptors[index]!.hitsAddend !== Number.POSITIVE_INFINITY) continue;
@@ -198,24 +247,24 @@ export class RateLimitService {
       if (rule !== undefined && rule.replaces.length > 0) replaces = true;
     }
     if (replaces) applyReplaces(plans);
-    return this.#gatherHits(request, planner, plans);
+    return this.#gatherHits(request, plans, nowMs, asker);
   }
 
   /** Counts the hits as asked in the rules' statistics, whatever becomes of the request, and picks those that the store is to count. */
-  #gatherHits(request: RateLimitRequest, planner: Planner, plans: readonly Plan[]): Decision {
-    const nowMs = this.#options.clock.nowMs();
+  #gatherHits(request: RateLimitRequest, plans: readonly Plan[], nowMs: number, asker: Caller): Decision {
     let hits: (CountedHit | undefined)[] | undefined;
     let ops: CountedHit[] | undefined;
     for (let index = 0; index < plans.length; index++) {
       const plan = plans[index]!;
       if (plan.kind !== 'limited') {
         if (plan.kind === 'domain-not-found') this.#options.stats.domainNotFound(request.domain);
+        else if (plan.kind === 'unlimited' && plan.metrics !== undefined)
+          this.#countUnlimited(plan.metrics, request, index);
         hits = added(hits, undefined);
         continue;
       }
       const descriptor = request.descriptors[index]!;
-      // Its own addend, 0 included, else the request's, which counts as at least 1.
-      const addend = descriptor.hitsAddend ?? Math.max(1, request.hitsAddend);
+      const addend = addendOf(descriptor, request);
       const { limits } = plan;
       const hit = this.#countedHit(limits[0]!, addend, descriptor.isNegativeHits, nowMs);
       hits = added(hits, hit);
@@ -227,7 +276,23 @@ export class RateLimitService {
     const { counting, response } = this.#options;
     if (counting.stopCacheKeyIncrementWhenOverLimit && plans.length > 1)
       planHoldingBack(plans, hits!, response.quotaMode);
-    return { request, planner, plans, hits: hits!, ops: ops ?? noOps };
+    return { request, epoch: this.#epoch, plans, hits: hits!, ops: ops ?? noOps, asker };
+  }
+
+  /** By an override: the store is not asked, and the rule's statistics go on. */
+  #countUnlimited(metrics: readonly RuleMetric[], request: RateLimitRequest, index: number): void {
+    const { stats, events } = this.#options;
+    const descriptor = request.descriptors[index]!;
+    const addend = addendOf(descriptor, request);
+    if (!descriptor.isNegativeHits) events.onOverridden?.('unlimited', addend);
+    for (const metric of metrics) {
+      const slot = stats.slotOf(metric);
+      if (descriptor.isNegativeHits) stats.add(slot + RuleStat.totalNegativeHits, addend);
+      else {
+        stats.add(slot + RuleStat.totalHits, addend);
+        stats.add(slot + RuleStat.withinLimit, addend);
+      }
+    }
   }
 
   /** The store is asked for all of them or, where the local cache knows one to be full, for none. */
@@ -246,7 +311,7 @@ export class RateLimitService {
   }
 
   #countedHit(plan: LimitPlan, hits: number, negative: boolean, nowMs: number): CountedHit {
-    const { stats, localCache, random, counting, clock } = this.#options;
+    const { stats, localCache, random, counting, clock, events } = this.#options;
     // Hits taken back are no hits: they count in their own statistic alone.
     stats.add(stats.slotOf(plan.metric) + (negative ? RuleStat.totalNegativeHits : RuleStat.totalHits), hits);
     const nowSeconds = Math.floor(nowMs / 1000);
@@ -270,8 +335,15 @@ export class RateLimitService {
     // A wait has no date: the clock of dates may be set.
     const cacheMs = asksCache && isSteady ? clock.monotonicMs() : nowMs;
     const fullUntilMs = asksCache ? localCache.until(key, cacheMs) : 0;
-    const full = fullUntilMs !== 0;
+    let full = fullUntilMs !== 0;
     if (full && isSteady) secondsToReset = Math.max(1, Math.ceil((fullUntilMs - cacheMs) / 1000));
+    const { override } = plan;
+    if (override !== undefined && !negative) {
+      const { kind } = override.effect;
+      events.onOverridden?.(kind, hits);
+      // A block is not counted, so that nobody is over for it when it ends.
+      if (kind === 'block') full = true;
+    }
     return {
       plan,
       key,
@@ -317,7 +389,7 @@ export class RateLimitService {
     for (let index = 0; index < plans.length; index++) {
       const hit = hits[index];
       const other = plans[index]!.kind === 'unlimited' ? unlimitedStatus : okStatus;
-      statuses = added(statuses, hit !== undefined ? this.#statusOf(hit, decision) : other);
+      statuses = added(statuses, hit !== undefined ? this.#statusOf(hit, decision, index) : other);
     }
     return assembleResponse({ request, plans, statuses: statuses! }, response, events);
   }
@@ -332,16 +404,17 @@ export class RateLimitService {
   }
 
   /** Of several limits that which refuses longest, else that of which the least is left. */
-  #statusOf(hit: CountedHit, decision: Decision): DescriptorStatus {
-    const { group, remembered, plan } = hit;
+  #statusOf(hit: CountedHit, decision: Decision, index: number): DescriptorStatus {
+    const { group, remembered } = hit;
     const assessment = this.#assessment;
     if (group === undefined) {
       if (hit.error !== undefined) return uncountedStatus(hit, this.#options.counting.storeFailureMode);
       this.#assess(hit, decision);
-      return statusOf(plan, assessment.refused, assessment.remaining, secondsToReset(hit));
+      if (assessment.refused) this.#noteRefused(hit, decision, index);
+      return this.#status(hit, assessment.refused, assessment.remaining, secondsToReset(hit));
     }
     for (const { error } of group) if (error !== undefined) return this.#uncountedGroup(group);
-    let chosen: LimitPlan | undefined;
+    let chosen: CountedHit | undefined;
     let over = false;
     let refused = false;
     let remaining = 0;
@@ -354,13 +427,27 @@ export class RateLimitService {
       const isOver = assessment.over;
       const isTighter = isOver ? itsSeconds > seconds : assessment.remaining < remaining;
       if (chosen !== undefined && (isOver === over ? !isTighter : over)) continue;
-      chosen = one.plan;
+      chosen = one;
       over = isOver;
       refused = assessment.refused;
       remaining = assessment.remaining;
       seconds = itsSeconds;
     }
-    return statusOf(chosen!, refused, remaining, seconds);
+    if (refused) this.#noteRefused(chosen!, decision, index);
+    return this.#status(chosen!, refused, remaining, seconds);
+  }
+
+  #noteRefused(hit: CountedHit, { request, asker }: Decision, index: number): void {
+    const { onRefused } = this.#options.events;
+    if (onRefused !== undefined) onRefused(hit, request.descriptors[index]!.entries, usedOf(hit), asker);
+  }
+
+  #status(hit: CountedHit, refused: boolean, limitRemaining: number, seconds: number): DescriptorStatus {
+    const code = refused ? Code.OVER_LIMIT : Code.OK;
+    const { currentLimit, told } = hit.plan;
+    if (!this.#tells) return { code, currentLimit, limitRemaining, durationUntilResetSeconds: seconds };
+    const durationUntilResetSeconds = seconds;
+    return { code, currentLimit, limitRemaining, durationUntilResetSeconds, told, used: usedOf(hit) };
   }
 
   /** They fail together. */
@@ -370,20 +457,21 @@ export class RateLimitService {
   }
 
   /** Writes the assessment, and counts it in the limit's statistics. */
-  #assess(hit: CountedHit, { planner, request }: Decision): void {
+  #assess(hit: CountedHit, { epoch, request }: Decision): void {
     const { stats, localCache, events } = this.#options;
     const { plan, hits, after, leased } = hit;
     const assessment = this.#assessment;
     if (hit.full) {
       assessRemembered(plan, hits, assessment);
+      if (plan.override?.effect.kind === 'block') assessment.overLimitWithLocalCache = 0;
     } else if (hit.negative || (plan.bound !== undefined && !hit.over && hit.applied < hits)) {
       // Refused by another limit, the hits count in no statistic of what passed.
       assessRefund(plan, after + leased, assessment);
     } else {
       if (hit.over) assessRefused(plan, hits, after, assessment);
       else assessTotal(plan, hits, after, leased, assessment);
-      // Rules that came meanwhile may allow more: then the cache was cleared and is not to learn from the old ones.
-      if (assessment.over && !hit.mayReturn && localCache !== undefined && planner === this.#planner) {
+      // Rules that came meanwhile may allow more, and a counter that was reset has hits left.
+      if (assessment.over && !hit.mayReturn && localCache !== undefined && epoch === this.#epoch) {
         this.#remember(hit, localCache);
       }
     }
@@ -409,24 +497,4 @@ export class RateLimitService {
     else if (error instanceof StoreError) events.onStoreError(error);
     else if (error instanceof ServiceError) events.onServiceError();
   }
-}
-
-/** Of a sliding window or a bucket what the store said: whole seconds, at least 1. */
-function secondsToReset({ windowEndSeconds, secondsToReset: known, full, waitMicros }: CountedHit): number {
-  return windowEndSeconds !== 0 || full ? known : Math.max(1, Math.ceil(waitMicros / 1_000_000));
-}
-
-function statusOf(
-  plan: LimitPlan,
-  refused: boolean,
-  limitRemaining: number,
-  durationUntilResetSeconds: number,
-): DescriptorStatus {
-  const code = refused ? Code.OVER_LIMIT : Code.OK;
-  return { code, currentLimit: plan.currentLimit, limitRemaining, durationUntilResetSeconds };
-}
-
-/** Also when the request fails by another counter: what was given back, or may have been, is to be seen. */
-function forgetRefunded(ops: readonly CountedHit[], localCache: BoundedLocalCache): void {
-  for (const op of ops) if (op.negative) localCache.forget(op.key);
 }

@@ -1,5 +1,5 @@
 /** Who is let in: CALLERS_FILE, TLS of the HTTP listener, the token of the debug listener. A part of the table in settings.ts. */
-import { bool, text } from '../../process/settings/settings-kinds.ts';
+import { bool, hostName, list, text } from '../../process/settings/settings-kinds.ts';
 import type { SettingNeed } from '../../process/settings/settings-needs.ts';
 import { problems, type SettingsError, type SettingsTable } from '../../process/settings/settings-reader.ts';
 
@@ -50,7 +50,14 @@ export const accessSettings = {
     name: 'DEBUG_TOKEN_FILE',
     kind: text(),
     summary:
-      'File with the bearer token that the debug listener asks for, for everything but `/livez`; white space around it is dropped, it has at least 16 characters, and is read again when it changes. Empty: nobody is asked. Not in the Go service.',
+      'File with the bearer token that the debug listener asks for, for everything but `/livez` and `/console`; white space around it is dropped, it has at least 16 characters, and is read again when it changes. Empty: nobody is asked. Not in the Go service.',
+  },
+  debugAllowedHosts: {
+    name: 'DEBUG_ALLOWED_HOSTS',
+    kind: list(hostName(), { max: 100 }),
+    default: [] as readonly string[],
+    summary:
+      'Names by which browsers and other clients may ask the debug listener for `/v1`, besides IP addresses and `localhost`: a page of another name cannot be made to look like one of ours (DNS rebinding). Not in the Go service.',
   },
 } as const satisfies SettingsTable;
 

@@ -1,10 +1,27 @@
 /** How requests are decided, and what answers carry of it. Rows of the table in `settings.ts`. */
-import { bool, float, headerName } from '../../process/settings/settings-kinds.ts';
+import { z } from 'zod';
+import {
+  bool,
+  choice,
+  duration,
+  float,
+  headerName,
+  integer,
+  text,
+  textOf,
+} from '../../process/settings/settings-kinds.ts';
 import type { SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
+import { defaultOverridesMaxSeconds } from '../../rules/overrides/read-override.ts';
 
 const responseHeaders: readonly SettingNeed[] = [{ name: 'LIMIT_RESPONSE_HEADERS_ENABLED', is: [true] }];
+const legacyHeaders: readonly SettingNeed[] = [
+  ...responseHeaders,
+  { name: 'LIMIT_RESPONSE_HEADERS_STYLE', is: ['legacy'] },
+];
 const requestHeaders: readonly SettingNeed[] = [{ name: 'LIMIT_REQUEST_HEADERS_ENABLED', is: [true] }];
+
+const quotaUnitForm = '1 to 64 lowercase letters, digits and hyphens';
 
 export const decisionSettings = {
   nearLimitRatio: {
@@ -37,15 +54,68 @@ export const decisionSettings = {
   },
 } as const satisfies SettingsTable;
 
+/** What [lies over the rules](overrides.md) for a time. */
+export const overrideSettings = {
+  overridesDir: {
+    name: 'OVERRIDES_DIR',
+    kind: text(),
+    summary:
+      'Folder whose `*.yaml` and `*.yml` files are [overrides](overrides.md), followed while it changes; it need not be there. Empty: `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/overrides`. Not in the Go service.',
+  },
+  overridesMax: {
+    name: 'OVERRIDES_MAX',
+    kind: integer({ min: 0, max: 100_000 }),
+    default: 10_000,
+    summary:
+      'Overrides and grants that `/v1/overrides` keeps at most; others are refused. Not in the Go service.',
+  },
+  overridesMaxSeconds: {
+    name: 'OVERRIDES_MAX_SECONDS',
+    kind: integer({ min: 1, max: 315_360_000 }),
+    default: defaultOverridesMaxSeconds,
+    summary:
+      'How far away the end of an override can be that is set here or stands in a file; one that is permanent has none. Not in the Go service.',
+  },
+  overridesPollIntervalMs: {
+    name: 'OVERRIDES_POLL_INTERVAL',
+    kind: duration({ min: 100, max: 3_600_000 }),
+    default: 1_000,
+    summary:
+      'How often a limiter looks in the store whether overrides changed, should it have missed the message. Not in the Go service.',
+  },
+} as const satisfies SettingsTable;
+
 export const headerSettings = {
   limitResponseHeadersEnabled: {
     name: 'LIMIT_RESPONSE_HEADERS_ENABLED',
     kind: bool(),
     summary: 'Answers carry limit, remaining and reset as response headers.',
   },
+  limitResponseHeadersStyle: {
+    name: 'LIMIT_RESPONSE_HEADERS_STYLE',
+    needs: responseHeaders,
+    kind: choice({ values: ['legacy', 'ietf'] }),
+    default: 'legacy',
+    summary:
+      'Which response headers: `legacy`, the three below; `ietf`, `RateLimit-Policy` and `RateLimit` of draft-ietf-httpapi-ratelimit-headers-10, with every limit that applied: `"1m";q=10;w=60` and `"1m";r=4;t=42`.',
+  },
+  limitQuotaUnit: {
+    name: 'LIMIT_QUOTA_UNIT',
+    needs: [...responseHeaders, { name: 'LIMIT_RESPONSE_HEADERS_STYLE', is: ['ietf'] }],
+    kind: textOf(quotaUnitForm, 'word', z.string().regex(/^[a-z0-9-]{1,64}$/, quotaUnitForm)),
+    default: 'requests',
+    summary:
+      'What a hit is, for `RateLimit-Policy`: `requests`, which is not written, `content-bytes`, or a word of your own such as `tokens`.',
+  },
+  limitRetryAfterHeaderEnabled: {
+    name: 'LIMIT_RETRY_AFTER_HEADER_ENABLED',
+    kind: bool(),
+    summary:
+      'Refusals carry `Retry-After`, in seconds: when the limits that refuse have room again. Answers that let pass do not.',
+  },
   limitLimitHeader: {
     name: 'LIMIT_LIMIT_HEADER',
-    needs: responseHeaders,
+    needs: legacyHeaders,
     kind: headerName(),
     default: 'RateLimit-Limit',
     summary:
@@ -53,14 +123,14 @@ export const headerSettings = {
   },
   limitRemainingHeader: {
     name: 'LIMIT_REMAINING_HEADER',
-    needs: responseHeaders,
+    needs: legacyHeaders,
     kind: headerName(),
     default: 'RateLimit-Remaining',
     summary: 'Response header with the remaining hits.',
   },
   limitResetHeader: {
     name: 'LIMIT_RESET_HEADER',
-    needs: responseHeaders,
+    needs: legacyHeaders,
     kind: headerName(),
     default: 'RateLimit-Reset',
     summary:
@@ -98,16 +168,35 @@ export const headerSettings = {
     default: 'RateLimit-Reset',
     summary: 'Request header with the seconds until reset, as `LIMIT_RESET_HEADER`.',
   },
+  responseRuleIdentity: {
+    name: 'RESPONSE_RULE_IDENTITY',
+    kind: choice({ values: ['off', 'metadata', 'header', 'both'], synonyms: { false: 'off' } }),
+    default: 'off',
+    summary:
+      'Answers name the limit that refuses, or else the nearest one, with what is used of it: as `decidedBy` in the dynamic metadata, for access logs, in the response header `RULE_IDENTITY_HEADER`, which clients see, or in both. Rules with `hide_identity` are not named.',
+  },
+  ruleIdentityHeader: {
+    name: 'RULE_IDENTITY_HEADER',
+    needs: [{ name: 'RESPONSE_RULE_IDENTITY', is: ['header', 'both'] }],
+    kind: headerName(),
+    default: 'X-RateLimit-Rule',
+    summary:
+      'Response header with the limit that decided: `"shop";rule="shop.remote_address";limit=10;window="1m";algorithm=fixed_window;used=11`.',
+  },
 } as const satisfies SettingsTable;
 
 type HeaderSettings = SettingsOf<typeof headerSettings>;
 
 /** Of what is sent, two headers with one name: the second one is lost, or the reader's, as the proxy pleases. */
 export function doubleHeaders(settings: HeaderSettings): string[] {
+  const { limitResponseHeadersEnabled, limitResponseHeadersStyle: style, responseRuleIdentity } = settings;
+  const hasIdentity = responseRuleIdentity === 'header' || responseRuleIdentity === 'both';
+  const limitNames = ['limitLimitHeader', 'limitRemainingHeader', 'limitResetHeader'] as const;
   return [
-    ...(settings.limitResponseHeadersEnabled
-      ? sameNames(settings, ['limitLimitHeader', 'limitRemainingHeader', 'limitResetHeader'])
-      : []),
+    ...sameNames(settings, [
+      ...(limitResponseHeadersEnabled && style === 'legacy' ? limitNames : []),
+      ...(hasIdentity ? (['ruleIdentityHeader'] as const) : []),
+    ]),
     ...(settings.limitRequestHeadersEnabled
       ? sameNames(settings, [
           'limitRequestLimitHeader',

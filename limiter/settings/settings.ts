@@ -34,7 +34,7 @@ import {
   requestSettingsProblems,
   storeFailureSettings,
 } from './counting-settings.ts';
-import { decisionSettings, doubleHeaders, headerSettings } from './decision-settings.ts';
+import { decisionSettings, doubleHeaders, headerSettings, overrideSettings } from './decision-settings.ts';
 import {
   dogStatsdSettings,
   effectlessMogrifiers,
@@ -234,6 +234,7 @@ const groups = [
   { title: 'Leases', settings: leaseSettings },
   { title: 'When the store fails', settings: storeFailureSettings },
   { title: 'Decisions', settings: decisionSettings },
+  { title: 'Overrides', settings: overrideSettings },
   { title: 'Headers', settings: headerSettings },
   { title: 'Statistics', settings: statsSettings },
   { title: 'Prometheus', settings: prometheusSettings },

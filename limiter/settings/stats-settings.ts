@@ -214,4 +214,11 @@ export const topSettings = {
     summary:
       'What the keys of all domains may occupy for `/top`, in each thread that answers callers; domains that were over a limit longest ago make room. Not in the Go service.',
   },
+  refusalsKept: {
+    name: 'REFUSALS_KEPT',
+    kind: integer({ min: 0, max: 1_000_000 }),
+    default: 10_000,
+    summary:
+      'Rows of the memory of refusals (`weir why`, `/v1/refusals`): one for each counter and second, of 512 bytes, in each thread that answers callers. 0: none are kept. See [who was refused](operations.md#who-was-refused). Not in the Go service.',
+  },
 } as const satisfies SettingsTable;

@@ -65,7 +65,7 @@ export const xdsSettings = needing([fromXds], {
     needs: [{ ...fromXds, quiet: true }],
     kind: text(),
     summary:
-      "How a control plane's status names this limiter; sent as the node's metadata `pod`. Empty: the host's name. Not in the Go service.",
+      "How a control plane's status and the admin API name this limiter; sent as the node's metadata `pod`. Empty: the host's name. Not in the Go service.",
   },
   xdsConnectRetryMs: {
     name: 'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL',

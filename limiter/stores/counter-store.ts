@@ -8,6 +8,8 @@ export interface Caller {
   readonly abandoned: boolean;
   /** Of a call that is traced: what the store does for it belongs to its trace. */
   readonly span?: CallSpan | undefined;
+  /** The header section of its call, name, value, name, value, names in lower case: for what is rare. */
+  readonly fields?: readonly string[] | undefined;
 }
 
 /**

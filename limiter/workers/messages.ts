@@ -2,9 +2,11 @@
 import type { LogFields, LogLevelName } from '../../process/log/logger.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
 import type { SharedHoldings } from '../../process/net/held-bytes.ts';
+import type { Override } from '../../rules/overrides/override.ts';
 import type { RuleLayer } from '../../rules/table/rule-table.ts';
 import type { CallersInForce } from '../callers/callers.ts';
 import type { ProfileQuestion } from '../http/debug-listener.ts';
+import type { Order } from '../operate/orders.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import type { SlotName } from '../stats/registry/slot-table.ts';
 import type { WorkerTopTask } from './worker-top.ts';
@@ -18,6 +20,8 @@ export interface WorkerStart {
   rules: readonly RuleLayer[];
   /** Those of CALLERS_FILE; undefined before it was read, and without one. */
   callers: CallersInForce | undefined;
+  /** Those over the rules. */
+  overrides: readonly Override[];
   /** Health of the whole process. */
   healthy: boolean;
   /** What connections of all threads hold, and its own cell of that. */
@@ -32,6 +36,8 @@ export type WorkerTask =
   /** What goes over the rules that it has. */
   | { do: 'use-rules'; layers: readonly RuleLayer[] }
   | { do: 'use-callers'; callers: CallersInForce }
+  /** Answered with JSON, as bytes. */
+  | { do: 'operate'; order: Order }
   | { do: 'listen'; listener: 'grpc' | 'http'; address: ListenAddress }
   | { do: 'set-health'; healthy: boolean }
   /** The main thread forgot the slots of the oldest `count` of the metrics that left. */

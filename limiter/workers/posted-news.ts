@@ -118,10 +118,11 @@ export class PostedStatistics {
 }
 
 /** From the least important: what LOG_LEVEL names silences everything before it. */
-const ranks: Readonly<Record<LogLevel, number>> = {
+const ranks: Readonly<Record<LogLevel | 'announce', number>> = {
   trace: 0,
   debug: 1,
   info: 2,
+  announce: 3,
   warn: 3,
   warning: 3,
   error: 4,

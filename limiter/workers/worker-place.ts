@@ -103,9 +103,14 @@ export class WorkerPlace {
   }
 
   /** What cannot fail but by a fault: a thread that does not manage is replaced. */
-  async demand(task: WorkerTask): Promise<void> {
+  async demand(task: WorkerTask): Promise<Uint8Array | undefined> {
     const thread = this.#thread;
-    await this.ask(task).catch((error: unknown) => thread?.abandon(errorText(error)));
+    try {
+      return await this.ask(task);
+    } catch (error) {
+      thread?.abandon(errorText(error));
+      return undefined;
+    }
   }
 
   /** Adds what the worker counted to the statistics of the process. */

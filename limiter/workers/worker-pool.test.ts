@@ -1,10 +1,11 @@
 /** What becomes of a worker that is still starting; the threads are played, `test/e2e/workers.test.ts` has real ones. */
 import { EventEmitter } from 'node:events';
-import type { Worker } from 'node:worker_threads';
+import type { Worker, WorkerOptions } from 'node:worker_threads';
 import { beforeEach, expect, it } from 'vitest';
 import { Health } from '../../process/grpc/health.ts';
 import { createLogger } from '../../process/log/logger.ts';
 import { sharedCells } from '../../process/net/held-bytes.ts';
+import type { Override } from '../../rules/overrides/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { type RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 import { eventually } from '../../test/support/eventually.ts';
@@ -12,7 +13,7 @@ import { ManualClock } from '../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { parseLimiterSettings } from '../settings/settings.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import type { NumberedTask, WorkerTask } from './messages.ts';
+import type { NumberedTask, WorkerStart, WorkerTask } from './messages.ts';
 import { WorkerPool } from './worker-pool.ts';
 
 /** Does at once what it is asked, but for what it is told to leave. */
@@ -43,16 +44,19 @@ class PlayedThread extends EventEmitter {
     for (const message of this.#left) if (message.task.do === kind) this.#done(message);
   }
 
-  #done({ number }: NumberedTask): void {
-    queueMicrotask(() => this.emit('message', { is: 'done', number, result: undefined }));
+  #done({ number, task }: NumberedTask): void {
+    const result = task.do === 'operate' ? Buffer.from(JSON.stringify(task.order.order)) : undefined;
+    queueMicrotask(() => this.emit('message', { is: 'done', number, result }));
   }
 }
 
 const threads: PlayedThread[] = [];
+const beginnings: WorkerStart[] = [];
 let leaves: ReadonlySet<WorkerTask['do']>;
 let timers: ManualTimers;
 beforeEach(() => {
   threads.length = 0;
+  beginnings.length = 0;
   leaves = new Set();
   timers = new ManualTimers();
 });
@@ -70,8 +74,9 @@ async function serving(): Promise<WorkerPool> {
     health: new Health(),
     log: createLogger({ level: 'panic', format: 'text', clock, destination: { write: () => {} } }),
   };
-  const startThread = () => {
+  const startThread = (_program: URL, { workerData }: WorkerOptions) => {
     const thread = new PlayedThread(leaves);
+    beginnings.push(workerData as WorkerStart);
     threads.push(thread);
     return thread as unknown as Worker;
   };
@@ -124,6 +129,26 @@ it('threads are sent of a change what is new, and with other rules the whole', a
   await pool.useRules(RuleTable.with(changed, { bytes: compileRules([]), domains: ['b'] }));
   await pool.useRules(rules());
   expect(threads.map(({ layers }) => layers)).toEqual(Array(2).fill([undefined, ['a'], ['b'], undefined]));
+});
+
+it('an order is answered by each thread that may have callers, once all of them are done', async () => {
+  const pool = await serving();
+  expect(await pool.operate({ order: 'forget-counters', keys: ['a'] })).toEqual([
+    'forget-counters',
+    'forget-counters',
+  ]);
+  leaves = new Set(['connect-store']);
+  const fresh = await replaceFirst();
+  expect(await pool.operate({ order: 'forget-counters', keys: ['a'] })).toHaveLength(1);
+  expect(fresh.tasks).toEqual(['connect-store', 'operate']);
+});
+
+it('a thread that starts later begins with the overrides in force', async () => {
+  const pool = await serving();
+  const overrides = [{ id: 'one' }] as unknown as Override[];
+  await pool.operate({ order: 'use-overrides', overrides });
+  await replaceFirst();
+  expect(beginnings.map((one) => one.overrides)).toEqual([[], [], overrides]);
 });
 
 it('a worker that is still starting at the end opens no listener', async () => {

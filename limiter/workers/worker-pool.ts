@@ -1,11 +1,13 @@
 import { createServer } from 'node:net';
 import { BindError, bind, type ListenAddress } from '../../process/net/bind.ts';
 import { inTime } from '../../process/time/clock.ts';
+import type { Override } from '../../rules/overrides/override.ts';
 import type { RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 import type { LimiterContext } from '../assembly/context.ts';
 import type { Serving } from '../assembly/serving.ts';
 import type { CallersInForce } from '../callers/callers.ts';
 import type { ProfileQuestion, WorkerProfiles } from '../http/debug-listener.ts';
+import type { Order } from '../operate/orders.ts';
 import { sinkOf } from '../settings/stats-settings.ts';
 import { createWorkerStats } from '../stats/registry/limiter-stats.ts';
 import type { TopSource } from '../stats/top/top-report.ts';
@@ -79,6 +81,7 @@ export class WorkerPool implements Serving, WorkerProfiles {
   /** In their order, by the bytes that they are copies of. */
   #rules = new Map<ArrayBufferLike, RuleLayer>();
   #callers: CallersInForce | undefined;
+  #overrides: readonly Override[] = [];
 
   constructor(context: LimiterContext, options: WorkerPoolOptions) {
     this.#context = context;
@@ -98,6 +101,7 @@ export class WorkerPool implements Serving, WorkerProfiles {
           held: { cells: heldCells, own: number },
           rules: [...this.#rules.values()],
           callers: this.#callers,
+          overrides: this.#overrides,
           healthy: health.healthy,
           timers: sinkOf(settings) !== 'none',
         }),
@@ -137,6 +141,14 @@ export class WorkerPool implements Serving, WorkerProfiles {
   async useCallers(callers: CallersInForce): Promise<void> {
     this.#callers = callers;
     await this.#comeIntoForce({ do: 'use-callers', callers });
+  }
+
+  async operate(order: Order): Promise<unknown[]> {
+    if (order.order === 'use-overrides') this.#overrides = order.overrides;
+    const answers = await this.#comeIntoForce({ do: 'operate', order });
+    return answers.flatMap((bytes) =>
+      bytes === undefined ? [] : [JSON.parse(Buffer.from(bytes).toString()) as unknown],
+    );
   }
 
   listenForGrpc(address: ListenAddress): Promise<{ port: number }> {
@@ -189,14 +201,14 @@ export class WorkerPool implements Serving, WorkerProfiles {
     return { port: shared.port };
   }
 
-  async #comeIntoForce(task: WorkerTask): Promise<void> {
+  async #comeIntoForce(task: WorkerTask): Promise<(Uint8Array | undefined)[]> {
     const inForce = this.#places.map((place) => {
       const { mayServe } = place;
       const done = place.demand(task);
       // One that listens only later has it before it takes its first call.
       return mayServe ? done : undefined;
     });
-    await Promise.all(inForce);
+    return Promise.all(inForce);
   }
 
   /** One that ends meanwhile has nothing left to do. */

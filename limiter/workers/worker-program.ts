@@ -12,13 +12,15 @@ import { openServing, type ThreadServing } from '../assembly/serving.ts';
 import { CpuProfiler } from '../http/cpu-profile.ts';
 import type { ProfileQuestion } from '../http/debug-listener.ts';
 import { HeapSampler } from '../http/heap-profile.ts';
+import type { Order } from '../operate/orders.ts';
 import { usualLease } from '../settings/counting-settings.ts';
 import { registerRefusedMetrics } from '../stats/registry/limiter-stats.ts';
 import type { NumberedTask, WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
 import { createPostedLog, PostedStatistics } from './posted-news.ts';
 import { topAnswer } from './worker-top.ts';
 
-const { settings, rules, callers, healthy, timers, tellsOfCertificates, held } = workerData as WorkerStart;
+const { settings, rules, callers, overrides, healthy, timers, tellsOfCertificates, held } =
+  workerData as WorkerStart;
 const post = (news: WorkerNews): void => parentPort?.postMessage(news);
 
 const log = createPostedLog(settings.logLevel, (level, message, fields) =>
@@ -68,12 +70,18 @@ function opened(): ThreadServing {
   serving = openServing(context, { modules, connections, storeHealth, tellsOfCertificates });
   if (rules.length > 0) void serving.useRules(rulesWith(rules));
   if (callers !== undefined) void serving.useCallers(callers);
+  if (overrides.length > 0) void serving.operate({ order: 'use-overrides', overrides });
   return serving;
 }
 
 function profile(question: ProfileQuestion): Promise<Uint8Array> {
   if (question.of === 'heap') return heap.profile(question);
   return cpu.profile(question.seconds, new Promise(() => {}));
+}
+
+async function operate(order: Order): Promise<Uint8Array> {
+  const [answer = null] = await opened().operate(order);
+  return Buffer.from(JSON.stringify(answer));
 }
 
 type TaskHandlers = {
@@ -84,6 +92,7 @@ const handlers: TaskHandlers = {
   'connect-store': () => opened().connectStore(),
   'use-rules': (task) => opened().useRules(rulesWith(task.layers)),
   'use-callers': (task) => opened().useCallers(task.callers),
+  operate: ({ order }) => operate(order),
   listen: ({ listener, address }) =>
     listener === 'grpc' ? opened().listenForGrpc(address) : opened().listenForHttp(address),
   'set-health': (task) => context.health.set('process', task.healthy),

@@ -118,6 +118,8 @@ export interface UnaryReply {
   readonly span?: CallSpan | undefined;
   /** Where callers have to say who they are. */
   readonly caller?: AdmittedCaller | undefined;
+  /** The header section of the call, name, value, name, value, names in lower case: for what is rare. */
+  readonly fields?: readonly string[] | undefined;
   /** Made anew each time: for what is rare. */
   readonly origin?: RequestOrigin | undefined;
   /** Called exactly once, with one of the two. */

@@ -10,6 +10,14 @@ export function shortened(text: string, mostChars: number): string {
   return (text.length > mostChars ? `${text.slice(0, mostChars)}...` : text).toWellFormed();
 }
 
+/** As log lines and terminals may show what came from outside: nothing in it moves a cursor, fakes a line or turns text around. */
+export function plainText(text: string, mostChars = Number.POSITIVE_INFINITY): string {
+  return shortened(text, mostChars).replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu, (character) => {
+    const code = character.codePointAt(0)!.toString(16);
+    return code.length <= 4 ? `\\u${code.padStart(4, '0')}` : `\\u{${code}}`;
+  });
+}
+
 /** `ENOENT` and the like; undefined for what is not an error of a system call. */
 export function systemErrorCode(error: unknown): string | undefined {
   return error instanceof Error ? (error as NodeJS.ErrnoException).code : undefined;

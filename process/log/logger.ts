@@ -43,6 +43,8 @@ export interface Logger {
   fatal(message: string, fields?: LogFields): void;
   error(message: string, fields?: LogFields): void;
   warn(message: string, fields?: LogFields): void;
+  /** At the level info, and shown wherever warnings are: what a normal start says. */
+  announce(message: string, fields?: LogFields): void;
   info(message: string, fields?: LogFields): void;
   debug(message: string, fields?: LogFields): void;
   /** For lines that are costly to put together. */
@@ -94,16 +96,18 @@ export function createLogger(options: {
     },
     options.format === 'json' ? destination : textStream(options.clock, destination),
   );
+  const announcer = log.isLevelEnabled('warn') ? log.child({}, { level: 'info' }) : log;
   return loggerOf(
     (level, message, fields) => {
-      if (fields === undefined) log[level](message);
-      else log[level](plainFields(fields), message);
+      const [by, as] = level === 'announce' ? ([announcer, 'info'] as const) : ([log, level] as const);
+      if (fields === undefined) by[as](message);
+      else by[as](plainFields(fields), message);
     },
     (level) => log.isLevelEnabled(level),
   );
 }
 
-export type LogLevelName = 'fatal' | 'error' | 'warn' | 'info' | 'debug';
+export type LogLevelName = 'fatal' | 'error' | 'warn' | 'announce' | 'info' | 'debug';
 
 export function loggerOf(
   write: (level: LogLevelName, message: string, fields: LogFields | undefined) => void,
@@ -113,6 +117,7 @@ export function loggerOf(
     fatal: (message, fields) => write('fatal', message, fields),
     error: (message, fields) => write('error', message, fields),
     warn: (message, fields) => write('warn', message, fields),
+    announce: (message, fields) => write('announce', message, fields),
     info: (message, fields) => write('info', message, fields),
     debug: (message, fields) => write('debug', message, fields),
     isEnabled,

@@ -199,6 +199,21 @@ export function dnsLabel({ mayBeEmpty = false }: { mayBeEmpty?: boolean } = {}):
   );
 }
 
+/** A DNS name, which becomes lower case. */
+export function hostName(): SettingKind<string> {
+  const expected = 'a DNS name without port, such as limiter.example';
+  return {
+    expected,
+    brief: 'DNS name',
+    schema: z
+      .string()
+      .toLowerCase()
+      .max(253, expected)
+      .regex(new RegExp(`^${subdomain}$`), expected),
+    format: (value) => value,
+  };
+}
+
 /** What objects are called. */
 export function objectName(options: { maxLength: number; mayBeEmpty: boolean }): SettingKind<string> {
   const { maxLength, mayBeEmpty } = options;

@@ -54,6 +54,8 @@ function nameNotes(
     if (names.has('value_to_metric')) notes.push('other metric names for the rules below it, too');
   }
   if (names.has('lease')) notes.push(leaseNote(after.at(-1)!));
+  if (names.has('hide_identity'))
+    notes.push(after.at(-1)!.hideIdentity ? 'answers no longer name the rule' : 'answers may name the rule');
   if (names.has('metadata')) notes.push('answers carry other dynamic metadata');
   return notes;
 }

@@ -1,6 +1,7 @@
 import type { ReadingLists, RuleText } from '../loaded-source.ts';
 import { type Manifest, readManifests } from '../manifest/read-manifests.ts';
 import { fieldName, readSpec, type SpecReading } from '../manifest/read-spec.ts';
+import { readOverride } from '../overrides/read-override.ts';
 import { formatManifestError } from '../rule-error.ts';
 import type { CheckOptions } from '../validate-sources.ts';
 import { readRuleFileTexts, textKind } from './read-rule-file-texts.ts';
@@ -38,7 +39,7 @@ export function readManifestText(
   options: CheckOptions,
   lists: ReadingLists,
 ): void {
-  const { manifests, refused, errors, skipped } = readManifests(text, file);
+  const { manifests, overrides, refused, errors, skipped } = readManifests(text, file);
   for (const error of errors) lists.errors.add({ ...error, text: formatManifestError(error) });
   for (const { type, line, value } of skipped) {
     const files = configMapFiles(file, value);
@@ -48,6 +49,7 @@ export function readManifestText(
     for (const one of files) lists.embedded.push({ ...one, container: file });
   }
   for (const manifest of manifests) addManifest(file, manifest, options, lists);
+  for (const override of overrides) checkOverride(file, override, lists);
   for (const { spec, metadata, placeOf } of refused) {
     addSpecErrors(file, { reading: readSpec(spec, metadata.name, options.support), placeOf }, lists);
   }
@@ -74,6 +76,22 @@ function addManifest(
     object: metadata,
     placeOf: (path) => placeOf(['spec', ...path.map(fieldName)]),
   });
+}
+
+/** A RateLimitOverride. Where it goes, and when it ends, is for the control plane to say. */
+function checkOverride(file: string, { metadata, spec, placeOf }: Manifest, lists: ReadingLists): void {
+  const { className: _, fleet: __, ...rest } = fieldsOf(spec);
+  const name = `${metadata.namespace}/${metadata.name}`;
+  const { problems = [] } = readOverride(rest, {
+    ...{ source: 'object', id: name, name, createdMs: 0, by: '', fromMs: 0 },
+    ...{ maxSeconds: Number.POSITIVE_INFINITY, refusesPast: false },
+  });
+  lists.overrides += problems.length === 0 ? 1 : 0;
+  for (const { path: below, text: problem } of problems) {
+    const path = ['spec', ...below];
+    const text = formatManifestError({ path, text: problem });
+    lists.errors.add({ code: 'wrong-type', source: file, text, path, ...placeOf(path) });
+  }
 }
 
 function addSpecErrors(

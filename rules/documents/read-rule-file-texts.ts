@@ -1,22 +1,32 @@
 import type { ReadingLists, RuleText, TextKind } from '../loaded-source.ts';
 import { documentTexts, readManifestDocument } from '../manifest/read-manifests.ts';
+import { looksLikeOverrides, readOverrideFile } from '../overrides/read-override-file.ts';
 import { readRuleFiles } from '../reader/read-rule-files.ts';
 import type { RuleError } from '../rule-error.ts';
 import type { CheckOptions } from '../validate-sources.ts';
 import { decodeYaml } from '../yaml/text.ts';
 
-/** Reads rule files as a limiter does: all of them together. Their sources count only when none of them has an error. */
+/** Reads rule files as a limiter does: all of them together; and of OVERRIDES_DIR those beside them, of which errors count alone. Their sources count only when none of them has an error. */
 export function readRuleFileTexts(
   files: readonly RuleText[],
   options: CheckOptions & { load?: string },
   lists: ReadingLists,
 ): void {
-  const named = files.map(({ path, text }) => ({ name: path, text }));
+  const rules = files.filter(({ text }) => !looksLikeOverrides(text));
+  for (const { path, text } of files) {
+    if (!looksLikeOverrides(text)) continue;
+    // When they end is for the limiter to say.
+    const options = { nowMs: 0, maxSeconds: Number.POSITIVE_INFINITY };
+    const { overrides, errors } = readOverrideFile(path, text, options);
+    lists.overrides += overrides.length;
+    for (const error of errors) lists.errors.add(error);
+  }
+  const named = rules.map(({ path, text }) => ({ name: path, text }));
   const { sources, places, errors, errorCount, warnings } = readRuleFiles(named, options);
   for (const error of errors) lists.errors.add(error);
   lists.errors.addUnlisted(errorCount - errors.length);
   for (const warning of warnings) lists.warnings.add(warning);
-  for (const file of files) for (const warning of unreadDocuments(file)) lists.warnings.add(warning);
+  for (const file of rules) for (const warning of unreadDocuments(file)) lists.warnings.add(warning);
   for (const source of sources) {
     lists.sources.push({
       kind: 'rule-file',

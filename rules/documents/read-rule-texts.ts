@@ -12,6 +12,8 @@ export interface TextsReading {
   skipped: SkippedObject[];
   /** Rule files that were found within the texts, by the names that errors give them. */
   embedded: EmbeddedText[];
+  /** Overrides that are good: objects, and those of files for OVERRIDES_DIR. */
+  overrides: number;
   errors: RuleError[];
   /** Errors, those beyond the listed ones too. */
   errorCount: number;
@@ -28,6 +30,7 @@ export function readRuleTexts(texts: readonly RuleText[], options: CheckOptions)
     sources: [],
     skipped: [],
     embedded: [],
+    overrides: 0,
     errors: new RuleErrorList(),
     warnings: new RuleErrorList(),
   };
@@ -47,6 +50,7 @@ export function readRuleTexts(texts: readonly RuleText[], options: CheckOptions)
     sources: lists.sources,
     skipped: lists.skipped,
     embedded: lists.embedded,
+    overrides: lists.overrides,
     errors: lists.errors.errors,
     errorCount: lists.errors.count,
     warnings: lists.warnings.errors,

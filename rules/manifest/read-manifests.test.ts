@@ -53,6 +53,7 @@ describe('readManifests', () => {
     const configMap = { apiVersion: 'v1', kind: 'ConfigMap' };
     expect(readManifests(text, 'f')).toEqual({
       manifests: [],
+      overrides: [],
       refused: [],
       errors: [],
       skipped: [
@@ -88,7 +89,7 @@ describe('readManifests', () => {
     [
       'another kind of the group',
       'apiVersion: ratelimit.weir.dev/v1alpha1\nkind: RateLimit',
-      ['limits.yaml:2:7: must be RateLimitConfig, found RateLimit'],
+      ['limits.yaml:2:7: must be RateLimitConfig or RateLimitOverride, found RateLimit'],
     ],
     ['no name', head, ['limits.yaml:1:1: is required']],
     ['a bad name', `${head}metadata: {name: My_limits}`, [`limits.yaml:3:18: ${dnsName} "My_limits"`]],

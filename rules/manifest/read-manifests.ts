@@ -3,6 +3,7 @@ import { readDocument } from '../yaml/document.ts';
 import { LineIndex, type TextPlace, valuePlacer } from '../yaml/places.ts';
 import type { YamlTape } from '../yaml/tape.ts';
 import { bounds, dnsLabelPattern, dnsNamePattern, objectNameLength } from './manifest-bounds.ts';
+import { overrideKind } from './override-model.ts';
 import { isObject } from './read-spec.ts';
 import { apiVersion, group, kind, listKind } from './spec-model.ts';
 
@@ -52,10 +53,10 @@ export function readManifestDocument(text: string): ManifestDocument {
   return value === null ? { ok: false, empty: true } : { ok: true, value, tape };
 }
 
-/** A RateLimitConfig as a file has it. */
+/** A RateLimitConfig or RateLimitOverride as a file has it. */
 export interface Manifest {
   metadata: ManifestMetadata;
-  /** As it was read, unchecked: for `readSpec`. */
+  /** As it was read, unchecked: for `readSpec`, of an override `readOverride`. */
   spec: unknown;
   /** Where it begins in the file, from 1. */
   line: number;
@@ -73,6 +74,8 @@ export interface SkippedDocument {
 
 export interface ManifestReading {
   manifests: Manifest[];
+  /** RateLimitOverrides. */
+  overrides: Manifest[];
   /** With errors of their own, apart from their spec's: left out, and kept for what more is wrong with them. */
   refused: Manifest[];
   /** Of documents that are left out. */
@@ -93,7 +96,13 @@ export function readManifests(text: string, fileName: string): ManifestReading {
 const topLevelFields = new Set(['apiVersion', 'kind', 'metadata', 'spec', 'status']);
 
 class ManifestReader {
-  readonly reading: ManifestReading = { manifests: [], refused: [], errors: [], skipped: [] };
+  readonly reading: ManifestReading = {
+    manifests: [],
+    overrides: [],
+    refused: [],
+    errors: [],
+    skipped: [],
+  };
   readonly #fileName: string;
 
   constructor(fileName: string) {
@@ -125,7 +134,7 @@ class ManifestReader {
   #typed(value: Record<string, unknown>, placeOf: Manifest['placeOf']): void {
     const type = value as { apiVersion: string; kind: string };
     const isOurs = type.apiVersion.startsWith(`${group}/`);
-    if (type.kind === 'List' || (isOurs && type.kind === listKind)) {
+    if (type.kind === 'List' || (isOurs && [listKind, `${overrideKind}List`].includes(type.kind))) {
       this.#items(value['items'], placeOf);
     } else if (!isOurs) {
       const { line } = placeOf([]);
@@ -135,10 +144,11 @@ class ManifestReader {
         [{ path: ['apiVersion'], text: `must be ${apiVersion}, found ${type.apiVersion}` }],
         placeOf,
       );
-    } else if (type.kind !== kind) {
-      this.#failAll([{ path: ['kind'], text: `must be ${kind}, found ${type.kind}` }], placeOf);
+    } else if (type.kind !== kind && type.kind !== overrideKind) {
+      const text = `must be ${kind} or ${overrideKind}, found ${type.kind}`;
+      this.#failAll([{ path: ['kind'], text }], placeOf);
     } else {
-      this.#config(value, placeOf);
+      this.#own(value, type.kind === kind ? this.reading.manifests : this.reading.overrides, placeOf);
     }
   }
 
@@ -153,7 +163,7 @@ class ManifestReader {
     }
   }
 
-  #config(value: Record<string, unknown>, placeOf: Manifest['placeOf']): void {
+  #own(value: Record<string, unknown>, read: Manifest[], placeOf: Manifest['placeOf']): void {
     const problems: ManifestProblem[] = [];
     for (const field of Object.keys(value)) {
       if (!topLevelFields.has(field)) problems.push({ path: [field], text: 'unknown field' });
@@ -162,7 +172,7 @@ class ManifestReader {
     this.#failAll(problems, placeOf);
     const { spec } = value;
     const manifest = { metadata, spec, line: placeOf([]).line, placeOf };
-    (problems.length === 0 ? this.reading.manifests : this.reading.refused).push(manifest);
+    (problems.length === 0 ? read : this.reading.refused).push(manifest);
   }
 
   #failAll(problems: readonly ManifestProblem[], placeOf: Manifest['placeOf']): void {

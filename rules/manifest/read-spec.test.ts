@@ -32,7 +32,7 @@ describe('readSpec', () => {
       className: 'weir',
       fleet: 'blue-2',
       rules: 2,
-      ownFields: ['lease', 'shareThreshold', 'valueToMetric'],
+      ownFields: ['hideIdentity', 'lease', 'shareThreshold', 'valueToMetric'],
       source: {
         name: 'team/shop',
         domain: 'shop',
@@ -46,6 +46,7 @@ describe('readSpec', () => {
             detailedMetric: true,
             valueToMetric: true,
             shareThreshold: true,
+            hideIdentity: true,
             lease: 5_000,
             metadata: { team: 'search', list: [1, null, { deep: true }] },
             descriptors: [

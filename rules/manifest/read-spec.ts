@@ -59,8 +59,10 @@ class SpecRules {
     this.count++;
     const valueToMetric = given['valueToMetric'] === true;
     const shareThreshold = given['shareThreshold'] === true;
+    const hideIdentity = given['hideIdentity'] === true;
     if (valueToMetric) this.#ownFields.add('valueToMetric');
     if (shareThreshold) this.#ownFields.add('shareThreshold');
+    if (hideIdentity) this.#ownFields.add('hideIdentity');
     if (given['lease'] !== undefined) this.#ownFields.add('lease');
     return {
       key: textOf(given['key'], unreadable),
@@ -71,6 +73,7 @@ class SpecRules {
       detailedMetric: given['detailedMetric'] === true,
       valueToMetric,
       shareThreshold,
+      hideIdentity,
       lease: leaseFromText(String(given['lease'])),
       metadata: metadataOf(given['metadata']),
       descriptors: this.read(given['descriptors']),

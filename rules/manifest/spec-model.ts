@@ -14,14 +14,14 @@ import { bounds, defaultClass, defaultFleet, dnsLabelPattern } from './manifest-
 type SchemaFacts = Record<string, unknown> & { description: string };
 
 /** The error of a value of another type. */
-function typed(wanted: string): { error: (issue: { input: unknown }) => string } {
+export function typed(wanted: string): { error: (issue: { input: unknown }) => string } {
   return {
     error: ({ input }) => (input === undefined ? 'is required' : `must be ${wanted}, found ${kindOf(input)}`),
   };
 }
 
 /** A text of at most `maxLength` characters. */
-function text(maxLength: number, facts: SchemaFacts): z.ZodType<string> {
+export function text(maxLength: number, facts: SchemaFacts): z.ZodType<string> {
   return z
     .string(typed('a string'))
     .superRefine((value, { addIssue }) => {
@@ -32,7 +32,7 @@ function text(maxLength: number, facts: SchemaFacts): z.ZodType<string> {
 }
 
 /** A text in which all must fit `pattern`; `rule` says in words what that is. */
-function patternText(
+export function patternText(
   { maxLength, pattern, rule }: { maxLength: number; pattern: string; rule: string },
   facts: SchemaFacts,
 ): z.ZodType<string> {
@@ -48,11 +48,11 @@ function patternText(
     .meta({ maxLength, pattern, ...facts });
 }
 
-function flag(facts: SchemaFacts): z.ZodType<boolean> {
+export function flag(facts: SchemaFacts): z.ZodType<boolean> {
   return z.boolean(typed('true or false')).meta(facts);
 }
 
-function uint32(given: SchemaFacts): z.ZodType<number> {
+export function uint32(given: SchemaFacts): z.ZodType<number> {
   const facts = { minimum: 0, maximum: maxUint32, ...given };
   return z
     .number(typed('a whole number'))
@@ -64,7 +64,7 @@ function uint32(given: SchemaFacts): z.ZodType<number> {
 }
 
 /** A list whose order matters: it is replaced as a whole when several parties apply it. */
-function list(element: z.ZodType, maxItems: number, facts: SchemaFacts): z.ZodType<unknown[]> {
+export function list(element: z.ZodType, maxItems: number, facts: SchemaFacts): z.ZodType<unknown[]> {
   return z
     .array(element, typed('a list'))
     .refine((value) => value.length <= maxItems, {
@@ -93,7 +93,7 @@ function freeObject(facts: SchemaFacts): z.ZodType<Record<string, unknown>> {
 }
 
 /** An object of these fields and no others. */
-function object<Shape extends z.ZodRawShape>(shape: Shape, facts: SchemaFacts): z.ZodType {
+export function object<Shape extends z.ZodRawShape>(shape: Shape, facts: SchemaFacts): z.ZodType {
   return z.strictObject(shape, typed('an object')).meta(facts);
 }
 
@@ -241,6 +241,10 @@ const flags = {
     description:
       "Whether all values that fit the * in value share one counter. Known to Weir's limiters only.",
   }).optional(),
+  hideIdentity: flag({
+    description:
+      "Whether answers keep silent about the rule, where limiters are set to name it. Known to Weir's limiters only.",
+  }).optional(),
 };
 
 /** As rule files write it: a text, or the number 0. */
@@ -320,32 +324,35 @@ function rulesBelow(levelsBelow: number): z.ZodType<unknown[]> {
   });
 }
 
+/** Fields of what is served: the control plane that serves it, and the limiters that load it. */
+export const whoServes = (what: string) => ({
+  className: patternText(
+    {
+      maxLength: bounds.classLength,
+      pattern: dnsLabelPattern,
+      rule: 'a DNS label (lower case letters, digits and inner hyphens)',
+    },
+    {
+      default: defaultClass,
+      description: `The control plane that serves ${what}: the one whose CLASS_NAME this is. Others leave the object alone. Defaults to "weir".`,
+    },
+  ).nullish(),
+  fleet: patternText(
+    {
+      maxLength: bounds.fleetLength,
+      pattern: dnsLabelPattern,
+      rule: 'a DNS label (lower case letters, digits and inner hyphens)',
+    },
+    {
+      default: defaultFleet,
+      description: `The limiters that load ${what}: those whose node metadata says fleet=<this name>. Defaults to "default".`,
+    },
+  ).nullish(),
+});
+
 export const specModel: z.ZodType = object(
   {
-    className: patternText(
-      {
-        maxLength: bounds.classLength,
-        pattern: dnsLabelPattern,
-        rule: 'a DNS label (lower case letters, digits and inner hyphens)',
-      },
-      {
-        default: defaultClass,
-        description:
-          'The control plane that serves these rules: the one whose CLASS_NAME this is. Others leave the object alone. Defaults to "weir".',
-      },
-    ).nullish(),
-    fleet: patternText(
-      {
-        maxLength: bounds.fleetLength,
-        pattern: dnsLabelPattern,
-        rule: 'a DNS label (lower case letters, digits and inner hyphens)',
-      },
-      {
-        default: defaultFleet,
-        description:
-          'The limiters that load these rules: those whose node metadata says fleet=<this name>. Defaults to "default".',
-      },
-    ).nullish(),
+    ...whoServes('these rules'),
     domain: text(bounds.domainLength, {
       minLength: 1,
       description:
@@ -396,6 +403,9 @@ export const statusModel = z
     servedVersion: z.string().exactOptional().meta({ description: 'Hash of the rules that are served.' }),
     servedGeneration: count(
       'The generation that is served; older than observedGeneration while the newer one is not accepted.',
+    ).exactOptional(),
+    overrides: count(
+      'RateLimitOverrides in force over the domain; missing while there are none.',
     ).exactOptional(),
     conditions: z.array(conditionModel).meta({
       'x-kubernetes-list-type': 'map',

@@ -253,6 +253,7 @@ function emptyRule(): Rule {
     detailedMetric: false,
     valueToMetric: false,
     shareThreshold: false,
+    hideIdentity: false,
     lease: undefined,
     metadata: undefined,
     descriptors: [],

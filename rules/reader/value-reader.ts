@@ -33,6 +33,7 @@ const placesByKey: Record<string, number> = {
   detailed_metric: DESCRIPTOR,
   value_to_metric: DESCRIPTOR,
   share_threshold: DESCRIPTOR,
+  hide_identity: DESCRIPTOR,
   metadata: DESCRIPTOR,
   rate_limits: DESCRIPTOR,
   lease: DESCRIPTOR,

@@ -58,6 +58,16 @@ describe('an explanation', () => {
     });
   });
 
+  it.each(['paths', 'pat', 'ptah', 'pzth'])(
+    'takes the mistyped key %s for near, and no other word',
+    (key) => {
+      expect(explained(`${key}=/free`)).toMatchObject({
+        levels: [[undefined, [], expect.arrayContaining(['path'])]],
+      });
+      expect(explained('host=/free')).toMatchObject({ levels: [[undefined, [], []]] });
+    },
+  );
+
   it('finds the rule that the matcher finds', () => {
     let found = 0;
     const cases = meetingRules.chain((one) =>

@@ -4,13 +4,13 @@ import { type FoundHow, type PlacedRule, placedRules, rulesFor } from './rule-le
 /** Chosen: who has hundreds of values for a key wants to see the nearest, not all. */
 const shown = 5;
 
-/** Those of the rules that an entry nearly fits: the same key, or one that differs in case or by little marks. */
+/** Those of the rules that an entry nearly fits: the same key, or one that differs in case, by little marks or in one place. */
 function nearRules(rules: readonly PlacedRule[], { key, value }: Entry): PlacedRule[] {
   const ranked: { placed: PlacedRule; rank: number }[] = [];
   for (const placed of rules) {
     const { rule } = placed;
     const isSameKey = rule.key === key;
-    if (!isSameKey && plain(rule.key) !== plain(key)) continue;
+    if (!isSameKey && !isMistyped(plain(rule.key), plain(key))) continue;
     const isSameValue = rule.value === value || plain(rule.value) === plain(value);
     const common = commonLength(rule.value, value);
     ranked.push({ placed, rank: (isSameValue ? 0 : 1_000_000) + (isSameKey ? 0 : 500_000) - common });
@@ -23,6 +23,16 @@ function nearRules(rules: readonly PlacedRule[], { key, value }: Entry): PlacedR
 
 function plain(text: string): string {
   return text.toLowerCase().replace(/[-_. ]/g, '');
+}
+
+/** They are the same but for up to two characters in one place: left out, doubled, wrong or swapped. */
+function isMistyped(a: string, b: string): boolean {
+  const [least, most] = [Math.min(a.length, b.length), Math.max(a.length, b.length)];
+  if (most - least > 2 || (a !== b && least < 3)) return false;
+  const begin = commonLength(a, b);
+  let end = 0;
+  while (end < least - begin && a.at(-1 - end) === b.at(-1 - end)) end++;
+  return most - begin - end <= 2;
 }
 
 function commonLength(a: string, b: string): number {
@@ -96,4 +106,20 @@ function stepOf(level: readonly PlacedRule[], entry: Entry): ExplainedStep {
 /** How a rule is called: `key`, `key=value`. */
 export function ruleName({ rule }: Pick<PlacedRule, 'rule'>): string {
   return rule.value === '' ? rule.key : `${rule.key}=${rule.value}`;
+}
+
+/** Why an outcome is no limit. */
+export function noLimitWords(outcome: Exclude<Outcome, { kind: 'found' }>): string {
+  switch (outcome.kind) {
+    case 'no-entries':
+      return 'the descriptor has no entries';
+    case 'no-rule':
+      return `no rule fits at level ${outcome.position + 1}, and there is no second try at a level above`;
+    case 'too-deep':
+      return `no rules stand below, and the descriptor has an entry for level ${outcome.position + 1}`;
+    case 'rule-without-limit':
+      return outcome.below > 0
+        ? 'the rule has no limit of its own, only rules below it for longer descriptors'
+        : 'the rule has no limit, which lets these requests pass';
+  }
 }

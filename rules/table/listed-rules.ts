@@ -139,11 +139,45 @@ export function* ruleFileLines(domains: readonly PlacedDomain[]): Generator<stri
   yield ']';
 }
 
-function ruleOf(rules: RuleNodes, node: number): Rule {
+/** What is below it, and its limits, are made when they are asked for, anew each time. `below` defaults to all of its children. */
+export function ruleOf(
+  rules: RuleNodes,
+  node: number,
+  below: (node: number) => Rule[] = (parent) => childrenOf(rules, parent),
+): Rule {
   const flags = rules.flags(node);
-  const { unlimited, metadata } = rules.readRule(node);
+  const flag = (one: RuleFlag): boolean => (flags & NodeFlag[one]) !== 0;
+  return {
+    key: rules.readComposite(node),
+    value: '',
+    get limits() {
+      return limitsWritten(rules, node);
+    },
+    shadowMode: flag('shadowMode'),
+    quotaMode: flag('quotaMode'),
+    detailedMetric: flag('detailedMetric'),
+    valueToMetric: flag('valueToMetric'),
+    shareThreshold: flag('shareThreshold'),
+    hideIdentity: flag('hideIdentity'),
+    lease: rules.lease(node),
+    get metadata() {
+      return rules.readRule(node).metadata;
+    },
+    get descriptors() {
+      return below(node);
+    },
+  };
+}
+
+/** The rules of one level in the order of their declaration, each with key and value in its `key`, as a table has them. */
+export function childrenOf(rules: RuleNodes, node: number): Rule[] {
+  return Array.from({ length: rules.childCount(node) }, (_, i) => ruleOf(rules, rules.child(node, i)));
+}
+
+function limitsWritten(rules: RuleNodes, node: number): RateLimit[] {
   const replaced = rules.replaced(node);
-  const limits = rules.limits(node).map((limit, index): RateLimit => {
+  const unlimited = (rules.flags(node) & NodeFlag.unlimited) !== 0;
+  return rules.limits(node).map((limit, index) => {
     const { unit, requestsPerUnit, burst } = limit;
     return {
       ...limit,
@@ -153,20 +187,4 @@ function ruleOf(rules: RuleNodes, node: number): Rule {
       replaces: replaced.filter((one) => one.limit === index).map(({ name }) => name),
     };
   });
-  const flag = (one: RuleFlag): boolean => (flags & NodeFlag[one]) !== 0;
-  return {
-    key: rules.readComposite(node),
-    value: '',
-    limits,
-    shadowMode: flag('shadowMode'),
-    quotaMode: flag('quotaMode'),
-    detailedMetric: flag('detailedMetric'),
-    valueToMetric: flag('valueToMetric'),
-    shareThreshold: flag('shareThreshold'),
-    lease: rules.lease(node),
-    metadata,
-    descriptors: Array.from({ length: rules.childCount(node) }, (_, i) =>
-      ruleOf(rules, rules.child(node, i)),
-    ),
-  };
 }

@@ -78,7 +78,7 @@ export interface OpenRuleTable {
 export const Node = {
   compositeOffset: 0,
   compositeLength: 1,
-  /** `NodeFlag`s, and the number of limits from bit 8 on. */
+  /** `NodeFlag`s, and the number of limits from bit 9 on. */
   flags: 2,
   /** The number of its first record in `limits`. */
   firstLimit: 3,
@@ -102,8 +102,9 @@ export const NodeFlag = {
   shareThreshold: 64,
   /** Of limits that the Go service does not know: their counters have unambiguous keys. */
   ownKeys: 128,
+  hideIdentity: 256,
 } as const;
-export const nodeLimitsShift = 8;
+export const nodeLimitsShift = 9;
 
 /** Words of a record in `limits`. Requests and burst are uint32 bits. */
 export const Limit = {
@@ -203,7 +204,7 @@ const Header = {
   words: 8 + 2 * (wordSections.length + unitSections.length),
 } as const;
 const magic = 0x52495745;
-const version = 4;
+const version = 5;
 
 /** Lays the sections into one buffer of exactly their size. */
 export function packRuleTable(sections: RuleTableSections, counts: RuleTableCounts): ArrayBuffer {
@@ -300,7 +301,7 @@ export class RuleNodes {
     this.#rules = new Array(count);
   }
 
-  /** `NodeFlag`s, and the number of limits from bit 8 on. */
+  /** `NodeFlag`s, and the number of limits from bit 9 on. */
   flags(node: number): number {
     return this.#s.nodes[node * Node.words + Node.flags]!;
   }
@@ -401,6 +402,9 @@ export class RuleNodes {
       shadowMode: (flags & NodeFlag.shadowMode) !== 0,
       quotaMode: (flags & NodeFlag.quotaMode) !== 0,
       lease: this.lease(node),
+      hideIdentity: (flags & NodeFlag.hideIdentity) !== 0,
+      domain: '',
+      path: '',
       replaces: this.replaced(node).map(({ name }) => name),
       metadata: this.#metadata(node),
     };

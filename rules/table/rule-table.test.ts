@@ -3,6 +3,7 @@ import { matchedLimit } from '../../test/support/matched-rule.ts';
 import { limit, type RuleTraits, rule, source } from '../../test/support/rule-builder.ts';
 import { usualNames } from '../match-result.ts';
 import { Algorithm, type Entry, type JsonObject, type Rule, type RuleSource, Unit } from '../model.ts';
+import { rulesFor } from '../review/rule-level.ts';
 import { compileRules } from './compile-rules.ts';
 import { RuleTable } from './rule-table.ts';
 
@@ -211,6 +212,7 @@ describe('the matched rule', () => {
         rateLimit: limit({ unit: 'Week', requestsPerUnit: 4294967295, name: 'n', replaces: ['a', 'ä'] }),
         shadowMode: true,
         quotaMode: true,
+        hideIdentity: true,
         metadata,
       }),
       expected: {
@@ -220,6 +222,9 @@ describe('the matched rule', () => {
         quotaMode: true,
         replaces: ['a', 'ä'],
         metadata,
+        hideIdentity: true,
+        domain: 'd',
+        path: 'd.k',
       },
     },
     {
@@ -232,6 +237,9 @@ describe('the matched rule', () => {
         quotaMode: false,
         replaces: [],
         metadata: undefined,
+        hideIdentity: false,
+        domain: 'd',
+        path: 'd.k',
       },
     },
     {
@@ -335,5 +343,45 @@ describe('RuleTable.rlconfigLines', () => {
     const lines = [...tableOf(source('d', [deep])).rlconfigLines()];
     expect(lines).toHaveLength(1);
     expect(lines[0]).toMatch(/^d(\.k){5000}\.leaf: unit=MINUTE/);
+  });
+});
+
+describe('rulesAlong', () => {
+  const many = Array.from({ length: 3_000 }, (_, n) =>
+    rule({ key: 'tenant', value: `t${n}`, rateLimit: limit({ requestsPerUnit: n + 1 }) }),
+  );
+  const odd = [
+    rule({ key: 'tenant', value: 't1*', rateLimit: limit({ requestsPerUnit: 100_000 }) }),
+    rule({
+      key: 'tenant',
+      rateLimit: limit({ requestsPerUnit: 200_000 }),
+      descriptors: [rule({ key: 'below' })],
+    }),
+  ];
+  const table = new RuleTable(compileRules([source('d', [...many.slice(0, 9), ...odd, ...many.slice(9)])]));
+
+  it.each(['t5', 't2999', 't1x', 't1', 'zzz', '', 't0', '\uffff'])(
+    'has the rule that tenant=%j finds among thousands, and few others',
+    (value) => {
+      const entries = [{ key: 'tenant', value }];
+      const { rules, sizes } = table.rulesAlong('d', entries)!;
+      expect(sizes).toEqual([3_002]);
+      expect(rules.length).toBeLessThan(15);
+      const [found] = rulesFor(rules, entries[0]!);
+      expect(found?.rule.limits[0]?.requestsPerUnit).toBe(
+        table.match('d', entries)?.rule.limits[0]?.requestsPerUnit,
+      );
+    },
+  );
+
+  it('goes on below that rule, and ends where no rule is', () => {
+    const { rules, sizes } = table.rulesAlong('d', [
+      { key: 'tenant', value: 'zzz' },
+      { key: 'below', value: '' },
+      { key: 'more', value: '' },
+    ])!;
+    expect(sizes).toEqual([3_002, 1]);
+    expect(rules.find(({ key }) => key === 'tenant')?.descriptors.map(({ key }) => key)).toEqual(['below']);
+    expect(table.rulesAlong('e', [])).toBeUndefined();
   });
 });

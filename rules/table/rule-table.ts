@@ -1,20 +1,24 @@
-import { type CounterKeys, countedEntry, EntryMark, unambiguousStem } from '../counter-keys.ts';
 import {
   type MatchedRule,
   type NameForm,
   type RuleMatch,
   type RuleMatcher,
+  type RuleStep,
+  type RuleWalk,
   usualNames,
 } from '../match-result.ts';
-import type { Entry } from '../model.ts';
+import type { Entry, Rule } from '../model.ts';
 import {
+  childrenOf,
   type ListedRule,
   listedRules,
   type PlacedDomain,
   rlconfigLines,
   ruleFileLines,
+  ruleOf,
   rulePaths,
 } from './listed-rules.ts';
+import { MatchKind, MatchPath, underscore } from './match-path.ts';
 import { hashSeed, hashText, hashUnit, PairIndex, unitsEqual } from './pair-index.ts';
 import { Node, NodeFlag, openRuleTable, RuleNodes, type RuleTableSections } from './rule-table-format.ts';
 import { WildcardIndex } from './wildcard-index.ts';
@@ -25,6 +29,9 @@ export interface RuleLayer {
   /** Their rules give way to those in the bytes; one without any there is gone. Undefined: all domains. */
   domains: readonly string[] | undefined;
 }
+
+/** Chosen: so many rules of a level are looked at one by one in some milliseconds. */
+const mostOfLevel = 1_000;
 
 interface OpenLayer {
   bytes: ArrayBufferLike;
@@ -105,6 +112,10 @@ export class RuleTable implements RuleMatcher {
     return this.#segmentOf(domain).match(domain, entries, names);
   }
 
+  walk(domain: string): RuleWalk | undefined {
+    return this.#segmentOf(domain).walk(domain);
+  }
+
   /** A line for each rule with a limit, as the debug listener's `/rlconfig` shows them. Lazy. */
   rlconfigLines(): Iterable<string> {
     return rlconfigLines(this.#domains());
@@ -123,6 +134,31 @@ export class RuleTable implements RuleMatcher {
   /** Where the rules with a limit stand, as `listedRules` writes it, by the object that their matches hold. Makes them all. */
   rulePaths(): ReadonlyMap<MatchedRule, string> {
     return rulePaths(this.#domains());
+  }
+
+  /** Sorted. */
+  domainNames(): string[] {
+    return this.#domains().map(({ name }) => name);
+  }
+
+  /**
+   * The rules of the domain's first level, and below them all others, which are read when they are asked for. Key and value stand
+   * joined by `_` in `key`, and there is no `value`.
+   */
+  rulesOf(domain: string): Rule[] | undefined {
+    const segment = this.#segmentOf(domain);
+    const node = segment.findDomain(domain);
+    return node < 0 ? undefined : childrenOf(segment.rules, node);
+  }
+
+  /**
+   * The rules that a descriptor with these entries passes, as `rulesOf`: of a level with very many the one that its entry leads to, and
+   * those beside it in the alphabet. With how many there are on each level that it reaches. Undefined: there is no such domain.
+   */
+  rulesAlong(domain: string, entries: readonly Entry[]): { rules: Rule[]; sizes: number[] } | undefined {
+    const segment = this.#segmentOf(domain);
+    const node = segment.findDomain(domain);
+    return node < 0 ? undefined : segment.rulesAlong(node, entries);
   }
 
   #segmentOf(domain: string): TableSegment {
@@ -197,6 +233,10 @@ class TableSegment implements RuleMatcher {
     const flags = this.rules.flags(node);
     if ((flags & NodeFlag.hasLimit) === 0) return undefined;
     const rule: MatchedRule = this.rules.rule(node);
+    if (rule.path === '') {
+      rule.domain = domain;
+      rule.path = this.#path.rulePath(domain, depth);
+    }
     const form = (flags & NodeFlag.ownKeys) === 0 ? names.counterKeys : 'unambiguous';
     return {
       rule,
@@ -204,6 +244,67 @@ class TableSegment implements RuleMatcher {
       metricPerValue: this.#path.metricPerValue,
       counterStem: this.#path.counterStem(domain, entries, form),
     };
+  }
+
+  walk(domain: string): RuleWalk | undefined {
+    const start = this.findDomain(domain);
+    if (start < 0) return undefined;
+    return {
+      start,
+      step: (place, key, value) => {
+        const node = this.rules.childCount(place) === 0 ? -1 : this.#step(place, 0, key, value);
+        return node < 0 ? undefined : this.#ruleStep(node, howNames[this.#path.kind(0)]!);
+      },
+      child: (place, composite) => {
+        const node = this.#findText(place, hashText(hashSeed, composite), composite);
+        return node < 0 ? undefined : this.#ruleStep(node, 'exact');
+      },
+    };
+  }
+
+  #ruleStep(node: number, how: RuleStep['how']): RuleStep {
+    const flags = this.rules.flags(node);
+    return {
+      place: node,
+      how,
+      composite: this.rules.composite(node),
+      shares: (flags & NodeFlag.shareThreshold) !== 0,
+      rule: (flags & NodeFlag.hasLimit) === 0 ? undefined : this.rules.rule(node),
+    };
+  }
+
+  /** See `RuleTable.rulesAlong`. */
+  rulesAlong(domain: number, entries: readonly Entry[]): { rules: Rule[]; sizes: number[] } {
+    const sizes: number[] = [];
+    for (let node = domain, i = 0; i < entries.length && node >= 0; i++) {
+      const size = this.rules.childCount(node);
+      if (size === 0) break;
+      sizes.push(size);
+      node = this.#step(node, i, entries[i]!.key, entries[i]!.value);
+    }
+    const level = (parent: number, i: number): Rule[] =>
+      this.#nearBy(parent, i, entries[i]).map((node) => ruleOf(this.rules, node, (one) => level(one, i + 1)));
+    return { rules: level(domain, 0), sizes };
+  }
+
+  /** Children in the order of their declaration. */
+  #nearBy(parent: number, i: number, entry: Entry | undefined): number[] {
+    const { rules } = this;
+    const count = rules.childCount(parent);
+    if (count <= mostOfLevel) return Array.from({ length: count }, (_, n) => rules.child(parent, n));
+    if (entry === undefined) return [rules.child(parent, 0)];
+    const text = `${entry.key}_${entry.value}`;
+    let [from, to] = [0, count];
+    while (from < to) {
+      const middle = (from + to) >>> 1;
+      if (rules.readComposite(rules.sortedChild(parent, middle)) < text) from = middle + 1;
+      else to = middle;
+    }
+    const near = new Set([this.#step(parent, i, entry.key, entry.value)]);
+    for (let n = Math.max(0, from - 5); n < Math.min(count, from + 5); n++)
+      near.add(rules.sortedChild(parent, n));
+    near.delete(-1);
+    return [...near].sort((a, b) => a - b);
   }
 
   /** The child that an entry leads to, or -1: key and value, else the wildcards, else the key alone. */
@@ -263,139 +364,5 @@ class TableSegment implements RuleMatcher {
   }
 }
 
-/** How an entry found its rule. */
-const MatchKind = { exact: 0, wildcard: 1, keyOnly: 2 } as const;
-
-/**
- * The rule each entry of a descriptor found, written by the matcher; it makes metric key and counter stem of the match, also
- * with share_threshold. As in the Go service the request's own key stands in both, and `_` with nothing behind it is
- * written only by detailed_metric. Where a wildcard matched a request key that is not the rule's (`k_*` matches key `k_a`),
- * the whole composite is the pattern.
- */
-class MatchPath {
-  readonly #rules: RuleNodes;
-  readonly #nodes: Int32Array;
-  readonly #kinds: Uint8Array;
-  #metricPerValue = false;
-
-  constructor(rules: RuleNodes, maxDepth: number) {
-    this.#rules = rules;
-    this.#nodes = new Int32Array(maxDepth);
-    this.#kinds = new Uint8Array(maxDepth);
-  }
-
-  set(i: number, node: number, kind: number): void {
-    this.#nodes[i] = node;
-    this.#kinds[i] = kind;
-  }
-
-  /** Whether the request's own text is in the metric key that was asked for last. */
-  get metricPerValue(): boolean {
-    return this.#metricPerValue;
-  }
-
-  metricKey(domain: string, entries: readonly Entry[], undotted: boolean): string {
-    this.#metricPerValue = false;
-    const leaf = this.#nodes[entries.length - 1]!;
-    const detailed = (this.#rules.flags(leaf) & NodeFlag.detailedMetric) !== 0;
-    const shares = detailed && this.#sharesAny(entries.length);
-    let metric = domain;
-    for (let i = 0; i < entries.length; i++) {
-      const { key, value } = entries[i]!;
-      const segment = detailed ? this.#detailedSegment(i, key, value, shares) : this.#segment(i, key, value);
-      metric += `.${undotted ? segment.replaceAll('.', '_') : segment}`;
-    }
-    return metric;
-  }
-
-  /** Without prefix and window. */
-  counterStem(domain: string, entries: readonly Entry[], form: CounterKeys): string {
-    if (form === 'unambiguous') return this.#unambiguousStem(domain, entries);
-    let stem = `${domain}_`;
-    for (let i = 0; i < entries.length; i++) {
-      const { key, value } = entries[i]!;
-      stem += this.#isShared(i) ? `${this.#keyAndPattern(i, key)}_` : `${key}_${value}_`;
-    }
-    return stem;
-  }
-
-  /**
-   * A value that is the very text of a pattern finds its rule as any other value does, and counts with them: nobody gets a
-   * counter of his own by sending it.
-   */
-  #unambiguousStem(domain: string, entries: readonly Entry[]): string {
-    let text = '';
-    for (let i = 0; i < entries.length; i++) {
-      const { key, value } = entries[i]!;
-      const isShared =
-        this.#kinds[i] !== MatchKind.keyOnly && (this.#flags(i) & NodeFlag.shareThreshold) !== 0;
-      text += isShared ? this.#sharedEntry(i, key) : countedEntry(key, EntryMark.value, value);
-    }
-    return unambiguousStem(domain, text);
-  }
-
-  #sharedEntry(i: number, key: string): string {
-    const composite = this.#rules.composite(this.#nodes[i]!);
-    if (!beginsWithKey(composite, key)) return countedEntry(key, EntryMark.wholePattern, composite);
-    return countedEntry(key, EntryMark.pattern, composite.slice(key.length + 1));
-  }
-
-  #sharesAny(depth: number): boolean {
-    for (let i = 0; i < depth; i++) {
-      if (this.#isShared(i)) return true;
-    }
-    return false;
-  }
-
-  #detailedSegment(i: number, key: string, value: string, shares: boolean): string {
-    if (shares && this.#isShared(i)) return this.#keyAndLiteral(i, key);
-    if (this.#kinds[i] !== MatchKind.exact) this.#metricPerValue = true;
-    return shares ? keyAndValue(key, value) : `${key}_${value}`;
-  }
-
-  #segment(i: number, key: string, value: string): string {
-    const kind = this.#kinds[i]!;
-    if (kind === MatchKind.exact) return keyAndValue(key, value);
-    const valueToMetric = (this.#flags(i) & NodeFlag.valueToMetric) !== 0;
-    if (kind === MatchKind.keyOnly && !valueToMetric) return key;
-    if (kind === MatchKind.wildcard && !valueToMetric) return this.#keyAndPattern(i, key);
-    if (this.#isShared(i)) return this.#keyAndLiteral(i, key);
-    this.#metricPerValue = true;
-    return keyAndValue(key, value);
-  }
-
-  #flags(i: number): number {
-    return this.#rules.flags(this.#nodes[i]!);
-  }
-
-  #isShared(i: number): boolean {
-    return this.#kinds[i] === MatchKind.wildcard && (this.#flags(i) & NodeFlag.shareThreshold) !== 0;
-  }
-
-  /** `key_<pattern>`. */
-  #keyAndPattern(i: number, key: string): string {
-    const composite = this.#rules.composite(this.#nodes[i]!);
-    if (beginsWithKey(composite, key)) return composite;
-    this.#metricPerValue = true;
-    return `${key}_${composite}`;
-  }
-
-  /** `key_<pattern up to its first *>`. The only one may be in the request's own key: then the whole of it. */
-  #keyAndLiteral(i: number, key: string): string {
-    const composite = this.#rules.composite(this.#nodes[i]!);
-    const isRulesKey = beginsWithKey(composite, key);
-    if (!isRulesKey) this.#metricPerValue = true;
-    const from = isRulesKey ? key.length + 1 : 0;
-    const star = composite.indexOf('*', from);
-    return keyAndValue(key, star < 0 ? composite.slice(from) : composite.slice(from, star));
-  }
-}
-
-function keyAndValue(key: string, value: string): string {
-  return value === '' ? key : `${key}_${value}`;
-}
-
-function beginsWithKey(composite: string, key: string): boolean {
-  return composite.startsWith(key) && composite.charCodeAt(key.length) === underscore;
-}
-const underscore = 0x5f;
+/** By `MatchKind`. */
+const howNames = ['exact', 'wildcard', 'key'] as const;

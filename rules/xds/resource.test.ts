@@ -61,6 +61,7 @@ const { rules } = fc.letrec<{ rules: Rule[] }>((tie) => ({
       lease: fc.constantFrom(undefined, 0, 1, 20_000, 1_000_000),
       valueToMetric: fc.boolean(),
       shareThreshold: fc.boolean(),
+      hideIdentity: fc.boolean(),
       metadata: fc.option(metadata, { nil: undefined }),
       descriptors: fc.oneof({ maxDepth: 3 }, fc.constant<Rule[]>([]), tie('rules')),
     }),

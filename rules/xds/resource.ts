@@ -103,6 +103,7 @@ function toDescriptor(rule: Rule): RateLimitDescriptor {
   if (rule.metadata !== undefined) descriptor.metadata = sortedKeys(rule.metadata);
   descriptor.valueToMetric = rule.valueToMetric;
   descriptor.shareThreshold = rule.shareThreshold;
+  descriptor.hideIdentity = rule.hideIdentity;
   if (rule.lease !== undefined) descriptor.lease = leaseText(rule.lease);
   return descriptor;
 }
@@ -150,6 +151,7 @@ function toRule(
     detailedMetric: descriptor.detailedMetric,
     valueToMetric: descriptor.valueToMetric,
     shareThreshold: descriptor.shareThreshold,
+    hideIdentity: descriptor.hideIdentity,
     lease: toLease(descriptor.lease, path, report),
     metadata: descriptor.metadata,
     descriptors: toRules(descriptor.descriptors, path, report),

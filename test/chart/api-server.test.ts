@@ -2,7 +2,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { awaitCrd } from '../support/cluster.ts';
+import { awaitCrds } from '../support/cluster.ts';
 import { describeWithChart } from '../support/describe-with-chart.ts';
 import { eventually } from '../support/eventually.ts';
 import { findServer, kubectlProgram } from '../support/find-server.ts';
@@ -22,9 +22,11 @@ const redis = { url: 'redis:6379' };
 
 /** What the control plane does with RateLimitConfigs, in a namespace that it serves. */
 const inServed = [
-  'list ratelimitconfigs.ratelimit.weir.dev',
-  'watch ratelimitconfigs.ratelimit.weir.dev',
-  'patch ratelimitconfigs.ratelimit.weir.dev --subresource=status',
+  ...['ratelimitconfigs', 'ratelimitoverrides'].flatMap((kind) => [
+    `list ${kind}.ratelimit.weir.dev`,
+    `watch ${kind}.ratelimit.weir.dev`,
+    `patch ${kind}.ratelimit.weir.dev --subresource=status`,
+  ]),
   'create events.events.k8s.io',
   'patch events.events.k8s.io',
 ];
@@ -52,7 +54,7 @@ describeWithChart('the objects of the chart', (api, definitions) => {
   beforeAll(async () => {
     const files = ['crds/', ...definitions];
     api().mustKubectl(['apply', '--server-side', ...files.flatMap((file) => ['-f', file])]);
-    awaitCrd(api());
+    awaitCrds(api());
     for (const namespace of ['weir-system', 'shop', 'monitoring'])
       api().mustKubectl(['create', 'namespace', namespace]);
     const restricted = 'pod-security.kubernetes.io/enforce=restricted';
@@ -159,10 +161,12 @@ describeWithChart('the objects of the chart', (api, definitions) => {
         return found;
       };
       const rules = (...verbs: string[]) =>
-        verbs.map((verb) => `${verb} ratelimitconfigs.ratelimit.weir.dev`);
+        ['ratelimitconfigs', 'ratelimitoverrides'].flatMap((kind) =>
+          verbs.map((verb) => `${verb} ${kind}.ratelimit.weir.dev`),
+        );
       const fleets = ['get', 'list', 'watch'].map((verb) => `${verb} ratelimitfleets.ratelimit.weir.dev`);
       expect(await rightsBy('view')).toEqual([...rules('get', 'list', 'watch'), ...fleets].sort());
-      expect(await rightsBy('edit')).toEqual(rules('create', 'delete', 'patch', 'update'));
+      expect(await rightsBy('edit')).toEqual(rules('create', 'delete', 'patch', 'update').sort());
       expect(await rightsBy('admin')).toEqual(rules('deletecollection'));
     });
 
@@ -245,7 +249,7 @@ describeWithChart('the objects of the chart', (api, definitions) => {
     });
     afterAll(() => {
       applyDefinition('apply', '--server-side', '--force-conflicts');
-      awaitCrd(api());
+      awaitCrds(api());
     });
 
     it('are installed, upgraded and uninstalled, but for the definition of RateLimitConfigs', () => {
@@ -305,7 +309,7 @@ describeWithChart('the objects of the chart', (api, definitions) => {
 
     it('never lose the definition and its objects, also when kubectl replaced it', () => {
       install();
-      awaitCrd(api());
+      awaitCrds(api());
       api().mustKubectl(['apply', '-f', '-'], { input: object });
       applyDefinition('replace');
       expect(owner()).toBe('');

@@ -73,7 +73,11 @@ describeWithServer('the chart', helmProgram, () => {
       rules,
     ]);
     const rule = (verbs: string[], ...more: string[]) => [
-      { apiGroups: ['ratelimit.weir.dev'], resources: ['ratelimitconfigs', ...more], verbs },
+      {
+        apiGroups: ['ratelimit.weir.dev'],
+        resources: ['ratelimitconfigs', 'ratelimitoverrides', ...more],
+        verbs,
+      },
     ];
     const label = (role: string) => [`rbac.authorization.k8s.io/aggregate-to-${role}`];
     expect(aggregated).toEqual([

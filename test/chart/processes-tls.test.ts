@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type CertificatePair, createAuthority, type TestAuthority } from '../support/certificates.ts';
-import { awaitCrd } from '../support/cluster.ts';
+import { awaitCrds } from '../support/cluster.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
@@ -100,7 +100,7 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
         const items = installedOf(objects).filter(({ apiVersion }) => !apiVersion.startsWith('cert-manager'));
         const input = JSON.stringify({ kind: 'List', apiVersion: 'v1', items });
         api().mustKubectl(['apply', '--server-side', '-f', '-'], { input });
-        awaitCrd(api());
+        awaitCrds(api());
         const { namespace } = release;
         const env = { KUBECONFIG: api().kubeconfig('control-plane') };
         const name = 'weir-control-plane-0';

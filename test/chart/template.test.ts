@@ -124,6 +124,7 @@ describeWithServer('the chart', helmProgram, () => {
       'ClusterRoleBinding the cluster/weir-system-weir-control-plane-tokens',
       'CustomResourceDefinition the cluster/ratelimitconfigs.ratelimit.weir.dev',
       'CustomResourceDefinition the cluster/ratelimitfleets.ratelimit.weir.dev',
+      'CustomResourceDefinition the cluster/ratelimitoverrides.ratelimit.weir.dev',
       'Deployment weir-system/weir-control-plane',
       'Deployment weir-system/weir-limiter',
       'HorizontalPodAutoscaler weir-system/weir-limiter',
@@ -193,8 +194,8 @@ describeWithServer('the chart', helmProgram, () => {
         .filter(({ kind }) => kind === 'CustomResourceDefinition')
         .map(({ metadata }) => metadata.annotations);
     const keep = { 'helm.sh/resource-policy': 'keep' };
-    expect(kept({})).toEqual([keep, keep]);
-    expect(kept({ crds: { keep: false } })).toEqual([undefined, undefined]);
+    expect(kept({})).toEqual([keep, keep, keep]);
+    expect(kept({ crds: { keep: false } })).toEqual([undefined, undefined, undefined]);
   });
 
   it('keeps the debug port on loopback, outside of the Service and the pod', () => {

@@ -172,6 +172,21 @@ descriptors:
     expect([status, stderr]).toEqual([0, '']);
   });
 
+  it('reads RateLimitOverrides, alone and beside rules', () => {
+    const override = (spec: string) =>
+      `apiVersion: ratelimit.weir.dev/v1alpha1\nkind: RateLimitOverride\nmetadata: { name: o }\nspec:\n  fleet: eu\n${spec}`;
+    const spec = '  domain: a\n  match: [{ key: k, value: v }]\n  block: true\n  for: 2h\n  reason: r\n';
+    const good = runWeir(['check', '--strict', write('good.yaml', override(spec))]);
+    expect([good.stderr, good.status]).toEqual(['', 0]);
+    const path = write(
+      'bad.yaml',
+      `${manifest('a', 'a')}---\n${override(spec.replace('for: 2h', 'for: 2x'))}`,
+    );
+    const bad = runWeir(['check', path]);
+    expect(bad.stderr).toContain(`${path}:18:8: spec.for: "2x" `);
+    expect(bad.status).toBe(1);
+  });
+
   it('finds mistakes in manifests, each with its line', () => {
     const path = write('m.yaml', `${manifest('a', 'a')}---\n${manifest('b', 'b', '      rateLimitz: 1\n')}`);
     const { status, stderr } = runWeir(['check', path]);
@@ -355,6 +370,12 @@ descriptors:
       data: { 'a.yaml': text },
     });
     const input = JSON.stringify({ apiVersion: 'v1', kind: 'List', items: [object('a'), object('b')] });
+    expect(runWeir(['check', '--strict', '-'], { input })).toMatchObject({ status: 0, stderr: '' });
+  });
+
+  it('has nothing to say against a file of overrides', () => {
+    const input =
+      'domain: shop\noverrides:\n  - { match: [{ key: k, value: v }], block: true, permanent: true, reason: r }\n';
     expect(runWeir(['check', '--strict', '-'], { input })).toMatchObject({ status: 0, stderr: '' });
   });
 

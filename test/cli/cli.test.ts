@@ -74,7 +74,7 @@ describe('weir', () => {
       ['ask', '-descriptors', 'a'],
       'weir: invalid value "a" for --descriptors: "a" is not of the form key=value',
     ],
-    [['ask', '--output', 'xml'], 'weir: --output is text or json, not "xml"'],
+    [['ask', '--output', 'xml'], 'weir: --output is table, json or yaml, not "xml"'],
     [['ask', '-domain', 'd'], 'weir: ask needs --domain and at least one --descriptors key=value'],
     [
       ['ask', '-descriptors', 'a=b', '-grpc-server-ca-file', 'ca.pem'],

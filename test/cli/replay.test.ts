@@ -292,7 +292,7 @@ descriptors:
       '--max-limited is a number of requests or a percentage such as 0.5%, not "x"',
     ],
     [['a', '--from', 'b', '--max-newly-limited', '1'], '--max-newly-limited has no effect without --against'],
-    [['a', '--from', 'b', '--output', 'xml'], '--output is text or json, not "xml"'],
+    [['a', '--from', 'b', '--output', 'xml'], '--output is table, json or yaml, not "xml"'],
     [['a', '--from', 'b', '--setting', 'x'], '--setting is NAME=VALUE, not "x"'],
     [['a', '--from', 'b', '--setting', 'NEAR_LIMIT_RATIO=7'], '--setting: NEAR_LIMIT_RATIO'],
     [['a', '--from', 'b', '--setting', 'REDIS_URL=x'], 'not "REDIS_URL"'],

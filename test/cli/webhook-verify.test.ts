@@ -135,7 +135,7 @@ describe('weir webhook verify', () => {
       {},
       '--now is a time such as 2026-01-31T12:00:00Z or seconds since 1970, not "today"',
     ],
-    [['verify', '--output', 'xml'], {}, '--output is text or json, not "xml"'],
+    [['verify', '--output', 'xml'], {}, '--output is table, json or yaml, not "xml"'],
     [
       ['verify', ...header],
       {},

@@ -5,9 +5,10 @@ import { beforeAll, describe, expect, expectTypeOf, it } from 'vitest';
 import type { ConfigStatus } from '../../control-plane/model/config-object.ts';
 import { readStatus } from '../../control-plane/source/kubernetes-source.ts';
 import { bounds } from '../../rules/manifest/manifest-bounds.ts';
+import type { OverrideStatusModel } from '../../rules/manifest/override-model.ts';
 import { type StatusModel, statusModel } from '../../rules/manifest/spec-model.ts';
 import type { ApiServer, KubectlResult } from '../support/api-server.ts';
-import { awaitCrd } from '../support/cluster.ts';
+import { awaitCrds } from '../support/cluster.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { exampleCases, examplesFolder } from '../support/example-cases.ts';
@@ -71,7 +72,10 @@ describe('the CRD file', () => {
   });
 
   it('describes the status that the control plane writes', () => {
-    expectTypeOf<StatusModel>().toEqualTypeOf<ConfigStatus>();
+    type OfOverrides = Pick<ConfigStatus, 'match' | 'effect' | 'endsAt'>;
+    expectTypeOf<Omit<ConfigStatus, keyof OfOverrides>>().toEqualTypeOf<StatusModel>();
+    type OverrideStatus = Omit<ConfigStatus, 'rules' | 'overrides'>;
+    expectTypeOf<OverrideStatusModel>().toEqualTypeOf<OverrideStatus>();
     expect(statusModel.parse(status)).toEqual(status);
   });
 });
@@ -230,7 +234,7 @@ describeWithApiServer('RateLimitConfigs on the API server', (api) => {
 /** Resolves when objects can be made and kubectl can explain them. */
 async function installed(api: ApiServer): Promise<void> {
   api.mustKubectl(['apply', '-f', crdFile]);
-  awaitCrd(api);
+  awaitCrds(api);
   await eventually(() => {
     api.mustKubectl(['get', 'rlc']);
     api.mustKubectl(['explain', 'rlc.spec']);

@@ -4,7 +4,7 @@ import type { KubernetesClient } from '../../control-plane/kubernetes/client.ts'
 import { KubernetesSource } from '../../control-plane/source/kubernetes-source.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
-import { awaitCrd } from '../support/cluster.ts';
+import { awaitCrds } from '../support/cluster.ts';
 import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
@@ -15,6 +15,8 @@ const crds = fileURLToPath(new URL('../../crds', import.meta.url));
 const lostFirst = 'RateLimitConfigs cannot be followed: nothing is served before the first list: ';
 const found = 'RateLimitConfigs are followed again';
 const missingKind = `${lostFirst}the Kubernetes API has no ratelimitconfigs of ratelimit.weir.dev/v1alpha1: is the CustomResourceDefinition installed?`;
+const noOverrides =
+  'RateLimitOverrides are not looked for: the Kubernetes API has no ratelimitoverrides of ratelimit.weir.dev/v1alpha1: is the CustomResourceDefinition installed?';
 const listed = (count: number) => `The first complete list of RateLimitConfigs is in: ${count}`;
 
 function startSource(
@@ -54,7 +56,7 @@ function startSource(
 
 function installKind(api: ApiServer): void {
   api.mustKubectl(['apply', '-f', crds]);
-  awaitCrd(api);
+  awaitCrds(api);
 }
 
 function apply(api: ApiServer, namespace: string, name: string, requests = 1): void {
@@ -67,11 +69,11 @@ const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 describeWithApiServer('KubernetesSource before its kind is installed', (api) => {
   it('is not listed and says so once, until the definition is there', async () => {
     const { told, names } = startSource(clientOf(api()));
-    await eventually(() => expect(told).toEqual([missingKind]));
+    await eventually(() => expect(told.toSorted()).toEqual([missingKind, noOverrides]));
     await wait(1000);
-    expect(told.length).toBe(1);
+    expect(told.length).toBe(2);
     installKind(api());
-    await eventually(() => expect(told).toEqual([missingKind, listed(0), found]));
+    await eventually(() => expect(told.slice(2)).toEqual([listed(0), found]));
     apply(api(), 'default', 'first');
     await eventually(() => expect(names()).toEqual(['default/first']));
   });
@@ -144,18 +146,21 @@ describeWithApiServer('KubernetesSource', (server) => {
       '-n',
       one,
       '--verb=list,watch',
-      '--resource=ratelimitconfigs',
+      '--resource=ratelimitconfigs,ratelimitoverrides',
     ]);
     const bind = (namespace: string) =>
       api.mustKubectl(['create', 'rolebinding', 'reader', '-n', namespace, '--role=reader', '--user=nobody']);
     bind(one);
     const { told, names } = startSource(clientOf(api, { user: 'nobody' }), { namespaces: [one, two] });
-    await eventually(() => expect(told.length).toBe(1));
-    expect(told[0]).toBe(
-      `${lostFirst}GET /apis/ratelimit.weir.dev/v1alpha1/namespaces/${two}/ratelimitconfigs: ratelimitconfigs.ratelimit.weir.dev is forbidden: User "nobody" cannot list resource "ratelimitconfigs" in API group "ratelimit.weir.dev" in the namespace "${two}"`,
+    await eventually(() => expect(told.length).toBe(2));
+    expect(told.toSorted()).toEqual(
+      ['ratelimitconfigs', 'ratelimitoverrides'].map(
+        (kind) =>
+          `${lostFirst}GET /apis/ratelimit.weir.dev/v1alpha1/namespaces/${two}/${kind}: ${kind}.ratelimit.weir.dev is forbidden: User "nobody" cannot list resource "${kind}" in API group "ratelimit.weir.dev" in the namespace "${two}"`,
+      ),
     );
     await wait(500);
-    expect(told.length).toBe(1);
+    expect(told.length).toBe(2);
     expect(names()).toEqual([]);
     api.mustKubectl([
       'create',
@@ -164,10 +169,10 @@ describeWithApiServer('KubernetesSource', (server) => {
       '-n',
       two,
       '--verb=list,watch',
-      '--resource=ratelimitconfigs',
+      '--resource=ratelimitconfigs,ratelimitoverrides',
     ]);
     bind(two);
-    await eventually(() => expect(told.slice(1)).toEqual([listed(1), found]));
+    await eventually(() => expect(told.slice(2)).toEqual([listed(1), found]));
     expect(names()).toEqual([`${one}/a`]);
   });
 

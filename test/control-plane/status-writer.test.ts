@@ -4,7 +4,7 @@ import { EventRecorder, type RecordedEvent } from '../../control-plane/replicas/
 import { lacksRight, StatusWriter } from '../../control-plane/replicas/status-pump.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
-import { awaitCrd } from '../support/cluster.ts';
+import { awaitCrds } from '../support/cluster.ts';
 import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
@@ -74,7 +74,7 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
   beforeAll(async () => {
     api().mustKubectl(['apply', '-f', 'crds/ratelimit.weir.dev_ratelimitconfigs.yaml']);
     api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
-    awaitCrd(api());
+    awaitCrds(api());
     await eventually(() => void api().mustKubectl(['get', 'rlc']));
   });
 

@@ -62,7 +62,8 @@ describeWithServer('calls behind a Redis that hangs', redisProgram, (path) => {
     expect((await sent).statuses[0]?.limitRemaining).toBe(999);
 
     expect((await client.ask(request)).statuses[0]?.limitRemaining).toBe(998);
-    expect(await Promise.all((await admin.keys('*')).map((key) => admin.get(key)))).toEqual(['2']);
+    const counters = (await admin.keys('*')).filter((key) => !key.startsWith('weir:'));
+    expect(await Promise.all(counters.map((key) => admin.get(key)))).toEqual(['2']);
     const stats = await limiter.stats();
     expect(stats.get('ratelimit.service.call.should_rate_limit.abandoned')).toBe(20);
     expect(stats.get('ratelimit.service.call.should_rate_limit.redis_error')).toBe(0);

@@ -423,6 +423,39 @@ describe('the debug listener', () => {
     expect((await ask(limiter, '/stats', secret)).status).toBe(401);
   });
 
+  it('takes for /v1 the debug token or one of a caller with the right, from pages of its own names alone', async () => {
+    const file = join(temporaryFolder(), 'token');
+    writeFileSync(file, secret);
+    const entry = `callers:
+  - { name: reader, token_sha256: ${sha256}, domains: [a], rights: [read] }
+  - { name: asker, token_sha256: ${sha256}, domains: [a] }
+`;
+    const { limiter, write } = await start(entry, {
+      ...{ DEBUG_TOKEN_FILE: file, DEBUG_ALLOWED_HOSTS: 'Ops.example,other.example' },
+    });
+    const status = async (headers: Record<string, string>): Promise<number> =>
+      (await httpAsk(limiter.ports.debug, '/v1/nothing', { headers })).status;
+    const shown = { authorization: `Bearer ${secret}` };
+    expect(await status({})).toBe(401);
+    expect(await status(shown)).toBe(404);
+    expect(await status({ authorization: tokenOf('reader') })).toBe(404);
+    expect(await status({ authorization: tokenOf('asker') })).toBe(403);
+    expect(await status({ ...shown, host: 'ops.example:6070' })).toBe(404);
+    expect(await status({ ...shown, host: 'others.example' })).toBe(403);
+    expect(await status({ ...shown, origin: 'http://others.example' })).toBe(403);
+    const stats = await ask(limiter, '/stats', secret);
+    expect(stats.body).toContain('ratelimit.admin.refused.__reason=foreign: 2');
+    expect((await ask(limiter, '/stats', `reader.${secret}`)).status).toBe(401);
+    const foreign = { ...shown, origin: 'http://others.example' };
+    expect((await httpAsk(limiter.ports.debug, '/stats', { headers: foreign })).status).toBe(403);
+    expect((await httpAsk(limiter.ports.debug, '/livez', { headers: foreign })).status).toBe(200);
+    write(entry.replace('[read]', '[ask]'));
+    await eventually(async () => expect(await status({ authorization: tokenOf('reader') })).toBe(403));
+    const lines = limiter.lines.filter((line) => line.includes('A request of the admin API was refused'));
+    expect(lines.join()).toContain('others.example');
+    expect(lines.join()).not.toContain(secret);
+  });
+
   it('keeps the limiter from starting with a token that is too short, and shows nothing of it', async () => {
     const file = join(temporaryFolder(), 'token');
     writeFileSync(file, 'hunter2');

@@ -89,6 +89,7 @@ describe('the README', () => {
       'curl -i http://localhost:8080/json',
       'npx weir ask',
       'curl http://localhost:6070/rlconfig',
+      'npx weir why',
       'envoy -c',
       'for i in',
       'npx weir check',
@@ -129,6 +130,14 @@ describe('the README', () => {
     expect(output).toContain('shop.remote_address: unit=MINUTE requests_per_unit=5, shadow_mode: false');
     expect(output).toMatch(/^ratelimit\.service\.rate_limit\.shop\.remote_address\.total_hits: \d+$/m);
   });
+
+  it('tells who was refused, lets them through and takes that back', () => {
+    shellUntil(block('curl -i http://localhost:8080/json'), /^HTTP\/1\.1 429 /, 12);
+    const output = shell(`set -e\n${block('npx weir why')}`);
+    expect(output).toMatch(/ refused remote_address=203\.0\.113\.7 of shop/);
+    expect(output).toMatch(/\n[01] counters? (?:was|were) reset\n/);
+    expect(output).toContain('1 override was removed');
+  }, 90_000);
 
   it('checks the example rules', () => {
     expect(shell(block('npx weir check'))).toContain('all rate limit configs ok');

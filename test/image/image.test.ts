@@ -33,8 +33,9 @@ const inMemory = {
   RUNTIME_WATCH_ROOT: 'false',
 };
 
-const httpPort = (program: StartedProgram): number =>
-  Number(/Listening for HTTP on '[^']*:(\d+)'/.exec(program.output())?.[1]);
+const portOf = (program: StartedProgram, what: string): number =>
+  Number(new RegExp(`Listening for ${what} on '[^']*:(\\d+)'`).exec(program.output())?.[1]);
+const httpPort = (program: StartedProgram): number => portOf(program, 'HTTP');
 
 async function ask(port: number): Promise<number> {
   const descriptors = [{ entries: [{ key: 'remote_address', value: '203.0.113.7' }] }];
@@ -95,6 +96,10 @@ describe('the files of the image', () => {
     for (let i = 0; i < 12; i++) codes.push(await ask(httpPort(program)));
     expect(codes[0]).toBe(200);
     expect(codes).toContain(429);
+    for (const path of ['', '/files/limiter.js', '/node_modules/lit-html/lit-html.js']) {
+      const answer = await fetch(`http://127.0.0.1:${portOf(program, 'debug')}/console${path}`);
+      expect([path, answer.status]).toEqual([path, 200]);
+    }
     expect(await program.stop()).toBe(0);
   });
 

@@ -1,4 +1,5 @@
 /** What every setting does to a whole limiter: the tests that notice a setting read, checked and then not handed on. */
+
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net';
@@ -8,6 +9,7 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { accessSettings } from '../../limiter/settings/access-settings.ts';
 import { storeFailureSettings } from '../../limiter/settings/counting-settings.ts';
+import { overrideSettings } from '../../limiter/settings/decision-settings.ts';
 import { grpcSettings } from '../../limiter/settings/grpc-settings.ts';
 import { memcacheSettings } from '../../limiter/settings/memcache-settings.ts';
 import { redisSettings } from '../../limiter/settings/redis-settings.ts';
@@ -16,6 +18,7 @@ import { prometheusSettings, topSettings } from '../../limiter/settings/stats-se
 import { tracingSettings } from '../../limiter/settings/tracing-settings.ts';
 import { xdsSettings } from '../../limiter/settings/xds-settings.ts';
 import { connectionRefusals } from '../../limiter/sockets/socket-server.ts';
+import { adminChanges } from '../../limiter/stats/registry/operator-stats.ts';
 import { packageVersion } from '../../process/log/process-lines.ts';
 import { systemTimers } from '../../process/time/clock.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
@@ -327,6 +330,18 @@ const ruleRows: Row[] = [
   },
 ];
 
+const decidedByTen = {
+  decidedBy: {
+    domain: 'w',
+    rule: 'w.ten',
+    limit: 10,
+    window: '1d',
+    algorithm: 'fixed_window',
+    used: 1,
+  },
+};
+const tenNamed = 'X-RateLimit-Rule: "w";rule="w.ten";limit=10;window="1d";algorithm=fixed_window;used=1';
+
 const decisionRows: Row[] = [
   {
     setting: 'MEMORY_STORE_MAX_COUNTERS',
@@ -409,6 +424,19 @@ const decisionRows: Row[] = [
     seen: { unset: undefined, true: { domain: 'w', descriptors: [{ entries: ['ten=a'] }], hitsAddend: 1 } },
     observe: async (limiter) => (await ask(limiter, { ten: 'a' })).body.dynamicMetadata,
   },
+  {
+    setting: 'RESPONSE_RULE_IDENTITY',
+    seen: {
+      unset: [undefined, []],
+      metadata: [decidedByTen, []],
+      header: [undefined, [tenNamed]],
+      both: [decidedByTen, [tenNamed]],
+    },
+    observe: async (limiter) => {
+      const { body } = await ask(limiter, { ten: 'a' });
+      return [body.dynamicMetadata, texts(body.responseHeadersToAdd)];
+    },
+  },
 ];
 
 const usualHeaders = ['RateLimit-Limit: 10', 'RateLimit-Remaining: 9', 'RateLimit-Reset: 86400'];
@@ -416,6 +444,44 @@ const noHeaders = { response: [], request: [] };
 const bothEnabled = { LIMIT_RESPONSE_HEADERS_ENABLED: 'true', LIMIT_REQUEST_HEADERS_ENABLED: 'true' };
 
 const headerRows: Row[] = [
+  {
+    setting: 'RULE_IDENTITY_HEADER',
+    env: { RESPONSE_RULE_IDENTITY: 'header' },
+    seen: {
+      unset: { response: [tenNamed], request: [] },
+      'x-rule': { response: [tenNamed.replace('X-RateLimit-Rule', 'x-rule')], request: [] },
+    },
+    observe: headers,
+  },
+  {
+    setting: 'LIMIT_RESPONSE_HEADERS_STYLE',
+    env: bothEnabled,
+    seen: {
+      unset: { response: usualHeaders, request: usualHeaders },
+      ietf: {
+        response: ['RateLimit-Policy: "1d";q=10;w=86400', 'RateLimit: "1d";r=9;t=86400'],
+        request: usualHeaders,
+      },
+    },
+    observe: headers,
+  },
+  {
+    setting: 'LIMIT_QUOTA_UNIT',
+    env: { LIMIT_RESPONSE_HEADERS_ENABLED: 'true', LIMIT_RESPONSE_HEADERS_STYLE: 'ietf' },
+    seen: {
+      unset: 'RateLimit-Policy: "1d";q=10;w=86400',
+      tokens: 'RateLimit-Policy: "1d";q=10;qu="tokens";w=86400',
+    },
+    observe: async (limiter) => (await headers(limiter)).response[0],
+  },
+  {
+    setting: 'LIMIT_RETRY_AFTER_HEADER_ENABLED',
+    seen: { unset: [[], []], true: [[], ['Retry-After: 3600']] },
+    observe: async (limiter) => [
+      texts((await ask(limiter, { one: 'a' })).body.responseHeadersToAdd),
+      texts((await ask(limiter, { one: 'a' })).body.responseHeadersToAdd),
+    ],
+  },
   {
     setting: 'LIMIT_RESPONSE_HEADERS_ENABLED',
     seen: { unset: noHeaders, true: { response: usualHeaders, request: [] } },
@@ -549,9 +615,9 @@ describe('what a setting does', () => {
 
 let direct: Redis;
 
-/** Every key with its count and the seconds it has to live, to the nearest ten. */
+/** Every counter with its count and the seconds it has to live, to the nearest ten. */
 async function counters(): Promise<string[]> {
-  const keys = (await direct.keys('*')).sort();
+  const keys = (await direct.keys('*')).filter((key) => !key.startsWith('weir:')).sort();
   return Promise.all(
     keys.map(
       async (key) => `${key}: ${await direct.get(key)}, ${Math.round((await direct.ttl(key)) / 10) * 10} s`,
@@ -624,7 +690,7 @@ const redisRows: Row[] = [
     seen: { '127.0.0.1:REDIS_PORT': 'db0', 'redis://127.0.0.1:REDIS_PORT/3': 'db3' },
     observe: async (limiter) => {
       await ask(limiter, { ten: 'a' });
-      return /^(db\d+):keys=1,/m.exec(await direct.info('keyspace'))?.[1];
+      return /^(db\d+):keys=/m.exec(await direct.info('keyspace'))?.[1];
     },
   },
   {
@@ -642,9 +708,11 @@ async function users(): Promise<string[]> {
   const clients = String(await direct.call('CLIENT', 'LIST'))
     .trim()
     .split('\n');
-  return clients
+  // Decisions have a connection, and what operators ask others.
+  const names = clients
     .filter((line) => !line.includes(' name=test '))
     .map((line) => / user=(\S+)/.exec(line)?.[1] ?? '');
+  return [...new Set(names)];
 }
 
 const onRedis = {
@@ -747,6 +815,12 @@ describe('a limiter', () => {
     expect(await ended).toBe(0);
   });
 
+  it('says nothing at the level warning when it starts as usual', async () => {
+    const { lines } = await start({});
+    expect(lines.join('\n')).toContain('level=info msg="Listening for gRPC on ');
+    expect(lines.filter((line) => /level=(warning|error)/.test(line))).toEqual([]);
+  });
+
   it('shows in its statistics what it loaded, counted and holds', async () => {
     const limiter = await start({ MEMORY_STORE_MAX_COUNTERS: '2', LOCAL_CACHE_SIZE_IN_BYTES: '100000' });
     const client = new LimiterClient(limiter.ports.grpc);
@@ -758,8 +832,14 @@ describe('a limiter', () => {
     for (const name of [...stats.keys()]) if (name.includes('.rate_limit.w.')) stats.delete(name);
     const version = /__version=([0-9a-f]{16})$/m.exec([...stats.keys()].join('\n'))?.[1];
     const underscored = (text: string): string => text.replaceAll('.', '_');
+    const zero = (name: string, tags: readonly string[]) =>
+      Object.fromEntries(tags.map((tag) => [`ratelimit.${name}${tag}`, 0]));
     expect(Object.fromEntries(stats)).toEqual({
       'ratelimit.health.serving': 1,
+      ...zero('admin.changes.__what=', ['counters-reset', 'grant-given', 'override-removed', 'override-set']),
+      ...zero('admin.refused.__reason=', ['foreign', 'permission_denied', 'slowed', 'unauthenticated']),
+      ...zero('overrides.hits.__effect=', ['block', 'grant', 'limit', 'shadow', 'unlimited']),
+      ...zero('overrides.', ['conflicted', 'files_refused', 'in_force']),
       'ratelimit.connections.held_bytes': expect.any(Number),
       'ratelimit.http.connections': expect.any(Number),
       'ratelimit.http.json_requests': 4,
@@ -799,6 +879,21 @@ describe('a limiter', () => {
       'ratelimit.stats.detailed_metrics': 0,
       'ratelimit.stats.detailed_metrics_left': 0,
       'ratelimit.stats.detailed_metrics_refused': 0,
+      ...Object.fromEntries(
+        [
+          ...adminChanges.map((what) => `admin.changes.__what=${what}`),
+          ...['foreign', 'permission_denied', 'slowed', 'unauthenticated'].map(
+            (reason) => `admin.refused.__reason=${reason}`,
+          ),
+          ...['block', 'grant', 'limit', 'shadow', 'unlimited'].map(
+            (effect) => `overrides.hits.__effect=${effect}`,
+          ),
+          ...['conflicted', 'files_refused', 'in_force'].map((name) => `overrides.${name}`),
+        ].map((name) => [`ratelimit.${name}`, 0]),
+      ),
+      'ratelimit.refusals.bytes': expect.any(Number),
+      'ratelimit.refusals.kept': 1,
+      'ratelimit.refusals.left_out': 0,
       'ratelimit.top_offenders.bytes': expect.any(Number),
       'ratelimit.top_offenders.domains': 1,
       'ratelimit.top_offenders.dropped': 0,
@@ -983,6 +1078,7 @@ const otherFiles: Record<string, string[]> = {
   'test/limiter/redis-batch-settings.test.ts': names(redisSettings).filter((name) =>
     /_(?:PIPELINE|POOL|SCRIPTS)/.test(name),
   ),
+  'test/operate/overrides.test.ts': names(overrideSettings),
   'test/limiter/leases.test.ts': ['LEASES', 'LEASE_SHARE', 'LEASES_MAX_COUNTERS'],
   'test/e2e/workers.test.ts': ['LIMITER_WORKERS'],
   'test/limiter/top-settings.test.ts': names(topSettings),

@@ -2,7 +2,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { createAuthority, type TestAuthority } from '../support/certificates.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
@@ -61,6 +61,20 @@ function clientOf(port: number, password?: string): Redis {
 
 const hour = 'w_hour_a_1699999200';
 const second = 'w_second_a_1700000000';
+
+describeWithServer('a limiter with a Redis', redisProgram, (path) => {
+  it('starts and counts without a word at level warning', async () => {
+    const server = await startRedis({ path });
+    onTestFinished(() => server.stop());
+    const limiter = await start({
+      REDIS_URL: `127.0.0.1:${server.port}`,
+      LOCAL_CACHE_SIZE_IN_BYTES: '100000',
+    });
+    expect((await limiter.ask('w', [{ hour: 'a' }])).body.overallCode).toBe('OK');
+    expect(limiter.lines.some((line) => line.startsWith('level=info'))).toBe(true);
+    expect(limiter.lines.filter((line) => !/^level=(info|debug) /.test(line))).toEqual([]);
+  });
+});
 
 describeWithServer('settings of a Redis for limits per second', redisProgram, (path) => {
   let servers: [RedisServer, RedisServer];

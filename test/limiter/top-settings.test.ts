@@ -158,3 +158,44 @@ describe('/top of a limiter', () => {
     expect(Object.keys(await shown(running, 'd39'))).toHaveLength(150);
   });
 });
+
+describe('/v1/refusals of a limiter', () => {
+  interface Found {
+    refusals: { rule: string; entries: { value: string }[]; count: number; used: number }[];
+    kept: number;
+    since: string | null;
+  }
+
+  const refusals = async (running: InProcessLimiter, query = ''): Promise<Found> => {
+    const url = `http://127.0.0.1:${running.ports.debug}/v1/refusals${query}`;
+    return (await (await fetch(url)).json()) as Found;
+  };
+
+  it('tells who was refused, not who was let pass or only watched', async () => {
+    const running = await start();
+    for (let n = 0; n < 2; n++) await running.ask('d0', [{ user: 'alice' }], 3);
+    await running.ask('d0', [{ user: 'carol' }, { tried: 'bob' }], 2);
+    await running.ask('d0', [{ tried: 'bob' }], 3);
+    await running.ask('d1', [{ several: 'dan' }], 4);
+    const { refusals: rows, kept, since } = await refusals(running);
+    expect(rows.map(({ rule, entries, count }) => [rule, entries[0]!.value, count])).toEqual([
+      ['d1.several', 'dan', 1],
+      ['d0.user', 'alice', 2],
+    ]);
+    expect([kept, since]).toEqual([2, '2026-02-01T00:00:00.000Z']);
+    expect((await refusals(running, '?domain=d1')).refusals).toHaveLength(1);
+    expect((await refusals(running, '?entry=user=alice')).refusals).toMatchObject([{ used: 6 }]);
+    expect((await refusals(running, '?until=2026-01-01T00:00:00Z')).refusals).toEqual([]);
+  });
+
+  it('remembers as many as REFUSALS_KEPT says', async () => {
+    const running = await start({ REFUSALS_KEPT: '3' });
+    for (const user of ['a', 'b', 'c', 'd']) await running.ask('d0', [{ user }], 3);
+    const { refusals: rows, kept } = await refusals(running);
+    expect(rows.map(({ entries }) => entries[0]!.value)).toEqual(['d', 'c', 'b']);
+    expect([kept, (await running.stats()).get('ratelimit.refusals.kept')]).toEqual([3, 3]);
+    const without = await start({ REFUSALS_KEPT: '0' });
+    await without.ask('d0', [{ user: 'a' }], 3);
+    expect(await refusals(without)).toEqual({ refusals: [], kept: 0, since: null });
+  });
+});

@@ -6,7 +6,7 @@ export interface AlertRule {
   expr: string;
   for?: string;
   labels: { severity: string };
-  annotations: { summary: string; description: string };
+  annotations: { summary: string; description: string; runbook_url: string };
 }
 
 export const alertsFile = new URL('../../charts/weir/alerts/weir.yaml', import.meta.url).pathname;

@@ -3,6 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { describeWithServer } from '../support/describe-with-server.ts';
+import { anchorsOf } from '../support/documents.ts';
 import { promtoolProgram } from '../support/find-server.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 import { type AlertCase, alertCases } from './alert-cases.ts';
@@ -50,6 +51,16 @@ describe('the alerts', () => {
 
   it('say how grave they are', () => {
     for (const { labels } of alertRules) expect(['critical', 'warning', 'info']).toContain(labels.severity);
+  });
+
+  it('lead to a symptom of the page for those who are woken', () => {
+    const page = readFileSync(new URL('../../docs/troubleshooting.md', import.meta.url), 'utf8');
+    const symptoms = anchorsOf(page);
+    for (const { annotations } of alertRules) {
+      const [address, symptom] = annotations.runbook_url.split('#');
+      expect(address).toBe('https://github.com/example/weir/blob/main/docs/troubleshooting.md');
+      expect([...symptoms]).toContain(symptom);
+    }
   });
 
   it('are each in the handbook, which names no others', () => {

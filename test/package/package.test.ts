@@ -82,6 +82,13 @@ describe('the packed package, alone in an empty folder with production dependenc
     expect(await ask('a')).toBe(429);
   });
 
+  it('has its console', async () => {
+    for (const path of ['', '/files/limiter.js', '/node_modules/uplot/dist/uPlot.esm.js']) {
+      const answer = await fetch(`http://127.0.0.1:${limiter.ports.debug}/console${path}`);
+      expect([path, answer.status]).toEqual([path, 200]);
+    }
+  });
+
   it('answers by worker threads', async () => {
     // Memcache fails open, so that it takes no server.
     const workers = await startLimiter({

@@ -82,6 +82,16 @@ describeWithServer('a Redis Cluster over TLS', 'path' in openssl ? redisProgram 
     expect(await cluster.valuesOf(tickets.map(keyOf))).toEqual(tickets.map(() => '2'));
     const owners = await Promise.all(tickets.map((ticket) => cluster.ownerOf(keySlot(keyOf(ticket)))));
     expect(new Set(owners).size).toBe(3);
+    const listed: string[] = [];
+    for (let cursor: string | null = ''; cursor !== null; ) {
+      const { debug } = asked.ports;
+      const page = await fetch(`http://127.0.0.1:${debug}/v1/counters?domain=tls&cursor=${cursor}`);
+      expect(page.status).toBe(200);
+      const body = (await page.json()) as { counters: { key: string }[]; cursor: string | null };
+      listed.push(...body.counters.map(({ key }) => key));
+      cursor = body.cursor;
+    }
+    expect(listed).toEqual(expect.arrayContaining(tickets.map(keyOf)));
   });
 
   it('follows ASK and MOVED to a node’s port for TLS: every hit counts once', {

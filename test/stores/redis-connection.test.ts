@@ -78,7 +78,9 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
     }
     const texts = new Set(answered.flatMap(({ op }) => op.error?.message ?? []));
     texts.delete('connection to Redis was lost before it answered');
-    expect([...texts]).toEqual(['Redis is not connected']);
+    expect(texts.size).toBeGreaterThan(0);
+    // An attempt to connect again may have told why by then.
+    for (const text of texts) expect(text).toMatch(/^Redis is not connected(: connect ECONNREFUSED .*)?$/);
   });
 
   it('answers within the timeout when the server hangs, and goes on when it is back', async () => {

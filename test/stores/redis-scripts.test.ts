@@ -1,6 +1,4 @@
 import { randomUUID } from 'node:crypto';
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { FixedWindow } from '../../limiter/stores/bound.ts';
@@ -8,14 +6,13 @@ import { BreakerStore } from '../../limiter/stores/calm/breaker-store.ts';
 import { needsScripts } from '../../limiter/stores/redis/bounded-steps.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
 import { attendedTimers } from '../../process/time/clock.ts';
-import { ChildProgram } from '../support/child-program.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { nutcrackerProgram, redisProgram } from '../support/find-server.ts';
-import { freePort } from '../support/free-port.ts';
 import { commandCalls, type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
+import { startTwemproxy, type Twemproxy } from '../support/twemproxy.ts';
 import { closedStoreSuite, counterStoreSuite } from './counter-store.suite.ts';
 
 const stop = { stopWhenOver: true };
@@ -188,23 +185,14 @@ describeWithServer('Redis behind twemproxy', nutcrackerProgram, (nutcracker) => 
   describeWithServer('with two servers', redisProgram, (path) => {
     const folder = suiteFolder();
     let servers: RedisServer[];
-    let proxy: ChildProgram;
+    let proxy: Twemproxy;
     let url: string;
 
     beforeAll(async () => {
       servers = await Promise.all([startRedis({ path }), startRedis({ path })]);
-      url = `127.0.0.1:${await freePort()}`;
-      const file = join(folder, 'nutcracker.yml');
-      const list = servers.map(({ port }, i) => `    - 127.0.0.1:${port}:1 server${i}\n`);
-      writeFileSync(
-        file,
-        `pool:\n  listen: ${url}\n  redis: true\n  hash: fnv1a_64\n  distribution: ketama\n  timeout: 5000\n  servers:\n${list.join('')}`,
-      );
-      const statsPort = String(await freePort());
-      proxy = new ChildProgram({
-        command: nutcracker,
-        args: ['-c', file, '-s', statsPort, '-a', '127.0.0.1'],
-      });
+      const ports = servers.map(({ port }) => port);
+      proxy = await startTwemproxy(nutcracker, folder, ports);
+      url = proxy.url;
     });
     afterAll(async () => {
       await proxy?.stop();

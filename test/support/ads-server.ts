@@ -102,8 +102,8 @@ export class AdsServerStream extends ServerStream<DiscoveryRequest> {
 export interface ScriptedDelta {
   /** The nonce is `nonce-<version>`. */
   version: string;
-  /** By name, each with a version and its rules. */
-  resources?: Record<string, readonly [version: string, source: RuleSource]>;
+  /** By name, each with a version and its rules, or the bytes of another resource. */
+  resources?: Record<string, readonly [version: string, source: RuleSource | Uint8Array]>;
   removed?: readonly string[];
 }
 
@@ -117,7 +117,10 @@ export class DeltaServerStream extends ServerStream<DeltaDiscoveryRequest> {
     const packed = Object.entries(resources).map(([name, [resourceVersion, source]]) => ({
       name,
       version: resourceVersion,
-      resource: { typeUrl: rateLimitConfigTypeUrl, value: encodeResource(source) },
+      resource: {
+        typeUrl: rateLimitConfigTypeUrl,
+        value: source instanceof Uint8Array ? source : encodeResource(source),
+      },
     }));
     const response = create(DeltaDiscoveryResponseSchema, {
       systemVersionInfo: version,

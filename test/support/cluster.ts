@@ -8,8 +8,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url));
 /** Installs what a cluster needs before the control plane: the CRDs, the namespace and the least rights. */
 export function installPrerequisites(api: ApiServer): void {
   api.mustKubectl(['apply', '-f', `${root}crds`, '-f', `${root}examples/kubernetes/rbac.yaml`]);
-  awaitCrd(api);
-  awaitCrd(api, 'ratelimitfleets');
+  awaitCrds(api);
 }
 
 /** A RateLimitFleet in the control plane's namespace: who is expected in the fleet `default`. */
@@ -19,11 +18,26 @@ export function applyFleet(api: ApiServer, spec: Record<string, unknown>): void 
   api.mustKubectl(['apply', '-f', '-'], { input: JSON.stringify(fleet) });
 }
 
-/** kubectl's own wait fails while a new object has no conditions at all. */
-export function awaitCrd(api: ApiServer, plural = 'ratelimitconfigs'): void {
-  const wait = ['wait', '--for=condition=Established', `crd/${plural}.ratelimit.weir.dev`];
+/**
+ * Returns when the installed kinds of Weir can be listed. kubectl's own wait fails while a new object has no conditions
+ * at all, and an established kind may still answer "storage is (re)initializing".
+ */
+export function awaitCrds(api: ApiServer): void {
+  const kinds = api
+    .mustKubectl(['get', 'crd', '-o', 'name'])
+    .split('\n')
+    .filter((name) => name.endsWith('.ratelimit.weir.dev'))
+    .map((name) => name.replace(/^.*\//, ''));
+  if (kinds.length === 0) throw new Error('no kind of Weir is installed');
+  for (const kind of kinds) {
+    untilItWorks(api, ['wait', '--for=condition=Established', `crd/${kind}`]);
+    untilItWorks(api, ['get', kind, '--all-namespaces']);
+  }
+}
+
+function untilItWorks(api: ApiServer, args: string[]): void {
   for (let attempt = 1; ; attempt++) {
-    const { status, stderr } = api.kubectl(wait);
+    const { status, stderr } = api.kubectl(args);
     if (status === 0) return;
     if (attempt === 20) throw new Error(stderr);
   }

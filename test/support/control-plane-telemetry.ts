@@ -1,6 +1,6 @@
 import { ControlPlaneMetrics, type Telemetry } from '../../control-plane/telemetry/control-plane-metrics.ts';
 import { errorText } from '../../process/log/error-text.ts';
-import type { LogFields } from '../../process/log/logger.ts';
+import { type LogFields, loggerOf } from '../../process/log/logger.ts';
 
 export interface RecordedTelemetry extends Telemetry {
   /** What was logged, with its fields where it has any, oldest first. */
@@ -32,7 +32,10 @@ export function recordedTelemetry(
     nodeVersion: '26.0.0',
   });
   return {
-    log: { fatal: record, error: record, warn: record, info: record, debug: record, isEnabled: () => true },
+    log: loggerOf(
+      (_, message, fields) => record(message, fields),
+      () => true,
+    ),
     metrics,
     events,
     messages: () => events.map(([message]) => message),

@@ -3,11 +3,18 @@ const type = (name: string): string => `type.googleapis.com/${name}`;
 
 export interface EnvoyConfigOptions {
   listenPort: number;
-  limiterPort: number;
+  /** Of several limiters each, in turn. */
+  limiterPort: number | readonly number[];
   upstreamPort: number;
   domain: string;
   /** Authority of the limiter's certificate; without it there is no TLS to the limiter. */
   limiterCaFile?: string | undefined;
+  /** A file that gets a line for each request. */
+  accessLog?: { path: string; format: string };
+  /** Metadata of the calls to the limiter. */
+  callMetadata?: { key: string; value: string }[];
+  /** Proxies before it whose X-Forwarded-For counts. */
+  trustedHops?: number;
   /** More of the rate limit filter. */
   filter?: object;
 }
@@ -34,7 +41,10 @@ export function envoyConfig(options: EnvoyConfigOptions): object {
       failure_mode_deny: true,
       rate_limit_service: {
         transport_api_version: 'V3',
-        grpc_service: { envoy_grpc: { cluster_name: 'limiter' } },
+        grpc_service: {
+          envoy_grpc: { cluster_name: 'limiter' },
+          initial_metadata: options.callMetadata ?? [],
+        },
       },
       ...options.filter,
     },
@@ -57,6 +67,9 @@ export function envoyConfig(options: EnvoyConfigOptions): object {
     '@type': type('envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager'),
     stat_prefix: 'http',
     use_remote_address: true,
+    preserve_external_request_id: true,
+    ...(options.accessLog === undefined ? {} : { access_log: [fileLog(options.accessLog)] }),
+    ...(options.trustedHops !== undefined && { xff_num_trusted_hops: options.trustedHops }),
     http_filters: [rateLimitFilter, router],
     route_config: { virtual_hosts: [{ name: 'all', domains: ['*'], routes: [route] }] },
   };
@@ -83,6 +96,17 @@ export function envoyConfig(options: EnvoyConfigOptions): object {
   };
 }
 
+function fileLog({ path, format }: { path: string; format: string }): object {
+  return {
+    name: 'envoy.access_loggers.file',
+    typed_config: {
+      '@type': type('envoy.extensions.access_loggers.file.v3.FileAccessLog'),
+      path,
+      log_format: { text_format_source: { inline_string: format } },
+    },
+  };
+}
+
 function socketAddress(port: number): object {
   return { socket_address: { address: '127.0.0.1', port_value: port } };
 }
@@ -103,7 +127,7 @@ function tlsTo(caFile: string | undefined): object {
   return { transport_socket: { name: 'envoy.transport_sockets.tls', typed_config } };
 }
 
-function cluster(name: string, port: number, http2: boolean): object {
+function cluster(name: string, port: number | readonly number[], http2: boolean): object {
   const protocol = http2 ? { http2_protocol_options: {} } : { http_protocol_options: {} };
   return {
     name,
@@ -117,7 +141,9 @@ function cluster(name: string, port: number, http2: boolean): object {
     },
     load_assignment: {
       cluster_name: name,
-      endpoints: [{ lb_endpoints: [{ endpoint: { address: socketAddress(port) } }] }],
+      endpoints: [
+        { lb_endpoints: [port].flat().map((one) => ({ endpoint: { address: socketAddress(one) } })) },
+      ],
     },
   };
 }

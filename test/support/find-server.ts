@@ -68,6 +68,9 @@ export const grpcurlProgram: ServerProgram = { command: 'grpcurl', variable: 'WE
 /** A Python that can import grpcio. */
 export const grpcioProgram: ServerProgram = { command: 'python-grpcio', variable: 'WEIR_PYTHON_GRPCIO' };
 
+/** A browser, headless, for the consoles. */
+export const chromiumProgram: ServerProgram = { command: 'chromium', variable: 'WEIR_CHROMIUM' };
+
 export type FoundServer = { path: string } | { missing: string };
 
 export const serversFolder = join(import.meta.dirname, '../../.cache/servers');

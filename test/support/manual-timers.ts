@@ -28,9 +28,10 @@ export class ManualTimers implements Timers {
     return this.#add({ dueMs: this.#nowMs + intervalMs, everyMs: intervalMs, callback });
   }
 
-  /** Moves time on to the timer that is due next, and fires it; throws when none is set. */
+  /** Moves time on to the timer that is due next of those that fire once; throws when none is set. */
   advanceToNext(): void {
-    const dueMs = Math.min(...[...this.#entries].map((entry) => entry.dueMs));
+    const once = [...this.#entries].filter(({ everyMs }) => everyMs === undefined);
+    const dueMs = Math.min(...once.map((entry) => entry.dueMs));
     if (!Number.isFinite(dueMs)) throw new Error('no timer is set');
     this.advance(dueMs - this.#nowMs);
   }

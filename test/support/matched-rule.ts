@@ -1,4 +1,5 @@
 import type { LimitedPlan } from '../../limiter/decide/plan.ts';
+import { ToldLimit } from '../../limiter/decide/told-limit.ts';
 import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
 import { Algorithm, Unit } from '../../rules/model.ts';
 
@@ -31,6 +32,9 @@ export function matchedRule(given: MatchedTraits = {}): MatchedRule {
     lease: undefined,
     replaces: [],
     metadata: undefined,
+    hideIdentity: false,
+    domain: 'shop',
+    path: '',
     ...traits,
   };
 }
@@ -42,6 +46,10 @@ export function limitedPlan(given: MatchedTraits = {}): LimitedPlan {
     rule,
     limit,
     currentLimit: limit,
+    told: new ToldLimit(rule, limit, undefined, {
+      useCalendarMonthRateLimit: false,
+      counterKeys: 'compatible',
+    }),
     capacity: limit.requestsPerUnit,
     nearThreshold: 0,
     bound: undefined,
@@ -49,10 +57,12 @@ export function limitedPlan(given: MatchedTraits = {}): LimitedPlan {
     perSecond: false,
     leaseMost: 0,
     isOwn: false,
+    override: undefined,
     counterStem: '',
     metric: { key: '', slot: 0, lastUse: 0 },
     window: undefined,
     key: '',
+    refusal: 0,
     counter: undefined,
   }));
   return { kind: 'limited', rule, limits };

@@ -40,7 +40,11 @@ export class NaiveMatcher implements RuleMatcher {
     const limits = steps?.at(-1)?.rule.limits ?? [];
     if (steps === undefined || limits.length === 0) return undefined;
     return {
-      rule: matchedRule(steps.at(-1)!.rule),
+      rule: {
+        ...matchedRule(steps.at(-1)!.rule),
+        domain,
+        path: [domain, ...steps.map(({ rule }) => composite(rule))].join('.'),
+      },
       metricKey: [domain, ...metricSegments(entries, steps)].join('.'),
       metricPerValue: entries.some((entry, i) => isPerValue(entry, steps, i)),
       counterStem: arePlainLimits(limits)
@@ -148,7 +152,8 @@ function joined(key: string, value: string): string {
   return value === '' ? key : `${key}_${value}`;
 }
 
-function matchedRule({ limits, shadowMode, quotaMode, lease, metadata }: Rule): MatchedRule {
+function matchedRule(rule: Rule): Omit<MatchedRule, 'domain' | 'path'> {
+  const { limits, shadowMode, quotaMode, lease, metadata, hideIdentity } = rule;
   const unlimited = limits[0]!.unlimited;
   return {
     limits: unlimited ? [] : limits.map(matchedLimit),
@@ -158,6 +163,7 @@ function matchedRule({ limits, shadowMode, quotaMode, lease, metadata }: Rule): 
     lease,
     replaces: limits.flatMap(({ replaces }) => replaces),
     metadata,
+    hideIdentity,
   };
 }
 

@@ -351,6 +351,7 @@ export const acceptedSpecs: readonly { name: string; spec: Record<string, unknow
           detailedMetric: true,
           valueToMetric: true,
           shareThreshold: true,
+          hideIdentity: true,
           metadata: { team: 'search', list: [1, null, { deep: true }] },
           descriptors: [{ key: 'plan', value: '', rateLimit: { unlimited: true } }],
         },

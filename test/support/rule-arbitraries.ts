@@ -143,6 +143,7 @@ function level(key: fc.Arbitrary<string>, value: fc.Arbitrary<string>, depth: nu
     detailedMetric: fc.boolean(),
     valueToMetric: fc.boolean(),
     shareThreshold: fc.boolean(),
+    hideIdentity: fc.boolean(),
     lease: fc.constantFrom(undefined, undefined, 0, 1, 5_000, 1_000_000),
     metadata: fc.option(metadata, { nil: undefined, freq: 1 }),
     descriptors:

@@ -12,6 +12,7 @@ export function rule({ rateLimit, ...traits }: RuleTraits): Rule {
     detailedMetric: false,
     valueToMetric: false,
     shareThreshold: false,
+    hideIdentity: false,
     lease: undefined,
     metadata: undefined,
     descriptors: [],

@@ -53,6 +53,9 @@ export class WatchedXdsSource {
         );
         this.told.push(`loaded: ${sources} sources, ${domains} domains, ${rules} rules`);
       },
+      overrides: async (overrides) => {
+        this.told.push(`over rules: ${overrides.map(({ name }) => name).join()}`);
+      },
       failed: (errors) =>
         this.told.push(`refused: ${errors.map(({ source, text }) => `${source}: ${text}`).join()}`),
       unchanged: () => {},

@@ -18,8 +18,17 @@ import {
   type DiscoveryResponse,
   DiscoveryResponseSchema,
 } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
-import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
+import {
+  type RateLimitConfig,
+  RateLimitConfigSchema,
+} from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { eventually } from './eventually.ts';
+
+/** Of an override that changes one, else of the first rule. */
+export function limitIn({ override, descriptors: [rule] }: RateLimitConfig): number {
+  if (override?.effect.case === 'changedLimit') return override.effect.value.requestsPerUnit;
+  return rule?.rateLimit?.requestsPerUnit ?? 0;
+}
 
 const method = '/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources';
 export const rateLimitConfigType = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig';
@@ -53,8 +62,10 @@ export interface ReceivedResponse {
   names: string[];
   /** Of its resources. */
   domains: string[];
-  /** Of its resources, by domain: the limit of the first rule. */
+  /** Of its resources, by domain: the limit of the first rule, or of an override. */
   limits: Map<string, number>;
+  /** Of overrides, by domain: when they end, in milliseconds since 1970; missing: never. */
+  ends: Map<string, number>;
   /** `performance.now()` of its arrival. */
   atMs: number;
 }
@@ -188,8 +199,11 @@ export class ScriptedXdsClient {
       nonce,
       names: configs.map(({ name }) => name),
       domains: configs.map(({ domain }) => domain),
-      limits: new Map(
-        configs.map(({ domain, descriptors: [rule] }) => [domain, rule?.rateLimit?.requestsPerUnit ?? 0]),
+      limits: new Map(configs.map((config) => [config.domain, limitIn(config)])),
+      ends: new Map(
+        configs.flatMap(({ domain, override }) =>
+          override?.endsMs === undefined ? [] : [[domain, Number(override.endsMs)] as const],
+        ),
       ),
       atMs: performance.now(),
     });

@@ -9,7 +9,7 @@ import {
 } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { RefusedResourcesSchema } from '../../gen/weir/xds/v1/refused_resources_pb.ts';
-import { rateLimitConfigType } from '../support/xds-client.ts';
+import { limitIn, rateLimitConfigType } from '../support/xds-client.ts';
 import type { LimiterPod, RunningLimiter } from './limiters.ts';
 
 const method = '/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources';
@@ -19,6 +19,8 @@ interface Rules {
   version: string;
   domain: string;
   number: number;
+  /** Of an override that ends. */
+  endsMs: number | undefined;
 }
 
 export class PartlyRefusingLimiter implements RunningLimiter {
@@ -44,7 +46,9 @@ export class PartlyRefusingLimiter implements RunningLimiter {
   }
 
   answers(): Promise<ReadonlyMap<string, number> | undefined> {
-    const limits = [...this.#inForce.values()].map(({ domain, number }) => [domain, number] as const);
+    const limits = [...this.#inForce.values()]
+      .filter(({ endsMs = Number.POSITIVE_INFINITY }) => endsMs > Date.now())
+      .map(({ domain, number }) => [domain, number] as const);
     return Promise.resolve(this.isReady ? new Map(limits) : undefined);
   }
 
@@ -100,7 +104,7 @@ export class PartlyRefusingLimiter implements RunningLimiter {
   #request(fields: Omit<MessageInitShape<typeof DeltaDiscoveryRequestSchema>, '$typeName'>): void {
     const { name, fleet } = this.#pod;
     const instance = `${name}-${this.#starts}`;
-    const metadata = { pod: name, instance, fleet, ...(this.isOld ? {} : { rules_version: 2 }) };
+    const metadata = { pod: name, instance, fleet, ...(this.isOld ? {} : { rules_version: 3 }) };
     const node = { id: 'default', userAgentName: 'weir', metadata };
     const request = create(DeltaDiscoveryRequestSchema, { node, typeUrl: rateLimitConfigType, ...fields });
     this.#call?.write(toBinary(DeltaDiscoveryRequestSchema, request));
@@ -110,8 +114,10 @@ export class PartlyRefusingLimiter implements RunningLimiter {
   #receive({ nonce, resources, removedResources }: DeltaDiscoveryResponse): void {
     const came = this.#keptOut;
     for (const { name, version, resource } of resources) {
-      const { domain, descriptors } = fromBinary(RateLimitConfigSchema, resource?.value ?? new Uint8Array());
-      came.set(name, { version, domain, number: descriptors[0]?.rateLimit?.requestsPerUnit ?? 0 });
+      const config = fromBinary(RateLimitConfigSchema, resource?.value ?? new Uint8Array());
+      const { domain, override } = config;
+      const endsMs = override?.endsMs === undefined ? undefined : Number(override.endsMs);
+      came.set(name, { version, domain, number: limitIn(config), endsMs });
     }
     for (const name of removedResources) {
       came.delete(name);

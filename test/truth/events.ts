@@ -5,9 +5,20 @@ import { RealLimiter, type RunningLimiter, ScriptedLimiter } from './limiters.ts
 import { isRefused, namespaces } from './objects.ts';
 import type { SeenObject } from './oracle.ts';
 import type { Replica } from './replica.ts';
-import { type Cut, cut, cuts, domains, type Limiter, type LimiterKind, type World } from './world.ts';
+import {
+  type Cut,
+  cut,
+  cuts,
+  domains,
+  endingDomain,
+  type Limiter,
+  type LimiterKind,
+  overrideDomains,
+  type World,
+} from './world.ts';
 
 export const mostObjects = 40;
+const mostOverrides = 6;
 const mostLimiters = 6;
 const kinds = ['delta', 'state of the world', 'played state of the world', 'played delta'] as const;
 
@@ -18,6 +29,11 @@ function isPlayed(running: RunningLimiter): running is Played {
 }
 /** Between two things that happen to the leader there is time in which its statuses have to be true. */
 const calmOfLeaderMs = 15_000;
+/** Before an override ends, a limiter that has it is cut off: it hears of the end from nobody. */
+const mostBeforeEndMs = 2_500;
+const leastBeforeEndMs = 1_200;
+/** A limiter that does not end it by itself is found after `mostLieMs`, and a look. */
+const aloneAfterEndMs = 4_500;
 
 interface Ending {
   atMs: number;
@@ -40,6 +56,7 @@ export class Chance {
   #limiterNames = 0;
   #busyLimiter = false;
   #busyReplica = false;
+  #nextEndMs = 0;
   #nextRivalMs: number;
   #nextApiMs: number;
   /** As they were seen last. */
@@ -66,6 +83,7 @@ export class Chance {
     await this.#end(this.#options.nowMs());
     const dice = this.#random.below(100);
     try {
+      await this.#cutBeforeAnEnd(this.#options.nowMs());
       if (dice < 78) await this.#happenToObject();
       else if (dice < 90) await this.#happenToLimiter();
       else await this.#happenToControlPlane();
@@ -106,16 +124,40 @@ export class Chance {
     this.#options.tell(`${namespace}/${name} is created for ${domain}: ${number}`);
   }
 
-  async #happenToObject(): Promise<void> {
-    const object = this.#pick(this.objects);
+  async #happenToOverride(): Promise<void> {
+    const { objects } = this.#world;
+    const lying = this.objects.filter((one) => one.isOverride && one.domain !== endingDomain);
+    const one = this.#pick(lying);
     const dice = this.#random.below(100);
-    if (object === undefined || (dice < 12 && this.objects.length < mostObjects)) {
+    if (one !== undefined && dice < 30) {
+      await objects.delete(one);
+      this.#options.tell(`${one.key} is deleted`);
+      return;
+    }
+    const lastsMs = dice < 80 ? 1_000 + this.#random.below(15_000) : undefined;
+    const isNew = one === undefined || (lying.length < mostOverrides && dice < 65);
+    const [, namespace = '', name = ''] = one?.key.split('/') ?? [];
+    const place = isNew
+      ? { namespace: this.#pick(namespaces) as string, name: `r${++this.#names}` }
+      : { namespace, name };
+    const domain = isNew ? (this.#pick(overrideDomains) as string) : one.domain;
+    const number = await objects.override(place, domain, lastsMs);
+    const end = lastsMs === undefined ? 'for good' : `for ${(lastsMs / 1_000).toFixed(1)} s`;
+    this.#options.tell(`override/${place.namespace}/${place.name} lies over ${domain} ${end}: ${number}`);
+  }
+
+  async #happenToObject(): Promise<void> {
+    if (this.#random.below(100) < 15) return this.#happenToOverride();
+    const configs = this.objects.filter(({ isOverride }) => !isOverride);
+    const object = this.#pick(configs);
+    const dice = this.#random.below(100);
+    if (object === undefined || (dice < 12 && configs.length < mostObjects)) {
       await this.#create(this.#pick(domains) as string);
     } else if (dice < 45) await this.#change(object, {}, 'is changed');
     else if (dice < 55) await this.#change(object, { isReverted: true }, 'goes back to what it was');
     else if (dice < 60) {
       for (let count = 3 + this.#random.below(12); count > 0; count -= 1)
-        await this.#change(this.#pick(this.objects) as SeenObject, {}, 'is changed');
+        await this.#change(this.#pick(configs) as SeenObject, {}, 'is changed');
     } else if (dice < 68) await this.#change(object, { isValid: !object.isValid }, 'turns valid or invalid');
     else if (dice < 74) {
       const domain = this.#pick(domains.filter((one) => one[0] === object.domain[0])) as string;
@@ -199,20 +241,42 @@ export class Chance {
     });
   }
 
-  async #cutLimiter(limiter: Limiter): Promise<void> {
-    const how = this.#pick(cuts) as Cut;
+  /** An override that nothing else happens to; shortly before it ends one of its limiters is cut off until it would be found wrong. */
+  async #cutBeforeAnEnd(nowMs: number): Promise<void> {
+    if (this.#busyLimiter) return;
+    if (nowMs >= this.#nextEndMs) {
+      this.#nextEndMs = nowMs + 14_000;
+      const place = { namespace: namespaces[0]!, name: 'ends' };
+      const number = await this.#world.objects.override(place, endingDomain, 6_000);
+      this.#options.tell(`override/${place.namespace}/${place.name} lies over ${endingDomain}: ${number}`);
+      return;
+    }
+    const ending = this.objects.find(({ domain, isReady }) => domain === endingDomain && isReady);
+    const leftMs = (ending?.endsMs ?? nowMs) - nowMs;
+    const limiter = this.#pick(this.#world.limiters.filter(({ pod }) => pod.fleet === ending?.fleet));
+    if (limiter === undefined || leftMs < leastBeforeEndMs || leftMs > mostBeforeEndMs) return;
+    const how = this.#random.below(2) === 0 ? 'refuse' : 'swallow';
+    const leastMs = leftMs + aloneAfterEndMs;
+    await this.#cutLimiter(limiter, { how, leastMs, mostMs: leastMs + 1_000 });
+  }
+
+  async #cutLimiter(limiter: Limiter, given?: { how: Cut; leastMs: number; mostMs: number }): Promise<void> {
+    const how = given?.how ?? (this.#pick(cuts) as Cut);
+    // What is dead for good is noticed after 20 s.
+    const { leastMs, mostMs } = given ?? { leastMs: how === 'forget' ? 22_000 : 2_000, mostMs: 25_000 };
     this.#options.tell(`${limiter.pod.name} is cut off from the replicas: ${how}`);
     limiter.troubledMs = this.#options.nowMs();
     await cut(limiter.pod.proxy, how);
     if (how === 'reset') return;
     limiter.cutMs = this.#options.nowMs();
+    if (how !== 'forget') limiter.aloneMs = limiter.cutMs;
     this.#busyLimiter = true;
-    // What is dead for good is noticed after 20 s.
-    this.#later(how === 'forget' ? 22_000 : 2_000, 25_000, async () => {
+    this.#later(leastMs, mostMs, async () => {
       this.#busyLimiter = false;
       this.#options.tell(`${limiter.pod.name} reaches the replicas again`);
       await limiter.pod.proxy.heal();
       limiter.cutMs = undefined;
+      limiter.aloneMs = undefined;
       limiter.troubledMs = this.#options.nowMs();
     });
   }

@@ -7,7 +7,7 @@ import type { ChildProgram } from '../support/child-program.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
 import { spawnLimiter } from '../support/limiter-process.ts';
 import { TcpProxy } from '../support/tcp-proxy.ts';
-import { ScriptedXdsClient } from '../support/xds-client.ts';
+import { type ReceivedResponse, ScriptedXdsClient } from '../support/xds-client.ts';
 
 export const systemNamespace = 'weir-system';
 /** Tokens expire as soon as the API server lets them, and are replaced after half of that. */
@@ -198,8 +198,8 @@ const remembered = 50;
 /** Speaks xDS as a limiter does, and refuses, or claims, what the test wants. */
 export class ScriptedLimiter implements RunningLimiter {
   readonly #pod: LimiterPod;
-  /** Limits by version, oldest first. */
-  readonly #known = new Map<string, ReadonlyMap<string, number>>();
+  /** By version, oldest first. */
+  readonly #known = new Map<string, Pick<ReceivedResponse, 'limits' | 'ends'>>();
   #client: ScriptedXdsClient | undefined;
   #starts = 0;
   readonly hasDied = false;
@@ -246,7 +246,7 @@ export class ScriptedLimiter implements RunningLimiter {
         pod: this.#pod.name,
         instance: `${this.#pod.name}-${this.#starts}`,
         fleet: this.#pod.fleet,
-        ...(this.isOld ? {} : { rules_version: 2 }),
+        ...(this.isOld ? {} : { rules_version: 3 }),
       },
       authorization: () => `Bearer ${this.#pod.token}`,
       ...(version === undefined ? {} : { claims: version }),
@@ -265,13 +265,16 @@ export class ScriptedLimiter implements RunningLimiter {
     const newest = received.findLast(({ version }) => version === acceptedVersion);
     if (newest !== undefined) {
       this.#known.delete(acceptedVersion);
-      this.#known.set(acceptedVersion, newest.limits);
+      this.#known.set(acceptedVersion, newest);
       received.splice(0, received.indexOf(newest));
     }
     for (const version of this.#known.keys()) {
       if (this.#known.size <= remembered) break;
       this.#known.delete(version);
     }
-    return this.#known.get(acceptedVersion);
+    const { limits, ends } = this.#known.get(acceptedVersion) ?? {};
+    // Overrides end by the limiter's own clock.
+    const isOver = (domain: string) => (ends?.get(domain) ?? Number.POSITIVE_INFINITY) <= Date.now();
+    return limits && new Map([...limits].filter(([domain]) => !isOver(domain)));
   }
 }

@@ -38,6 +38,10 @@ interface StoredObject {
   };
 }
 
+interface StoredOverride extends Pick<StoredObject, 'metadata' | 'status'> {
+  spec: { domain: string; requestsPerUnit: number; expiresAt?: string };
+}
+
 export interface Change {
   domain?: string;
   isValid?: boolean;
@@ -48,8 +52,9 @@ export interface Change {
 }
 
 const root = '/apis/ratelimit.weir.dev/v1alpha1';
-const path = ({ namespace, name }: Place): string =>
-  `${root}/namespaces/${namespace}/ratelimitconfigs/${name}`;
+const path = ({ namespace, name }: Place, plural = 'ratelimitconfigs'): string =>
+  `${root}/namespaces/${namespace}/${plural}/${name}`;
+const overrides = 'ratelimitoverrides';
 
 /** Domains of the fleet `edge` begin with its first letter. */
 export function fleetOf(domain: string): string {
@@ -127,17 +132,54 @@ export class TestObjects {
     return requestsPerUnit;
   }
 
-  async delete({ key }: SeenObject): Promise<void> {
-    const [namespace = '', name = ''] = key.split('/');
-    await this.#client.request({ method: 'DELETE', path: path({ namespace, name }) });
+  /** A RateLimitOverride with a new number, which lasts so long from now on, or for good. */
+  async override(place: Place, domain: string, lastsMs: number | undefined): Promise<number> {
+    const number = ++this.#lastNumber;
+    const sentMs = this.#nowMs();
+    const end =
+      lastsMs === undefined
+        ? { permanent: true }
+        : { expiresAt: new Date(Date.now() + lastsMs).toISOString() };
+    const match = [{ key: 'key', value: 'truth' }];
+    const { uid } = await this.#write({
+      method: 'PATCH',
+      contentType: 'application/apply-patch+yaml',
+      path: path(place, overrides),
+      query: { fieldManager: 'truth', force: true },
+      body: {
+        apiVersion: 'ratelimit.weir.dev/v1alpha1',
+        kind: 'RateLimitOverride',
+        metadata: place,
+        spec: { domain, match, requestsPerUnit: number, unit: 'day', ...end, reason: 'truth' },
+      },
+    });
+    this.#adopt(uid, number, sentMs);
+    return number;
+  }
+
+  async delete({ key, isOverride }: SeenObject): Promise<void> {
+    const [namespace = '', name = ''] = key.replace(/^override\//, '').split('/');
+    const plural = isOverride ? overrides : undefined;
+    await this.#client.request({ method: 'DELETE', path: path({ namespace, name }, plural) });
   }
 
   async list(): Promise<SeenObject[]> {
-    const { items } = await this.#client.request<{ items: StoredObject[] }>({
-      path: `${root}/ratelimitconfigs`,
-      timeoutMs: 5_000,
-    });
-    return items.map((item) => this.#seen(item));
+    const listed = async <T>(plural: string): Promise<T[]> =>
+      (await this.#client.request<{ items: T[] }>({ path: `${root}/${plural}`, timeoutMs: 5_000 })).items;
+    const [configs, lying] = await Promise.all([
+      listed<StoredObject>('ratelimitconfigs'),
+      listed<StoredOverride>(overrides),
+    ]);
+    return [
+      ...configs.map((item) => this.#seen(item)),
+      ...lying.map((item) => {
+        const { domain, requestsPerUnit, expiresAt } = item.spec;
+        const descriptors = [{ rateLimit: { requestsPerUnit } }];
+        const seen = this.#seen({ ...item, spec: { domain, descriptors } });
+        const endsMs = expiresAt && Date.parse(expiresAt) - Date.now() + this.#nowMs();
+        return { ...seen, key: `override/${seen.key}`, isOverride: true, endsMs: endsMs || undefined };
+      }),
+    ];
   }
 
   async #write(request: ApiRequest): Promise<{ uid: string }> {
@@ -152,6 +194,8 @@ export class TestObjects {
     const isOfPresent = status.observedGeneration === generation && ready?.observedGeneration === generation;
     const made = this.#made.get(uid) ?? this.#adopt(uid, number);
     return {
+      isOverride: false,
+      endsMs: undefined,
       key: `${namespace}/${name}`,
       uid,
       generation,

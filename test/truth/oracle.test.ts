@@ -5,6 +5,8 @@ const ownName = 'weir-system/weir-control-plane';
 
 function object(traits: Partial<SeenObject> = {}): SeenObject {
   return {
+    isOverride: false,
+    endsMs: undefined,
     key: 'team-a/shop',
     uid: 'u1',
     generation: 2,
@@ -33,6 +35,7 @@ function limiter(number: number | undefined, traits: Partial<SeenLimiter> = {}):
     isHeard: true,
     answers,
     stoppedMs: undefined,
+    aloneMs: undefined,
     ...traits,
   };
 }
@@ -59,6 +62,55 @@ function after(seconds: number, sight: Partial<Sight>, perSecond: Partial<Sight>
 }
 
 describe('the oracle of the truth test', () => {
+  it('finds an override that outlives its end by over 2 s, whoever leads', () => {
+    const ended = object({ isOverride: true, endsMs: 10_000, isReady: false, says: 'Ready=False Expired' });
+    expect(after(12, { objects: [ended], graceUntilMs: 60_000 })).toEqual([]);
+    expect(after(13, { objects: [ended], graceUntilMs: 60_000 })).toEqual([
+      'ended 3.0 s ago, but lim-0 has it',
+    ]);
+    expect(after(60, { objects: [ended], limiters: [limiter(undefined)] })).toEqual([]);
+    const believed = { ...ended, isReady: true, says: 'Ready=True Ready' };
+    expect(after(13, { objects: [believed], limiters: [limiter(undefined)] })).toHaveLength(1);
+  });
+
+  it('finds it although the end is reckoned a little differently at each look', () => {
+    const oracle = new Oracle(ownName);
+    const found = Array.from({ length: 5 }, (_, index) => {
+      const objects = [object({ isOverride: true, endsMs: 500 + index / 10, isReady: false })];
+      const sight = { objects, limiters: [limiter(7)], graceUntilMs: -1, stalledMs: 0 };
+      return oracle.look({ ...sight, atMs: 1_000 * (index + 1) }).length;
+    });
+    expect(found).toEqual([0, 0, 0, 1, 1]);
+  });
+
+  it.each([
+    ['by a limiter that is alone', [7, 7, undefined, undefined], 500, 1],
+    ['not by one that hears of it', [7, 7, undefined], undefined, 0],
+    ['not by one that never had it', [undefined, undefined, undefined], 500, 0],
+    ['not before the end', [7, undefined, undefined], 500, 0],
+    ['not while it goes on', [7, 7, 7], 500, 0],
+  ] as const)('counts the end of an override %s', (_, numbers, aloneMs, count) => {
+    const oracle = new Oracle(ownName);
+    const objects = [object({ isOverride: true, endsMs: 2_500 })];
+    for (const [index, number] of numbers.entries()) {
+      const limiters = [limiter(number, { aloneMs })];
+      oracle.look({ atMs: 1_000 * (index + 1), objects, limiters, graceUntilMs: -1, stalledMs: 0 });
+    }
+    expect(oracle.looks.endedAlone).toBe(count);
+  });
+
+  it('finds an override wrong that has ended and does not say so, when all is healed', () => {
+    const sight = (traits: Partial<SeenObject>, number?: number): Sight => ({
+      ...{ atMs: 10_000, graceUntilMs: 0, stalledMs: 0 },
+      objects: [object({ isOverride: true, endsMs: 9_000, isReady: false, ...traits })],
+      limiters: [limiter(number)],
+    });
+    const found = (one: Sight) => unsettled(one, new Map(), () => 'u1').join();
+    expect(found(sight({ says: 'Ready=False Expired' }))).toBe('');
+    expect(found(sight({ says: 'Ready=False Expired' }, 7))).toContain('has ended, and limiters have it');
+    expect(found(sight({ says: 'Ready=Unknown Disconnected' }))).toContain('has ended, and is Ready=Unknown');
+  });
+
   it('finds Ready=True wrong when a limiter decides differently for over 2 s', () => {
     expect(after(2, { limiters: [limiter(6)] })).toEqual([]);
     expect(after(3, { limiters: [limiter(7), limiter(6, { name: 'lim-1' })] })).toEqual([

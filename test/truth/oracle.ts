@@ -1,8 +1,11 @@
 /** What the statuses of objects say against what limiters decide. Pure, and knows nothing of how the control plane works. */
 
-/** A RateLimitConfig as the API server has it. */
+/** A RateLimitConfig, or a RateLimitOverride in a domain of its own, as the API server has it. */
 export interface SeenObject {
-  /** `namespace/name`. */
+  isOverride: boolean;
+  /** When an override ends, by the clock of the test; undefined: never. */
+  endsMs: number | undefined;
+  /** `namespace/name`, of an override `override/namespace/name`. */
   key: string;
   uid: string;
   generation: number;
@@ -37,6 +40,8 @@ export interface SeenLimiter {
   answers: ReadonlyMap<string, number> | undefined;
   /** Since when its process stands still: it has nothing that is newer. */
   stoppedMs: number | undefined;
+  /** Since when nothing of a replica can reach it. */
+  aloneMs: number | undefined;
 }
 
 export interface Sight {
@@ -68,8 +73,13 @@ interface Streak {
 export class Oracle {
   readonly #ownName: string;
   #streaks = new Map<string, Streak>();
-  /** How often an object was compared with its limiters, and found as it must be or not. */
-  readonly looks = { ready: 0, due: 0 };
+  /** Overrides that a limiter was seen to have while it was alone, by override, generation and limiter. */
+  readonly #had = new Set<string>();
+  /**
+   * How often an object was compared with its limiters, and found as it must be or not. `endedAlone`: a limiter ended an override
+   * while nobody could tell it to; otherwise the control plane takes it away at the same moment.
+   */
+  readonly looks = { ready: 0, due: 0, overrides: 0, endedAlone: 0 };
   /** The longest that was allowed, in milliseconds. */
   readonly longest = { lieMs: 0, delayMs: 0 };
 
@@ -84,15 +94,29 @@ export class Oracle {
     for (const object of sight.objects) {
       const ofFleet = sight.limiters.filter(({ fleet }) => fleet === object.fleet);
       const limiters = ofFleet.filter(({ isExpected }) => isExpected);
+      if (object.endsMs !== undefined) for (const one of ofFleet) this.#countEnd(object, one, sight.atMs);
+      for (const limiter of isOver(object, sight.atMs) ? ofFleet : []) {
+        if (limiter.answers?.get(object.domain) !== object.number) continue;
+        // Whoever leads, or nobody: limiters end it by themselves.
+        // Not by `endsMs`, which is reckoned anew, from another clock, at each look.
+        const key = `${object.uid} ${object.generation} outlives ${limiter.name}`;
+        const lastsMs = this.#lasts(key, { ...sight, graceUntilMs: 0 }, streaks);
+        this.longest.lieMs = Math.max(this.longest.lieMs, lastsMs);
+        if (lastsMs > mostLieMs) {
+          const what = `ended ${seconds(sight.atMs - object.endsMs!)} ago, but ${limiter.name} has it`;
+          violations.push({ atMs: sight.atMs, key: object.key, what });
+        }
+      }
       if (object.isReady) {
         this.looks.ready += 1;
+        if (object.isOverride) this.looks.overrides += 1;
         for (const limiter of limiters.filter((one) => decidesDifferently(one, object))) {
           const key = `${object.uid} ${object.generation} lie ${limiter.name}`;
           const lastsMs = this.#lasts(key, sight, streaks);
           this.longest.lieMs = Math.max(this.longest.lieMs, lastsMs);
           if (lastsMs > mostLieMs) violations.push(lie(object, limiter, lastsMs, sight.atMs));
         }
-      } else if (isDue(object, ofFleet, this.#ownName)) {
+      } else if (!isOver(object, sight.atMs) && isDue(object, ofFleet, this.#ownName)) {
         this.looks.due += 1;
         const lastsMs = this.#lasts(`${object.uid} ${object.generation} due`, sight, streaks);
         this.longest.delayMs = Math.max(this.longest.delayMs, lastsMs);
@@ -103,9 +127,19 @@ export class Oracle {
     return violations;
   }
 
+  #countEnd(object: SeenObject, { name, answers, aloneMs }: SeenLimiter, atMs: number): void {
+    const key = `${object.uid} ${object.generation} ${name}`;
+    if (aloneMs === undefined) this.#had.delete(key);
+    if (aloneMs === undefined || answers === undefined) return;
+    const has = answers.get(object.domain) === object.number;
+    if (!isOver(object, atMs) && has) this.#had.add(key);
+    else if (!has && this.#had.delete(key) && isOver(object, atMs)) this.looks.endedAlone += 1;
+  }
+
   /** After a time in which nothing was seen. */
   forget(): void {
     this.#streaks.clear();
+    this.#had.clear();
   }
 
   /** For how long it is seen without a break, without the time of grace and the test's own stalls. */
@@ -118,6 +152,10 @@ export class Oracle {
     streaks.set(key, streak);
     return Math.max(0, atMs - streak.sinceMs - (stalledMs - streak.stalledMs));
   }
+}
+
+function isOver({ endsMs }: SeenObject, atMs: number): boolean {
+  return endsMs !== undefined && endsMs <= atMs;
 }
 
 function decidesDifferently({ answers, stoppedMs }: SeenLimiter, object: SeenObject): boolean {
@@ -164,7 +202,7 @@ function seconds(ms: number): string {
  * `former` is the last such moment, by uid; `ownerOf` is the uid of the object that was ever given a number.
  */
 export function unsettled(
-  { objects, limiters }: Sight,
+  { atMs, objects, limiters }: Sight,
   former: ReadonlyMap<string, SeenObject>,
   ownerOf: (number: number) => string | undefined,
 ): string[] {
@@ -184,7 +222,9 @@ export function unsettled(
   });
   const ofObjects = objects.flatMap((object) => {
     const runs = ofFleet(object.fleet)[0]?.answers?.get(object.domain);
-    const problem = problemOf(object, runs, former.get(object.uid));
+    const problem = isOver(object, atMs)
+      ? overProblem(object, runs)
+      : problemOf(object, runs, former.get(object.uid));
     return problem === undefined ? [] : [`${object.key} (${object.domain}: ${object.number}) ${problem}`];
   });
   return [...ofLimiters, ...ofObjects];
@@ -193,6 +233,11 @@ export function unsettled(
 /** A generation that is not accepted leaves an older one in force. */
 function mayRun(number: number, object: SeenObject | undefined): boolean {
   return object?.isOurs === true && (object.number === number || !object.isReady);
+}
+
+function overProblem({ number, says }: SeenObject, runs: number | undefined): string | undefined {
+  if (runs === number) return 'has ended, and limiters have it';
+  return says.endsWith(' Expired') ? undefined : `has ended, and is ${says}`;
 }
 
 /** `runs` is what limiters have for its domain. */
@@ -208,5 +253,5 @@ function problemOf(
   if (!isValid) return says.endsWith(' Invalid') ? undefined : `is invalid, ${found}`;
   if (isReady) return isRun ? undefined : found;
   if (before?.isReady && before.claimsSinceMs === object.claimsSinceMs) return `lost its domain, ${found}`;
-  return says.endsWith(' DomainConflict') && runs !== undefined && !isRun ? undefined : found;
+  return /( DomainConflict| Conflicted)$/.test(says) && runs !== undefined && !isRun ? undefined : found;
 }

@@ -17,8 +17,8 @@ export interface TruthOptions {
 
 export interface TruthReport {
   seed: number;
-  /** Of objects with limiters: Ready=True, or run by all and not yet Ready=True. */
-  looks: { ready: number; due: number };
+  /** Of objects with limiters: Ready=True (overrides also apart), or run by all and not yet Ready=True; ends that nobody told of. */
+  looks: { ready: number; due: number; overrides: number; endedAlone: number };
   /** The longest that a status was wrong, within what is allowed. */
   longest: { lieMs: number; delayMs: number };
   calmMoments: number;

@@ -10,6 +10,8 @@ describeWithServer('statuses, while things happen by chance for two minutes', ap
     expect(report.violations).toEqual([]);
     // What a run without anything to judge would have, too. On an idle machine there are over 2,000.
     expect(report.looks.ready).toBeGreaterThan(500);
+    expect(report.looks.overrides).toBeGreaterThan(20);
+    expect(report.looks.endedAlone).toBeGreaterThan(0);
     expect(report.calmMoments).toBeGreaterThan(1);
   }, 480_000);
 });

@@ -25,6 +25,11 @@ const graceOfFleetsMs = 28_000;
 const readyKnownMs = 1_500;
 const service = 'weir-limiter';
 
+/** Of overrides alone: no RateLimitConfig has rules for them. */
+export const overrideDomains = Array.from({ length: 4 }, (_, index) => `x${index}`);
+/** Of one override that ends again and again. */
+export const endingDomain = 'x-ends';
+
 export const domains = [
   ...Array.from({ length: 24 }, (_, index) => `d${index}`),
   ...Array.from({ length: 4 }, (_, index) => `e${index}`),
@@ -47,6 +52,8 @@ export interface Limiter {
   stoppedMs: number | undefined;
   /** Since when it is cut off from all replicas. */
   cutMs: number | undefined;
+  /** As `cutMs`, where a new connection does not help either. */
+  aloneMs: number | undefined;
   /** When it was last not as it should be: cut, killed, or at a replica that was. */
   troubledMs: number;
   isTerminating: boolean;
@@ -178,8 +185,9 @@ export class World {
     const pod = await LimiterPod.create(this.#client, { name, fleet, replicaPort });
     const running = limiterKinds[kind](pod);
     const troubledMs = this.#options.nowMs();
-    const none = { home: undefined, stoppedMs: undefined, cutMs: undefined, readySinceMs: undefined };
-    limiter = { pod, running, troubledMs, isTerminating: false, ...none };
+    const none = { home: undefined, stoppedMs: undefined, readySinceMs: undefined };
+    const notCut = { cutMs: undefined, aloneMs: undefined };
+    limiter = { pod, running, troubledMs, isTerminating: false, ...none, ...notCut };
     this.limiters.push(limiter);
   }
 
@@ -264,8 +272,10 @@ export class World {
   }
 
   async #seen(limiter: Limiter): Promise<SeenLimiter> {
-    const { pod, running, home, stoppedMs, cutMs } = limiter;
-    const isRightFleet = domains.filter((domain) => domain.startsWith('e') === (pod.fleet === 'edge'));
+    const { pod, running, home, stoppedMs, cutMs, aloneMs } = limiter;
+    const isRightFleet = [...domains, ...overrideDomains, endingDomain].filter(
+      (domain) => domain.startsWith('e') === (pod.fleet === 'edge'),
+    );
     const answers = stoppedMs === undefined ? await running.answers(isRightFleet) : undefined;
     const nowMs = this.#options.nowMs();
     const isHeard =
@@ -281,6 +291,7 @@ export class World {
       isHeard,
       answers,
       stoppedMs,
+      aloneMs,
     };
   }
 

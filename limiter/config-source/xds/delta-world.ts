@@ -8,6 +8,7 @@
  */
 import { fromBinary } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import type { Any } from '@bufbuild/protobuf/wkt';
 import {
   type DeltaDiscoveryResponse,
   DeltaDiscoveryResponseSchema,
@@ -15,10 +16,13 @@ import {
 import type { CounterKeys } from '../../../rules/counter-keys.ts';
 import { domainsToReview, joinedReviews, type RulesReview } from '../../../rules/review/reviewed-load.ts';
 import type { RuleTable } from '../../../rules/table/rule-table.ts';
+import { isOverrideResource } from '../../../rules/xds/override-resource.ts';
 import { domainOfResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 
-interface WorldResource {
+export interface WorldResource {
   version: string;
+  /** It lies over rules, and is none itself. */
+  isOverride: boolean;
   /** As a field of a DiscoveryResponse. */
   field: Uint8Array;
   /** Empty: none that can be read. */
@@ -43,7 +47,7 @@ export function changedWorld(
   const next = new Map(told);
   for (const name of removedResources) next.delete(name);
   for (const { name, version, resource } of resources) {
-    next.set(name, { version, field: resourceField(resource), domain: domainOf(resource) });
+    next.set(name, { version, field: resourceField(resource), ...kindOf(resource) });
   }
   return next;
 }
@@ -52,16 +56,25 @@ export function changedWorld(
 const responseFields = { resources: 2, typeUrl: 4 } as const;
 const anyFields = { typeUrl: 1, value: 2 } as const;
 
-function domainOf(resource: DeltaDiscoveryResponse['resources'][number]['resource']): string {
+function kindOf(
+  resource: DeltaDiscoveryResponse['resources'][number]['resource'],
+): Pick<WorldResource, 'domain' | 'isOverride'> {
+  const bytes = resource?.value ?? new Uint8Array();
   try {
-    return domainOfResource(resource?.value ?? new Uint8Array());
+    return { domain: domainOfResource(bytes), isOverride: isOverrideResource(bytes) };
   } catch {
-    return '';
+    return { domain: '', isOverride: false };
   }
 }
 
+/** A DiscoveryResponse with these resources alone. */
+export function responseBytes(resources: readonly Any[], typeUrl: string): Uint8Array {
+  const type = new BinaryWriter().tag(responseFields.typeUrl, WireType.LengthDelimited).string(typeUrl);
+  return Buffer.concat([...resources.map(resourceField), type.finish()]);
+}
+
 /** A copy: what it was read from may be a large response of which little is needed for long. */
-function resourceField(resource: DeltaDiscoveryResponse['resources'][number]['resource']): Uint8Array {
+function resourceField(resource: Any | undefined): Uint8Array {
   const writer = new BinaryWriter();
   writer.tag(responseFields.resources, WireType.LengthDelimited).fork();
   if (resource !== undefined) {
@@ -89,7 +102,7 @@ export function versionsOf(world: World): Record<string, string> {
   return Object.fromEntries([...world].map(([name, { version }]) => [name, version]));
 }
 
-/** What is to be loaded, as plain data for a thread. */
+/** What is to be loaded of worlds of rules alone, as plain data for a thread. */
 export interface WorldParts {
   /** A DiscoveryResponse with the resources in the order of their names. */
   bytes: Uint8Array;

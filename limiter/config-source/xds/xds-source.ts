@@ -1,6 +1,7 @@
 import type { Node } from '../../../gen/envoy/config/core/v3/base_pb.ts';
 import { errorText } from '../../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../../process/time/clock.ts';
+import type { Override } from '../../../rules/overrides/override.ts';
 import type { ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import type { RuleTable } from '../../../rules/table/rule-table.ts';
 import type { CheckOptions } from '../../../rules/validate-sources.ts';
@@ -45,6 +46,7 @@ import {
   loadResources,
   type ResourcesRequest,
 } from './load-resources.ts';
+import { OverrideResources, type ReadOverrides, rulesOf, withRefused } from './override-resources.ts';
 import {
   type SessionAction,
   type SessionOptions,
@@ -225,6 +227,8 @@ export class XdsConfigSource implements ConfigSource {
   #callOffTimer: (() => void) | undefined;
   #hashInForce: string | undefined;
   #table: RuleTable | undefined;
+  readonly #overrides = new OverrideResources();
+  #overridesInForce: readonly Override[] = [];
   /** The resources of these rules; undefined where they came without names. */
   #worldInForce: World | undefined;
   /** What was said of the rules that were reviewed last. */
@@ -401,29 +405,34 @@ export class XdsConfigSource implements ConfigSource {
   async #load({ content }: Response): Promise<void> {
     const startMs = this.#options.clock.monotonicMs();
     const { checks, review } = this.#options;
-    const { bytes, ...parts } = 'world' in content ? this.#partsOf(content) : { bytes: content };
-    const outcome = await this.#loader.load({
-      bytes,
-      ...checks,
-      ...review,
-      hashInForce: this.#hashInForce,
-      parts: 'names' in parts ? parts : undefined,
-    });
+    const told = 'world' in content ? content.world : undefined;
+    const { bytes, over, parts } = 'world' in content ? this.#partsOf(content) : this.#partsOfAll(content);
+    const isBad = told === undefined && over.errors.length > 0;
+    const outcome = isBad
+      ? ({ ok: false, errors: over.errors, total: over.errors.length } as const)
+      : await this.#loader.load({ bytes, ...checks, ...review, hashInForce: this.#hashInForce, parts });
     if (this.#isClosed) return;
     const loadMs = this.#options.clock.monotonicMs() - startMs;
-    const verdict = await this.#apply(outcome, loadMs, 'world' in content ? content.world : undefined);
+    const verdict = await this.#apply(withRefused(outcome, over), { loadMs, told, over });
     if (this.#isClosed) return;
     this.#carryOut(this.#session.loaded(verdict));
-    const inForce = this.#worldInForce;
+    const inForce = this.#worldInForce && rulesOf(this.#worldInForce);
     this.#loader.review(
       (found) => this.#tellReview(found, inForce),
       inForce && (() => this.#nextReview(inForce)),
     );
   }
 
-  #partsOf({ world, typeUrl }: { world: World; typeUrl: string }): WorldParts {
+  #partsOf({ world, typeUrl }: { world: World; typeUrl: string }): LoadParts {
     const share = this.#table === undefined ? 0 : shareToChange(this.#table);
-    return worldParts(world, this.#worldInForce, { typeUrl, share });
+    const inForce = this.#worldInForce && rulesOf(this.#worldInForce);
+    const { bytes, ...parts } = worldParts(rulesOf(world), inForce, { typeUrl, share });
+    return { bytes, parts, over: this.#overrides.ofWorld(world) };
+  }
+
+  #partsOfAll(content: Uint8Array): LoadParts {
+    const { bytes, ...over } = this.#overrides.ofResponse(content);
+    return { bytes, parts: undefined, over };
   }
 
   #nextReview(inForce: World): Reviewing {
@@ -443,14 +452,17 @@ export class XdsConfigSource implements ConfigSource {
 
   async #apply(
     outcome: LoadedResources | FailedLoad,
-    loadMs: number,
-    world: World | undefined,
+    { loadMs, told, over }: { loadMs: number; told: World | undefined; over: ReadOverrides },
   ): Promise<Verdict> {
     if (!outcome.ok) {
       this.#listener?.failed(outcome.errors, outcome.total);
       return { accepted: false, message: refusalMessage(outcome) };
     }
     const { rules, hash, refused } = outcome;
+    const resources = refused?.resources ?? [];
+    this.#worldInForce = told && worldInForce(told, this.#worldInForce, resources);
+    // First, so that no request comes between the first rules and these.
+    await this.#useOverrides(this.#worldInForce ? this.#overrides.ofWorld(this.#worldInForce) : over);
     if (rules !== undefined) {
       const loaded = loadedRules(rules, loadMs, this.#table);
       this.#table = loaded.table;
@@ -459,10 +471,22 @@ export class XdsConfigSource implements ConfigSource {
       this.#listener?.unchanged(loadMs);
     }
     this.#hashInForce = hash;
-    const resources = refused?.resources ?? [];
-    this.#worldInForce = world && worldInForce(world, this.#worldInForce, resources);
     if (refused === undefined) return { accepted: true };
     this.#listener?.failed(refused.errors, refused.total);
     return { accepted: false, message: refusalMessage({ ok: false, ...refused }), refused: resources };
   }
+
+  async #useOverrides({ overrides }: ReadOverrides): Promise<void> {
+    const before = this.#overridesInForce;
+    if (overrides.length === before.length && overrides.every((one, n) => one === before[n])) return;
+    this.#overridesInForce = overrides;
+    await this.#listener?.overrides?.(overrides);
+  }
+}
+
+/** What of a response goes where. */
+interface LoadParts {
+  bytes: Uint8Array;
+  parts: Omit<WorldParts, 'bytes'> | undefined;
+  over: ReadOverrides;
 }

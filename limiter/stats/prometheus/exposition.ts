@@ -192,6 +192,16 @@ const byName = new Map<string, string>(
     'ratelimit.leases.returned': 'Hits taken ahead that were given back.',
     'ratelimit.leases.lost_at_most': 'Hits taken ahead that could not be given back in time.',
     'ratelimit.leases.unwatched': 'Hits of counters that were not watched for want of room.',
+    'ratelimit.refusals.kept': 'Rows of refusals that are remembered.',
+    'ratelimit.refusals.bytes': 'Memory set aside for refusals.',
+    'ratelimit.refusals.left_out': 'Refusals that got no row, as their second had too many.',
+    'ratelimit.overrides.hits': 'Hits that an override decided over, by its effect.',
+    'ratelimit.overrides.in_force': 'Overrides in force.',
+    'ratelimit.overrides.conflicted': 'Overrides that give way to older ones.',
+    'ratelimit.overrides.files_refused': 'Files of overrides that are wrong.',
+    'ratelimit.admin.changes': 'Changes that operators made.',
+    'ratelimit.admin.refused': 'Requests of the admin API that were refused.',
+    'ratelimit.store.available': '1 while the store is reached and asked, 0 while it is not.',
     'ratelimit.store_breaker.open': '1 while the store is not asked as it failed.',
     'ratelimit.store_breaker.waiting': 'Requests that wait for the store.',
     'ratelimit.store_breaker.opened': 'How often the store was not asked any more.',
@@ -255,6 +265,6 @@ export function helpOf(stat: string): string | undefined {
   const name = stat
     .replace(/^http_certs\./, 'certs.')
     .replace(/^ratelimit\.redis_per_second_pool\./, 'ratelimit.redis_pool.')
-    .replace(/^ratelimit\.per_second_store_breaker\./, 'ratelimit.store_breaker.');
+    .replace(/^ratelimit\.per_second_store(_breaker)?\./, 'ratelimit.store$1.');
   return byName.get(name) ?? byPattern.find(([pattern]) => pattern.test(name))?.[1];
 }

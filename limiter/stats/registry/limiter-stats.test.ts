@@ -30,6 +30,9 @@ describe('names of the service’s statistics', () => {
       'ratelimit.memory_store.bytes: 1800',
       'ratelimit.memory_store.counters: 9',
       'ratelimit.memory_store.evicted: 2',
+      ...['block', 'grant', 'limit', 'shadow', 'unlimited'].map(
+        (effect) => `ratelimit.overrides.hits.__effect=${effect}: 0`,
+      ),
       'ratelimit.redis_pool.calls_active: 3',
       'ratelimit.redis_pool.calls_refused: 5',
       'ratelimit.redis_pool.calls_waiting: 4',

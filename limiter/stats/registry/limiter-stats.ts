@@ -1,6 +1,7 @@
 /** The statistics of the service as a whole by name. Those of rules: `rule-stats.ts`. */
 import type { Health } from '../../../process/grpc/health.ts';
 import type { Clock } from '../../../process/time/clock.ts';
+import type { OverrideEffect } from '../../../rules/overrides/override.ts';
 import type { Tags } from './metric-name.ts';
 import type { StatsRegistry } from './stats-registry.ts';
 
@@ -11,6 +12,8 @@ const sizeBounds = [
   'REQUEST_MAX_BYTES',
   'HTTP_MAX_BODY_BYTES',
 ] as const;
+
+const overrideEffects: readonly OverrideEffect['kind'][] = ['limit', 'unlimited', 'shadow', 'block', 'grant'];
 
 export interface LimiterStats {
   serviceError(): void;
@@ -24,6 +27,8 @@ export interface LimiterStats {
   /** So many values were no UTF-8. */
   mendedValues(values: number): void;
   globalShadowMode(): void;
+  /** Hits that an override decided over. */
+  overridden(effect: OverrideEffect['kind'], hits: number): void;
   configLoadSuccess(): void;
   configLoadError(): void;
 }
@@ -46,6 +51,12 @@ export function createLimiterStats(registry: StatsRegistry): LimiterStats {
       registry.counter('ratelimit.service.call.should_rate_limit.too_large', [['bound', bound]]),
     ]),
   );
+  const overridden = Object.fromEntries(
+    overrideEffects.map((effect) => [
+      effect,
+      registry.counter('ratelimit.overrides.hits', [['effect', effect]]),
+    ]),
+  );
   return {
     serviceError: counting('ratelimit.service.call.should_rate_limit.service_error'),
     storeError: counting('ratelimit.service.call.should_rate_limit.redis_error'),
@@ -54,6 +65,7 @@ export function createLimiterStats(registry: StatsRegistry): LimiterStats {
     tooLarge: (bound) => registry.add(tooLarge.get(bound) as number, 1),
     mendedValues: (values) => registry.add(mendedValues, values),
     globalShadowMode: counting('ratelimit.service.global_shadow_mode'),
+    overridden: (effect, hits) => registry.add(overridden[effect]!, hits),
     configLoadSuccess: counting('ratelimit.service.config_load_success'),
     configLoadError: counting('ratelimit.service.config_load_error'),
   };
@@ -263,17 +275,25 @@ export function registerMemoryStoreStats(
   registry.counterFrom('ratelimit.memory_store.evicted', () => store.evicted);
 }
 
-/** State of the breaker around a store; `breaker` is `store_breaker`, or `per_second_store_breaker`. */
+/** Whether a store is asked, and the state of the breaker around it; `name` is `store`, or `per_second_store`. */
 export function registerBreakerStats(
   registry: StatsRegistry,
-  breaker: string,
+  name: string,
   store: {
     readonly phase: string;
+    /** False while it can reach no server: nobody may have asked since. */
+    readonly connected: boolean;
     readonly waiting: number;
     readonly opened: number;
     readonly refused: number;
   },
 ): void {
+  const breaker = `${name}_breaker`;
+  registry.gauge(
+    `ratelimit.${name}.available`,
+    () => (store.phase === 'closed' && store.connected ? 1 : 0),
+    'min',
+  );
   registry.gauge(`ratelimit.${breaker}.open`, () => (store.phase === 'closed' ? 0 : 1), 'max');
   registry.gauge(`ratelimit.${breaker}.waiting`, () => store.waiting);
   registry.counterFrom(`ratelimit.${breaker}.opened`, () => store.opened);
@@ -327,6 +347,15 @@ export function registerTopStats(
   registry.gauge('ratelimit.top_offenders.domains', () => top.domainCount);
   registry.gauge('ratelimit.top_offenders.bytes', () => top.bytes);
   registry.counterFrom('ratelimit.top_offenders.dropped', () => top.dropped);
+}
+
+export function registerRefusalStats(
+  registry: StatsRegistry,
+  refusals: { readonly size: number; readonly bytes: number; readonly leftOut: number },
+): void {
+  registry.gauge('ratelimit.refusals.kept', () => refusals.size);
+  registry.gauge('ratelimit.refusals.bytes', () => refusals.bytes);
+  registry.counterFrom('ratelimit.refusals.left_out', () => refusals.leftOut);
 }
 
 /** The program, and what becomes of metrics made of values of requests. */

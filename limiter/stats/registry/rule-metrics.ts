@@ -36,6 +36,10 @@ class DetailedMetrics {
     return this.#byName.size;
   }
 
+  all(): Iterable<RuleMetric> {
+    return this.#byName.values();
+  }
+
   /** The metric, now in use. */
   get(name: string): RuleMetric | undefined {
     const member = this.#byName.get(name);
@@ -137,6 +141,11 @@ export class RuleMetrics {
   /** Metrics made of values of requests that are kept now. */
   get size(): number {
     return this.detailed.size;
+  }
+
+  /** The metric of rules, if there is one. */
+  find(key: string): RuleMetric | undefined {
+    return this.#rules.get(key) ?? this.#rules.get(sanitizeMetricKey(key));
   }
 
   metric(key: string, perValue: boolean): RuleMetric {

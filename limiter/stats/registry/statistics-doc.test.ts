@@ -6,6 +6,7 @@ import { httpRefusals } from '../../../process/http/http-connections.ts';
 import { documentedStatistics } from '../../../test/support/documented-statistics.ts';
 import * as stats from './limiter-stats.ts';
 import { createMemcacheStats, registerHealthStats, registerMemcacheNodes } from './limiter-stats.ts';
+import { createAdminStats, registerOverrideStats } from './operator-stats.ts';
 import { leasedHitsName, ruleStatNames } from './rule-stats.ts';
 import { StatsRegistry } from './stats-registry.ts';
 
@@ -23,6 +24,11 @@ function namesOfTheProgram(): string[] {
     });
   }
   stats.createRefusalStats(registry, 'ratelimit.http', ['tls_handshake', 'tls_client_certificate']);
+  createAdminStats(registry);
+  registerOverrideStats(registry, {
+    inForce: { count: 0, conflicted: 0 },
+    files: { lastWasRefused: false },
+  });
   stats.createCallerStats(registry);
   stats.registerCallersFile(registry, { callers: () => 0, lastWasRefused: () => false });
   stats.createJsonStats(registry);
@@ -49,8 +55,8 @@ function namesOfTheProgram(): string[] {
     unwatched: 0,
   };
   stats.registerLeaseStats(registry, leases);
-  const breaker = { phase: 'closed', waiting: 0, opened: 0, refused: 0 };
-  stats.registerBreakerStats(registry, 'store_breaker', breaker);
+  const breaker = { phase: 'closed', connected: true, waiting: 0, opened: 0, refused: 0 };
+  stats.registerBreakerStats(registry, 'store', breaker);
   const fallback = { countedLocally: 0, owedCounters: 0, undelivered: 0 };
   stats.registerLocalFallbackStats(registry, fallback);
   stats.registerMemoryStoreStats(registry, { size: 0, bytes: 0, evicted: 0 });
@@ -82,7 +88,7 @@ describe('docs/statistics.md', () => {
 
   it('has none that the program does not have', () => {
     const known = new Set(namesOfTheProgram());
-    const others = /^ratelimit\.(dogstatsd|top_offenders|prometheus|tracing)\./;
+    const others = /^ratelimit\.(dogstatsd|top_offenders|refusals|prometheus|tracing)\./;
     expect(documented.filter((name) => !known.has(name) && !others.test(name))).toEqual([]);
   });
 });

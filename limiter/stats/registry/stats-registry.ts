@@ -114,6 +114,22 @@ export class StatsRegistry implements RuleStats, StatsSource {
     return this.#slots.get(name + tagsSuffix(tags)) ?? this.#addSlot(name, Role.counter, tags);
   }
 
+  /** The value of a counter or gauge, as of the last `refresh`; undefined where there is none of this name. */
+  valueNamed(name: string, tags: Tags = noTags): number | undefined {
+    const slot = this.#slots.get(name + tagsSuffix(tags));
+    return slot === undefined ? undefined : this.valueOf(slot);
+  }
+
+  /** The first slot of a metric key, of rules alone; undefined where nothing was counted for it yet. */
+  slotOfRule(metricKey: string): number | undefined {
+    return this.#rules.find(metricKey)?.slot;
+  }
+
+  /** Metrics made of values of requests that are kept now. */
+  detailedMetrics(): Iterable<RuleMetric> {
+    return this.#rules.detailed.all();
+  }
+
   /** A counter that something else keeps: `read` gives its total so far. */
   counterFrom(name: string, read: () => number): void {
     this.#readers.push({ slot: this.counter(name), read });

@@ -44,7 +44,7 @@ export async function topPage(
   if (question.domain !== undefined && report.domains.length === 0)
     return nobodyOver(question, question.domain, report);
   if (question.format === 'text') return textPage(200, textLines(report));
-  return { status: 200, contentType: 'application/json', lines: [jsonText(report)] };
+  return { status: 200, contentType: 'application/json', lines: [JSON.stringify(topJson(report))] };
 }
 
 /** A domain without rules looks the same: nobody was over its limits. */
@@ -101,8 +101,8 @@ function quoted(text: string): string {
   );
 }
 
-function jsonText({ sinceMs, untilMs, domainCount, domains }: TopReport): string {
-  return JSON.stringify({
+export function topJson({ sinceMs, untilMs, domainCount, domains }: TopReport): object {
+  return {
     since: new Date(sinceMs).toISOString(),
     until: new Date(untilMs).toISOString(),
     domainCount,
@@ -112,5 +112,5 @@ function jsonText({ sinceMs, untilMs, domainCount, domains }: TopReport): string
       missed,
       keys: keys.map((key) => ({ ...key, share: key.atMost / overLimit })),
     })),
-  });
+  };
 }

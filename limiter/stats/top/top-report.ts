@@ -35,6 +35,8 @@ export interface TopKey {
 export interface TopQuestion {
   domain: string | undefined;
   keys: number;
+  /** Others are left out, and not counted. Undefined: none are. */
+  mayShow?: (domain: string) => boolean;
 }
 
 /** Chosen: a page that fits a screen or two. Who wants more asks for a domain. */
@@ -60,7 +62,7 @@ export class TopReporter {
     const untilMs = clock.nowMs();
     const totals = new Map<string, number>();
     for (const [domain, total] of threads.flatMap((thread) => thread.totals)) {
-      totals.set(domain, (totals.get(domain) ?? 0) + total);
+      if (question.mayShow?.(domain) !== false) totals.set(domain, (totals.get(domain) ?? 0) + total);
     }
     const domains: TopDomain[] = [];
     for (const domain of shownDomains(question, totals)) {

@@ -27,6 +27,7 @@ export interface BreakerStoreOptions extends BreakerTimes {
   maxWaitingBytes: number;
   /** It opened, with the reason, which holds no credentials; or it closed again, `reason` then being undefined. */
   onChange?: (open: boolean, reason?: string) => void;
+  onClose?: () => void;
 }
 
 /** What an op under way occupies besides its key, rounded up. */
@@ -120,6 +121,10 @@ export class BreakerStore implements CounterStore {
     });
   }
 
+  get connected(): boolean {
+    return this.#store.connected ?? true;
+  }
+
   get phase(): BreakerPhase {
     return this.#state.phase;
   }
@@ -182,6 +187,7 @@ export class BreakerStore implements CounterStore {
 
   close(): Promise<void> {
     this.#timer.close();
+    this.#options.onClose?.();
     return this.#store.close();
   }
 

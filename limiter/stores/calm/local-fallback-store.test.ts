@@ -110,6 +110,43 @@ describe('LocalFallbackStore', () => {
     expect(timers.size).toBe(0);
   });
 
+  it('owes nothing of before a reset, and goes on from nothing', async () => {
+    const parts = setUp();
+    const { inner, store, timers } = parts;
+    await ask(store, { key: 'a', hits: 5 });
+    await ask(store, { key: 'b', hits: 5 });
+    inner.mode = 'down';
+    await ask(store, { key: 'a', hits: 2 });
+    await ask(store, { key: 'b', hits: 2 });
+    inner.counters.remove(['a']);
+    store.forget(['a']);
+    expect(store.owedCounters).toBe(1);
+    expect([await ask(store, { key: 'a' }), await ask(store, { key: 'b' })]).toEqual([1, 8]);
+    // On its way while somebody resets it once more, and not delivered.
+    inner.holds = true;
+    timers.advance(deliveryIntervalMs);
+    store.forget(['a']);
+    inner.release();
+    expect(store.owedCounters).toBe(1);
+    inner.mode = 'up';
+    await deliverAll(parts);
+    expect([inner.total('a'), inner.total('b'), store.undelivered]).toEqual([0, 8, 0]);
+  });
+
+  it('learns nothing from a reply to what the store was asked before a reset', async () => {
+    const { inner, store } = setUp();
+    await ask(store, { key: 'b', hits: 3 });
+    inner.holds = true;
+    const asked = ask(store, { key: 'a', hits: 5 });
+    store.forget(['a']);
+    inner.release();
+    expect(await asked).toBe(5);
+    inner.mode = 'down';
+    expect([await ask(store, { key: 'a' }), await ask(store, { key: 'b' })]).toEqual([1, 4]);
+    store.forget(undefined);
+    expect([await ask(store, { key: 'a' }), store.owedCounters]).toEqual([2, 2]);
+  });
+
   it('lets pass what a bucket and a window of one rule still have room for, and owes none of it', async () => {
     for (const stopWhenOver of [false, true]) {
       const { inner, store, clock } = setUp();

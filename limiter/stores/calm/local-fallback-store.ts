@@ -45,7 +45,9 @@ export class LocalFallbackStore implements CounterStore {
   readonly #options: LocalFallbackStoreOptions;
   readonly #owed: OwedCounters;
   /** What is on its way, by key: answers to requests that were sent before it do not have it yet. */
-  #underWay: ReadonlyMap<string, OwedHits> = new Map();
+  #underWay = new Map<string, OwedHits>();
+  /** Grows with resets: what the store was asked before is not learned after. */
+  #epoch = 0;
   #countedLocally = 0;
   #undelivered = 0;
   #endWait: (() => void) | undefined;
@@ -81,10 +83,22 @@ export class LocalFallbackStore implements CounterStore {
       this.#options.store.submit(ops, options, done);
       return;
     }
+    const epoch = this.#epoch;
     this.#options.store.submit(ops, options, () => {
-      this.#answered(ops, options);
+      this.#answered(ops, options, epoch);
       done();
     });
+  }
+
+  /** These counters were reset: what was counted for them before is not owed to those that follow. Undefined: nobody knows which. */
+  forget(keys: readonly string[] | undefined): void {
+    this.#epoch += 1;
+    if (keys === undefined) return;
+    this.#options.local.remove(keys);
+    for (const key of keys) {
+      this.#owed.forgive(key);
+      this.#underWay.delete(key);
+    }
   }
 
   ping(): Promise<void> {
@@ -100,22 +114,22 @@ export class LocalFallbackStore implements CounterStore {
     await this.#options.store.close();
   }
 
-  #answered(ops: readonly CounterOp[], options: SubmitOptions): void {
+  #answered(ops: readonly CounterOp[], options: SubmitOptions, epoch: number): void {
     if (wasLeftOut(ops)) return;
     const { answersOnly } = this.#options;
     let anyFailed = false;
     for (const op of ops) {
       if (op.error !== undefined) anyFailed ||= answersOnly === undefined || answersOnly(op.error);
-      else if (answersOnly === undefined) this.#learn(op);
+      else if (answersOnly === undefined) this.#learn(op, epoch);
     }
     if (!anyFailed || this.#closed) return;
     this.#countLocally(ops, options);
   }
 
-  #learn(op: CounterOp): void {
+  #learn(op: CounterOp, epoch: number): void {
     if (this.#underWay.size > 0) op.after = this.#underWay.get(op.key)?.appliedTo(op.after) ?? op.after;
     if (this.#owed.size > 0) op.after = this.#owed.get(op.key)?.appliedTo(op.after) ?? op.after;
-    this.#options.local.learn(op);
+    if (epoch === this.#epoch) this.#options.local.learn(op);
   }
 
   #countLocally(ops: readonly CounterOp[], options: SubmitOptions): void {
@@ -175,8 +189,9 @@ export class LocalFallbackStore implements CounterStore {
     }
     this.#underWay = new Map(deliveries.map(({ counter }) => [counter.key, counter.hits]));
     this.#options.store.submit(ops, { stopWhenOver: false }, () => {
+      const stillOwed = deliveries.filter(({ counter }) => this.#underWay.has(counter.key));
       this.#underWay = new Map();
-      if (this.#settle(deliveries)) {
+      if (this.#settle(stillOwed)) {
         setImmediate(() => this.#deliver());
         return;
       }
@@ -193,7 +208,7 @@ export class LocalFallbackStore implements CounterStore {
     for (const { counter, ops } of deliveries) {
       const error = ops.find((op) => op.error !== undefined)?.error;
       if (error === undefined) {
-        for (const op of ops) this.#learn(op);
+        for (const op of ops) this.#learn(op, this.#epoch);
         continue;
       }
       if (!this.#ended && ops.every((op) => op.error?.notCounted === true)) {

@@ -91,6 +91,11 @@ export class OwedCounters {
     return this.#byKey.get(key)?.hits;
   }
 
+  /** Nothing is owed to it any more. */
+  forgive(key: string): void {
+    if (this.#byKey.delete(key)) this.#bytes -= bytesOf(key);
+  }
+
   /** `endMs` holds for a key that is new here. */
   owe(op: OwedOp): void {
     const counter = this.#byKey.get(op.key) ?? this.#create(op);

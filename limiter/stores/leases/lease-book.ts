@@ -219,11 +219,16 @@ export class LeaseBook {
 
   /** Ends all leases: they are no longer spent, and go back with the next sweep. */
   endAll(): void {
-    for (const one of this.#listed.values()) {
-      one.held = 0;
-      one.quietUntil = 0;
-      one.ends = one.asking !== undefined || isListed(one);
-    }
+    for (const one of this.#listed.values()) end(one);
+  }
+
+  /**
+   * The counter was reset, its ledger with it: what it granted is not spent on the one that follows, nor given back to it. A message
+   * that was under way may have reached either; the next one gives back what only the new ledger can know of.
+   */
+  cancel(key: string): void {
+    const one = this.#listed.get(key);
+    if (one !== undefined) end(one);
   }
 
   /**
@@ -371,6 +376,13 @@ export class LeaseBook {
     this.#listed.delete(key);
     this.#watched.delete(key);
   }
+}
+
+/** It is no longer spent, and goes back with the next sweep. */
+function end(one: Watched): void {
+  one.held = 0;
+  one.quietUntil = 0;
+  one.ends = one.asking !== undefined || isListed(one);
 }
 
 /** What was used of it in the last second, as far as it may be leased. */

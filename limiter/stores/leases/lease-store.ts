@@ -121,6 +121,12 @@ export class LeaseStore implements CounterStore {
     this.#sweep();
   }
 
+  /** These counters were reset. */
+  cancel(keys: readonly string[]): void {
+    for (const key of keys) this.#book.cancel(key);
+    this.#sweep();
+  }
+
   /** From now on the store counts everything. */
   stop(): void {
     this.#stopped = true;

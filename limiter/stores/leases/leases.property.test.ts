@@ -1,4 +1,4 @@
-/** Limiters with leases before one store that loses messages, replies and limiters, and gets some messages late. */
+/** Limiters with leases before one store that loses messages, replies and limiters, gets some messages late, and whose counters are reset. */
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
@@ -18,7 +18,18 @@ type Fate = 'answered' | 'reply lost' | 'lost' | 'not sent' | 'late';
 
 interface Request {
   readonly ops: readonly CounterOp[];
+  /** The counters that have it, while its reply is on its way. */
+  appliedTo?: readonly LedgerModel[];
   done(): void;
+}
+
+interface Limiter {
+  readonly store: LeaseStore;
+  readonly link: LossyStore;
+  readonly uses: Map<string, [number, number][]>;
+  /** The counters that granted what it holds, by key, and resets that it has not heard of. */
+  readonly grantedBy: Map<string, LedgerModel>;
+  readonly untold: Set<string>;
 }
 
 class LossyStore implements CounterStore {
@@ -45,12 +56,12 @@ interface Hit {
 class World {
   readonly timers = new ManualTimers();
   readonly counters = new Map<string, LedgerModel>();
-  readonly limiters: { store: LeaseStore; link: LossyStore; uses: Map<string, [number, number][]> }[] = [];
+  readonly limiters: Limiter[] = [];
   /** Written to connections that were given up. */
   readonly late: Request[] = [];
-  /** Hits that passed, by key and limit, and those of them that a lease covered, by key. */
-  readonly passed = new Map<string, number>();
-  readonly spent = new Map<string, number>();
+  /** Hits that passed, by counter and limit, and those of them that its leases covered. A counter that was reset is another one. */
+  readonly passed = new Map<LedgerModel, Map<number, number>>();
+  readonly spent = new Map<LedgerModel, number>();
   #started = 0;
 
   constructor(count: number) {
@@ -62,7 +73,7 @@ class World {
     const clock = { monotonicMs: () => this.timers.nowMs };
     const limiter = `limiter-${this.#started++}`;
     const store = new LeaseStore({ store: link, clock, timers: this.timers, limiter, maxCounters: 2 });
-    this.limiters[at] = { store, link, uses: new Map() };
+    this.limiters[at] = { store, link, uses: new Map(), grantedBy: new Map(), untold: new Set() };
   }
 
   counter(key: string): LedgerModel {
@@ -71,42 +82,70 @@ class World {
     return counter;
   }
 
+  reset(number: number): void {
+    const key = `key-${number}`;
+    this.counters.delete(key);
+    for (const { untold } of this.limiters) untold.add(key);
+  }
+
+  tellOfResets({ store, untold }: Limiter): void {
+    store.cancel([...untold]);
+    untold.clear();
+  }
+
   hit({ limiter, key: number, hits, negative, strict }: Hit): void {
-    const { store, link, uses } = this.limiters[limiter]!;
+    const { store, link, uses, grantedBy, untold } = this.limiters[limiter]!;
     const key = `key-${number}`;
     const limit = strict ? 30 : 60;
     const op = counterOp({ key, hits, negative, limit, leaseMost: strict ? 3 : 6 });
+    let request: Request | undefined;
     if (!negative) uses.set(key, [...(uses.get(key) ?? []), [this.timers.nowMs, hits]]);
     store.submit([op], { stopWhenOver: false }, () => {
       if (op.error !== undefined || negative || op.after > limit) return;
-      const name = `${key} ${limit}`;
-      this.passed.set(name, (this.passed.get(name) ?? 0) + hits);
-      if (op.fromLease) this.spent.set(key, (this.spent.get(key) ?? 0) + hits);
+      const counter = op.fromLease ? grantedBy.get(key)! : request!.appliedTo![0]!;
+      const passed = this.passed.get(counter) ?? new Map<number, number>();
+      this.passed.set(counter, passed.set(limit, (passed.get(limit) ?? 0) + hits));
+      if (!op.fromLease) return;
+      this.spent.set(counter, (this.spent.get(counter) ?? 0) + hits);
+      if (!untold.has(key)) expect(counter).toBe(this.counter(key));
     });
-    const want = link.waiting.at(-1)?.ops[0] === op ? (op.lease?.want ?? 0) : 0;
+    request = link.waiting.at(-1);
+    const want = request?.ops[0] === op ? (op.lease?.want ?? 0) : 0;
     const lastSecond = (uses.get(key) ?? []).filter(([atMs]) => atMs > this.timers.nowMs - 1000);
     expect(want).toBeLessThanOrEqual(lastSecond.reduce((sum, [, one]) => sum + one, 0));
     expect(want).toBeLessThanOrEqual(op.leaseMost);
   }
 
-  deliver(link: LossyStore, fate: Fate): void {
+  deliver({ link, grantedBy }: Limiter, fate: Fate): void {
     const request = link.waiting.shift();
     if (request === undefined) return;
     if (fate === 'answered' || fate === 'reply lost') this.apply(request);
-    if (fate === 'late') this.late.push({ ops: request.ops.map((op) => ({ ...op })), done: () => {} });
-    if (fate !== 'answered') for (const op of request.ops) failOp(op, fate === 'not sent' ? notSent : lost);
+    else if (fate === 'late' && request.appliedTo === undefined)
+      this.late.push({ ops: request.ops.map((op) => ({ ...op })), done: () => {} });
+    if (fate !== 'answered') {
+      const isNotSent = fate === 'not sent' && request.appliedTo === undefined;
+      for (const op of request.ops) failOp(op, isNotSent ? notSent : lost);
+    }
+    for (const [index, { key, lease, error }] of request.ops.entries())
+      if (lease !== undefined && lease.granted > 0 && error === undefined)
+        grantedBy.set(key, request.appliedTo![index]!);
     request.done();
     this.check();
   }
 
-  apply({ ops }: Request): void {
-    for (const op of ops) this.counter(op.key).apply(new FoldedRun(op));
+  apply(request: Request): void {
+    request.appliedTo ??= request.ops.map((op) => {
+      const counter = this.counter(op.key);
+      counter.apply(new FoldedRun(op));
+      return counter;
+    });
     this.check();
   }
 
   check(): void {
-    for (const [key, { value = 0, counted, outstanding }] of this.counters) {
-      const spent = this.spent.get(key) ?? 0;
+    for (const counter of this.counters.values()) {
+      const { value = 0, counted, outstanding } = counter;
+      const spent = this.spent.get(counter) ?? 0;
       expect(value).toBeGreaterThanOrEqual(counted + spent);
       expect(value).toBeLessThanOrEqual(counted + spent + outstanding);
       expect(value).toBeGreaterThanOrEqual(outstanding);
@@ -143,11 +182,14 @@ const step = fc.oneof(
   },
   { weight: 1, arbitrary: fc.record({ is: fc.constant('late' as const), at: fc.nat(5) }) },
   { weight: 1, arbitrary: fc.record({ is: fc.constant('rules' as const), limiter }) },
+  { weight: 3, arbitrary: fc.record({ is: fc.constant('arrive' as const), limiter }) },
+  { weight: 1, arbitrary: fc.record({ is: fc.constant('reset' as const), key: fc.nat(1) }) },
+  { weight: 2, arbitrary: fc.record({ is: fc.constant('tell' as const), limiter }) },
   { weight: 1, arbitrary: fc.record({ is: fc.constant('kill' as const), limiter, isApplied: fc.boolean() }) },
 );
 
 describe('LeaseStore', () => {
-  it('charges the counter with every hit and every lease, whatever is lost', () => {
+  it('charges the counter with every hit and every lease, whatever is lost or reset', () => {
     const steps = fc.array(step, { minLength: 1, maxLength: 120, size: 'max' });
     fc.assert(
       fc.property(steps, (all) => {
@@ -158,31 +200,40 @@ describe('LeaseStore', () => {
             refunds ||= one.negative;
             world.hit(one);
           } else if (one.is === 'deliver') {
-            world.deliver(world.limiters[one.limiter]!.link, one.fate);
+            world.deliver(world.limiters[one.limiter]!, one.fate);
           } else if (one.is === 'later') {
             world.timers.advance(one.ms);
           } else if (one.is === 'late') {
             for (const request of world.late.splice(one.at, 1)) world.apply(request);
           } else if (one.is === 'rules') {
             world.limiters[one.limiter]!.store.endAll();
+          } else if (one.is === 'arrive') {
+            const next = world.limiters[one.limiter]!.link.waiting.find((request) => !request.appliedTo);
+            if (next !== undefined) world.apply(next);
+          } else if (one.is === 'reset') {
+            world.reset(one.key);
+          } else if (one.is === 'tell') {
+            world.tellOfResets(world.limiters[one.limiter]!);
           } else {
-            const { link } = world.limiters[one.limiter]!;
-            while (link.waiting.length > 0) world.deliver(link, one.isApplied ? 'reply lost' : 'lost');
+            const killed = world.limiters[one.limiter]!;
+            while (killed.link.waiting.length > 0)
+              world.deliver(killed, one.isApplied ? 'reply lost' : 'lost');
             world.start(one.limiter);
           }
           world.check();
         }
         if (!refunds) {
-          for (const [name, passed] of world.passed)
-            expect(passed).toBeLessThanOrEqual(Number(name.split(' ')[1]));
+          for (const byLimit of world.passed.values())
+            for (const [limit, passed] of byLimit) expect(passed).toBeLessThanOrEqual(limit);
         }
         settle(world);
         const killed = all.some(({ is }) => is === 'kill');
-        for (const [key, { value = 0, counted, outstanding }] of world.counters) {
+        for (const counter of world.counters.values()) {
+          const { value = 0, counted, outstanding } = counter;
           if (killed) continue;
           // A take that comes later than the counter ends, or begins, finds no ledger that knows it to be old.
           if (!all.some((one) => one.is === 'deliver' && one.fate === 'late')) expect(outstanding).toBe(0);
-          expect(value).toBe(counted + (world.spent.get(key) ?? 0) + outstanding);
+          expect(value).toBe(counted + (world.spent.get(counter) ?? 0) + outstanding);
         }
         for (const { store } of world.limiters) expect(store.book.outstanding).toBe(0);
       }),
@@ -194,9 +245,12 @@ describe('LeaseStore', () => {
 /** The store answers everything from now on, and all leases go back. */
 function settle(world: World): void {
   for (const request of world.late.splice(0)) world.apply(request);
-  for (const { store } of world.limiters) store.endAll();
+  for (const one of world.limiters) {
+    world.tellOfResets(one);
+    one.store.endAll();
+  }
   for (let round = 0; round < 12; round += 1) {
-    for (const { link } of world.limiters) while (link.waiting.length > 0) world.deliver(link, 'answered');
+    for (const one of world.limiters) while (one.link.waiting.length > 0) world.deliver(one, 'answered');
     world.timers.advance(250);
   }
 }

@@ -69,6 +69,17 @@ export class CounterTable {
     return undefined;
   }
 
+  /** As counters come and go, those that are there all the while come once. */
+  keys(): IterableIterator<string> {
+    return this.#counters.keys();
+  }
+
+  /** Undefined where there is none, or it has ended. */
+  at(key: string, nowMs: number): Counter | undefined {
+    const counter = this.#counters.get(key);
+    return counter !== undefined && counter.expiresAtMs > nowMs ? counter : undefined;
+  }
+
   /** Only for a key that `find` does not know. False when it is too long for the table, even an empty one. */
   create(options: { key: string; value: number; held?: Held | undefined; expiresAtMs: number }): boolean {
     const { key, value, held, expiresAtMs } = options;
@@ -101,6 +112,13 @@ export class CounterTable {
     this.#bytes += bytes;
     this.#queue.add(counter);
     return true;
+  }
+
+  /** False where there is none. */
+  remove(key: string): boolean {
+    const counter = this.#counters.get(key);
+    if (counter !== undefined) this.#drop(counter);
+    return counter !== undefined;
   }
 
   /** Drops ended counters, at most `limit` of them, so that no call takes long. */

@@ -100,6 +100,23 @@ export class MemoryStore implements CounterStore {
     }
   }
 
+  /** How many of these counters were there. */
+  remove(keys: readonly string[]): number {
+    let removed = 0;
+    for (const key of keys) if (this.#table.remove(key)) removed += 1;
+    return removed;
+  }
+
+  keys(): IterableIterator<string> {
+    return this.#table.keys();
+  }
+
+  /** What the counter holds; of a fixed window the total and two zeros. */
+  look(key: string): Held | undefined {
+    const counter = this.#table.at(key, this.#clock.nowMs());
+    return counter && (counter.held ?? [counter.value, 0, 0]);
+  }
+
   ping(): Promise<void> {
     return Promise.resolve();
   }

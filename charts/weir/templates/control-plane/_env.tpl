@@ -69,6 +69,14 @@
 - { name: API_TLS_KEY, value: /etc/weir/api-tls/tls.key }
 {{- end }}
 {{- end }}
+{{- with $controlPlane.debugToken }}
+{{- if .existingSecret }}
+- { name: DEBUG_TOKEN_FILE, value: {{ printf "/etc/weir/debug-token/%s" .existingSecretKey | quote }} }
+{{- end }}
+{{- end }}
+{{- with $controlPlane.debugAllowedHosts }}
+- { name: DEBUG_ALLOWED_HOSTS, value: {{ join "," . | quote }} }
+{{- end }}
 {{- if .Values.admission.enabled }}
 - { name: ADMISSION_HOST, value: {{ .Values.listenAddress | quote }} }
 - { name: ADMISSION_PORT, value: {{ $controlPlane.ports.admission | quote }} }

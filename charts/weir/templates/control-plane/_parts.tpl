@@ -32,6 +32,9 @@ webhooks: {{ . }}
 {{- with $controlPlane.secretLookup.tokenSecret }}
 api-token: {{ . }}
 {{- end }}
+{{- with $controlPlane.debugToken.existingSecret }}
+debug-token: {{ . }}
+{{- end }}
 {{- with include "weir.controlPlane.apiTlsSecret" . }}
 api-tls: {{ . }}
 {{- end }}

@@ -1,10 +1,10 @@
-{{/* What the control plane may do where RateLimitConfigs are. */}}
+{{/* What the control plane may do where RateLimitConfigs and RateLimitOverrides are. */}}
 {{- define "weir.controlPlane.configRules" -}}
 - apiGroups: [ratelimit.weir.dev]
-  resources: [ratelimitconfigs]
+  resources: [ratelimitconfigs, ratelimitoverrides]
   verbs: [list, watch]
 - apiGroups: [ratelimit.weir.dev]
-  resources: [ratelimitconfigs/status]
+  resources: [ratelimitconfigs/status, ratelimitoverrides/status]
   verbs: [patch]
 # An event that comes again is counted in the event that is there.
 - apiGroups: [events.k8s.io]

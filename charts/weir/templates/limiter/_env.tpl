@@ -52,6 +52,9 @@
 - { name: DEBUG_TOKEN_FILE, value: {{ printf "/etc/weir/debug-token/%s" .existingSecretKey | quote }} }
 {{- end }}
 {{- end }}
+{{- with $limiter.debugAllowedHosts }}
+- { name: DEBUG_ALLOWED_HOSTS, value: {{ join "," . | quote }} }
+{{- end }}
 {{- end -}}
 
 {{- define "weir.limiter.statisticsEnv" -}}

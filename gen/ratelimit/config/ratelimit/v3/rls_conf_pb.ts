@@ -14,7 +14,7 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file ratelimit/config/ratelimit/v3/rls_conf.proto.
  */
 export const file_ratelimit_config_ratelimit_v3_rls_conf: GenFile = /*@__PURE__*/
-  fileDesc("CixyYXRlbGltaXQvY29uZmlnL3JhdGVsaW1pdC92My9ybHNfY29uZi5wcm90bxIdcmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMieAoPUmF0ZUxpbWl0Q29uZmlnEgwKBG5hbWUYASABKAkSDgoGZG9tYWluGAIgASgJEkcKC2Rlc2NyaXB0b3JzGAMgAygLMjIucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0RGVzY3JpcHRvciK1AwoTUmF0ZUxpbWl0RGVzY3JpcHRvchILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAkSQgoKcmF0ZV9saW1pdBgDIAEoCzIuLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdFBvbGljeRJHCgtkZXNjcmlwdG9ycxgEIAMoCzIyLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdERlc2NyaXB0b3ISEwoLc2hhZG93X21vZGUYBSABKAgSFwoPZGV0YWlsZWRfbWV0cmljGAYgASgIEhIKCnF1b3RhX21vZGUYByABKAgSKQoIbWV0YWRhdGEYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhgKD3ZhbHVlX3RvX21ldHJpYxjoByABKAgSGAoPc2hhcmVfdGhyZXNob2xkGOkHIAEoCBJECgtyYXRlX2xpbWl0cxjqByADKAsyLi5yYXRlbGltaXQuY29uZmlnLnJhdGVsaW1pdC52My5SYXRlTGltaXRQb2xpY3kSDgoFbGVhc2UY6wcgASgJIswCCg9SYXRlTGltaXRQb2xpY3kSOgoEdW5pdBgBIAEoDjIsLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdFVuaXQSGQoRcmVxdWVzdHNfcGVyX3VuaXQYAiABKA0SEQoJdW5saW1pdGVkGAMgASgIEgwKBG5hbWUYBCABKAkSQQoIcmVwbGFjZXMYBSADKAsyLy5yYXRlbGltaXQuY29uZmlnLnJhdGVsaW1pdC52My5SYXRlTGltaXRSZXBsYWNlEhgKD3VuaXRfbXVsdGlwbGllchjoByABKA0SRQoJYWxnb3JpdGhtGOkHIAEoDjIxLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdEFsZ29yaXRobRITCgVidXJzdBjqByABKA1IAIgBAUIICgZfYnVyc3QiIAoQUmF0ZUxpbWl0UmVwbGFjZRIMCgRuYW1lGAEgASgJKmYKDVJhdGVMaW1pdFVuaXQSCwoHVU5LTk9XThAAEgoKBlNFQ09ORBABEgoKBk1JTlVURRACEggKBEhPVVIQAxIHCgNEQVkQBBIJCgVNT05USBAFEggKBFlFQVIQBhIICgRXRUVLEAcqTAoSUmF0ZUxpbWl0QWxnb3JpdGhtEhAKDEZJWEVEX1dJTkRPVxAAEhIKDlNMSURJTkdfV0lORE9XEAESEAoMVE9LRU5fQlVDS0VUEAJiBnByb3RvMw", [file_google_protobuf_struct]);
+  fileDesc("CixyYXRlbGltaXQvY29uZmlnL3JhdGVsaW1pdC92My9ybHNfY29uZi5wcm90bxIdcmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMivQEKD1JhdGVMaW1pdENvbmZpZxIMCgRuYW1lGAEgASgJEg4KBmRvbWFpbhgCIAEoCRJHCgtkZXNjcmlwdG9ycxgDIAMoCzIyLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdERlc2NyaXB0b3ISQwoIb3ZlcnJpZGUY6AcgASgLMjAucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0T3ZlcnJpZGUi6gIKEVJhdGVMaW1pdE92ZXJyaWRlEkQKBW1hdGNoGAEgAygLMjUucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0T3ZlcnJpZGVFbnRyeRINCgVsaW1pdBgCIAEoCRJOCg1jaGFuZ2VkX2xpbWl0GAMgASgLMjUucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0T3ZlcnJpZGVMaW1pdEgAEhMKCXVubGltaXRlZBgEIAEoCEgAEhAKBnNoYWRvdxgFIAEoCEgAEg8KBWJsb2NrGAYgASgISAASDwoFZ3JhbnQYByABKA1IABISCgpjcmVhdGVkX21zGAggASgEEhQKB2VuZHNfbXMYCSABKARIAYgBARIOCgZyZWFzb24YCiABKAkSCwoDdWlkGAsgASgJEgoKAmJ5GAwgASgJQggKBmVmZmVjdEIKCghfZW5kc19tcyI0ChZSYXRlTGltaXRPdmVycmlkZUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCSJvChZSYXRlTGltaXRPdmVycmlkZUxpbWl0EhkKEXJlcXVlc3RzX3Blcl91bml0GAEgASgNEjoKBHVuaXQYAiABKA4yLC5yYXRlbGltaXQuY29uZmlnLnJhdGVsaW1pdC52My5SYXRlTGltaXRVbml0Is0DChNSYXRlTGltaXREZXNjcmlwdG9yEgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCRJCCgpyYXRlX2xpbWl0GAMgASgLMi4ucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0UG9saWN5EkcKC2Rlc2NyaXB0b3JzGAQgAygLMjIucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0RGVzY3JpcHRvchITCgtzaGFkb3dfbW9kZRgFIAEoCBIXCg9kZXRhaWxlZF9tZXRyaWMYBiABKAgSEgoKcXVvdGFfbW9kZRgHIAEoCBIpCghtZXRhZGF0YRgIIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSGAoPdmFsdWVfdG9fbWV0cmljGOgHIAEoCBIYCg9zaGFyZV90aHJlc2hvbGQY6QcgASgIEkQKC3JhdGVfbGltaXRzGOoHIAMoCzIuLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdFBvbGljeRIOCgVsZWFzZRjrByABKAkSFgoNaGlkZV9pZGVudGl0eRjsByABKAgizAIKD1JhdGVMaW1pdFBvbGljeRI6CgR1bml0GAEgASgOMiwucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0VW5pdBIZChFyZXF1ZXN0c19wZXJfdW5pdBgCIAEoDRIRCgl1bmxpbWl0ZWQYAyABKAgSDAoEbmFtZRgEIAEoCRJBCghyZXBsYWNlcxgFIAMoCzIvLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdFJlcGxhY2USGAoPdW5pdF9tdWx0aXBsaWVyGOgHIAEoDRJFCglhbGdvcml0aG0Y6QcgASgOMjEucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0QWxnb3JpdGhtEhMKBWJ1cnN0GOoHIAEoDUgAiAEBQggKBl9idXJzdCIgChBSYXRlTGltaXRSZXBsYWNlEgwKBG5hbWUYASABKAkqZgoNUmF0ZUxpbWl0VW5pdBILCgdVTktOT1dOEAASCgoGU0VDT05EEAESCgoGTUlOVVRFEAISCAoESE9VUhADEgcKA0RBWRAEEgkKBU1PTlRIEAUSCAoEWUVBUhAGEggKBFdFRUsQBypMChJSYXRlTGltaXRBbGdvcml0aG0SEAoMRklYRURfV0lORE9XEAASEgoOU0xJRElOR19XSU5ET1cQARIQCgxUT0tFTl9CVUNLRVQQAmIGcHJvdG8z", [file_google_protobuf_struct]);
 
 /**
  * @generated from message ratelimit.config.ratelimit.v3.RateLimitConfig
@@ -36,6 +36,13 @@ export type RateLimitConfig = Message<"ratelimit.config.ratelimit.v3.RateLimitCo
    * @generated from field: repeated ratelimit.config.ratelimit.v3.RateLimitDescriptor descriptors = 3;
    */
   descriptors: RateLimitDescriptor[];
+
+  /**
+   * The resource is no rules but what lies over those of its domain for a time.
+   *
+   * @generated from field: ratelimit.config.ratelimit.v3.RateLimitOverride override = 1000;
+   */
+  override?: RateLimitOverride | undefined;
 };
 
 /**
@@ -44,6 +51,148 @@ export type RateLimitConfig = Message<"ratelimit.config.ratelimit.v3.RateLimitCo
  */
 export const RateLimitConfigSchema: GenMessage<RateLimitConfig> = /*@__PURE__*/
   messageDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 0);
+
+/**
+ * @generated from message ratelimit.config.ratelimit.v3.RateLimitOverride
+ */
+export type RateLimitOverride = Message<"ratelimit.config.ratelimit.v3.RateLimitOverride"> & {
+  /**
+   * The whole list of a descriptor's entries; in values `*` stands for any text.
+   *
+   * @generated from field: repeated ratelimit.config.ratelimit.v3.RateLimitOverrideEntry match = 1;
+   */
+  match: RateLimitOverrideEntry[];
+
+  /**
+   * The name of one of several limits of the matched rule.
+   *
+   * @generated from field: string limit = 2;
+   */
+  limit: string;
+
+  /**
+   * @generated from oneof ratelimit.config.ratelimit.v3.RateLimitOverride.effect
+   */
+  effect: {
+    /**
+     * @generated from field: ratelimit.config.ratelimit.v3.RateLimitOverrideLimit changed_limit = 3;
+     */
+    value: RateLimitOverrideLimit;
+    case: "changedLimit";
+  } | {
+    /**
+     * @generated from field: bool unlimited = 4;
+     */
+    value: boolean;
+    case: "unlimited";
+  } | {
+    /**
+     * @generated from field: bool shadow = 5;
+     */
+    value: boolean;
+    case: "shadow";
+  } | {
+    /**
+     * @generated from field: bool block = 6;
+     */
+    value: boolean;
+    case: "block";
+  } | {
+    /**
+     * So many more, until the window ends in which it was created.
+     *
+     * @generated from field: uint32 grant = 7;
+     */
+    value: number;
+    case: "grant";
+  } | { case: undefined; value?: undefined };
+
+  /**
+   * Milliseconds since 1970.
+   *
+   * @generated from field: uint64 created_ms = 8;
+   */
+  createdMs: bigint;
+
+  /**
+   * When it ends; not there: never, or with its window.
+   *
+   * @generated from field: optional uint64 ends_ms = 9;
+   */
+  endsMs?: bigint | undefined;
+
+  /**
+   * @generated from field: string reason = 10;
+   */
+  reason: string;
+
+  /**
+   * Of the object, different for every one.
+   *
+   * @generated from field: string uid = 11;
+   */
+  uid: string;
+
+  /**
+   * Who made it, where that is known.
+   *
+   * @generated from field: string by = 12;
+   */
+  by: string;
+};
+
+/**
+ * Describes the message ratelimit.config.ratelimit.v3.RateLimitOverride.
+ * Use `create(RateLimitOverrideSchema)` to create a new message.
+ */
+export const RateLimitOverrideSchema: GenMessage<RateLimitOverride> = /*@__PURE__*/
+  messageDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 1);
+
+/**
+ * @generated from message ratelimit.config.ratelimit.v3.RateLimitOverrideEntry
+ */
+export type RateLimitOverrideEntry = Message<"ratelimit.config.ratelimit.v3.RateLimitOverrideEntry"> & {
+  /**
+   * @generated from field: string key = 1;
+   */
+  key: string;
+
+  /**
+   * @generated from field: string value = 2;
+   */
+  value: string;
+};
+
+/**
+ * Describes the message ratelimit.config.ratelimit.v3.RateLimitOverrideEntry.
+ * Use `create(RateLimitOverrideEntrySchema)` to create a new message.
+ */
+export const RateLimitOverrideEntrySchema: GenMessage<RateLimitOverrideEntry> = /*@__PURE__*/
+  messageDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 2);
+
+/**
+ * @generated from message ratelimit.config.ratelimit.v3.RateLimitOverrideLimit
+ */
+export type RateLimitOverrideLimit = Message<"ratelimit.config.ratelimit.v3.RateLimitOverrideLimit"> & {
+  /**
+   * @generated from field: uint32 requests_per_unit = 1;
+   */
+  requestsPerUnit: number;
+
+  /**
+   * For where no rule matches.
+   *
+   * @generated from field: ratelimit.config.ratelimit.v3.RateLimitUnit unit = 2;
+   */
+  unit: RateLimitUnit;
+};
+
+/**
+ * Describes the message ratelimit.config.ratelimit.v3.RateLimitOverrideLimit.
+ * Use `create(RateLimitOverrideLimitSchema)` to create a new message.
+ */
+export const RateLimitOverrideLimitSchema: GenMessage<RateLimitOverrideLimit> = /*@__PURE__*/
+  messageDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 3);
 
 /**
  * @generated from message ratelimit.config.ratelimit.v3.RateLimitDescriptor
@@ -112,6 +261,13 @@ export type RateLimitDescriptor = Message<"ratelimit.config.ratelimit.v3.RateLim
    * @generated from field: string lease = 1003;
    */
   lease: string;
+
+  /**
+   * Answers say nothing of the rule where limiters are set to name it.
+   *
+   * @generated from field: bool hide_identity = 1004;
+   */
+  hideIdentity: boolean;
 };
 
 /**
@@ -119,7 +275,7 @@ export type RateLimitDescriptor = Message<"ratelimit.config.ratelimit.v3.RateLim
  * Use `create(RateLimitDescriptorSchema)` to create a new message.
  */
 export const RateLimitDescriptorSchema: GenMessage<RateLimitDescriptor> = /*@__PURE__*/
-  messageDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 1);
+  messageDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 4);
 
 /**
  * @generated from message ratelimit.config.ratelimit.v3.RateLimitPolicy
@@ -175,7 +331,7 @@ export type RateLimitPolicy = Message<"ratelimit.config.ratelimit.v3.RateLimitPo
  * Use `create(RateLimitPolicySchema)` to create a new message.
  */
 export const RateLimitPolicySchema: GenMessage<RateLimitPolicy> = /*@__PURE__*/
-  messageDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 2);
+  messageDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 5);
 
 /**
  * @generated from message ratelimit.config.ratelimit.v3.RateLimitReplace
@@ -192,7 +348,7 @@ export type RateLimitReplace = Message<"ratelimit.config.ratelimit.v3.RateLimitR
  * Use `create(RateLimitReplaceSchema)` to create a new message.
  */
 export const RateLimitReplaceSchema: GenMessage<RateLimitReplace> = /*@__PURE__*/
-  messageDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 3);
+  messageDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 6);
 
 /**
  * @generated from enum ratelimit.config.ratelimit.v3.RateLimitUnit

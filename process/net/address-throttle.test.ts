@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { addressGroup } from '../../process/net/peer.ts';
 import { AddressThrottle } from './address-throttle.ts';
+import { addressGroup } from './peer.ts';
 
 describe('addressGroup', () => {
   it.each([

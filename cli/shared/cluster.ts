@@ -1,6 +1,7 @@
 /** The cluster that kubectl would ask: its kubeconfig, contexts and namespaces, with kubectl's flags. */
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
+import type { KubeConfig } from '@kubernetes/client-node';
 import { ApiError, unreadable } from '../../control-plane/kubernetes/api-error.ts';
 import { KubernetesClient } from '../../control-plane/kubernetes/client.ts';
 import { KubernetesConfigError, loadKubernetesConfig } from '../../control-plane/kubernetes/client-config.ts';
@@ -8,7 +9,14 @@ import { packageVersion } from '../../process/log/process-lines.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
 import { namespaceProblem } from '../../rules/manifest/read-manifests.ts';
 import { group, version } from '../../rules/manifest/spec-model.ts';
-import { commandOf, escaped, type FlagTypes, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import {
+  type Command,
+  CommandError,
+  commandOf,
+  type FlagTypes,
+  type ParsedFlags,
+  UsageError,
+} from './flags.ts';
 
 /** What these commands take in the same way as kubectl. */
 export const clusterHelp = `  -n, --namespace <name>      look in this namespace (default: that of the context, else "default")
@@ -31,21 +39,45 @@ export function clusterCommand(
   help: string,
   types: FlagTypes,
   run: (flags: ParsedFlags, cluster: Cluster) => Promise<number>,
-): (args: string[]) => Promise<number> {
-  return commandOf(help, { ...types, ...clusterFlags }, async (flags) => {
-    try {
+): Command {
+  return commandOf(help, { ...types, ...clusterFlags }, (flags) =>
+    tellingOfClusters(async () => {
       const cluster = new Cluster(flags);
-      return await run(flags, cluster).finally(() => cluster.close());
-    } catch (error) {
-      if (!(error instanceof ApiError || error instanceof KubernetesConfigError)) throw error;
-      process.stderr.write(`kubectl weir: ${escaped(error.message)}\n`);
-      return 2;
-    }
-  });
+      return run(flags, cluster).finally(() => cluster.close());
+    }),
+  );
+}
+
+/** What goes wrong with a cluster becomes the command's end, with status 2. `otherwise` is what to do where there is no way to one. */
+export async function tellingOfClusters<T>(run: () => Promise<T>, otherwise = ''): Promise<T> {
+  try {
+    return await run();
+  } catch (error) {
+    if (!(error instanceof ApiError || error instanceof KubernetesConfigError)) throw error;
+    throw new CommandError(error.message + (error instanceof KubernetesConfigError ? otherwise : ''), 2);
+  }
+}
+
+/** Of Kubernetes itself; all others are ours. */
+const coreResources: ReadonlySet<string> = new Set(['pods', 'services']);
+
+function fullName(plural: string): string {
+  return coreResources.has(plural) ? plural : `${plural}.${group}`;
 }
 
 /** Chosen: kubectl's own. Some objects have 1 MB. */
 const pageSize = 500;
+
+interface Asked {
+  method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  plural: string;
+  namespace: string | undefined;
+  name?: string | undefined;
+  query?: Readonly<Record<string, string | number | undefined>>;
+  body?: unknown;
+}
+
+const verbs: Readonly<Record<string, string>> = { POST: 'create', PUT: 'update', DELETE: 'delete' };
 
 interface Page {
   metadata?: { continue?: string };
@@ -54,8 +86,11 @@ interface Page {
 
 export class Cluster {
   readonly #client: KubernetesClient;
+  readonly config: KubeConfig;
   /** Undefined: all of them. */
   readonly namespace: string | undefined;
+  /** Whether the namespace is the command line's, not that of the context. */
+  readonly isNamespaceGiven: boolean;
 
   /** Throws a UsageError, or a KubernetesConfigError where there is no way to a cluster. */
   constructor(flags: ParsedFlags) {
@@ -63,13 +98,15 @@ export class Cluster {
     const problem = given === undefined ? undefined : namespaceProblem(given);
     if (problem !== undefined) throw new UsageError(`--namespace ${problem}`);
     const timeoutMs = requestTimeoutMs(flags.text('request-timeout'));
-    const config = loadKubernetesConfig({
+    this.isNamespaceGiven = given !== undefined;
+    this.config = loadKubernetesConfig({
       kubeconfig: kubeconfigPaths(flags.text('kubeconfig')),
       context: flags.text('context'),
       serviceHost: process.env['KUBERNETES_SERVICE_HOST'],
       servicePort: process.env['KUBERNETES_SERVICE_PORT'],
       home: process.env['HOME'],
     });
+    const { config } = this;
     this.#client = new KubernetesClient({ config, userAgent: `kubectl-weir/${packageVersion()}`, timeoutMs });
     this.namespace = flags.on('all-namespaces') ? undefined : (given ?? this.#client.namespace ?? 'default');
   }
@@ -80,12 +117,21 @@ export class Cluster {
   }
 
   /** All objects of a kind in a namespace, or in all of them, page by page; of each only what `read` makes of it stays. */
-  async list<T>(plural: string, namespace: string | undefined, read: (object: unknown) => T): Promise<T[]> {
+  async list<T>(
+    plural: string,
+    namespace: string | undefined,
+    read: (object: unknown) => T,
+    labelSelector?: string,
+  ): Promise<T[]> {
     let all: T[] = [];
     let query: { limit?: number; continue?: string } = { limit: pageSize };
     for (;;) {
       try {
-        const { metadata, items } = await this.#get<Page>(plural, { namespace, query });
+        const { metadata, items } = await this.#ask<Page>({
+          plural,
+          namespace,
+          query: { ...query, labelSelector },
+        });
         if (!Array.isArray(items)) throw unreadable(`${this.#client.server}: the answer is no list`);
         for (const item of items) all.push(read(item));
         if (!metadata?.continue) return all;
@@ -99,30 +145,34 @@ export class Cluster {
     }
   }
 
-  /** One object of the namespace. */
-  get(plural: string, name: string): Promise<unknown> {
-    return this.#get(plural, { namespace: this.namespace, name, query: {} });
+  /** One object, where nothing is said of the namespace. */
+  get(plural: string, name: string, namespace = this.namespace): Promise<unknown> {
+    return this.#ask({ plural, namespace, name });
+  }
+
+  /** Creates an object (POST), puts one in its place (PUT), or removes it (DELETE). */
+  write(
+    method: 'POST' | 'PUT' | 'DELETE',
+    plural: string,
+    { namespace, name, body }: { namespace: string; name?: string | undefined; body?: unknown },
+  ): Promise<unknown> {
+    return this.#ask({ method, plural, namespace, name, body });
   }
 
   close(): void {
     this.#client.close();
   }
 
-  async #get<T>(
-    plural: string,
-    {
-      namespace,
-      name,
-      query,
-    }: { namespace: string | undefined; name?: string; query: Record<string, unknown> },
-  ): Promise<T> {
+  async #ask<T>(what: Asked): Promise<T> {
+    const { method = 'GET', plural, namespace, name, query, body } = what;
     const within = namespace === undefined ? '' : `/namespaces/${namespace}`;
-    const path = `/apis/${group}/${version}${within}/${plural}${name === undefined ? '' : `/${name}`}`;
+    const api = coreResources.has(plural) ? '/api/v1' : `/apis/${group}/${version}`;
+    const path = `${api}${within}/${plural}${name === undefined ? '' : `/${name}`}`;
     try {
-      return await this.#client.request<T>({ path, query: query as Record<string, string> });
+      return await this.#client.request<T>({ method, path, ...(query && { query }), body });
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      const message = this.#refusalText(error, { plural, namespace, name });
+      const message = this.#refusalText(error, what);
       throw new ApiError({ status: error.status, reason: error.reason, message, cause: error });
     }
   }
@@ -130,18 +180,19 @@ export class Cluster {
   /** What to do about it, in front of the server's words. */
   #refusalText(
     { status, reason, message }: ApiError,
-    { plural, namespace, name }: { plural: string; namespace: string | undefined; name: string | undefined },
+    { method = 'GET', plural, namespace, name }: Asked,
   ): string {
     const place = placeText(namespace);
     if (status === 401) return `${this.#client.server} does not take these credentials (${message})`;
     if (status === 403) {
-      const right = `"${name === undefined ? 'list' : 'get'}" on ${plural}.${group} ${place}`;
+      const verb = verbs[method] ?? (name === undefined ? 'list' : 'get');
+      const right = `"${verb}" on ${fullName(plural)} ${place}`;
       const other = namespace === undefined ? '; -n looks in one namespace' : '';
       return `the right to ${right} is missing${other} (${message})`;
     }
     if (status === 404 && name !== undefined && reason === 'NotFound' && /"[^"]+" not found$/.test(message))
-      return `there is no ${plural}.${group} "${name}" ${place}`;
-    if (status === 404) {
+      return `there is no ${fullName(plural)} "${name}" ${place}`;
+    if (status === 404 && !coreResources.has(plural)) {
       const what = `${this.#client.server} knows no ${plural} of ${group}/${version}`;
       return `${what}: install the definitions by "kubectl apply -f crds/"`;
     }

@@ -5,7 +5,7 @@
  * Memory is bounded, and nobody buys himself a new start: an entry goes by age alone, never for want of room. While the
  * table is full, addresses that are not in it share one entry.
  */
-import { addressGroup } from '../../process/net/peer.ts';
+import { addressGroup } from './peer.ts';
 
 /** Chosen: wrong ones that are free. */
 const free = 5;

@@ -5,8 +5,8 @@ import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';
-import { parseFlags } from '../shared/flags.ts';
 import { Cluster, clusterFlags } from './cluster.ts';
+import { parseFlags } from './flags.ts';
 
 interface Answer {
   status?: number;

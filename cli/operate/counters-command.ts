@@ -1,0 +1,352 @@
+import { randomUUID } from 'node:crypto';
+import {
+  commandOf,
+  commandOfVerbs,
+  escaped,
+  type ParsedFlags,
+  UsageError,
+  wholeNumber,
+} from '../shared/flags.ts';
+import { durationText, outputFlag, outputFormat, printedText, type Row, table } from '../shared/output.ts';
+import { type Json, type Limiters, limiterHelp, type Member, type Silent, tellOf } from './limiters.ts';
+import {
+  askHolders,
+  askOne,
+  counterHolders,
+  domainAndEntries,
+  entriesText,
+  entryTexts,
+  limitersCommand,
+} from './operate-command.ts';
+import { makingFlags, makingHelp, setOverride } from './override-command.ts';
+
+const output = `  -o, --output <form>         how to print the result: table (default), json or yaml
+`;
+
+const exits = `Exit status: 0 when it was done; 1 when a limiter was silent or refused; 2 for a wrong command line, or a cluster that cannot
+be asked.
+`;
+
+const listHelp = `Usage: weir counters list <domain> [<key=value> ...] [flags]
+
+Shows counters with what is used and left. Entries name one descriptor, in its order; without them it is what a scan of the
+store finds of the domain. A store that limiters share is asked by one of them; of limiters that count in memory each shows
+its own.
+
+  --over                      those over their limit alone
+  --sort used|left|reset|key  all counters are looked through, and the first are shown (default: as they are found)
+  --limit <n>                 how many to show (default 100)
+${limiterHelp}${output}
+  weir counters list shop remote_address=203.0.113.7 --limiter localhost
+  weir counters list shop --over --sort used --limit 20
+
+${exits}`;
+
+const resetHelp = `Usage: weir counters reset <domain> <key=value> ... [flags]
+       weir counters reset <domain> --all
+
+Sets the counters of one descriptor to zero, or of the whole domain, in the store, in local caches and in leases of all
+limiters; says who has confirmed it. A store that limiters share is reset by one of them, memory by each.
+
+  --all                       all counters of the domain
+${limiterHelp}${output}
+  weir counters reset shop remote_address=203.0.113.7
+
+${exits}`;
+
+const grantHelp = `Usage: weir counters grant <domain> <key=value> ... --hits <n> --reason <text> [flags]
+
+Lets so many more hits of one descriptor pass until its window ends (of a sliding window or a bucket: for one window's length).
+With --limiter or WEIR_LIMITERS it goes to limiters; else it becomes a RateLimitOverride in the cluster.
+
+  --hits <n>                  how many more
+  --limit-name <name>         of which of several limits of the rule
+  --id <id>                   the same id again gives nothing more (default: a new one)
+${makingHelp}
+  weir counters grant shop tenant=acme --hits 1000 --reason "batch import, ticket 4711"
+
+${exits}`;
+
+const sorts = ['used', 'left', 'reset', 'key'] as const;
+
+const listCommand = limitersCommand(
+  listHelp,
+  {
+    over: { type: 'boolean' },
+    sort: { type: 'string', values: sorts },
+    limit: { type: 'string' },
+    ...outputFlag,
+  },
+  async (flags, limiters) => {
+    const { domain, entries } = domainAndEntries(flags.positionals, 'counters list');
+    const format = outputFormat(flags);
+    const most = wholeNumber(flags, 'limit', { default: 100, least: 1, most: 100_000 });
+    const sort = givenSort(flags);
+    const { members, silent } = await limiters.living();
+    const over = flags.on('over') ? 'true' : undefined;
+    const limit = `${sort === undefined ? Math.min(most, 1000) : 1000}`;
+    const query = { domain, entry: entryTexts(entries), over, sort, limit };
+    const wanted = { most, order: sort && bySort(sort) };
+    const groups = await Promise.all(
+      counterHolders(members).map((group) => countersOf(limiters, group, query, wanted)),
+    );
+    const failed = groups.flatMap((group) => group.failed);
+    tellOf(failed);
+    const all = groups.flatMap((group) => group.counters);
+    if (wanted.order !== undefined) all.sort(wanted.order);
+    const notes = [...new Set(groups.flatMap((group) => group.notes))];
+    const isCut = all.length > most || groups.some((group) => group.isCut);
+    const report = { counters: all.slice(0, most), more: isCut, notes, silent: [...silent, ...failed] };
+    process.stdout.write(printedText(report, format, () => listText(report, domain)));
+    return report.silent.length === 0 ? 0 : 1;
+  },
+);
+
+function givenSort(flags: ParsedFlags): (typeof sorts)[number] | undefined {
+  const text = flags.text('sort');
+  const sort = sorts.find((known) => known === text);
+  if (text !== undefined && sort === undefined)
+    throw new UsageError(`--sort is used, left, reset or key, not "${text}"`);
+  return sort;
+}
+
+/** What is most of interest first: most used, least left, first to be reset. A page is sorted by itself. */
+function bySort(sort: (typeof sorts)[number]): (a: Json, b: Json) => number {
+  if (sort === 'key') return (a, b) => (a.key < b.key ? -1 : Number(a.key > b.key));
+  if (sort === 'used') return (a, b) => (b.used ?? -1) - (a.used ?? -1);
+  return (a, b) => (a[sort] ?? Infinity) - (b[sort] ?? Infinity);
+}
+
+interface FoundCounters {
+  counters: Json[];
+  notes: string[];
+  failed: Silent[];
+  isCut: boolean;
+}
+
+/** Page by page until there are enough; with an order to the end, of which the first are kept. */
+async function countersOf(
+  limiters: Limiters,
+  group: readonly Member[],
+  query: Record<string, string | readonly string[] | undefined>,
+  { most, order }: { most: number; order: ((a: Json, b: Json) => number) | undefined },
+): Promise<FoundCounters> {
+  const found: FoundCounters = { counters: [], notes: [], failed: [], isCut: false };
+  let cursor: string | undefined;
+  do {
+    const question = { path: '/v1/counters', query: { ...query, cursor } };
+    const { member, answer } = await askOne(limiters, group, question);
+    if (!answer.ok) {
+      found.failed.push({ address: member.limiter.address, problem: answer.problem });
+      return found;
+    }
+    const isOfMemory = member.state.store?.type === 'memory';
+    for (const counter of answer.body.counters)
+      found.counters.push(isOfMemory ? { ...counter, limiter: member.name } : counter);
+    found.notes = [...new Set([...found.notes, ...(answer.body.notes ?? [])])];
+    cursor = answer.body.cursor ?? undefined;
+    if (order === undefined || found.counters.length <= most) continue;
+    found.isCut = true;
+    found.counters = found.counters.sort(order).slice(0, most);
+  } while (cursor !== undefined && (order !== undefined || found.counters.length < most));
+  found.isCut ||= cursor !== undefined;
+  return found;
+}
+
+function listText(
+  { counters, more, notes }: { counters: Json[]; more: boolean; notes: string[] },
+  domain: string,
+): string {
+  const words = notes.map((note) => `note: ${escaped(note)}\n`).join('');
+  if (counters.length === 0) return `no counters of ${escaped(domain)} were found\n${words}`;
+  const end = more ? '... there are more: --limit shows them\n' : '';
+  return table(counterRows(counters)) + end + words;
+}
+
+function counterRows(counters: readonly Json[]): Row[] {
+  const isOfMemory = counters.some(({ limiter }) => limiter !== undefined);
+  return counters.map((counter) => {
+    const { entries, rule, limitName, window, used, left, reset, leased, certain, limiter } = counter;
+    const name = limitName ? ` (${limitName})` : '';
+    return {
+      ...(isOfMemory && { LIMITER: limiter }),
+      ENTRIES: entriesText(entries) + (certain === false ? ' (uncertain)' : ''),
+      RULE: rule === null ? 'none' : `${rule}${name}`,
+      WINDOW:
+        window === undefined ? undefined : `${durationText(window.seconds)} ${window.algorithm ?? ''}`.trim(),
+      USED: used,
+      LIMIT: limitText(counter),
+      LEFT: left ?? undefined,
+      RESET: typeof reset === 'number' ? durationText(reset) : undefined,
+      LEASED: leased || undefined,
+    };
+  });
+}
+
+function limitText({ limit, override, overrideEffect }: Json): string | undefined {
+  if (overrideEffect === 'unlimited') return 'unlimited (override)';
+  if (limit === null || limit === undefined) return undefined;
+  if (overrideEffect === 'block') return `${limit} (blocked)`;
+  if (overrideEffect === 'shadow') return `${limit} (shadow)`;
+  return `${limit}${override ? ' (override)' : ''}`;
+}
+
+const resetCommand = limitersCommand(
+  resetHelp,
+  { all: { type: 'boolean' }, ...outputFlag },
+  async (flags, limiters) => {
+    const { domain, entries } = domainAndEntries(flags.positionals, 'counters reset');
+    const all = flags.on('all');
+    if (entries.length === 0 && !all)
+      throw new UsageError('counters reset needs the entries of a descriptor, or --all for the whole domain');
+    if (entries.length > 0 && all)
+      throw new UsageError('--all is for the whole domain: leave the entries out');
+    const format = outputFormat(flags);
+    const { members, silent } = await limiters.living();
+    const query = { domain, entry: entryTexts(entries), all: all ? 'true' : undefined };
+    const { answers, failed } = await askHolders(limiters, members, {
+      method: 'DELETE',
+      path: '/v1/counters',
+      query,
+    });
+    const parts = await Promise.all(
+      answers.map(async ({ member, body }) => ({
+        member,
+        pages: await allPages(limiters, member, query, body, failed),
+      })),
+    );
+    tellOf(failed);
+    const pages = parts.flatMap((part) => part.pages);
+    const isMemory = parts.length > 1;
+    const report = {
+      domain,
+      reset: pages.reduce((sum, { reset }) => sum + reset, 0),
+      counters: parts.flatMap(({ member, pages: of }) =>
+        of.flatMap(({ counters }) =>
+          counters.map((one: Json) => (isMemory ? { ...one, limiter: member.name } : one)),
+        ),
+      ),
+      limiters: confirmations(pages),
+      missing: [
+        ...new Map(pages.flatMap(({ missing = [] }) => missing).map((one) => [one.command, one])).values(),
+      ],
+      silent: [...silent, ...failed],
+    };
+    process.stdout.write(printedText(report, format, () => resetText(report)));
+    const isSure = report.limiters.every(({ confirmed }) => confirmed) && report.missing.length === 0;
+    return isSure && report.silent.length === 0 ? 0 : 1;
+  },
+);
+
+/** A whole domain is reset in pages. */
+async function allPages(
+  limiters: Limiters,
+  member: Member,
+  query: Record<string, string | readonly string[] | undefined>,
+  first: Json,
+  failed: Silent[],
+): Promise<Json[]> {
+  const pages = [first];
+  for (let cursor = first.cursor; typeof cursor === 'string'; ) {
+    const answer = await limiters.ask(member.limiter, {
+      method: 'DELETE',
+      path: '/v1/counters',
+      query: { ...query, cursor },
+    });
+    if (!answer.ok) {
+      failed.push({ address: member.limiter.address, problem: `${answer.problem} (a part is reset)` });
+      break;
+    }
+    pages.push(answer.body);
+    cursor = answer.body.cursor;
+  }
+  return pages;
+}
+
+/** By instance; who was silent once has not confirmed. */
+function confirmations(pages: readonly Json[]): Json[] {
+  const all = new Map<string, Json>();
+  for (const { limiters = [] } of pages) {
+    for (const one of limiters) {
+      const before = all.get(one.instance);
+      if (before === undefined || before.confirmed) all.set(one.instance, one);
+    }
+  }
+  return [...all.values()];
+}
+
+function resetText({
+  reset,
+  counters,
+  limiters,
+  missing,
+}: {
+  reset: number;
+  counters: Json[];
+  limiters: Json[];
+  missing: Json[];
+}): string {
+  const lines = [reset === 1 ? '1 counter was reset\n' : `${reset} counters were reset\n`];
+  if (counters.length > 0) lines.push(`\nAs they were:\n${table(counterRows(counters))}`);
+  if (limiters.length > 0) {
+    const rows = limiters.map(({ name, confirmed, afterMs }) => {
+      return {
+        LIMITER: name,
+        CONFIRMED: confirmed
+          ? `after ${afterMs} ms`
+          : 'no: it may refuse from its cache until the window ends',
+      };
+    });
+    lines.push(`\n${table(rows)}`);
+  }
+  for (const { command, message } of missing)
+    lines.push(
+      `the store lets limiters not ${command}: ${escaped(message)} (docs/operations.md has the rights)\n`,
+    );
+  return lines.join('');
+}
+
+const grantCommand = commandOf(
+  grantHelp,
+  {
+    hits: { type: 'string' },
+    'limit-name': { type: 'string' },
+    reason: { type: 'string' },
+    id: { type: 'string' },
+    ...makingFlags,
+  },
+  (flags) => {
+    const { domain, entries } = domainAndEntries(flags.positionals, 'counters grant');
+    if (flags.text('hits') === undefined) throw new UsageError('counters grant needs --hits, how many more');
+    const grant = wholeNumber(flags, 'hits', { default: 0, least: 1, most: 4_294_967_295 });
+    const limit = flags.text('limit-name');
+    const id = flags.text('id') ?? randomUUID();
+    return setOverride(flags, {
+      domain,
+      match: entries,
+      ...(limit && { limit }),
+      grant,
+      reason: flags.text('reason'),
+      id,
+    });
+  },
+);
+
+const help = `Usage: weir counters list|reset|grant <domain> [<key=value> ...] [flags]
+
+  list    show counters, with what is used and left
+  reset   set the counters of a descriptor, or of a domain, to zero
+  grant   let so many more hits pass until the window ends
+
+  weir counters list shop --over --sort used
+  weir counters reset shop remote_address=203.0.113.7
+  weir counters grant shop tenant=acme --hits 1000 --reason "batch import"
+
+"weir counters <word> --help" says what each takes.
+`;
+
+export const countersCommand = commandOfVerbs(help, {
+  list: listCommand,
+  reset: resetCommand,
+  grant: grantCommand,
+});

@@ -1,0 +1,348 @@
+/** The limiters that a command asks: all at once, with a bound on time, and with a word on those that did not answer. */
+import { lookup } from 'node:dns/promises';
+import { request } from 'node:http';
+import { isIP } from 'node:net';
+import { hostname, userInfo } from 'node:os';
+import type { Duplex } from 'node:stream';
+import { systemErrorReason } from '../../process/log/error-text.ts';
+import { tokenProblem } from '../../process/net/bearer-token.ts';
+import { isLoopback } from '../../process/net/bind.ts';
+import { parseGoDuration } from '../../process/settings/go-values.ts';
+import { Cluster, clusterFlags } from '../shared/cluster.ts';
+import {
+  CommandError,
+  escaped,
+  type FlagTypes,
+  type ParsedFlags,
+  readGiven,
+  UsageError,
+} from '../shared/flags.ts';
+import { podsOf } from './pods.ts';
+
+export const limiterFlags = {
+  limiter: { type: 'string', multiple: true },
+  'token-file': { type: 'string' },
+  timeout: { type: 'string' },
+  fleet: { type: 'string' },
+  selector: { type: 'string', short: 'l' },
+  namespace: clusterFlags.namespace,
+  context: clusterFlags.context,
+  kubeconfig: clusterFlags.kubeconfig,
+} as const satisfies FlagTypes;
+
+export const limiterHelp = `  --limiter <host[:port]>     a limiter's debug listener (port 6070 by default); every address of a name is one; repeat the flag
+                              for several (default: the variable WEIR_LIMITERS, separated by commas, else those of a cluster)
+  --token-file <path>         what to show limiters that ask for a token (default: the file that WEIR_TOKEN_FILE names)
+  --timeout <t>               how long to wait for the answers, such as 5s (default 5s)
+  -n, --namespace <name>      of the limiters' pods (default: where there is a RateLimitFleet, else that of the context)
+  --fleet <name>              whose pods, where there are several fleets
+  -l, --selector <labels>     pods with these labels in place of those of a fleet
+  --context <name>, --kubeconfig <file>   as kubectl; pods are reached through the API server (right: create pods/portforward)
+`;
+
+/** One debug listener. */
+export interface Limiter {
+  /** For people: `10.0.0.1:6070`, or the name of a pod. */
+  readonly address: string;
+  /** What it was named by; several may come of one name. */
+  readonly of: string;
+  readonly host: string;
+  readonly port: number;
+  /** Another way there than TCP. */
+  readonly connect?: () => Promise<Duplex>;
+  /** Why it cannot be asked at all. */
+  readonly problem?: string;
+}
+
+export interface Question {
+  method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** `/v1/status`. */
+  path: string;
+  /** Of several values a parameter each; undefined is left out. */
+  query?: Readonly<Record<string, string | readonly string[] | undefined>>;
+  body?: unknown;
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: answers of the API, which docs/openapi describes
+export type Json = any;
+
+/** `status` is 0 where nothing came back. */
+export type Answer =
+  | { ok: true; status: number; body: Json }
+  | { ok: false; status: number; problem: string };
+
+/** A limiter that told of itself. `state` is the answer of `/v1/status`. */
+export interface Member {
+  limiter: Limiter;
+  name: string;
+  state: Json;
+}
+
+export interface Silent {
+  address: string;
+  problem: string;
+  /** It answered, but not to whoever asks: a token is missing or wrong, or has no right. */
+  refused?: true;
+}
+
+/** Whether the limiters are named on the command line or by WEIR_LIMITERS, not found in a cluster. */
+export function namesLimiters(flags: ParsedFlags): boolean {
+  const ofCluster = ['namespace', 'context', 'kubeconfig', 'fleet', 'selector'] as const;
+  const given = ofCluster.find((name) => flags.text(name) !== undefined);
+  const isNamed = flags.list('limiter').length > 0;
+  if (isNamed && given !== undefined) throw new UsageError(`--limiter and --${given} exclude each other`);
+  return isNamed || (given === undefined && limitersOfEnvironment().length > 0);
+}
+
+function limitersOfEnvironment(): string[] {
+  const parts = (process.env['WEIR_LIMITERS'] ?? '').split(',');
+  return parts.map((part) => part.trim()).filter((part) => part !== '');
+}
+
+/** Chosen: what a person waits for; a reset waits a second for confirmations. */
+const usualTimeoutMs = 5_000;
+/** Chosen: a page of 1,000 counters has less than one. */
+const longestAnswerBytes = 64 * 2 ** 20;
+/** Who asks is not let in, may not, or has guessed too often. */
+const refusals: readonly number[] = [401, 403, 429];
+
+export class Limiters {
+  readonly #limiters: readonly Limiter[];
+  readonly #headers: Record<string, string>;
+  readonly #timeoutMs: number;
+  readonly #cluster: Cluster | undefined;
+
+  private constructor(
+    limiters: readonly Limiter[],
+    flags: ParsedFlags,
+    { timeoutMs, cluster }: { timeoutMs: number; cluster: Cluster | undefined },
+  ) {
+    this.#limiters = limiters;
+    this.#timeoutMs = timeoutMs;
+    this.#cluster = cluster;
+    const token = givenToken(flags);
+    this.#headers = {
+      'X-Weir-User': userName(),
+      ...(token !== undefined && { Authorization: `Bearer ${token}` }),
+    };
+  }
+
+  /** Asks names and clusters where they are; rejects where nothing is found that could be asked. */
+  static async of(flags: ParsedFlags): Promise<Limiters> {
+    const timeoutMs = givenTimeout(flags.text('timeout'));
+    if (!namesLimiters(flags)) {
+      const cluster = new Cluster(flags);
+      return new Limiters(await podsOf(cluster, flags), flags, { timeoutMs, cluster });
+    }
+    const given = flags.list('limiter');
+    const names = given.length > 0 ? given : limitersOfEnvironment();
+    const found = await Promise.all(names.map((name) => addressesOf(name.trim(), timeoutMs)));
+    return new Limiters(found.flat(), flags, { timeoutMs, cluster: undefined });
+  }
+
+  /** What each says of itself. One that answers at several addresses is there once. */
+  async members(query: Question['query'] = {}): Promise<{ members: Member[]; silent: Silent[] }> {
+    const answers = await Promise.all(
+      this.#limiters.map(async (limiter) => ({
+        limiter,
+        answer: await this.ask(limiter, { path: '/v1/status', query }),
+      })),
+    );
+    const members = new Map<string, Member>();
+    for (const { limiter, answer } of answers) {
+      if (!answer.ok) continue;
+      const { instance = limiter.address, name = '' } = answer.body.limiter ?? {};
+      if (!members.has(instance))
+        members.set(instance, { limiter, name: name || limiter.address, state: answer.body });
+    }
+    const heard = new Set(Array.from(members.values(), ({ limiter }) => limiter.of));
+    const silent = answers.flatMap(({ limiter, answer }) => {
+      // "localhost" has two addresses, and a limiter listens at one of them perhaps.
+      if (answer.ok || (isLoopback(limiter.host) && heard.has(limiter.of))) return [];
+      const refused = refusals.includes(answer.status) && { refused: true as const };
+      return [{ address: limiter.address, problem: answer.problem, ...refused }];
+    });
+    return { members: [...members.values()], silent };
+  }
+
+  /** As `members`; those that are silent are told on standard error. Rejects where nobody answers. */
+  async living(): Promise<{ members: Member[]; silent: Silent[] }> {
+    const found = await this.members();
+    const [first] = found.silent;
+    if (found.members.length > 0) tellOf(found.silent);
+    else if (found.silent.length > 1)
+      throw new CommandError(
+        `none of ${found.silent.length} limiters answers; ${first!.address}: ${first!.problem}`,
+      );
+    else throw new CommandError(`${first!.address}: ${first!.problem}`);
+    return found;
+  }
+
+  /** Never rejects. */
+  async ask(limiter: Limiter, { method = 'GET', path, query = {}, body }: Question): Promise<Answer> {
+    if (limiter.problem !== undefined) return { ok: false, status: 0, problem: limiter.problem };
+    const url = new URL(`http://${endpoint(limiter.host, limiter.port)}${path}`);
+    for (const [name, value] of Object.entries(query)) {
+      for (const one of typeof value === 'string' ? [value] : (value ?? []))
+        url.searchParams.append(name, one);
+    }
+    try {
+      const text = body === undefined ? undefined : JSON.stringify(body);
+      return answerOf(await this.#exchange(limiter, { method, url, text }), `${method} ${path}`);
+    } catch (error) {
+      const isLate = error instanceof Error && error.name === 'TimeoutError';
+      const problem = isLate
+        ? `no answer within ${this.#timeoutMs} ms (--timeout)`
+        : systemErrorReason(error);
+      return { ok: false, status: 0, problem };
+    }
+  }
+
+  /** Every member its question, at once. */
+  askAll(members: readonly Member[], question: Question): Promise<{ member: Member; answer: Answer }[]> {
+    return Promise.all(
+      members.map(async (member) => ({ member, answer: await this.ask(member.limiter, question) })),
+    );
+  }
+
+  close(): void {
+    this.#cluster?.close();
+  }
+
+  async #exchange(
+    limiter: Limiter,
+    { method, url, text }: { method: string; url: URL; text: string | undefined },
+  ): Promise<{ status: number; contentType: string; text: string }> {
+    const signal = AbortSignal.timeout(this.#timeoutMs);
+    const { promise, resolve, reject } = Promise.withResolvers<{
+      status: number;
+      contentType: string;
+      text: string;
+    }>();
+    signal.addEventListener('abort', () => reject(signal.reason));
+    const connecting = limiter.connect?.();
+    // One that comes too late would keep the process alive.
+    connecting?.then(
+      (late) => signal.aborted && late.destroy(),
+      () => undefined,
+    );
+    const stream = await Promise.race([connecting, promise as Promise<never>]);
+    const sent = request(url, {
+      method,
+      signal,
+      headers: { ...this.#headers, ...(text !== undefined && { 'Content-Type': 'application/json' }) },
+      // With an agent the stream would be passed over.
+      ...(stream === undefined ? { agent: false } : { createConnection: () => stream }),
+    });
+    sent.on('error', reject);
+    sent.on('response', (response) => {
+      const chunks: Buffer[] = [];
+      let bytes = 0;
+      response.on('data', (chunk: Buffer) => {
+        bytes += chunk.length;
+        if (bytes > longestAnswerBytes)
+          response.destroy(new Error(`the answer has more than ${longestAnswerBytes} bytes`));
+        chunks.push(chunk);
+      });
+      response.on('error', reject);
+      response.on('end', () => {
+        const contentType = response.headers['content-type'] ?? '';
+        resolve({ status: response.statusCode ?? 0, contentType, text: Buffer.concat(chunks).toString() });
+      });
+    });
+    sent.end(text);
+    return promise.finally(() => stream?.destroy());
+  }
+}
+
+function answerOf(
+  { status, contentType, text }: { status: number; contentType: string; text: string },
+  asked: string,
+): Answer {
+  const isJson = /^application\/(?:problem\+)?json\b/.test(contentType);
+  let body: Json;
+  try {
+    body = isJson && text !== '' ? JSON.parse(text) : undefined;
+  } catch {
+    return { ok: false, status, problem: `the answer to ${asked} is no JSON` };
+  }
+  if (status >= 200 && status < 300 && (body !== undefined || text === '')) return { ok: true, status, body };
+  if (status === 401)
+    return {
+      ok: false,
+      status,
+      problem: 'it asks for a token that is right: --token-file, or WEIR_TOKEN_FILE',
+    };
+  if (typeof body?.detail === 'string') return { ok: false, status, problem: body.detail };
+  return {
+    ok: false,
+    status,
+    problem: `${asked} was answered with ${status} ${contentType}: it is no debug listener, or of an older version`,
+  };
+}
+
+/** One line each on standard error. */
+export function tellOf(silent: readonly Silent[]): void {
+  for (const { address, problem } of silent)
+    process.stderr.write(`weir: ${escaped(`${address}: ${problem}`)}\n`);
+}
+
+export function endpoint(host: string, port: number): string {
+  return `${isIP(host) === 6 ? `[${host}]` : host}:${port}`;
+}
+
+/** `host`, `host:port`, `[::1]:6070`, with or without `http://`: every address of the name, IPv4 and IPv6. @throws UsageError */
+async function addressesOf(name: string, timeoutMs: number): Promise<Limiter[]> {
+  const match = /^(?:http:\/\/)?(?:\[([0-9a-f:.]+)\]|([^:/[\]@?#]+))(?::(\d{1,5}))?\/?$/i.exec(name);
+  const port = Number(match?.[3] ?? 6070);
+  const host = match?.[1] ?? match?.[2];
+  if (host === undefined || port < 1 || port > 65_535)
+    throw new UsageError(`--limiter is host:port of a debug listener, not "${name}"`);
+  if (isIP(host) !== 0) return [{ address: endpoint(host, port), of: name, host, port }];
+  try {
+    const late = Promise.withResolvers<never>();
+    const timer = setTimeout(
+      () => late.reject(new Error(`no answer of DNS within ${timeoutMs} ms`)),
+      timeoutMs,
+    );
+    const found = await Promise.race([lookup(host, { all: true }), late.promise]).finally(() =>
+      clearTimeout(timer),
+    );
+    return [...new Set(found.map(({ address }) => address))].map((address) => {
+      return { address: endpoint(address, port), of: name, host: address, port };
+    });
+  } catch (error) {
+    return [{ address: name, of: name, host, port, problem: `${host}: ${systemErrorReason(error)}` }];
+  }
+}
+
+/** @throws UsageError */
+function givenTimeout(text: string | undefined): number {
+  if (text === undefined) return usualTimeoutMs;
+  const ms = parseGoDuration(text);
+  if (ms !== undefined && ms >= 1 && ms <= 600_000) return ms;
+  throw new UsageError(`--timeout is a duration from 1ms to 10m, such as 5s, not "${text}"`);
+}
+
+/** Shown nowhere. @throws UsageError */
+function givenToken(flags: ParsedFlags): string | undefined {
+  const flag = flags.text('token-file');
+  const path = flag ?? process.env['WEIR_TOKEN_FILE'];
+  if (path === undefined || path === '') return undefined;
+  const name = flag === undefined ? 'WEIR_TOKEN_FILE' : '--token-file';
+  const token = readGiven(`${name} ${path}`, path).toString().trim();
+  const problem = tokenProblem(token, 1);
+  if (problem !== undefined) throw new UsageError(`${name} ${path}: ${problem}`);
+  return token;
+}
+
+/** `ada@laptop`, of printable ASCII: what limiters put into their log, unverified. */
+function userName(): string {
+  let user = process.env['USER'] ?? 'unknown';
+  try {
+    user = userInfo().username;
+  } catch {
+    // A user without an entry in /etc/passwd, as in containers.
+  }
+  return `${user}@${hostname()}`.replace(/[^\x21-\x7e]/g, '?').slice(0, 128);
+}

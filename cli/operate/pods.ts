@@ -1,0 +1,142 @@
+/** The limiters of a cluster: which pods they are, and the way to them, which is the API server's port-forward. */
+import { type Duplex, duplexPair, PassThrough } from 'node:stream';
+import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
+import { fleetPlural } from '../../rules/manifest/fleet-model.ts';
+import { type Cluster, placeText } from '../shared/cluster.ts';
+import { CommandError, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import type { Limiter } from './limiters.ts';
+
+/** The chart's, and that of `examples/kubernetes/`. */
+const usualSelector = 'app.kubernetes.io/component=limiter';
+
+interface FoundFleet {
+  name: string;
+  namespace: string;
+  service: { namespace: string; name: string } | undefined;
+}
+
+/** Those of a label selector, else of the fleet; rejects where there are none. */
+export async function podsOf(cluster: Cluster, flags: ParsedFlags): Promise<Limiter[]> {
+  const { namespace, selector } = await whereFrom(cluster, flags);
+  const all = await cluster.list('pods', namespace, (pod) => podLimiter(cluster, pod), selector);
+  const pods = all.filter((pod) => pod !== undefined);
+  if (pods.length > 0) return pods;
+  throw new CommandError(
+    `no pods with the labels ${selector} ${placeText(namespace)}: say -n, --fleet, -l or --limiter`,
+    2,
+  );
+}
+
+async function whereFrom(
+  cluster: Cluster,
+  flags: ParsedFlags,
+): Promise<{ namespace: string | undefined; selector: string }> {
+  const given = flags.text('selector');
+  if (given !== undefined) return { namespace: cluster.namespace, selector: given };
+  const wanted = flags.text('fleet');
+  const all = await fleetsOf(cluster);
+  const fleets = all.filter(({ name }) => wanted === undefined || name === wanted);
+  const [fleet, another] = fleets;
+  if (another !== undefined) {
+    const names = fleets.map(({ namespace, name }) => `${namespace}/${name}`);
+    throw new UsageError(`there are several fleets, choose one by --fleet and -n: ${names.join(', ')}`);
+  }
+  if (fleet === undefined && wanted !== undefined)
+    throw new UsageError(
+      `there is no RateLimitFleet "${wanted}"; there are ${all.map(({ name }) => name).join(', ') || 'none'}`,
+    );
+  if (fleet?.service === undefined)
+    return { namespace: fleet?.namespace ?? cluster.namespace, selector: usualSelector };
+  const { namespace, name } = fleet.service;
+  const [labels] = await cluster
+    .list('services', namespace, (service) => {
+      const { metadata, spec } = service as {
+        metadata: { name: string };
+        spec: { selector?: Record<string, string> };
+      };
+      return metadata.name === name ? [spec.selector ?? {}] : [];
+    })
+    .then((found) => found.flat());
+  const pairs = Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`);
+  return { namespace, selector: pairs.length === 0 ? usualSelector : pairs.join(',') };
+}
+
+/** Of the namespace that is given, else of all that may be looked at. */
+async function fleetsOf(cluster: Cluster): Promise<FoundFleet[]> {
+  const read = (object: unknown): FoundFleet => {
+    const { metadata, spec } = object as { metadata: FoundFleet; spec?: Pick<FoundFleet, 'service'> };
+    return { name: metadata.name, namespace: metadata.namespace, service: spec?.service };
+  };
+  const namespaces = cluster.isNamespaceGiven ? [cluster.namespace] : [undefined, cluster.namespace];
+  for (const namespace of namespaces) {
+    try {
+      return await cluster.list(fleetPlural, namespace, read);
+    } catch (error) {
+      if (!(error instanceof ApiError && (error.status === 403 || error.status === 404))) throw error;
+    }
+  }
+  return [];
+}
+
+interface Pod {
+  metadata: { name: string; namespace: string; deletionTimestamp?: string };
+  spec?: {
+    containers?: {
+      ports?: { name?: string; containerPort: number }[];
+      env?: { name: string; value?: string }[];
+    }[];
+  };
+  status?: { phase?: string };
+}
+
+/** Undefined for a pod that has ended, or is about to. */
+function podLimiter(cluster: Cluster, object: unknown): Limiter | undefined {
+  const { metadata, spec, status } = object as Pod;
+  const { name, namespace } = metadata;
+  const phase = status?.phase ?? 'Unknown';
+  if (metadata.deletionTimestamp !== undefined || phase === 'Succeeded' || phase === 'Failed')
+    return undefined;
+  const containers = spec?.containers ?? [];
+  const named = containers.flatMap(({ ports = [] }) => ports).find((port) => port.name === 'debug');
+  const set = containers.flatMap(({ env = [] }) => env).find((variable) => variable.name === 'DEBUG_PORT');
+  const port = named?.containerPort ?? (Number(set?.value) || 6070);
+  return {
+    address: name,
+    of: `${namespace}/${name}`,
+    host: '127.0.0.1',
+    port,
+    connect: () => forwarded(cluster, { namespace, name, port }),
+    ...(phase !== 'Running' && { problem: `the pod is ${phase}` }),
+  };
+}
+
+/** A connection to a port of a pod, through the API server. Loads what only this needs. */
+async function forwarded(
+  { config }: Cluster,
+  { namespace, name, port }: { namespace: string; name: string; port: number },
+): Promise<Duplex> {
+  const { PortForward } = await import('@kubernetes/client-node');
+  const [stream, far] = duplexPair();
+  const refusals = new PassThrough();
+  // What fails behind the answer is nobody's concern.
+  stream.on('error', () => undefined);
+  let socket: Awaited<ReturnType<InstanceType<typeof PortForward>['portForward']>>;
+  try {
+    socket = await new PortForward(config).portForward(namespace, name, [port], far, refusals, far);
+  } catch (error) {
+    throw new Error(`no port-forward to ${namespace}/${name}: ${handshakeText(error)}`);
+  }
+  refusals.on('data', (words: Buffer) => stream.destroy(new Error(`the pod: ${words.toString().trim()}`)));
+  if (typeof socket !== 'function') {
+    socket.onclose = () => far.end();
+    // A goodbye would be waited for, and the process with it.
+    stream.on('close', () => socket.terminate());
+  }
+  return stream;
+}
+
+/** What the library rejects with is an event, or an error. */
+function handshakeText(error: unknown): string {
+  const { message, error: cause } = (error ?? {}) as { message?: unknown; error?: { message?: unknown } };
+  return String(message ?? cause?.message ?? 'the API server refused it');
+}

@@ -1,0 +1,129 @@
+import { joinedSummaries, type TopSummary } from '../../limiter/stats/top/space-saving.ts';
+import { commandOf, UsageError, wholeNumber } from '../shared/flags.ts';
+import { outputFlag, outputFormat, printedText, table } from '../shared/output.ts';
+import { type Json, type Limiters, limiterFlags, limiterHelp, type Member, type Silent } from './limiters.ts';
+import { withLimiters } from './operate-command.ts';
+import { watched, watchFlags, watchHelp } from './status-command.ts';
+
+const help = `Usage: weir top [<domain>] [flags]
+
+Shows whose keys are over their limit most often, over all limiters together, by domain. Numbers are of the last
+minutes, as of /top (docs/statistics.md); where one is not known exactly, what it is between.
+
+  --keys <n>                  keys of a domain (default 10)
+${limiterHelp}${watchHelp}  -o, --output <form>         how to print the result: table (default), json or yaml
+
+  weir top --limiter limiter.example.com
+  weir top shop --keys 3 --watch
+
+Exit status: 0, or 1 when a limiter was silent; 2 for a wrong command line, or a cluster that cannot be asked.
+`;
+
+/** Chosen: a page that fits a screen or two, as `/top` has it. */
+const mostDomains = 10;
+
+export const topCommand = commandOf(
+  help,
+  { keys: { type: 'string' }, ...outputFlag, ...watchFlags, ...limiterFlags },
+  async (flags) => {
+    const [domain, stray] = flags.positionals;
+    if (stray !== undefined) throw new UsageError(`top takes one domain, "${stray}" is too many`);
+    const keys = wholeNumber(flags, 'keys', { default: 10, least: 1, most: 100 });
+    const format = outputFormat(flags);
+    const look = () =>
+      withLimiters(flags, async (limiters) => {
+        const { members, silent } = await limiters.living();
+        const report = await topReport(limiters, members, { domain, keys });
+        const all = { ...report, silent: [...silent, ...report.silent] };
+        return {
+          status: all.silent.length === 0 ? 0 : 1,
+          text: printedText(all, format, () => topText(all)),
+        };
+      });
+    return watched(flags, look, format);
+  },
+);
+
+interface TopReport {
+  since: string | null;
+  domainCount: number;
+  domains: { domain: string; overLimit: number; missed: number; keys: Json[] }[];
+  silent: Silent[];
+}
+
+/** Every limiter tells of its first domains; what one has not told of a domain that others have, it is asked for. */
+async function topReport(
+  limiters: Limiters,
+  members: readonly Member[],
+  { domain, keys }: { domain: string | undefined; keys: number },
+): Promise<TopReport> {
+  const path = '/v1/top';
+  const first = await limiters.askAll(members, { path, query: { domain, n: '100' } });
+  const answers = first.flatMap(({ member, answer }) => (answer.ok ? [{ member, body: answer.body }] : []));
+  const silent = first.flatMap(({ member, answer }) =>
+    answer.ok ? [] : [{ address: member.limiter.address, problem: answer.problem }],
+  );
+  const told = new Map<string, Map<Member, Json>>();
+  for (const { member, body } of answers)
+    for (const one of body.domains)
+      told.set(one.domain, (told.get(one.domain) ?? new Map()).set(member, one));
+  await Promise.all(
+    Array.from(told, async ([name, of]) => {
+      const others = answers.filter(
+        ({ member, body }) => !of.has(member) && body.domainCount > body.domains.length,
+      );
+      const more = await limiters.askAll(
+        others.map(({ member }) => member),
+        { path, query: { domain: name, n: '100' } },
+      );
+      for (const { member, answer } of more)
+        if (answer.ok && answer.body.domains[0]) of.set(member, answer.body.domains[0]);
+    }),
+  );
+  const domains = Array.from(told, ([name, of]) => ({ domain: name, ...joined([...of.values()], keys) }));
+  domains.sort((a, b) => b.overLimit - a.overLimit || (a.domain < b.domain ? -1 : 1));
+  const sinces = answers.map(({ body }) => body.since).sort();
+  return {
+    since: sinces[0] ?? null,
+    domainCount: Math.max(domains.length, ...answers.map(({ body }) => body.domainCount)),
+    domains: domains.slice(0, mostDomains),
+    silent,
+  };
+}
+
+/** One domain of several limiters. */
+function joined(parts: readonly Json[], most: number): Omit<TopReport['domains'][number], 'domain'> {
+  const summaries = parts.map(({ overLimit, missed, keys }): TopSummary => {
+    // A page ends before the sketch does: what it leaves out may weigh as much as its last key.
+    const unseen = keys.length < 100 ? missed : Math.max(missed, keys.at(-1).atMost);
+    return {
+      sinceMs: 0,
+      total: overLimit,
+      missed: unseen,
+      keys: keys.map(({ key, rule, shadowMode, atLeast, atMost }: Json) => {
+        return { key, rule, shadowMode, count: atMost, error: atMost - atLeast };
+      }),
+    };
+  });
+  const { total, missed, keys } = joinedSummaries(summaries);
+  const shown = keys.slice(0, most).map(({ key, rule, shadowMode, count, error }) => {
+    const atLeast = Math.max(0, count - error);
+    return { key, rule, shadowMode, atLeast, atMost: count, share: total === 0 ? 0 : count / total };
+  });
+  return { overLimit: total, missed, keys: shown };
+}
+
+function topText({ since, domains, domainCount }: TopReport): string {
+  if (domains.length === 0) return 'nothing was over its limit\n';
+  const tables = domains.map(({ domain, overLimit, keys }) => {
+    const rows = keys.map(({ key, rule, shadowMode, atLeast, atMost, share }) => ({
+      OVER: atLeast === atMost ? atMost : `${atLeast}-${atMost}`,
+      SHARE: `${(share * 100).toFixed(1)} %`,
+      KEY: key,
+      RULE: shadowMode ? `${rule} (shadow)` : rule,
+    }));
+    return `${table([{ DOMAIN: domain, 'OVER LIMIT': overLimit }])}\n${table(rows)}`;
+  });
+  const more = domainCount > domains.length ? `; ${domainCount - domains.length} more domains` : '';
+  return `${tables.join('\n')}\nsince ${since}${more}\n`;
+}

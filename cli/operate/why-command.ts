@@ -1,0 +1,134 @@
+import { escaped, readTime, UsageError, wholeNumber } from '../shared/flags.ts';
+import { durationText, outputFlag, outputFormat, printedText } from '../shared/output.ts';
+import { type Json, limiterHelp, tellOf } from './limiters.ts';
+import { domainAndEntries, entriesText, entryTexts, limitersCommand } from './operate-command.ts';
+
+const help = `Usage: weir why <domain> <key=value> ... [flags]
+       weir why --request-id <id> [flags]
+
+Tells why a request was refused: which rule, with what counts, under which version of the rules, by which limiter. Every limiter
+is asked for what it remembers (REFUSALS_KEPT); the newest refusal comes first.
+
+  --request-id <id>           x-request-id of the request, or the trace id of its traceparent
+  --at <time>                 refusals of half a minute around it: RFC 3339, or seconds since 1970
+  --since <time>              not older than that; a length of time such as 10m counts back from now
+  --until <time>              not newer than that
+  --limit <n>                 how many to tell of (default 10)
+${limiterHelp}  -o, --output <form>         how to print the result: table (default), json or yaml
+
+  weir why shop remote_address=203.0.113.7 --since 10m
+  weir why --request-id 3f1c9a52-6f0e-9f0c-8c43-0d0b1c6d3a11
+
+Exit status: 0 when a refusal was found and every limiter answered; 1 when none was, or a limiter was silent; 2 for a wrong command
+line, or a cluster that cannot be asked.
+`;
+
+/** Chosen: clocks of proxies and limiters differ by less. */
+const aroundMs = 15_000;
+
+export const whyCommand = limitersCommand(
+  help,
+  {
+    'request-id': { type: 'string' },
+    at: { type: 'string' },
+    since: { type: 'string' },
+    until: { type: 'string' },
+    limit: { type: 'string' },
+    ...outputFlag,
+  },
+  async (flags, limiters) => {
+    const requestId = flags.text('request-id');
+    const isOfKey = flags.positionals.length > 0;
+    if (!isOfKey && requestId === undefined)
+      throw new UsageError('why needs a domain and the entries of a descriptor, or --request-id');
+    const { domain, entries } = isOfKey
+      ? domainAndEntries(flags.positionals, 'why')
+      : { domain: undefined, entries: [] };
+    const format = outputFormat(flags);
+    const most = wholeNumber(flags, 'limit', { default: 10, least: 1, most: 1000 });
+    const range = timeRange(
+      { at: flags.text('at'), since: flags.text('since'), until: flags.text('until') },
+      Date.now(),
+    );
+    const { members, silent } = await limiters.living();
+    const query = { domain, entry: entryTexts(entries), requestId, ...range, limit: `${most}` };
+    const all = await limiters.askAll(members, { path: '/v1/refusals', query });
+    const refusals: Json[] = [];
+    const remembered: Json[] = [];
+    for (const { member, answer } of all) {
+      if (!answer.ok) {
+        silent.push({ address: member.limiter.address, problem: answer.problem });
+        tellOf(silent.slice(-1));
+        continue;
+      }
+      remembered.push({ limiter: member.name, kept: answer.body.kept, since: answer.body.since });
+      for (const one of answer.body.refusals) refusals.push({ ...one, limiter: one.limiter ?? member.name });
+    }
+    if (remembered.length === 0) return 1;
+    refusals.sort((a, b) => (a.at < b.at ? 1 : -Number(a.at > b.at)));
+    const report = { refusals: refusals.slice(0, most), remembered, silent };
+    process.stdout.write(printedText(report, format, () => whyText(report)));
+    return refusals.length > 0 && silent.length === 0 ? 0 : 1;
+  },
+);
+
+/** What the parameters `since` and `until` are. @throws UsageError */
+export function timeRange(
+  { at, since, until }: { at: string | undefined; since: string | undefined; until: string | undefined },
+  nowMs: number,
+): { since: string | undefined; until: string | undefined } {
+  if (at !== undefined) {
+    if (since !== undefined || until !== undefined) throw new UsageError('--at excludes --since and --until');
+    const atMs = readTime('--at', at, nowMs);
+    return { since: new Date(atMs - aroundMs).toISOString(), until: new Date(atMs + aroundMs).toISOString() };
+  }
+  const text = (flag: string, given: string | undefined) =>
+    given === undefined ? undefined : new Date(readTime(flag, given, nowMs)).toISOString();
+  return { since: text('--since', since), until: text('--until', until) };
+}
+
+function whyText({ refusals, remembered }: { refusals: Json[]; remembered: Json[] }): string {
+  if (refusals.length > 0) return refusals.map(refusalText).join('\n');
+  const memories = remembered.map(({ limiter, kept, since }) => {
+    const from = since ? `, the oldest of ${since}` : '';
+    return `  ${escaped(String(limiter))}: ${kept} refusals${from}\n`;
+  });
+  return `no limiter remembers such a refusal; they remember:\n${memories.join('')}It was let pass, is forgotten, or another limiter decided it. "weir counters list" shows the counter now, "weir explain" the rule.\n`;
+}
+
+/** Sentences for a person. */
+function refusalText(refusal: Json): string {
+  const {
+    at,
+    domain,
+    rule,
+    limitName,
+    entries,
+    used,
+    limit,
+    window,
+    algorithm,
+    override,
+    blocked,
+    rulesVersion,
+    limiter,
+    count,
+    requestId,
+    traceId,
+  } = refusal;
+  const name = limitName ? ` (${limitName})` : '';
+  const per = window === undefined || window === null ? '' : ` in ${durationText(window.seconds ?? 0)}`;
+  const what = algorithm ?? window?.algorithm;
+  const lines = [
+    `${at}  ${limiter} refused ${entriesText(entries)} of ${domain}${count > 1 ? `, ${count} times in this second` : ''}`,
+    `  rule      ${rule}${name}`,
+    ...(blocked
+      ? [`  blocked   by override ${override}, whatever is used; "weir override list" says why`]
+      : [`  limit     ${limit}${per}${what ? `, ${what}` : ''}; used ${used}`]),
+    ...(override && !blocked ? [`  override  ${override}`] : []),
+    `  rules     version ${rulesVersion}`,
+    ...(requestId ? [`  request   ${requestId}`] : []),
+    ...(traceId ? [`  trace     ${traceId}`] : []),
+  ];
+  return lines.map((line) => `${escaped(line)}\n`).join('');
+}

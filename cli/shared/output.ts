@@ -1,0 +1,71 @@
+/** How commands print what they found: for people in lines and tables, for programs as JSON or YAML. */
+import type { JsonObject } from '../../rules/model.ts';
+import { yamlText } from '../../rules/write/yaml-text.ts';
+import { escaped, type FlagTypes, type ParsedFlags, UsageError } from './flags.ts';
+
+/** `text` is for people: a table, where there is one. */
+export type OutputFormat = 'text' | 'json' | 'yaml';
+
+export const outputFlag = {
+  output: { type: 'string', short: 'o', values: ['table', 'json', 'yaml'] },
+} as const satisfies FlagTypes;
+
+/** `-o table|json|yaml`; `text` is `table`. `forms` are what the message names. @throws UsageError */
+export function outputFormat(
+  flags: ParsedFlags,
+  forms: readonly string[] = outputFlag.output.values,
+): OutputFormat {
+  const output = flags.text('output') ?? 'text';
+  if (output === 'table') return 'text';
+  if (output === 'text' || output === 'json' || output === 'yaml') return output;
+  const [last, ...others] = forms.toReversed();
+  throw new UsageError(`--output is ${others.toReversed().join(', ')} or ${last}, not "${output}"`);
+}
+
+/** What is JSON already, in the form that was asked for. Nothing in it acts on a terminal, and it means what it meant. */
+export function dataText(json: string, format: 'json' | 'yaml'): string {
+  const text = format === 'json' ? json : yamlText(JSON.parse(json) as JsonObject);
+  // Such characters are in quotes in both forms.
+  return text.replace(/[\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, (one) => {
+    return `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  });
+}
+
+/** A value for programs, or in the words of `text` for people. */
+export function printedText(value: unknown, format: OutputFormat, text: () => string): string {
+  return format === 'text' ? text() : dataText(`${JSON.stringify(value, undefined, 2)}\n`, format);
+}
+
+/** Columns in their order; what is empty or missing is shown as `-`. */
+export type Row = Record<string, string | number | undefined>;
+
+/** In kubectl's form. All texts may be those of others, so that none may act on the terminal. */
+export function table(rows: readonly Row[]): string {
+  const columns = Object.keys(rows[0] ?? {});
+  const lines = [columns, ...rows.map((row) => columns.map((name) => escaped(`${row[name] ?? ''}` || '-')))];
+  const widths = columns.map((_, index) =>
+    lines.reduce((widest, line) => Math.max(widest, line[index]!.length), 0),
+  );
+  const padded = lines.map((line) => line.map((cell, index) => cell.padEnd(widths[index]!)).join('   '));
+  return padded.map((line) => `${line.trimEnd()}\n`).join('');
+}
+
+/** `45s`, `2m5s`, `1h58m`, `3d4h`: the two largest units. */
+export function durationText(seconds: number): string {
+  const whole = Math.max(0, Math.round(seconds));
+  const parts = [
+    [Math.floor(whole / 86_400), 'd'],
+    [Math.floor(whole / 3600) % 24, 'h'],
+    [Math.floor(whole / 60) % 60, 'm'],
+    [whole % 60, 's'],
+  ] as const;
+  const first = parts.findIndex(([count]) => count > 0);
+  const shown = first === -1 ? parts.slice(3) : parts.slice(first, first + 2);
+  const words = shown.filter(([count], index) => index === 0 || count > 0);
+  return words.map(([count, unit]) => `${count}${unit}`).join('');
+}
+
+/** `1,234.5`: with a digit behind the point below 100. */
+export function rateText(perSecond: number): string {
+  return perSecond.toLocaleString('en-US', { maximumFractionDigits: perSecond < 100 ? 1 : 0 });
+}

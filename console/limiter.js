@@ -1,0 +1,36 @@
+/** The page of a limiter. */
+import { counters } from './counters.js';
+import { explain } from './explain.js';
+import { now } from './now.js';
+import { overrides } from './overrides.js';
+import { badge, html } from './parts.js';
+import { refusals } from './refusals.js';
+import { rules } from './rules.js';
+import { startConsole } from './shell.js';
+import { status } from './status.js';
+import { number, shown } from './text.js';
+
+/** What one has to know first, from everywhere. @param {import('./shell.js').Desk} desk */
+function summary(desk) {
+  const { value } = desk.live('status', 2_000);
+  if (value === undefined) return '';
+  const { limiter, ready, failing, store, rates, rules } = value;
+  return html`<b>${shown(limiter.name)}</b>
+    ${ready ? badge('good', 'ready') : badge('bad', `not ready: ${failing.join(', ')}`)}
+    ${storeBadge(store)}
+    ${rules.lastLoadFailed ? badge('bad', 'last load failed') : ''}
+    ${rules.overrides > 0 ? badge('warn', `${rules.overrides} override${rules.overrides === 1 ? '' : 's'}`) : ''}
+    <span class="rate"><b>${number(rates.decisions)}</b>/s, <b class=${rates.overLimit > 0 ? 'over' : ''}>${number(rates.overLimit)}</b> over</span>`;
+}
+
+/** @param {any} store */
+function storeBadge({ type, breaker, connected }) {
+  if (breaker === 'open') return badge('bad', `${type}: breaker open`);
+  return connected ? badge('good', type) : badge('bad', `${type}: away`);
+}
+
+startConsole({
+  kind: 'limiter',
+  views: [now, rules, counters, overrides, explain, refusals, status],
+  summary,
+});

@@ -1,0 +1,131 @@
+/** What happens now, and did in the last hour; who is over most; whom it refused last. */
+import { series } from './chart.js';
+import { answered, badge, field, html, nothing, table } from './parts.js';
+import { refusalColumns } from './refusals.js';
+import { addressOf } from './shell.js';
+import { milliseconds, moment, number, shown } from './text.js';
+
+/** The point that the pointer is at. @type {number | undefined} */
+let lookedAt;
+
+/** @type {import('./shell.js').View} */
+export const now = {
+  id: 'now',
+  label: 'Now',
+  draw(desk) {
+    const held = desk.live('status?history=true', 5_000);
+    const domain = desk.params.get('domain') ?? '';
+    return html`${answered(
+      held,
+      ({ rates, history }) => html`
+      <dl class="tiles">
+        ${tile('Decisions', rates.decisions, '/s')}${tile('Over limit', rates.overLimit, '/s', 'over')}
+        ${tile('Near limit', rates.nearLimit, '/s', 'near')}${tile('Shadowed', rates.shadow, '/s', 'shadowed')}
+        <div><dt>p50, p99</dt><dd>${milliseconds(rates.p50Ms)} <small>${milliseconds(rates.p99Ms)}</small></dd></div>
+      </dl>
+      ${chart(desk, history, domain)}`,
+    )}
+      <div class="two">
+        <section aria-labelledby="top"><h2 id="top">Most often over the limit</h2>${top(desk, domain)}</section>
+        <section aria-labelledby="recent"><h2 id="recent">Refused last</h2>
+          ${answered(
+            desk.live(`refusals?limit=8${domain ? `&domain=${encodeURIComponent(domain)}` : ''}`, 3_000),
+            ({ refusals }) =>
+              table(
+                'Refused last',
+                refusalColumns(desk).filter(({ isShort }) => isShort),
+                refusals,
+                'Nobody was refused.',
+              ),
+          )}
+        </section>
+      </div>`;
+  },
+};
+
+/** @param {string} label @param {number} value @param {string} unit @param {string} kind */
+const tile = (label, value, unit, kind = '') =>
+  html`<div><dt>${label}</dt><dd class=${value > 0 ? kind : ''}>${number(value)}<small>${unit}</small></dd></div>`;
+
+/** The chart takes the same list for the same. @type {WeakMap<number[][], number[][]>} */
+const divided = new WeakMap();
+
+/** @param {number[][]} points Hits a step. @param {number} stepSeconds */
+function perSecond(points, stepSeconds) {
+  const all =
+    divided.get(points) ?? points.map(([at = 0, ...hits]) => [at, ...hits.map((one) => one / stepSeconds)]);
+  divided.set(points, all);
+  return all;
+}
+
+/** @param {import('./shell.js').Desk} desk @param {any} history @param {string} domain */
+function chart(desk, history, domain) {
+  const { stepSeconds, domains = [] } = history;
+  const of = domain === '' ? history : domains.find((/** @type {any} */ one) => one.domain === domain);
+  const points = perSecond(of?.points ?? [], stepSeconds);
+  const at = points[lookedAt ?? points.length - 1];
+  return html`<section class="panel chart" aria-labelledby="hour">
+    <div class="line"><h2 id="hour">The last hour, per second</h2>
+      ${field(
+        'Domain',
+        html`<select @change=${(/** @type {any} */ event) => desk.go('now', { domain: event.target.value })}>
+        <option value="" ?selected=${domain === ''}>all</option>
+        ${domains.map((/** @type {any} */ one) => html`<option value=${one.domain} ?selected=${one.domain === domain}>${one.domain}</option>`)}
+      </select>`,
+      )}
+    </div>
+    <weir-chart role="img" aria-label="Decisions per second in the last hour; the table below has the numbers" .points=${points}
+      @look=${(/** @type {any} */ { detail }) => {
+        lookedAt = detail;
+        desk.redraw();
+      }}></weir-chart>
+    <p class="legend"><span class="swatch grid"></span>${at === undefined ? nothing : moment((at[0] ?? 0) * 1_000)}
+      ${series.map(({ name, label }, index) => html`<span><span class="swatch ${name}">●</span> ${label} <b>${number(at?.[index + 1] ?? 0)}</b></span>`)}</p>
+    <details><summary>As a table</summary>${table(
+      'Decisions per second',
+      [
+        { label: 'Time', cell: (point) => moment(point[0] * 1_000) },
+        ...series.map(({ label }, index) => ({
+          label,
+          isNumber: true,
+          cell: (/** @type {number[]} */ point) => number(point[index + 1]),
+        })),
+      ],
+      points.slice(-18).reverse(),
+      'Nothing is remembered yet.',
+    )}<small>The last ${Math.min(18, points.length) * stepSeconds} s, one row for ${stepSeconds} s.</small></details>
+  </section>`;
+}
+
+/** @param {import('./shell.js').Desk} desk @param {string} domain */
+function top(desk, domain) {
+  return answered(
+    desk.live(`top?n=8${domain ? `&domain=${encodeURIComponent(domain)}` : ''}`, 5_000),
+    ({ domains, since }) => {
+      const rows = domains
+        .flatMap((/** @type {any} */ one) =>
+          one.keys.map((/** @type {any} */ key) => ({ ...key, domain: one.domain })),
+        )
+        .sort((/** @type {any} */ a, /** @type {any} */ b) => b.atMost - a.atMost)
+        .slice(0, 12);
+      return html`${table(
+        'Most often over the limit',
+        [
+          { label: 'Key', cell: ({ key }) => shown(key) },
+          {
+            label: 'Rule',
+            cell: ({ rule, domain: of, shadowMode }) =>
+              html`<a href=${addressOf('rules', { domain: of })}>${shown(rule)}</a>${shadowMode ? badge('plain', 'shadow') : nothing}`,
+          },
+          {
+            label: 'Over',
+            isNumber: true,
+            cell: ({ atLeast, atMost }) => html`${atLeast === atMost ? '' : '≤ '}${number(atMost)}`,
+          },
+        ],
+        rows,
+        'Nobody is over a limit.',
+      )}<small class="faint">Since ${moment(since)}.</small>`;
+    },
+  );
+}

@@ -1,0 +1,137 @@
+/** The frame of a page: views by the address's hash, what stands above them, the token, light and dark, and a server that falls silent. */
+import { html, nothing, render } from '../node_modules/lit-html/lit-html.js';
+import { Live, query, token } from './api.js';
+import { field, submitted } from './parts.js';
+import { moment } from './text.js';
+
+/**
+ * @typedef {object} Desk What a view gets.
+ * @property {(path: string, everyMs: number) => import('./api.js').Held} live
+ * @property {URLSearchParams} params Of the address.
+ * @property {(view: string, question?: Record<string, any>) => void} go
+ * @property {(text: unknown, standing?: 'good' | 'warn') => void} say What became of a change.
+ * @property {() => void} redraw
+ * @property {() => void} refresh
+ */
+/** @typedef {{ id: string, label: string, draw: (desk: Desk) => unknown }} View */
+
+/** The address of a view, as a link has it. @param {string} view @param {Record<string, any>} [question] */
+export const addressOf = (view, question = {}) => {
+  const text = query(question);
+  return `#/${view}${text === '' ? '' : `?${text}`}`;
+};
+
+const themes = ['auto', 'light', 'dark'];
+const themeKey = 'weir-theme';
+
+/**
+ * @param {object} page
+ * @param {string} page.kind `limiter`, for people.
+ * @param {View[]} page.views The first is where one arrives.
+ * @param {(desk: Desk) => unknown} page.summary The line that is seen from everywhere.
+ */
+export function startConsole({ kind, views, summary }) {
+  const root = document.createElement('div');
+  root.id = 'console';
+  document.body.append(root);
+  let isDue = false;
+  /** @type {{ text: unknown, standing: string } | undefined} */
+  let said;
+  const redraw = () => {
+    if (isDue) return;
+    isDue = true;
+    queueMicrotask(() => {
+      isDue = false;
+      draw();
+    });
+  };
+  const live = new Live(redraw);
+  const place = () => {
+    const [, id = '', text = ''] = /^#\/([a-z]*)\??(.*)$/.exec(location.hash) ?? [];
+    return { view: views.find((one) => one.id === id) ?? views[0], params: new URLSearchParams(text) };
+  };
+  /** @type {Omit<Desk, 'params'>} */
+  const desk = {
+    live: (path, everyMs) => live.use(path, everyMs),
+    go: (view, question) => {
+      location.hash = addressOf(view, question);
+    },
+    say: (text, standing = 'good') => {
+      said = text === undefined ? undefined : { text, standing };
+      redraw();
+    },
+    redraw,
+    refresh: () => live.refresh(),
+  };
+
+  function draw() {
+    const { view, params } = place();
+    if (view === undefined) return;
+    const at = { ...desk, params };
+    document.title = `${view.label} – Weir ${kind}`;
+    render(
+      html`
+      <a class="skip" href="#main" @click=${toMain}>To the content</a>
+      <header>
+        <a class="name" href=${addressOf(views[0]?.id ?? '')}><img src="console/files/icon.svg" alt="" width="22" height="22">Weir <span>${kind}</span></a>
+        <div class="summary">${live.silentSince ? html`<span class="badge bad">no answer</span>` : summary(at)}</div>
+        <button class="theme" title="Light, dark, or as the system" @click=${nextTheme}>${themeName()}</button>
+      </header>
+      <nav aria-label="Views">${views.map((one) => html`<a href=${addressOf(one.id)} aria-current=${one === view ? 'page' : nothing}>${one.label}</a>`)}</nav>
+      <main id="main" tabindex="-1" class=${live.silentSince ? 'stale' : ''}>
+        ${live.silentSince ? silence(live.silentSince) : nothing}
+        <div role="status" class="said">${said === undefined ? nothing : html`<p class="note ${said.standing}">${said.text} <button class="quiet" aria-label="Dismiss" @click=${() => desk.say(undefined)}>×</button></p>`}</div>
+        <h1>${view.label}</h1>
+        ${live.needsToken ? tokenForm() : view.draw(at)}
+      </main>`,
+      root,
+    );
+    live.sweep();
+  }
+
+  const silence = (/** @type {Date} */ since) =>
+    html`<p class="note bad" role="alert">The ${kind} does not answer since ${moment(since)}. What stands here is from before; it is asked again every 2 s.</p>`;
+
+  const tokenForm = () => html`
+    <form class="panel narrow" @submit=${submitted((form) => {
+      token.set(String(form.get('token')));
+      live.refresh();
+    })}>
+      <p>${token.get() === null ? html`This ${kind} asks for a token: that of <code>DEBUG_TOKEN_FILE</code>, or a caller's of <code>CALLERS_FILE</code>.` : 'This token is not taken. Another one?'}</p>
+      ${field('Token', html`<input name="token" type="password" required autocomplete="off" autofocus>`, 'Kept by this tab until it is closed.')}
+      <div class="buttons"><button class="does">Go on</button></div>
+    </form>`;
+
+  const nextTheme = () => {
+    const next = themes[(themes.indexOf(themeOf()) + 1) % themes.length] ?? 'auto';
+    localStorage.setItem(themeKey, next);
+    showTheme();
+    redraw();
+  };
+
+  window.addEventListener('hashchange', () => {
+    said = undefined;
+    draw();
+    document.getElementById('main')?.focus();
+    scrollTo(0, 0);
+  });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', showTheme);
+  // Times that run down.
+  setInterval(redraw, 1_000);
+  showTheme();
+  draw();
+}
+
+/** @param {Event} event */
+function toMain(event) {
+  event.preventDefault();
+  document.getElementById('main')?.focus();
+}
+
+const themeOf = () => localStorage.getItem(themeKey) ?? 'auto';
+const themeName = () => ({ auto: 'Auto', light: 'Light', dark: 'Dark' })[themeOf()] ?? 'Auto';
+
+function showTheme() {
+  document.documentElement.dataset['theme'] = themeOf();
+  window.dispatchEvent(new Event('weir-theme'));
+}

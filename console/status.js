@@ -1,0 +1,80 @@
+/** Store, breaker, rules, sinks, versions: what this limiter is and stands on. */
+import { answered, badge, html, table } from './parts.js';
+import { duration, milliseconds, moment, number, shown } from './text.js';
+
+/** @type {import('./shell.js').View} */
+export const status = {
+  id: 'limiter',
+  label: 'Limiter',
+  draw: (desk) =>
+    answered(
+      desk.live('status', 2_000),
+      ({ limiter, ready, failing, rules, store, rates, sinks = [], changes = {} }) => html`
+      <div class="cards">
+        ${card('Limiter', [
+          ['Name', shown(limiter.name)],
+          ['Instance', shown(limiter.instance)],
+          ['Version', limiter.version],
+          ['Node', limiter.node],
+          ['Process', limiter.pid],
+          [
+            'Runs for',
+            html`${duration((Date.now() - Date.parse(limiter.startedAt)) / 1_000)} <span class="faint">since ${moment(limiter.startedAt)}</span>`,
+          ],
+          ['Ready', ready ? badge('good', 'yes') : badge('bad', failing.join(', '))],
+        ])}
+        ${card('Store', [
+          ['Kind', store.type],
+          ['Connected', store.connected ? badge('good', 'yes') : badge('bad', 'no')],
+          ['Breaker', badge(store.breaker === 'open' ? 'bad' : 'good', store.breaker)],
+          ...(store.openSince
+            ? [/** @type {[string, unknown]} */ (['Open since', moment(store.openSince)])]
+            : []),
+          ['While it fails', store.failureMode],
+          ['Leases', store.leases ? 'yes' : 'no'],
+        ])}
+        ${card('Rules', [
+          ['Version', shown(rules.version)],
+          ['From', rules.source],
+          ['Domains, rules', `${number(rules.domains)}, ${number(rules.rules)}`],
+          ['Loaded', moment(rules.loadedAt)],
+          [
+            'Last load',
+            rules.lastLoadFailed ? badge('bad', 'failed; the rules before it hold') : badge('good', 'good'),
+          ],
+          ['Overrides', number(rules.overrides)],
+        ])}
+        ${card(`Per second, over ${rates.seconds} s`, [
+          ['Decisions', number(rates.decisions)],
+          ['Over limit', number(rates.overLimit)],
+          ['Near limit', number(rates.nearLimit)],
+          ['Shadowed', number(rates.shadow)],
+          ['p50, p99', html`${milliseconds(rates.p50Ms)}, ${milliseconds(rates.p99Ms)}`],
+        ])}
+      </div>
+      <div class="two">
+        <section><h2>Statistics go to</h2>${table(
+          'Sinks',
+          [
+            { label: 'Sink', cell: ({ name }) => name },
+            { label: 'Lines dropped', isNumber: true, cell: ({ linesDropped }) => number(linesDropped) },
+          ],
+          sinks,
+          'Statistics go nowhere.',
+        )}</section>
+        <section><h2>Changes by people, since the start</h2>${table(
+          'Changes',
+          [
+            { label: 'Change', cell: ([name]) => name.replaceAll('-', ' ') },
+            { label: 'Times', isNumber: true, cell: ([, count]) => number(count) },
+          ],
+          Object.entries(changes).filter(([, count]) => count > 0),
+          'Nobody changed anything.',
+        )}</section>
+      </div>`,
+    ),
+};
+
+/** @param {string} title @param {[string, unknown][]} rows */
+export const card = (title, rows) =>
+  html`<section class="panel"><h2>${title}</h2><dl class="facts">${rows.map(([label, value]) => html`<div><dt>${label}</dt><dd>${value}</dd></div>`)}</dl></section>`;

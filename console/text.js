@@ -1,0 +1,109 @@
+/** How values become text. What callers chose is never markup, and shows what of it would otherwise be invisible. */
+import { html } from '../node_modules/lit-html/lit-html.js';
+
+/** Control characters, zero-width ones, and those that change the direction of what follows them. */
+const odd = /([\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}])/u;
+
+/** Caller-chosen text. @param {unknown} value */
+export function shown(value) {
+  const parts = String(value ?? '').split(odd);
+  if (parts.length === 1)
+    return html`<bdi class="own">${parts[0] === '' ? html`<i class="faint">empty</i>` : parts[0]}</bdi>`;
+  return html`<bdi class="own">${parts.map((part, at) => (at % 2 === 0 ? part : html`<span class="odd">${codePoint(part)}</span>`))}</bdi>`;
+}
+
+/** @param {string} character */
+const codePoint = (character) =>
+  `U+${(character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0')}`;
+
+/** @param {{key: string, value?: string, valueHash?: string, valueBegins?: string, pattern?: string}[] | null | undefined} list */
+export function entries(list) {
+  return html`<span class="entries">${(list ?? []).map(
+    (one) => html`<span class="entry"><span class="key">${shown(one.key)}</span>${entryValue(one)}</span>`,
+  )}</span>`;
+}
+
+/** @param {{value?: string, valueHash?: string, valueBegins?: string, pattern?: string}} entry */
+function entryValue({ value, valueHash, valueBegins, pattern }) {
+  if (value !== undefined) return html`<span class="equals">=</span>${shown(value)}`;
+  if (valueHash !== undefined) {
+    return html`<span class="equals">=</span>${shown(valueBegins ?? '')}<abbr class="odd" title=${`SHA-256 ${valueHash}`}>hashed ${valueHash.slice(0, 8)}</abbr>`;
+  }
+  return pattern === undefined ? '' : html`<span class="equals">=</span>${shown(pattern)}`;
+}
+
+/** Whether each value is known, so that the counter can be named. @param {any[]} list */
+export const areNamed = (list) =>
+  list.length > 0 && list.every(({ value, key }) => value !== undefined && !key.includes('='));
+
+/** As `/v1` takes them: `key=value`. @param {any[]} list @returns {string[]} */
+export const entryTexts = (list) => list.map(({ key, value = '' }) => `${key}=${value}`);
+
+/** One entry a line. @param {FormDataEntryValue | null} text @returns {string[]} */
+export const linesOf = (text) =>
+  String(text ?? '')
+    .split('\n')
+    .map((line) => line.trim())
+    .filter((line) => line !== '');
+
+/** @param {string[]} texts */
+export const entriesOf = (texts) =>
+  texts.map((text) => {
+    const at = text.indexOf('=');
+    return at === -1 ? { key: text, value: '' } : { key: text.slice(0, at), value: text.slice(at + 1) };
+  });
+
+/** @param {number | null | undefined} value */
+export function number(value) {
+  if (value === null || value === undefined) return '–';
+  if (value > 0 && value < 10 && !Number.isInteger(value)) return value.toFixed(value < 1 ? 2 : 1);
+  return Math.round(value).toLocaleString('en').replaceAll(',', '\u202f');
+}
+
+/** @param {number | null | undefined} value */
+export const milliseconds = (value) =>
+  value === null || value === undefined ? '–' : `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`;
+
+/** @param {number | null | undefined} value */
+export function duration(value) {
+  if (value === null || value === undefined) return '–';
+  const seconds = Math.max(0, Math.round(value));
+  if (seconds < 60) return `${seconds} s`;
+  const [large, small, name, rest] =
+    seconds < 3_600
+      ? [60, 1, 'min', 's']
+      : seconds < 86_400
+        ? [3_600, 60, 'h', 'min']
+        : [86_400, 3_600, 'd', 'h'];
+  const more = Math.floor((seconds % large) / small);
+  return `${Math.floor(seconds / large)}\u00a0${name}${more === 0 ? '' : ` ${more}\u00a0${rest}`}`;
+}
+
+/** The time of day, and the day where it is another one. @param {string | number | Date | null | undefined} at */
+export function moment(at) {
+  if (at === null || at === undefined) return '–';
+  const date = new Date(at);
+  if (Number.isNaN(date.getTime())) return String(at);
+  const isToday = date.toDateString() === new Date().toDateString();
+  const text = `${isToday ? '' : `${date.toLocaleDateString('sv')} `}${date.toLocaleTimeString('sv')}`;
+  return html`<time datetime=${date.toISOString()} title=${date.toISOString()}>${text}</time>`;
+}
+
+/** @param {any} limit Of a rule. */
+export function limitText({ unlimited, requestsPerUnit, unit, multiplier = 1, algorithm, burst }) {
+  if (unlimited) return 'unlimited';
+  const window = multiplier > 1 ? `${multiplier} ${unit}s` : unit;
+  const kind =
+    algorithm === undefined || algorithm === 'fixed_window' ? '' : `, ${algorithm.replaceAll('_', ' ')}`;
+  return `${number(requestsPerUnit)} per ${window}${kind}${burst ? `, burst ${number(burst)}` : ''}`;
+}
+
+/** @param {any} override */
+export function effectText({ requestsPerUnit, unit, unlimited, shadow, block, grant, limit }) {
+  const of = limit ? ` (limit ${limit})` : '';
+  if (unlimited) return `no limit${of}`;
+  if (shadow) return `counts, refuses nobody${of}`;
+  if (block) return 'refuses all';
+  if (grant !== undefined && grant !== null) return `${number(grant)} more, once${of}`;
+  return `${number(requestsPerUnit)}${unit ? ` per ${unit}` : ' in place of the limit'}${of}`;
+}

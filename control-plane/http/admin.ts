@@ -1,0 +1,50 @@
+/** `/v1` of the control plane: who may use it. It shows, and changes nothing: changes are objects. */
+import { ApiGuard, type ApiRefusal } from '../../process/http/api-guard.ts';
+import type { ApiRoute } from '../../process/http/api-route.ts';
+import { ApiRouter } from '../../process/http/api-router.ts';
+import { Seldom } from '../../process/log/seldom.ts';
+import { type FollowedToken, followTokenFile } from '../../process/net/token-file.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
+
+interface AdminContext extends Telemetry {
+  settings: { readonly debugTokenFile: string; readonly debugAllowedHosts: readonly string[] };
+  clock: Clock;
+  timers: Timers;
+}
+
+const refusalsToldMs = 1_000;
+/** Chosen: there is no path that takes a body. */
+const maxBodyBytes = { bytes: 1024, setting: 'no path takes more' };
+
+export function openAdmin(
+  { settings, clock, log, metrics }: AdminContext,
+  parts: { token(): string | undefined; routes: readonly ApiRoute[]; onFault(error: unknown): void },
+): ApiRouter {
+  const seldom = new Seldom<ApiRefusal>(clock, refusalsToldMs, ({ address, reason, detail }, times) =>
+    lines.adminRefused(log, { from: address, counter: reason, reason: detail, times }),
+  );
+  const guard = new ApiGuard({
+    token: parts.token,
+    allowedHosts: settings.debugAllowedHosts,
+    noChanges: 'the control plane changes nothing: its changes are objects',
+    clock,
+    onRefused: (refused) => {
+      metrics.all.apiRefused.inc({ reason: refused.reason });
+      seldom.note(refused, refused.reason);
+    },
+  });
+  return new ApiRouter({ guard, routes: parts.routes, maxBodyBytes, onFault: parts.onFault });
+}
+
+/** DEBUG_TOKEN_FILE. */
+export function followDebugToken({ settings, timers, log }: AdminContext): FollowedToken {
+  return followTokenFile({
+    path: settings.debugTokenFile,
+    setting: 'DEBUG_TOKEN_FILE',
+    timers,
+    rotated: () => lines.debugTokenRotated(log),
+    refused: (reason) => lines.debugTokenRefused(log, reason),
+  });
+}

@@ -1,0 +1,88 @@
+/** `GET /v1/overrides` of the control plane: the RateLimitOverrides of its cluster, with what became of them. */
+import { type ApiRoute, domainOf } from '../../process/http/api-route.ts';
+import { overrideJson } from '../../rules/overrides/override.ts';
+import { decodeOverride } from '../../rules/xds/override-resource.ts';
+import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
+import type { Verdict } from '../model/decision.ts';
+import type { ControlPlaneView } from './listener.ts';
+
+export interface OverrideRouteView extends Pick<ControlPlaneView, 'decision' | 'statusOf'> {
+  nowMs(): number;
+}
+
+/** Chosen: more are for `kubectl get rlo`, or one domain after the other. */
+const mostListed = 10_000;
+
+export function overrideRoutes(view: OverrideRouteView): ApiRoute[] {
+  return [
+    {
+      method: 'GET',
+      path: '/v1/overrides',
+      right: 'read',
+      parameters: ['domain'],
+      answer: async (call) => {
+        const wanted = call.query.has('domain') ? domainOf(call, 'read') : undefined;
+        const decision = view.decision();
+        const rows = [...(decision?.verdicts.values() ?? [])]
+          .filter(({ object }) => object.kind !== undefined)
+          .map((verdict) => ({ verdict, domain: domainIn(verdict) }))
+          .filter(({ domain }) => (wanted === undefined || domain === wanted) && call.actor.mayRead(domain));
+        const notes = [
+          ...(decision === undefined ? ['the first complete list of objects is not in'] : []),
+          ...(rows.length > mostListed
+            ? [`${rows.length - mostListed} more are not listed: ask by domain`]
+            : []),
+        ];
+        const overrides = rows
+          .slice(0, mostListed)
+          .map(({ verdict }) => overrideRow(verdict, view.statusOf(verdict.object), view.nowMs()));
+        return { body: { overrides, notes } };
+      },
+    },
+  ];
+}
+
+/** Of one that cannot be read, what its spec says. */
+function domainIn({ served, object }: Verdict): string {
+  return served?.domain ?? textIn(object, 'domain') ?? '';
+}
+
+/** What is served, else what the spec says; and the words of its conditions, as its status has them. */
+function overrideRow(
+  { object, accepted, served, override: told }: Verdict,
+  status: ConfigStatus | undefined,
+  nowMs: number,
+): Record<string, unknown> {
+  const { namespace, name, uid, generation, createdMs, spec } = object;
+  const decoded = served && decodeOverride(served.bytes).override;
+  const ready = findCondition(status, 'Ready');
+  const isOver = !accepted.status && accepted.reason === 'Expired';
+  // Of an older generation it says nothing of what is served now.
+  const isReady = ready?.status === 'True' && ready.observedGeneration === generation;
+  const standing = isOver ? 'Ended' : !accepted.status ? accepted.reason : isReady ? 'InForce' : 'Pending';
+  const message = ready?.message ?? (accepted.status ? '' : accepted.message);
+  const common = {
+    id: uid,
+    name: `${namespace}/${name}`,
+    fleet: served?.fleet ?? textIn(object, 'fleet') ?? null,
+    standing,
+    message,
+    ready: ready === undefined ? null : { status: ready.status, reason: ready.reason },
+  };
+  if (decoded !== undefined) return { ...overrideJson(decoded, nowMs), source: 'object', ...common };
+  const endsMs = told?.endsMs;
+  return {
+    ...(spec as Record<string, unknown>),
+    source: 'object',
+    createdAt: createdMs === 0 ? null : new Date(createdMs).toISOString(),
+    endsAt: endsMs === undefined ? null : new Date(endsMs).toISOString(),
+    secondsLeft: endsMs === undefined ? null : Math.max(0, Math.ceil((endsMs - nowMs) / 1000)),
+    createdBy: '',
+    ...common,
+  };
+}
+
+function textIn({ spec }: ConfigObject, field: 'domain' | 'fleet'): string | undefined {
+  const value = (spec as Record<string, unknown> | null | undefined)?.[field];
+  return typeof value === 'string' ? value : undefined;
+}

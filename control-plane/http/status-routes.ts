@@ -1,0 +1,128 @@
+/** What `/v1` of the control plane shows: fleets with their limiters, objects with their standing, and what limiters refused, in their words. */
+import type { ApiRoute } from '../../process/http/api-route.ts';
+import { kindOf, objectKey } from '../model/config-object.ts';
+import type { Verdict } from '../model/decision.ts';
+import { type FleetSnapshot, type LimiterReport, servedTo } from '../model/fleet-snapshot.ts';
+import type { ControlPlaneView } from './listener.ts';
+
+export interface StatusRoutesParts {
+  view: ControlPlaneView;
+  version: string;
+  /** What keeps limiters from being served here; empty: nothing. */
+  missing(): readonly string[];
+}
+
+export function statusRoutes(parts: StatusRoutesParts): ApiRoute[] {
+  const { view } = parts;
+  const get = (path: string, parameters: readonly string[], answer: ApiRoute['answer']): ApiRoute => ({
+    ...{ method: 'GET', path, right: 'read', parameters, answer },
+  });
+  return [
+    get('/v1/status', [], async () => ({ body: statusJson(parts) })),
+    get('/v1/rules', ['domain', 'fleet'], async ({ query }) => ({
+      lines: listLines('objects', objectRows(view, query.get('domain'), query.get('fleet'))),
+    })),
+    get('/v1/refusals', ['fleet'], async ({ query }) => ({
+      lines: listLines('refusals', refusalRows(view, query.get('fleet'))),
+    })),
+  ];
+}
+
+/** An entry a line, so that it is written in slices. */
+function* listLines(name: string, rows: Iterable<object>): Generator<string> {
+  yield `{${JSON.stringify(name)}:[`;
+  let separator = '';
+  for (const row of rows) {
+    yield separator + JSON.stringify(row);
+    separator = ',';
+  }
+  yield ']}';
+}
+
+function statusJson({ view, version, missing }: StatusRoutesParts): object {
+  const { replica, className, controllerName = null } = view;
+  const decision = view.decision();
+  const limiters = view
+    .reports()
+    .flatMap((report) => report.limiters.map((one) => ({ replica: report.replica, one })));
+  const names = new Set([...(decision?.fleets.keys() ?? []), ...limiters.map(({ one }) => one.fleet)]);
+  const lacks = missing();
+  return {
+    ...{ replica, version, leader: view.leader() ?? null, className, controllerName },
+    ...{ listed: decision !== undefined, ready: lacks.length === 0, missing: lacks },
+    fleets: [...names].sort().map((fleet) => {
+      const served = decision?.fleets.get(fleet);
+      return {
+        ...{ fleet, version: served?.version ?? null, resources: served?.resources.length ?? 0 },
+        limiters: limiters.filter(({ one }) => one.fleet === fleet).map((row) => limiterJson(row, served)),
+      };
+    }),
+  };
+}
+
+function limiterJson(
+  { replica, one }: { replica: string; one: LimiterReport },
+  served: FleetSnapshot | undefined,
+): object {
+  const {
+    name,
+    instance,
+    address,
+    isWeir,
+    acceptedVersion,
+    sentVersion,
+    refusal,
+    rulesVersion,
+    connectedMs,
+  } = one;
+  const own = served && servedTo(served, rulesVersion);
+  return {
+    ...{ name, instance: instance ?? null, address: address ?? null, replica, isWeir },
+    accepted: acceptedVersion ?? null,
+    /** Sent, and not answered yet. */
+    sent: sentVersion ?? null,
+    isCurrent: acceptedVersion !== undefined && acceptedVersion === own?.version,
+    /** It is served less than the fleet, since it would not obey all of it. */
+    isTooOld: own !== served,
+    refusal: refusal ?? null,
+    rulesVersion: rulesVersion ?? null,
+    connectedAt: new Date(connectedMs).toISOString(),
+  };
+}
+
+function* objectRows(view: ControlPlaneView, domain: string | null, fleet: string | null): Generator<object> {
+  const verdicts = [...(view.decision()?.verdicts.values() ?? [])];
+  const keyed = verdicts.map((verdict) => ({ key: objectKey(verdict.object), verdict }));
+  for (const { verdict } of keyed.sort((a, b) => (a.key < b.key ? -1 : 1))) {
+    const said = { domain: textOf(verdict, 'domain'), fleet: textOf(verdict, 'fleet') };
+    if ((domain !== null && said.domain !== domain) || (fleet !== null && said.fleet !== fleet)) continue;
+    yield objectJson(verdict, said, view);
+  }
+}
+
+function objectJson({ object, accepted, served }: Verdict, said: object, view: ControlPlaneView): object {
+  const { namespace, name, generation } = object;
+  return {
+    ...{ kind: kindOf(object).kind, namespace, name, ...said, generation },
+    servedGeneration: served?.generation ?? null,
+    rules: served?.rules ?? 0,
+    accepted: accepted.status ? { status: true, reason: 'Valid', message: '' } : accepted,
+    conditions: view.statusOf(object)?.conditions ?? [],
+  };
+}
+
+/** Of what is served, else as the object says it, which may be anything. */
+function textOf({ served, object: { spec } }: Verdict, field: 'domain' | 'fleet'): string | null {
+  const value = served?.[field] ?? (spec as Record<string, unknown> | null | undefined)?.[field];
+  return typeof value === 'string' && value !== '' ? value : field === 'fleet' ? 'default' : null;
+}
+
+function* refusalRows(view: ControlPlaneView, wanted: string | null): Generator<object> {
+  for (const { replica, limiters } of view.reports()) {
+    for (const { name, instance, fleet, refusal } of limiters) {
+      if (refusal === undefined || (wanted !== null && fleet !== wanted)) continue;
+      const { version, message, resources = null } = refusal;
+      yield { limiter: name, instance: instance ?? null, fleet, replica, version, message, resources };
+    }
+  }
+}

@@ -1,0 +1,260 @@
+import { describe, expect, it } from 'vitest';
+import { overrideKind } from '../../rules/manifest/override-model.ts';
+import { decodeOverride, overridesRulesVersion } from '../../rules/xds/override-resource.ts';
+import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
+import type { ConfigObject } from '../model/config-object.ts';
+import type { Decision, Verdict } from '../model/decision.ts';
+import { servedTo } from '../model/fleet-snapshot.ts';
+import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
+import { Decider, type DeciderOptions, nextKept, noPolicy } from './decide.ts';
+
+const createdMs = Date.UTC(2026, 10, 23, 10);
+const hourMs = 3_600_000;
+const match = [{ key: 'remote_address', value: '203.0.113.7' }];
+
+function spec(more: object = {}): Record<string, unknown> {
+  return { domain: 'shop', match, requestsPerUnit: 100, for: '2h', reason: 'a sale', ...more };
+}
+
+function override(name: string, traits: Partial<ConfigObject> = {}): ConfigObject {
+  return configObject({ kind: overrideKind, name, uid: `o-${name}`, createdMs, spec: spec(), ...traits });
+}
+
+const shop = configObject({ name: 'shop' });
+const decider = (options: Partial<DeciderOptions> = {}) =>
+  new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything, ...options });
+
+function decide(objects: ConfigObject[], nowMs = createdMs, options: Partial<DeciderOptions> = {}): Decision {
+  return decider(options).decide(objects, new Map(), noPolicy, nowMs);
+}
+
+function verdictOn(decision: Decision, name: string): Verdict {
+  return decision.verdicts.get(`o-${name}`) as Verdict;
+}
+
+const names = ({ fleets }: Decision, rulesVersion = overridesRulesVersion, fleet = 'default') =>
+  servedTo(fleets.get(fleet)!, rulesVersion).resources.map(({ name }) => name);
+
+describe('overrides', () => {
+  it('are resources of their own, beside those of rules, which stay as they are', () => {
+    const decision = decide([shop, override('sale')]);
+    expect(names(decision)).toEqual(['default/shop', 'override/default/sale']);
+    const without = decide([shop]);
+    expect(names(without)).toEqual(['default/shop']);
+    expect(decision.verdicts.get(shop.uid)?.served).toEqual(without.verdicts.get(shop.uid)?.served);
+    const { served, accepted, override: told } = verdictOn(decision, 'sale');
+    expect(accepted).toEqual({ status: true });
+    expect(served).toMatchObject({
+      domain: 'shop',
+      fleet: 'default',
+      resource: 'override/default/sale',
+      rulesVersion: 3,
+    });
+    expect(decodeOverride(served!.bytes)).toMatchObject({
+      override: { id: 'o-sale', name: 'override/default/sale', match, endsMs: createdMs + 2 * hourMs },
+    });
+    expect(told).toEqual({
+      match: 'remote_address=203.0.113.7',
+      effect: '100 a window',
+      endsMs: createdMs + 2 * hourMs,
+      notes: [],
+    });
+    expect(decision.overrides).toEqual(new Map([['default/shop', 1]]));
+  });
+
+  it('are left out of what limiters of rules version 2 and 1 are served, each as before', () => {
+    const sliding = configObject({
+      name: 'slide',
+      spec: configSpec({ domain: 'slide', algorithm: 'SlidingWindow' }),
+    });
+    const decision = decide([shop, sliding, override('sale')]);
+    expect([3, 2, 1].map((version) => names(decision, version))).toEqual([
+      ['default/shop', 'default/slide', 'override/default/sale'],
+      ['default/shop', 'default/slide'],
+      ['default/shop'],
+    ]);
+    const { version } = decide([shop, sliding]).fleets.get('default')!;
+    expect(servedTo(decision.fleets.get('default')!, 2).version).toBe(version);
+  });
+
+  it('end after their time and not at it before, counted from the creation of the object', () => {
+    const objects = [shop, override('sale')];
+    const endMs = createdMs + 2 * hourMs;
+    const one = decider();
+    const at = (nowMs: number) => one.decide(objects, new Map(), noPolicy, nowMs);
+    expect(names(at(endMs - 1))).toContain('override/default/sale');
+    expect(at(endMs - 1).dueMs).toBe(endMs);
+    const ended = at(endMs);
+    expect(names(ended)).toEqual(['default/shop']);
+    expect(ended.dueMs).toBeUndefined();
+    expect(verdictOn(ended, 'sale')).toMatchObject({
+      accepted: { status: false, reason: 'Expired', message: 'it ended at 2026-11-23T12:00:00Z' },
+      served: undefined,
+      override: { effect: '100 a window', endsMs: endMs },
+    });
+    // A clock that was set back takes it up again.
+    expect(names(at(endMs - 1))).toContain('override/default/sale');
+  });
+
+  it('do not last longer than OVERRIDES_MAX_SECONDS unless they are permanent', () => {
+    const long = decide([override('long', { spec: spec({ for: '31d' }) })], createdMs, {
+      overridesMaxSeconds: 2_592_000,
+    });
+    expect(verdictOn(long, 'long').accepted).toMatchObject({
+      reason: 'Invalid',
+      message: expect.stringContaining('OVERRIDES_MAX_SECONDS'),
+    });
+    const { for: _, ...rest } = spec({ permanent: true });
+    const always = decide([override('always', { spec: rest })], createdMs + 1e12, {
+      overridesMaxSeconds: 60,
+    });
+    expect(verdictOn(always, 'always')).toMatchObject({
+      accepted: { status: true },
+      override: { endsMs: undefined },
+    });
+    expect(always.dueMs).toBeUndefined();
+  });
+
+  it('of one match: the older holds until it ends, whatever their order', () => {
+    const older = override('z-older', { spec: spec({ for: '1h' }) });
+    const younger = override('a-younger', {
+      createdMs: createdMs + 1_000,
+      spec: spec({ block: true, requestsPerUnit: undefined }),
+    });
+    for (const objects of [
+      [older, younger],
+      [younger, older],
+    ]) {
+      const decision = decide([shop, ...objects]);
+      expect(names(decision)).toEqual(['default/shop', 'override/default/z-older']);
+      expect(verdictOn(decision, 'a-younger').accepted).toEqual({
+        status: false,
+        reason: 'Conflicted',
+        message:
+          "'remote_address=203.0.113.7' in domain 'shop' of fleet 'default' has an older override: override/default/z-older; nothing is in force",
+      });
+    }
+    const later = decide([shop, older, younger], createdMs + hourMs);
+    expect(names(later)).toEqual(['default/shop', 'override/default/a-younger']);
+  });
+
+  it('that grant add up, whatever else has their match', () => {
+    const { for: _, requestsPerUnit: __, ...grant } = spec({ grant: 1000 });
+    const objects = ['g1', 'g2'].map((name) => override(name, { spec: grant }));
+    expect(names(decide([override('sale'), ...objects]))).toEqual([
+      'override/default/g1',
+      'override/default/g2',
+      'override/default/sale',
+    ]);
+  });
+
+  it('that grant end with the window they were created in, and of a sliding window a length after', () => {
+    const {
+      for: _,
+      requestsPerUnit: __,
+      ...rest
+    } = spec({ grant: 1000, match: [{ key: 'key', value: 'v' }] });
+    const grant = override('more', { spec: rest, createdMs: createdMs + 20_000 });
+    const on = (algorithm?: 'SlidingWindow') => {
+      const rules = configObject({ name: 'shop', spec: configSpec(algorithm && { algorithm }) });
+      return (nowMs: number) => decide([rules, grant], nowMs);
+    };
+    const fixed = on();
+    expect(fixed(createdMs + 59_999).dueMs).toBe(createdMs + 60_000);
+    expect(verdictOn(fixed(createdMs + 59_999), 'more').accepted).toEqual({ status: true });
+    expect(verdictOn(fixed(createdMs + 60_000), 'more').accepted).toMatchObject({ reason: 'Expired' });
+    expect(verdictOn(on('SlidingWindow')(createdMs + 60_000), 'more').override?.endsMs).toBe(
+      createdMs + 80_000,
+    );
+    const none = override('none', { spec: { ...rest, match: [{ key: 'nobody' }] } });
+    expect(verdictOn(decide([shop, none]), 'none').override).toMatchObject({
+      endsMs: undefined,
+      notes: ['it does nothing: its entries match no rule with exactly one limit'],
+    });
+  });
+
+  it('say what is wrong with a spec, by field, and keep what was accepted before it until that ends', () => {
+    const one = decider();
+    const first = one.decide([override('sale')], new Map(), noPolicy, createdMs);
+    const kept = nextKept(first, new Map());
+    const bad = override('sale', { generation: 2, spec: spec({ match: [], fleet: 'Edge' }) });
+    const next = one.decide([bad], kept, noPolicy, createdMs);
+    expect(verdictOn(next, 'sale')).toMatchObject({
+      accepted: {
+        reason: 'Invalid',
+        message: expect.stringMatching(/^spec\.fleet: .*; generation 1 stays in force$/),
+      },
+      served: { generation: 1 },
+    });
+    const worse = override('sale', { generation: 3, spec: spec({ match: [] }) });
+    expect(
+      verdictOn(one.decide([worse], nextKept(next, kept), noPolicy, createdMs), 'sale').accepted,
+    ).toMatchObject({
+      message: expect.stringContaining('spec.match: '),
+    });
+    const over = one.decide([worse], nextKept(next, kept), noPolicy, createdMs + 2 * hourMs);
+    expect(verdictOn(over, 'sale').served).toBeUndefined();
+    const shortened = override('sale', { generation: 3, spec: spec({ for: '1m' }) });
+    const ended = one.decide([shortened], nextKept(next, kept), noPolicy, createdMs + hourMs);
+    expect(verdictOn(ended, 'sale')).toMatchObject({ accepted: { reason: 'Expired' }, served: undefined });
+  });
+
+  it('lie only over domains that their namespace may have', () => {
+    const stranger = override('sale', { namespace: 'other' });
+    expect(verdictOn(decide([shop, stranger]), 'sale').accepted).toEqual({
+      status: false,
+      reason: 'DomainNotAllowed',
+      message: "domain 'shop' of fleet 'default' is for these namespaces only: default; nothing is in force",
+    });
+    const parsed = parseDomainOwners('shop=default,other;mail=mail', 'open');
+    const domainOwners = parsed.ok ? parsed.owners : anyoneOwnsAnything;
+    expect(verdictOn(decide([shop, stranger], createdMs, { domainOwners }), 'sale').accepted).toEqual({
+      status: true,
+    });
+    const mail = override('mail', { spec: spec({ domain: 'mail' }) });
+    expect(verdictOn(decide([mail], createdMs, { domainOwners }), 'mail').accepted).toMatchObject({
+      reason: 'DomainNotAllowed',
+      message: "domain 'mail' is for these namespaces only: mail; nothing is in force",
+    });
+    const unknown = { fleets: new Map([['default', { unknown: 'nobody looked yet' }]]), records: new Map() };
+    const unsure = decider().decide([override('sale')], new Map(), unknown, createdMs);
+    expect(verdictOn(unsure, 'sale').accepted).toMatchObject({ reason: 'FleetNotAllowed' });
+    const held = { ...noPolicy, records: new Map([['default/shop', { namespaces: ['before'] }]]) };
+    expect(
+      verdictOn(decider().decide([override('sale')], new Map(), held, createdMs), 'sale').accepted,
+    ).toMatchObject({
+      reason: 'DomainNotAllowed',
+      message: expect.stringContaining('for these namespaces only: before'),
+    });
+  });
+
+  it('over a domain that has no rules are served, and say what comes of it', () => {
+    expect(verdictOn(decide([override('sale')]), 'sale').override?.notes).toEqual([
+      'no RateLimitConfig has rules for the domain: it does nothing until one has',
+    ]);
+    const { requestsPerUnit: _, ...rest } = spec({ block: true });
+    expect(verdictOn(decide([override('stop', { spec: rest })]), 'stop').override?.notes).toEqual([
+      'no RateLimitConfig has rules for the domain: it works by itself',
+    ]);
+  });
+
+  it('are decided alike over and over, with the same values', () => {
+    const objects = [shop, override('sale'), override('late', { createdMs: createdMs + 1 })];
+    const one = decider();
+    const first = one.decide(objects, new Map(), noPolicy, createdMs);
+    const again = one.decide(objects, new Map(), noPolicy, createdMs + 5);
+    for (const [uid, verdict] of first.verdicts) expect(again.verdicts.get(uid)).toBe(verdict);
+    expect(again.fleets.get('default')).toBe(first.fleets.get('default'));
+  });
+
+  it('are foreseen: what an older one has, and what the namespace may not', () => {
+    const one = decider();
+    one.decide([shop, override('sale')], new Map(), noPolicy, createdMs);
+    const foresee = (object: ConfigObject) => one.foreseeOverride(object, createdMs)?.reason;
+    expect(foresee(override('next', { createdMs: createdMs + 1_000 }))).toBe('Conflicted');
+    expect(foresee(override('sale', { generation: 2 }))).toBeUndefined();
+    expect(foresee(override('other', { namespace: 'other' }))).toBe('DomainNotAllowed');
+    expect(foresee(override('bad', { spec: {} }))).toBe('Invalid');
+    expect(foresee(override('free', { spec: spec({ domain: 'free' }) }))).toBeUndefined();
+  });
+});

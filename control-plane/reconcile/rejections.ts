@@ -1,0 +1,78 @@
+/** Why objects are not accepted, in words for their owners. */
+import type { Acceptance, RejectionReason } from '../model/decision.ts';
+import { type DomainOwners, type FleetAccesses, isOwner } from './claims.ts';
+import { AcceptedReason, shortened } from './conditions.ts';
+
+/** Why a newest spec is not accepted, in words for its owner. */
+export interface Rejection {
+  reason: RejectionReason;
+  /** Without what stays in force. */
+  problem: string;
+}
+
+/** Chosen: one long key leaves room for the other errors. */
+export const longestError = 2_000;
+
+/** What one object wants, and whether its status says that it has it. */
+interface Wish {
+  namespace: string;
+  fleet: string;
+  domain: string;
+  isServed: boolean;
+}
+
+/** Why a namespace may not have a domain of a fleet, whoever has it now; undefined: it may. Pure. */
+export function accessRejection(
+  { namespace, fleet, domain, isServed }: Wish,
+  domainOwners: DomainOwners,
+  fleets: FleetAccesses,
+): Rejection | undefined {
+  const found = fleets.get(fleet);
+  const unknown = found !== undefined && 'unknown' in found ? found.unknown : undefined;
+  if (unknown !== undefined && !isServed)
+    return fleetNotAllowed(`who may use fleet '${name(fleet)}' is not known: ${unknown}`);
+  const access = found !== undefined && 'admits' in found ? found : undefined;
+  if (access?.admits(namespace) === false)
+    return fleetNotAllowed(`fleet '${name(fleet)}' is not for namespace '${namespace}': ${access.admitted}`);
+  const ofAll = domainOwners.ownersOf(domain);
+  const ofFleet = access?.domains.ownersOf(domain);
+  const isNamedByFleetAlone = ofFleet !== undefined && ofAll?.length === 0;
+  if (!isNamedByFleetAlone && !isOwner(namespace, ofAll))
+    return domainNotAllowed(`domain '${name(domain)}'`, ofAll!);
+  if (!isOwner(namespace, ofFleet))
+    return domainNotAllowed(`domain '${name(domain)}' of fleet '${name(fleet)}'`, ofFleet!);
+  return undefined;
+}
+
+/** Whether DOMAIN_OWNERS or the RateLimitFleet has an entry for the domain, which then says who may use it. */
+export function isAssigned(
+  { fleet, domain }: { fleet: string; domain: string },
+  domainOwners: DomainOwners,
+  fleets: FleetAccesses,
+): boolean {
+  const found = fleets.get(fleet);
+  const ofFleet = found !== undefined && 'admits' in found ? found.domains.ownersOf(domain) : undefined;
+  return (ofFleet ?? domainOwners.ownersOf(domain)) !== undefined;
+}
+
+function fleetNotAllowed(problem: string): Rejection {
+  return { reason: AcceptedReason.FleetNotAllowed, problem };
+}
+
+export function domainNotAllowed(place: string, owners: readonly string[]): Rejection {
+  const whom =
+    owners.length === 0
+      ? 'no namespace: neither DOMAIN_OWNERS nor the RateLimitFleet has an entry for it, and DOMAIN_OWNERSHIP is claimed'
+      : `these namespaces only: ${name(owners.join(', '))}`;
+  return { reason: AcceptedReason.DomainNotAllowed, problem: `${place} is for ${whom}` };
+}
+
+export function rejected({ reason, problem }: Rejection, servedGeneration: number | undefined): Acceptance {
+  const rest =
+    servedGeneration === undefined ? 'nothing is in force' : `generation ${servedGeneration} stays in force`;
+  return { status: false, reason, message: `${problem}; ${rest}` };
+}
+
+export function name(text: string): string {
+  return shortened(text, longestError);
+}

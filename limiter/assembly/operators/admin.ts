@@ -1,0 +1,102 @@
+/** The admin API of the debug listener: who may use it, and what is told of every change that somebody makes. */
+import type { IncomingMessage } from 'node:http';
+import { GrpcCode, Right } from '../../../process/grpc/handlers.ts';
+import { ApiGuard, type ApiRefusal } from '../../../process/http/api-guard.ts';
+import type { ApiRoute, OperatorChange, TellOfChange } from '../../../process/http/api-route.ts';
+import { ApiRouter } from '../../../process/http/api-router.ts';
+import { plainText } from '../../../process/log/error-text.ts';
+import { Seldom } from '../../../process/log/seldom.ts';
+import { isLoopback } from '../../../process/net/bind.ts';
+import { peerName, SocketPeer } from '../../../process/net/peer.ts';
+import type { Callers } from '../../callers/callers.ts';
+import * as lines from '../../log/lines.ts';
+import { createAdminStats } from '../../stats/registry/operator-stats.ts';
+import { seldomMs } from '../connections.ts';
+import type { LimiterContext } from '../context.ts';
+
+export interface AdminParts {
+  /** The debug token of now. */
+  token(): string | undefined;
+  /** Undefined without CALLERS_FILE. */
+  gate: Callers | undefined;
+  routes(tell: TellOfChange): readonly ApiRoute[];
+}
+
+export function openAdmin(context: LimiterContext, { token, gate, routes }: AdminParts): ApiRouter {
+  const { settings, clock, log } = context;
+  const stats = createAdminStats(context.registry);
+  const seldom = new Seldom<ApiRefusal>(
+    clock,
+    seldomMs,
+    ({ reason: counter, address: peer, detail: reason }, times) =>
+      lines.adminRefused(log, { peer, counter, reason, times }),
+  );
+  const { debugHost: host } = settings;
+  const guard = new ApiGuard({
+    token,
+    caller: gate && ((request, authorization) => callerOf(gate, request, authorization)),
+    allowedHosts: settings.debugAllowedHosts,
+    noChanges: isLoopback(host)
+      ? undefined
+      : `nothing can be changed here while nobody is asked who he is and DEBUG_HOST (${host}) is not loopback: set DEBUG_TOKEN_FILE, or CALLERS_FILE with the right admin`,
+    clock,
+    onRefused: (refused) => {
+      stats.refused(refused.reason);
+      seldom.note(refused, refused.reason);
+    },
+  });
+  const tell: TellOfChange = (change) => {
+    stats.changed(change.what);
+    lines.adminChange(log, changeFields(change));
+  };
+  return new ApiRouter({
+    guard,
+    routes: routes(tell),
+    maxBodyBytes: { bytes: settings.httpMaxBodyBytes, setting: 'HTTP_MAX_BODY_BYTES' },
+    onFault: (error) => lines.callFault(log, 'debug', error),
+  });
+}
+
+function callerOf(
+  gate: Callers,
+  request: IncomingMessage,
+  authorization: string,
+): ReturnType<NonNullable<ConstructorParameters<typeof ApiGuard>[0]['caller']>> {
+  const peer = new SocketPeer(request.socket, peerName(request.socket) ?? 'unknown');
+  const found = gate.admit({ peer, callerMemo: undefined }, authorization);
+  if (found.refused !== undefined) {
+    const { code, message: detail } = found.refused;
+    return { refused: code === GrpcCode.RESOURCE_EXHAUSTED ? 429 : 401, detail };
+  }
+  const { entry, name } = found.caller;
+  const bits = { read: Right.READ, admin: Right.ADMIN };
+  return {
+    name,
+    hasRight: (right) => (entry.rights & bits[right]) !== 0,
+    hasDomain: (domain) => found.caller.hasDomain(domain),
+  };
+}
+
+/** Chosen: of a value, a list of counters or the like. */
+const longestText = 1_000;
+
+function changeFields({
+  actor,
+  what,
+  domain,
+  target,
+  before,
+  after,
+}: OperatorChange): Parameters<typeof lines.adminChange>[1] {
+  const text = (value: string): string => plainText(value, longestText);
+  return {
+    what,
+    caller: actor.name,
+    peer: actor.address,
+    ...(actor.claims === '' ? {} : { claimsUnverified: text(actor.claims) }),
+    domain: text(domain),
+    target: text(target),
+    before: text(before),
+    after: text(after),
+  };
+}

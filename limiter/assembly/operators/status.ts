@@ -1,0 +1,123 @@
+/** From the parts of a limiter to what the admin API shows of it: status, rates, top offenders, rules. */
+import type { ApiRoute } from '../../../process/http/api-route.ts';
+import { packageVersion } from '../../../process/log/process-lines.ts';
+import type { RulesInForce } from '../../config-source/rules-in-force.ts';
+import type { OverridesInForce } from '../../operate/overrides-in-force.ts';
+import { RateSampler } from '../../operate/rates.ts';
+import { ruleRoutes } from '../../operate/rule-routes.ts';
+import { statusRoutes } from '../../operate/status-routes.ts';
+import { usualLease } from '../../settings/counting-settings.ts';
+import { sinkOf } from '../../settings/stats-settings.ts';
+import { adminChanges } from '../../stats/registry/operator-stats.ts';
+import type { TopReporter } from '../../stats/top/top-report.ts';
+import type { LimiterContext } from '../context.ts';
+import type { Serving } from '../serving.ts';
+
+export interface StatusParts {
+  self: { readonly name: string; readonly instance: string };
+  rules: RulesInForce;
+  serving: Pick<Serving, 'operate'>;
+  overrides: OverridesInForce;
+  /** Undefined with STATS_TOP_KEYS=0. */
+  top: TopReporter | undefined;
+  /** Whether callers are served. */
+  isServing(): boolean;
+}
+
+/** `close` ends what looks at the statistics from time to time. */
+export function openStatus(
+  context: LimiterContext,
+  parts: StatusParts,
+): { routes: ApiRoute[]; close(): void } {
+  const { settings, registry, clock, timers, health } = context;
+  const { self, rules, serving, top, overrides } = parts;
+  const store = storeStatus(context);
+  const sampler = new RateSampler({
+    onLook: () => void store(),
+    registry,
+    clock,
+    timers,
+    takeLatencies: async () => (await serving.operate({ order: 'take-latencies' })) as number[][],
+    domains: () => rules.table?.domainNames() ?? [],
+  });
+  const startedAt = new Date(clock.nowMs()).toISOString();
+  const routes = [
+    ...statusRoutes({
+      limiter: { ...self, version: packageVersion(), node: process.version, startedAt, pid: process.pid },
+      ready: () => health.healthy && parts.isServing(),
+      failing: () => health.failing,
+      rules: () => ({
+        version: rules.table?.contentHash ?? null,
+        domains: rules.table?.domainCount ?? 0,
+        rules: rules.table?.ruleCount ?? 0,
+        loadedAt: timeOrNull(rules.loadedMs),
+        lastLoadFailed: rules.lastLoadFailed,
+        source: settings.configType === 'FILE' ? 'file' : 'xds',
+        overrides: overrides.count,
+      }),
+      store,
+      sinks: () => [{ name: sinkOf(settings), linesDropped: droppedLines(context) }],
+      changes: () =>
+        Object.fromEntries(
+          adminChanges.map((what) => [
+            what,
+            registry.valueNamed('ratelimit.admin.changes', [['what', what]]) ?? 0,
+          ]),
+        ),
+      refresh: () => registry.refreshAll(),
+      sampler,
+      top,
+    }),
+    ...ruleRoutes({
+      table: () => rules.table,
+      registry,
+      sampler,
+      nowMs: () => clock.nowMs(),
+      overrides: (domain, entries) => overrides.find(domain, entries),
+      explaining: {
+        cacheKeyPrefix: settings.cacheKeyPrefix,
+        useCalendarMonthRateLimit: settings.useCalendarMonthRateLimit,
+        usualLease: usualLease(settings) ?? 0,
+        names: {
+          sanitizeDescriptorMetricDots: settings.sanitizeDescriptorMetricDots,
+          counterKeys: settings.counterKeys,
+        },
+      },
+    }),
+  ];
+  return { routes, close: () => sampler.close() };
+}
+
+/** Since when it is open is as exact as it is asked often. Health says less: it follows a store only where that is asked for. */
+function storeStatus({ settings, registry, clock }: LimiterContext): () => Record<string, unknown> {
+  let openSinceMs: number | undefined;
+  return () => {
+    const open = ['store_breaker', 'per_second_store_breaker'].map((name) =>
+      registry.valueNamed(`ratelimit.${name}.open`),
+    );
+    const hasBreaker = open.some((value) => value !== undefined);
+    const isOpen = open.some((value) => value === 1);
+    openSinceMs = isOpen ? (openSinceMs ?? clock.nowMs()) : undefined;
+    const isAway = ['store', 'per_second_store'].some(
+      (name) => registry.valueNamed(`ratelimit.${name}.available`) === 0,
+    );
+    const nodesDown = registry.valueNamed('ratelimit.memcache.nodes_down') ?? 0;
+    return {
+      type: settings.backendType,
+      connected: !isAway && nodesDown === 0,
+      breaker: hasBreaker ? (isOpen ? 'open' : 'closed') : 'none',
+      openSince: timeOrNull(openSinceMs),
+      failureMode: settings.backendType === 'memory' ? 'none' : settings.storeFailureMode,
+      leases: usualLease(settings) !== undefined,
+    };
+  };
+}
+
+/** Null where a sink has none: it is asked, or writes to nobody. */
+function droppedLines({ settings, registry }: LimiterContext): number | null {
+  return registry.valueNamed(`ratelimit.${sinkOf(settings)}.lines_dropped`) ?? null;
+}
+
+function timeOrNull(ms: number | undefined): string | null {
+  return ms === undefined ? null : new Date(ms).toISOString();
+}

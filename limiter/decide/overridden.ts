@@ -1,0 +1,122 @@
+/** What becomes of one limit under the overrides of its descriptor. */
+import type { MatchedLimit } from '../../rules/match-result.ts';
+import { Algorithm, maxUint32, type Unit } from '../../rules/model.ts';
+import type { Override } from '../../rules/overrides/override.ts';
+import type { OverridesFound } from '../../rules/overrides/override-index.ts';
+import { isExactBucket } from '../../rules/validate-limits.ts';
+import { limitLabel } from '../../rules/window.ts';
+import type { BucketNumbers } from '../stores/token-bucket.ts';
+import { lengthOf, type WindowOptions, windowAt } from './windows.ts';
+
+export interface LimitUnder {
+  /** As the rule has it. */
+  readonly original: MatchedLimit;
+  /** With other numbers; window and algorithm are the same. */
+  readonly limit: MatchedLimit;
+  /** The strongest that decides, else a grant. */
+  readonly override: Override | undefined;
+  /** It is `unlimited`. */
+  readonly isLifted: boolean;
+  /** When one of its grants ends with its window; infinity: none does. */
+  readonly endsMs: number;
+}
+
+interface Overridable {
+  readonly limit: MatchedLimit;
+  /** Of its rule; then an override need not name it. */
+  readonly isOnly: boolean;
+  /** What tells it from the others of its rule: its name, else its window. */
+  readonly label: string;
+}
+
+/** One of the limits of a rule. */
+export function overridable(limit: MatchedLimit, all: readonly MatchedLimit[]): Overridable {
+  return { limit, isOnly: all.length === 1, label: limitLabel(all, limit) };
+}
+
+/** A limit of one unit, in fixed windows. */
+export function plainLimit(unit: Unit, requestsPerUnit: number): MatchedLimit {
+  const algorithm = Algorithm.FIXED_WINDOW;
+  return { unit, unitMultiplier: 1, requestsPerUnit, algorithm, burst: requestsPerUnit, name: '' };
+}
+
+export function bucketNumbers(limit: MatchedLimit): BucketNumbers {
+  const { requestsPerUnit: requests, burst } = limit;
+  return { requests, burst, windowMicros: lengthOf(limit) * 1_000_000 };
+}
+
+export function limitUnder(
+  one: Overridable,
+  { overrides, grants }: OverridesFound,
+  nowMs: number,
+  windows: WindowOptions,
+): LimitUnder {
+  const { limit: original } = one;
+  const strongest = overrides.find((override) => concerns(override, one));
+  const effect = strongest?.effect;
+  let limit = effect?.kind === 'limit' ? withRequests(original, effect.requestsPerUnit) : original;
+  let override = strongest;
+  let endsMs = Number.POSITIVE_INFINITY;
+  for (const grant of grants) {
+    const end = grantEndMs(grant, original, windows);
+    if (grant.effect.kind !== 'grant' || !concerns(grant, one) || end <= nowMs) continue;
+    endsMs = Math.min(endsMs, end);
+    limit = withMore(limit, grant.effect.hits);
+    override ??= grant;
+  }
+  return { original, limit, override, isLifted: effect?.kind === 'unlimited', endsMs };
+}
+
+/** Whether one of these overrides decides over the number of one of these limits. */
+export function changesLimit(limits: readonly MatchedLimit[], overrides: readonly Override[]): boolean {
+  return limits.some((limit) => {
+    const one = overridable(limit, limits);
+    return overrides.find((override) => concerns(override, one))?.effect.kind === 'limit';
+  });
+}
+
+/** One that names no limit is for all of them; numbers are for the only one. */
+function concerns({ limit: name, effect }: Override, { isOnly, label }: Overridable): boolean {
+  if (name !== '') return name === label;
+  return isOnly || (effect.kind !== 'limit' && effect.kind !== 'grant');
+}
+
+/**
+ * When a grant for this limit ends: with the window that it was given in, else a window's length after; a date of its own
+ * goes before.
+ */
+export function grantEndMs(
+  { createdMs, endsMs }: Override,
+  limit: MatchedLimit,
+  windows: WindowOptions,
+): number {
+  if (endsMs !== undefined) return endsMs;
+  if (limit.algorithm !== Algorithm.FIXED_WINDOW) return createdMs + lengthOf(limit) * 1000;
+  return windowAt(limit, Math.floor(createdMs / 1000), windows).endSeconds * 1000;
+}
+
+/** The burst of a bucket grows and shrinks with its requests. */
+function withRequests(limit: MatchedLimit, requestsPerUnit: number): MatchedLimit {
+  const { requestsPerUnit: former, burst } = limit;
+  const share = former === 0 ? requestsPerUnit : Math.ceil((burst / former) * requestsPerUnit);
+  return exact({ ...limit, requestsPerUnit, burst: Math.min(maxUint32, share) });
+}
+
+function withMore(limit: MatchedLimit, hits: number): MatchedLimit {
+  const more = (count: number): number => Math.min(maxUint32, count + hits);
+  if (limit.algorithm === Algorithm.TOKEN_BUCKET) return exact({ ...limit, burst: more(limit.burst) });
+  const requestsPerUnit = more(limit.requestsPerUnit);
+  return { ...limit, requestsPerUnit, burst: requestsPerUnit };
+}
+
+/** With the largest burst that a bucket can count exactly at its rate. */
+function exact(limit: MatchedLimit): MatchedLimit {
+  if (limit.algorithm !== Algorithm.TOKEN_BUCKET || isExactBucket(bucketNumbers(limit))) return limit;
+  let [most, tooMany] = [0, limit.burst];
+  while (tooMany - most > 1) {
+    const middle = Math.floor((most + tooMany) / 2);
+    if (isExactBucket(bucketNumbers({ ...limit, burst: middle }))) most = middle;
+    else tooMany = middle;
+  }
+  return { ...limit, burst: most };
+}

@@ -1,0 +1,212 @@
+import { fromBinary } from '@bufbuild/protobuf';
+import fc from 'fast-check';
+import { parseItem, parseList } from 'structured-headers';
+import { describe, expect, it } from 'vitest';
+import { RateLimitResponseSchema } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { Algorithm, Unit } from '../../rules/model.ts';
+import { limitedPlan, type MatchedTraits, matchedLimit } from '../../test/support/matched-rule.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
+import { Code, type DescriptorStatus } from './messages.ts';
+import type { LimitedPlan, Plan } from './plan.ts';
+import { assembleResponse, type ResponseOptions } from './response.ts';
+import { encodeRateLimitResponse } from './wire-codec.ts';
+
+const off: ResponseOptions = {
+  shadowMode: false,
+  quotaMode: false,
+  dynamicMetadata: false,
+  identityMetadata: false,
+  identityHeader: undefined,
+  responseHeaders: undefined,
+  ietfUnit: undefined,
+  retryAfter: false,
+  requestHeaders: undefined,
+  perUnitHeaders: false,
+};
+
+interface Answered {
+  plan: LimitedPlan;
+  remaining?: number;
+  seconds?: number;
+  over?: boolean;
+  used?: number;
+  /** Which of its limits answers. */
+  at?: number;
+}
+
+function answer(parts: readonly Answered[], options: Partial<ResponseOptions>) {
+  const plans: Plan[] = parts.map(({ plan }) => plan);
+  const statuses = parts.map(
+    ({ plan, remaining = 4, seconds = 42, over = false, used = 6, at = 0 }): DescriptorStatus => ({
+      code: over ? Code.OVER_LIMIT : Code.OK,
+      currentLimit: plan.limits[at]!.currentLimit,
+      limitRemaining: over ? 0 : remaining,
+      durationUntilResetSeconds: seconds,
+      told: plan.limits[at]!.told,
+      used,
+    }),
+  );
+  const request = { domain: 'shop', descriptors: [], hitsAddend: 0 };
+  const response = assembleResponse(
+    { request, plans, statuses },
+    { ...off, ...options },
+    {
+      onGlobalShadow: () => {},
+    },
+  );
+  return fromBinary(RateLimitResponseSchema, encodeRateLimitResponse(response));
+}
+
+const headersOf = (parts: readonly Answered[], options: Partial<ResponseOptions>): [string, string][] =>
+  answer(parts, options).responseHeadersToAdd.map(({ key, value }) => [key, value]);
+
+const plan = (traits: MatchedTraits = {}): LimitedPlan =>
+  limitedPlan({ path: 'shop.remote_address', ...traits });
+
+describe('the headers of the IETF draft', () => {
+  const ietf = { ietfUnit: 'requests' };
+
+  it('tell policy and standing of one limit', () => {
+    expect(headersOf([{ plan: plan() }], ietf)).toEqual([
+      ['RateLimit-Policy', '"1m";q=10;w=60'],
+      ['RateLimit', '"1m";r=4;t=42'],
+    ]);
+  });
+
+  it('name every limit of every descriptor, each once, and where each descriptor stands', () => {
+    const several = plan({
+      limits: [matchedLimit({ name: 'burst', unit: Unit.SECOND }), matchedLimit({ name: 'fair' })],
+    });
+    expect(
+      headersOf([{ plan: several, at: 1 }, { plan: plan(), over: true }, { plan: plan() }], ietf),
+    ).toEqual([
+      ['RateLimit-Policy', '"burst";q=10;w=1, "fair";q=10;w=60, "1m";q=10;w=60, "1m-2";q=10;w=60'],
+      ['RateLimit', '"fair";r=4;t=42, "1m";r=0;t=42, "1m-2";r=4;t=42'],
+    ]);
+  });
+
+  it('tell the unit of quotas where it is not the usual one, and the burst of a bucket', () => {
+    const bucket = plan({ algorithm: Algorithm.TOKEN_BUCKET, burst: 50 });
+    expect(headersOf([{ plan: bucket }], { ietfUnit: 'content-bytes' })[0]).toEqual([
+      'RateLimit-Policy',
+      '"1m";q=10;qu="content-bytes";w=60;weir-burst=50',
+    ]);
+  });
+
+  it('show no name of a rule that hides itself', () => {
+    const hidden = plan({ name: 'secret-plan', hideIdentity: true });
+    expect(headersOf([{ plan: hidden }], ietf)[1]).toEqual(['RateLimit', '"1m";r=4;t=42']);
+  });
+
+  it('are lists of items that a parser of structured fields reads, whatever the names', () => {
+    const limit = fc.record({
+      name: fc.string({ unit: 'binary', maxLength: 40 }),
+      requestsPerUnit: fc.oneof(fc.nat({ max: 9 }), fc.integer({ min: 0, max: 0xffff_ffff })),
+      remaining: fc.oneof(fc.nat({ max: 99 }), fc.integer({ min: 0, max: 0xffff_ffff })),
+      seconds: fc.nat({ max: 315_360_000 }),
+    });
+    fc.assert(
+      fc.property(fc.array(limit, { minLength: 1, maxLength: 4 }), (limits) => {
+        const parts = limits.map(({ name, requestsPerUnit, remaining, seconds }) => ({
+          plan: plan({ name, requestsPerUnit }),
+          remaining,
+          seconds,
+        }));
+        const [policies, standing] = headersOf(parts, ietf).map(([, value]) => parseList(value));
+        expect(policies!.map(([, traits]) => [traits.get('q'), traits.get('w')])).toEqual(
+          limits.map(({ requestsPerUnit }) => [requestsPerUnit, 60]),
+        );
+        expect(standing!.map(([, traits]) => [traits.get('r'), traits.get('t')])).toEqual(
+          limits.map(({ remaining, seconds }) => [remaining, seconds]),
+        );
+        const names = standing!.map(([name]) => name);
+        expect(policies!.map(([name]) => name)).toEqual(names);
+        expect(new Set(names).size).toBe(limits.length);
+        for (const name of names) expect(typeof name).toBe('string');
+      }),
+      { numRuns: caseCount(300) },
+    );
+  });
+});
+
+describe('the limit that decided', () => {
+  const metadata = { identityMetadata: true };
+  const header = { identityHeader: 'X-RateLimit-Rule' };
+
+  it('is named in the dynamic metadata: the refusing one, else the nearest', () => {
+    const near = plan({ name: 'near', path: 'shop.b' });
+    expect(
+      answer([{ plan: plan() }, { plan: near, remaining: 1, used: 9 }], metadata).dynamicMetadata,
+    ).toEqual({
+      decidedBy: {
+        domain: 'shop',
+        rule: 'shop.b',
+        name: 'near',
+        used: 9,
+        limit: 10,
+        window: '1m',
+        algorithm: 'fixed_window',
+      },
+    });
+    const refusing = answer(
+      [
+        { plan: plan(), over: true, used: 11 },
+        { plan: near, remaining: 0 },
+      ],
+      metadata,
+    );
+    expect(refusing.dynamicMetadata).toMatchObject({ decidedBy: { rule: 'shop.remote_address', used: 11 } });
+  });
+
+  it('stands beside what RESPONSE_DYNAMIC_METADATA tells', () => {
+    const both = answer([{ plan: plan() }], { ...metadata, dynamicMetadata: true });
+    expect(both.dynamicMetadata).toMatchObject({ domain: 'shop', descriptors: [], decidedBy: { used: 6 } });
+  });
+
+  it('is named in a header that a parser of structured fields reads, whatever its place', () => {
+    fc.assert(
+      fc.property(
+        fc.string({ unit: 'binary', minLength: 1 }),
+        fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }),
+        (path, used) => {
+          const [[key, value]] = headersOf([{ plan: plan({ path }), used }], header) as [[string, string]];
+          const [domain, traits] = parseItem(value);
+          expect([key, domain, traits.get('limit'), traits.get('window')]).toEqual([
+            'X-RateLimit-Rule',
+            'shop',
+            10,
+            '1m',
+          ]);
+          expect(traits.get('used')).toBe(Math.min(used, 999_999_999_999_999));
+        },
+      ),
+      { numRuns: caseCount(300) },
+    );
+  });
+
+  it('is not named where its rule hides itself', () => {
+    const hidden = [{ plan: plan({ hideIdentity: true }) }];
+    const response = answer(hidden, { ...metadata, ...header });
+    expect([response.dynamicMetadata, response.responseHeadersToAdd]).toEqual([undefined, []]);
+  });
+});
+
+describe('Retry-After', () => {
+  const retry = (parts: readonly Answered[], options: Partial<ResponseOptions> = {}) =>
+    headersOf(parts, { retryAfter: true, ...options });
+
+  it('is on refusals alone', () => {
+    expect(retry([{ plan: plan() }])).toEqual([]);
+    expect(retry([{ plan: plan(), over: true }], { shadowMode: true })).toEqual([]);
+    expect(retry([{ plan: plan(), over: true, seconds: 7 }])).toEqual([['Retry-After', '7']]);
+  });
+
+  it('waits for the longest of what refuses by itself, and for the first quota', () => {
+    const quota = plan({ quotaMode: true });
+    const over = (one: LimitedPlan, seconds: number): Answered => ({ plan: one, over: true, seconds });
+    expect(retry([over(plan(), 7), over(plan(), 90), { plan: plan(), seconds: 500 }])[0]![1]).toBe('90');
+    expect(retry([over(quota, 70), over(quota, 9)])[0]![1]).toBe('9');
+    expect(retry([over(quota, 70), over(plan(), 9)])[0]![1]).toBe('70');
+    expect(retry([{ plan: quota, seconds: 70 }, over(plan(), 9)])[0]![1]).toBe('9');
+  });
+});

@@ -1,0 +1,164 @@
+/**
+ * What answers tell of the limit that decided, beyond the headers of the Go service: the rule by its name
+ * (RESPONSE_RULE_IDENTITY), and the fields of draft-ietf-httpapi-ratelimit-headers-10 (LIMIT_RESPONSE_HEADERS_STYLE=ietf).
+ * What of it is the same in every answer is written once for each limit.
+ */
+import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
+import { Algorithm, algorithmNames, type JsonObject } from '../../rules/model.ts';
+import type { Override } from '../../rules/overrides/override.ts';
+import { windowText } from '../../rules/window.ts';
+import { type DescriptorStatus, type Header, HeaderForm } from './messages.ts';
+import type { Plan } from './plan.ts';
+import { isCalendarMonth, lengthOf, type WindowOptions } from './windows.ts';
+
+/** Of structured fields: 15 digits. RFC 9651, section 3.3.1. */
+export const largestInteger = 999_999_999_999_999;
+
+const printable = /^[\x20-\x7e]*$/;
+
+/** A String of RFC 9651, section 3.3.3, which has room for printable ASCII alone: the bytes of others are told as `%c3`. */
+export function fieldString(text: string): string {
+  if (printable.test(text)) return `"${text.replace(/["\\]/g, '\\$&')}"`;
+  let told = '';
+  for (const byte of Buffer.from(text, 'utf8')) {
+    const isPlain = byte >= 0x20 && byte <= 0x7e && byte !== 0x25 && byte !== 0x22 && byte !== 0x5c;
+    told += isPlain ? String.fromCharCode(byte) : `%${byte.toString(16).padStart(2, '0')}`;
+  }
+  return `"${told}"`;
+}
+
+/** One limit of a rule as answers tell of it. */
+export class ToldLimit {
+  readonly rule: MatchedRule;
+  readonly limit: MatchedLimit;
+  /** Which decides over the limit. */
+  readonly override: Override | undefined;
+  /** Undefined for a month of the calendar, which has no length of its own. */
+  readonly #seconds: number | undefined;
+  #policyName: string | undefined;
+  #policy: Header | undefined;
+  #identity: HeaderForm | undefined;
+  #standing: HeaderForm | undefined;
+  #identityEntry: Uint8Array | undefined;
+
+  constructor(
+    rule: MatchedRule,
+    limit: MatchedLimit,
+    override: Override | undefined,
+    options: WindowOptions,
+  ) {
+    this.rule = rule;
+    this.limit = limit;
+    this.override = override;
+    this.#seconds = isCalendarMonth(limit, options) ? undefined : lengthOf(limit);
+  }
+
+  /** By the name of the limit, else by its window; a rule that hides itself shows no name. */
+  get policyName(): string {
+    this.#policyName ??= this.rule.hideIdentity || this.limit.name === '' ? this.window : this.limit.name;
+    return this.#policyName;
+  }
+
+  get window(): string {
+    return windowText(this.limit.unit, this.limit.unitMultiplier);
+  }
+
+  get algorithm(): string {
+    return algorithmNames[this.limit.algorithm]!;
+  }
+
+  /** The whole field where there is no other policy; the same every time. */
+  policyField(unit: string): Header {
+    this.#policy ??= new HeaderForm('RateLimit-Policy', this.policyItem(this.policyName, unit)).header();
+    return this.#policy;
+  }
+
+  /** Where that one stands. */
+  standingField({ limitRemaining, durationUntilResetSeconds }: DescriptorStatus): Header {
+    this.#standing ??= new HeaderForm('RateLimit', `${fieldString(this.policyName)};r=`, ';t=');
+    return this.#standing.header(limitRemaining, durationUntilResetSeconds);
+  }
+
+  /** `"1m";q=100;w=60`; the unit where it is not the draft's own. */
+  policyItem(name: string, unit: string): string {
+    const { requestsPerUnit, algorithm, burst } = this.limit;
+    const counted = unit === usualUnit ? '' : `;qu=${fieldString(unit)}`;
+    const length = this.#seconds === undefined ? '' : `;w=${this.#seconds}`;
+    const most = algorithm === Algorithm.TOKEN_BUCKET ? `;weir-burst=${burst}` : '';
+    return `${fieldString(name)};q=${requestsPerUnit}${counted}${length}${most}`;
+  }
+
+  /** An item of structured fields, with the number that is used, where that is known, at its end. */
+  identityHeader(key: string): HeaderForm {
+    if (this.#identity === undefined) {
+      const { rule, limit, override } = this;
+      const place = rule.path === '' ? '' : `;rule=${fieldString(rule.path)}`;
+      const name = limit.name === '' ? '' : `;name=${fieldString(limit.name)}`;
+      const over = override === undefined ? '' : `;override=${fieldString(override.id)}`;
+      const size = `;limit=${limit.requestsPerUnit};window="${this.window}";algorithm=${this.algorithm}`;
+      this.#identity = new HeaderForm(key, `${fieldString(rule.domain)}${place}${name}${size}${over};used=`);
+    }
+    return this.#identity;
+  }
+
+  /** The same as an entry of a google.protobuf.Struct, which `encode` makes; kept by whoever encodes. */
+  identityEntry(encode: (object: JsonObject) => Uint8Array): Uint8Array {
+    if (this.#identityEntry === undefined) {
+      const { rule, limit, override, window, algorithm } = this;
+      const decidedBy: JsonObject = {
+        domain: rule.domain,
+        ...(rule.path === '' ? {} : { rule: rule.path }),
+        ...(limit.name === '' ? {} : { name: limit.name }),
+        limit: limit.requestsPerUnit,
+        window,
+        algorithm,
+        ...(override === undefined ? {} : { override: override.id }),
+        used: 0,
+      };
+      this.#identityEntry = encode({ decidedBy });
+    }
+    return this.#identityEntry;
+  }
+}
+
+/** Of a quota in the draft, where nothing else is said. */
+export const usualUnit = 'requests';
+
+/** `RateLimit-Policy` with every limit of the request's descriptors, and `RateLimit` with where each descriptor stands. */
+export function ietfHeaders(
+  plans: readonly Plan[],
+  statuses: readonly DescriptorStatus[],
+  unit: string,
+): Header[] {
+  const plan = plans[0]!;
+  if (plans.length === 1 && plan.kind === 'limited' && plan.limits.length === 1) {
+    const { told } = statuses[0]!;
+    return told === undefined ? [] : [told.policyField(unit), told.standingField(statuses[0]!)];
+  }
+  const policies: string[] = [];
+  const items: string[] = [];
+  const names = new Set<string>();
+  for (const [index, one] of plans.entries()) {
+    const status = statuses[index]!;
+    if (one.kind !== 'limited' || status.told === undefined) continue;
+    for (const { told } of one.limits) {
+      const name = freeName(told.policyName, names);
+      policies.push(told.policyItem(name, unit));
+      if (told !== status.told) continue;
+      items.push(`${fieldString(name)};r=${status.limitRemaining};t=${status.durationUntilResetSeconds}`);
+    }
+  }
+  if (policies.length === 0) return [];
+  return [
+    { key: 'RateLimit-Policy', value: policies.join(', ') },
+    { key: 'RateLimit', value: items.join(', ') },
+  ];
+}
+
+/** Two policies of one name would be one: `1m`, `1m-2`. */
+function freeName(name: string, taken: Set<string>): string {
+  let free = name;
+  for (let count = 2; taken.has(free); count++) free = `${name}-${count}`;
+  taken.add(free);
+  return free;
+}

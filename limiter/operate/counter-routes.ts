@@ -1,0 +1,353 @@
+/** `/v1/counters`: the counters of a domain page by page, or those of one descriptor; what is asked of them, and their reset. */
+import { setImmediate as nextTurn, setTimeout as rest } from 'node:timers/promises';
+import {
+  type ApiCall,
+  ApiProblem,
+  type ApiRoute,
+  domainOf,
+  type OperatorChange,
+  shown,
+  type TellOfChange,
+} from '../../process/http/api-route.ts';
+import { errorText } from '../../process/log/error-text.ts';
+import type { Clock } from '../../process/time/clock.ts';
+import type { RuleMatcher } from '../../rules/match-result.ts';
+import { arePlainLimits, type Entry } from '../../rules/model.ts';
+import { KeyTeller, type ToldCounter, tellEntries, type WalkedRules } from '../../rules/told-keys.ts';
+import type { PlanSettings } from '../decide/plan.ts';
+import { counterWindow, isCalendarMonth, lengthOf } from '../decide/windows.ts';
+import { StoreError } from '../stores/counter-store.ts';
+import { type CounterJson, counterJson, type EffectiveLimit, endOf } from './counter-view.ts';
+import { ListGate } from './list-gate.ts';
+import { type CounterRef, OfficeRefusal, type StoreOffice } from './office/office.ts';
+import type { CounterResets, ResetOutcome } from './resets.ts';
+
+export interface CounterParts {
+  office: StoreOffice;
+  /** Those in force; undefined: there are none yet. */
+  rules: () => (RuleMatcher & WalkedRules & { domainNames(): string[] }) | undefined;
+  settings: PlanSettings;
+  clock: Clock;
+  limitOf?: EffectiveLimit | undefined;
+}
+
+export interface CountersQuestion {
+  readonly domain: string;
+  /** Of one descriptor; undefined: what is found of the domain. */
+  readonly entries: readonly Entry[] | undefined;
+  readonly over: boolean;
+  /** A page ends with the slice that brings so many. */
+  readonly limit: number;
+  readonly cursor: string | undefined;
+  /** Whether a list has counters that may be of this other domain as well, for all that their keys say. */
+  mayHave(other: string): boolean;
+}
+
+export interface FoundCounter {
+  readonly ref: CounterRef;
+  readonly json: CounterJson;
+}
+
+export interface CounterPage {
+  readonly counters: FoundCounter[];
+  /** Opaque; undefined: that was the end. */
+  readonly cursor: string | undefined;
+  /** Keys that were looked at. */
+  readonly scanned: number;
+  readonly notes: string[];
+}
+
+/** What a page may take. */
+const pageMs = 150;
+const usualLimit = 100;
+const mostLimit = 1_000;
+/** Of the counters that a page reset. */
+const mostShown = 100;
+/** Chosen: keys of a slice, with which Redis and this thread are done in some 0.2 ms (`npm run bench:listing`). */
+const sliceKeys = 32;
+/** Chosen: between two slices, so that a list takes a small share of Redis and of this thread, however many pages are read. */
+const restMs = 2;
+/** Chosen: no longer is the thread held by what is told of keys. */
+const heldMs = 0.3;
+/** Where a slice has none of the domain it costs little here. */
+const mostSliceKeys = 200;
+
+/** By `sort`. */
+const orders: Readonly<Record<string, (a: CounterJson, b: CounterJson) => number>> = {
+  used: (a, b) => (b.used ?? -1) - (a.used ?? -1),
+  left: (a, b) => (a.left ?? Number.MAX_VALUE) - (b.left ?? Number.MAX_VALUE),
+  reset: (a, b) => (a.reset ?? Number.MAX_VALUE) - (b.reset ?? Number.MAX_VALUE),
+  key: (a, b) => (a.key < b.key ? -1 : 1),
+};
+
+export function counterRoutes(
+  parts: CounterParts,
+  { resets, tell }: { resets: Pick<CounterResets, 'reset'>; tell: TellOfChange },
+): ApiRoute[] {
+  const gate = new ListGate();
+  const found = (question: CountersQuestion): Promise<CounterPage> =>
+    question.entries === undefined
+      ? gate.pass(() => readCounters(parts, question))
+      : readCounters(parts, question);
+  return [
+    {
+      method: 'DELETE',
+      path: '/v1/counters',
+      right: 'admin',
+      parameters: ['domain', 'entry', 'all', 'over', 'cursor', 'limit'],
+      answer: async (call) => {
+        // What may be another domain's is not reset with this one.
+        const question = { ...countersQuestion(call, 'admin', mostLimit), mayHave: () => false };
+        const isAll = oneOf(call.query, 'all', ['true', 'false']) === 'true';
+        if (isAll === (question.entries !== undefined)) {
+          throw new ApiProblem(
+            400,
+            'a reset is for one descriptor (entry=key=value, in their order), or with all=true for the whole domain, never both',
+          );
+        }
+        const { counters, cursor, notes } = await found(question);
+        const refs = counters.map(({ ref }) => ref);
+        const told = (after: string): void => {
+          if (refs.length > 0) tell(resetChange(call, question, counters, after));
+        };
+        const outcome = await resets.reset(refs).catch((error: unknown) => {
+          told(`failed: ${errorText(error)} (of ${refs.length}, none, some or all may be reset)`);
+          throw counterProblem(parts.office, error);
+        });
+        told(outcomeText(outcome));
+        const { reset, limiters, missing } = outcome;
+        const shownOnes = counters.slice(0, mostShown).map(({ json }) => json);
+        return { body: { reset, counters: shownOnes, cursor: cursor ?? null, limiters, missing, notes } };
+      },
+    },
+    {
+      method: 'GET',
+      path: '/v1/counters',
+      right: 'read',
+      parameters: ['domain', 'entry', 'over', 'sort', 'cursor', 'limit'],
+      answer: async (call) => {
+        const question = countersQuestion(call, 'read');
+        const order = oneOf(call.query, 'sort', Object.keys(orders));
+        const { counters, cursor, scanned, notes } = await found(question);
+        const shownOnes = counters.map(({ json }) => json);
+        if (order !== undefined) shownOnes.sort(orders[order]);
+        return { lines: pageLines(shownOnes, { cursor: cursor ?? null, scanned, notes }) };
+      },
+    },
+  ];
+}
+
+function resetChange(
+  { actor }: ApiCall,
+  { domain, entries }: CountersQuestion,
+  counters: readonly FoundCounter[],
+  after: string,
+): OperatorChange {
+  const target = entries?.map(({ key, value }) => `${key}=${value}`).join(', ') ?? 'all counters';
+  const before = counters.map(
+    ({ json: { key, used, limit } }) => `${key}: ${used ?? '?'} of ${limit ?? '?'}`,
+  );
+  return { actor, what: 'counters-reset', domain, target, before: before.join(', '), after };
+}
+
+function outcomeText({ reset, limiters }: ResetOutcome): string {
+  const confirmed = limiters.filter((limiter) => limiter.confirmed).length;
+  return `${reset} reset, confirmed by ${confirmed} of ${limiters.length} limiters`;
+}
+
+/** A thousand counters would hold up decisions for milliseconds, were they made into text at once. */
+function* pageLines(counters: readonly CounterJson[], rest: object): Generator<string> {
+  yield '{"counters":[';
+  for (const [i, counter] of counters.entries())
+    yield JSON.stringify(counter) + (i < counters.length - 1 ? ',' : '');
+  yield `],${JSON.stringify(rest).slice(1)}`;
+}
+
+/** Throws an `ApiProblem` for what is wrong with it. */
+export function countersQuestion(
+  call: ApiCall,
+  right: ApiRoute['right'],
+  limit = usualLimit,
+): CountersQuestion {
+  const { query } = call;
+  const domain = domainOf(call, right);
+  const texts = query.getAll('entry');
+  const cursor = query.get('cursor') || undefined;
+  if (texts.length > 0 && cursor !== undefined) {
+    throw new ApiProblem(400, 'cursor is for lists: the counters of one descriptor come without one');
+  }
+  return {
+    domain,
+    entries: texts.length === 0 ? undefined : texts.map(entryOf),
+    over: oneOf(query, 'over', ['true', 'false']) === 'true',
+    limit: limitOf(query.get('limit') ?? String(limit)),
+    cursor: cursor && Buffer.from(cursor, 'base64url').toString(),
+    mayHave: (other) => call.actor.mayRead(other),
+  };
+}
+
+/** `key=value`, split at the first `=`. Throws an `ApiProblem`. */
+export function entryOf(text: string): Entry {
+  const at = text.indexOf('=');
+  if (at < 1) throw new ApiProblem(400, `entry must be key=value, not ${shown(text)}`);
+  return { key: text.slice(0, at), value: text.slice(at + 1) };
+}
+
+function limitOf(text: string): number {
+  const limit = /^\d{1,6}$/.test(text) ? Number(text) : 0;
+  if (limit >= 1 && limit <= mostLimit) return limit;
+  throw new ApiProblem(400, `limit must be from 1 to ${mostLimit}, not ${shown(text)}`);
+}
+
+function oneOf(query: URLSearchParams, name: string, values: readonly string[]): string | undefined {
+  const value = query.get(name) || undefined;
+  if (value === undefined || values.includes(value)) return value;
+  throw new ApiProblem(400, `${name} must be one of ${values.join(', ')}, not ${shown(value)}`);
+}
+
+/** A page of counters. Rejects with an `ApiProblem`: the store is away, or cannot do it, or the cursor is none. */
+async function readCounters(parts: CounterParts, question: CountersQuestion): Promise<CounterPage> {
+  try {
+    return question.entries === undefined
+      ? await listCounters(parts, question)
+      : await countersOf(parts, question, question.entries);
+  } catch (error) {
+    throw counterProblem(parts.office, error);
+  }
+}
+
+/** What a store could not do, as an answer; anything else as it is. */
+export function counterProblem(office: StoreOffice, error: unknown): unknown {
+  if (error instanceof OfficeRefusal) return new ApiProblem(error.isQuestions ? 400 : 501, error.message);
+  if (!(error instanceof StoreError)) return error;
+  const missing = office.missing.filter(({ message }) => message === error.message);
+  if (error.transient || missing.length === 0) return new ApiProblem(503, error.message);
+  const commands = missing.map(({ command }) => command).join(', ');
+  return new ApiProblem(501, `${error.message} (refused by the store: ${commands})`, { missing });
+}
+
+async function listCounters(parts: CounterParts, question: CountersQuestion): Promise<CounterPage> {
+  const { office, clock, settings, rules } = parts;
+  const { domain, over, limit } = question;
+  const table = rules();
+  const teller = new KeyTeller({
+    rules: table ?? { walk: () => undefined },
+    domain,
+    prefix: settings.cacheKeyPrefix,
+    counterKeys: settings.counterKeys,
+    calendarMonth: settings.useCalendarMonthRateLimit,
+  });
+  // Compatible keys of `shop_eu` begin as those of `shop` do.
+  const foreign = (table?.domainNames() ?? [])
+    .filter((other) => other.startsWith(`${domain}_`) && !question.mayHave(other))
+    .map((other) => `${settings.cacheKeyPrefix}${other}_`);
+  let leftOut = 0;
+  const isForeign = (key: string, { doubt }: ToldCounter): boolean => {
+    const isLeftOut = doubt !== undefined && foreign.some((beginning) => key.startsWith(beginning));
+    leftOut += Number(isLeftOut);
+    return isLeftOut;
+  };
+  const endMs = clock.monotonicMs() + pageMs;
+  const counters: FoundCounter[] = [];
+  const notes: string[] = [];
+  let from = question.cursor;
+  let count = Math.min(sliceKeys, limit);
+  let scanned = 0;
+  do {
+    const slice = await office.scan({ prefixes: teller.prefixes, from, count });
+    scanned += slice.scanned;
+    notes.push(...slice.notes);
+    const found = await toldSlice(parts, { domain, teller, isForeign }, slice.counters);
+    counters.push(...(over ? found.filter(({ json }) => json.over) : found));
+    from = slice.place;
+    if (slice.counters.length === 0) count = Math.min(mostSliceKeys, 2 * count);
+    // Who waits to be decided goes first.
+    await rest(restMs);
+  } while (from !== undefined && counters.length < limit && clock.monotonicMs() < endMs);
+  // Counters may outlive the rules of their domain.
+  if (table !== undefined && !table.hasDomain(domain) && counters.length === 0 && from === undefined)
+    notes.push(`no rules are in force for the domain ${shown(domain)}`);
+  if (leftOut > 0)
+    notes.push(`${leftOut} keys are left out that may be of another domain (COUNTER_KEYS=compatible)`);
+  return { counters, cursor: from && Buffer.from(from).toString('base64url'), scanned, notes };
+}
+
+/** Those of one slice that are counters of the domain, and still count. */
+async function toldSlice(
+  { office, clock, limitOf }: CounterParts,
+  {
+    domain,
+    teller,
+    isForeign,
+  }: { domain: string; teller: KeyTeller; isForeign: (key: string, told: ToldCounter) => boolean },
+  refs: readonly CounterRef[],
+): Promise<FoundCounter[]> {
+  const counting: { ref: CounterRef; told: ToldCounter }[] = [];
+  const nowMs = clock.nowMs();
+  let sinceMs = clock.monotonicMs();
+  for (const ref of refs) {
+    // Keys that callers made up can take long to tell.
+    if (clock.monotonicMs() - sinceMs > heldMs) {
+      await nextTurn();
+      sinceMs = clock.monotonicMs();
+    }
+    const told = teller.tell(ref.key);
+    if (told === undefined || (endOf(told) ?? Number.POSITIVE_INFINITY) * 1000 <= nowMs) continue;
+    if (isForeign(ref.key, told)) continue;
+    counting.push({ ref, told });
+  }
+  if (counting.length === 0) return [];
+  const held = await office.read(counting.map(({ ref }) => ref));
+  return counting.flatMap(({ ref, told }, i) => {
+    const one = held[i];
+    if (one === undefined) return [];
+    return [{ ref, json: counterJson({ domain, ref, told, held: one, nowMs, limitOf }) }];
+  });
+}
+
+/** By the rules in force: those of all limits of the rule, in their windows of now, be they there or not. */
+async function countersOf(
+  { office, clock, settings, rules, limitOf }: CounterParts,
+  { domain, over }: CountersQuestion,
+  entries: readonly Entry[],
+): Promise<CounterPage> {
+  const table = rules();
+  const match = table?.match(domain, entries, settings);
+  const told = table && tellEntries(table, domain, entries);
+  if (match === undefined || told === undefined || match.rule.unlimited) {
+    const note = !table?.hasDomain(domain)
+      ? `no rules are in force for the domain ${shown(domain)}`
+      : match === undefined
+        ? 'no rule matches these entries'
+        : `rule ${told?.path} is unlimited: it counts nothing`;
+    return { counters: [], cursor: undefined, scanned: 0, notes: [note] };
+  }
+  const { rule } = match;
+  const nowMs = clock.nowMs();
+  const isOwn = !arePlainLimits(rule.limits);
+  const perSecond = rule.limits.every((limit) => lengthOf(limit) < 60);
+  const counting = rule.limits.map((limit) => {
+    const window = counterWindow(limit, isOwn, Math.floor(nowMs / 1000), settings);
+    const isMonth = isCalendarMonth(limit, settings);
+    return {
+      ref: { key: `${settings.cacheKeyPrefix}${match.counterStem}${window.keySuffix}`, perSecond },
+      told: {
+        entries: told.entries,
+        cutEntries: undefined,
+        algorithm: limit.algorithm,
+        windowSeconds: isMonth ? undefined : lengthOf(limit),
+        isCalendarMonth: isMonth,
+        startSeconds: Number.isFinite(window.startSeconds) ? window.startSeconds : undefined,
+        found: { rule, limit, path: told.path },
+        doubt: undefined,
+      },
+    };
+  });
+  const held = await office.read(counting.map(({ ref }) => ref));
+  const counters = counting.map(({ ref, told: one }, i) => ({
+    ref,
+    json: counterJson({ domain, ref, told: one, held: held[i], nowMs, limitOf }),
+  }));
+  const shownOnes = over ? counters.filter(({ json }) => json.over) : counters;
+  return { counters: shownOnes, cursor: undefined, scanned: counters.length, notes: [] };
+}

@@ -1,0 +1,158 @@
+/** One counter as operators see it: what its key says, what it holds, and what its limit makes of that. Pure. */
+
+import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
+import { algorithmNames, type Entry, Unit, unitName } from '../../rules/model.ts';
+import type { Override } from '../../rules/overrides/override.ts';
+import type { ToldCounter, ToldEntry } from '../../rules/told-keys.ts';
+import { unitOfSeconds } from '../../rules/window.ts';
+import { boundOf } from '../decide/plan.ts';
+import { windowAt } from '../decide/windows.ts';
+import { used } from '../stores/admission.ts';
+import type { CounterRef, HeldCounter } from './office/office.ts';
+
+/** What an override or grants make of a limit now; undefined: nothing. */
+export type EffectiveLimit = (about: {
+  domain: string;
+  entries: readonly Entry[];
+  rule: MatchedRule;
+  limit: MatchedLimit;
+  nowMs: number;
+}) =>
+  | {
+      readonly id: string;
+      readonly kind: Override['effect']['kind'];
+      /** Undefined: unlimited. */
+      readonly limit: MatchedLimit | undefined;
+    }
+  | undefined;
+
+/** As `/v1/counters` gives it. */
+export interface CounterJson {
+  domain: string;
+  rule: string | null;
+  limitName: string | null;
+  entries: Record<string, string>[];
+  /** Where the entries were too long together. */
+  entriesBegin?: string;
+  entriesHash?: string;
+  window: {
+    unit: string | null;
+    multiplier: number | null;
+    seconds: number | null;
+    algorithm: string;
+    start: string | null;
+  };
+  /** Null: nobody can say it without the limit. */
+  used: number | null;
+  limit: number | null;
+  left: number | null;
+  over: boolean;
+  /** Seconds until the window ends; of a sliding window or a bucket until a hit passes, or until nothing is used. */
+  reset: number | null;
+  leased: number;
+  override?: string;
+  overrideEffect?: Override['effect']['kind'];
+  key: string;
+  certain: boolean;
+  why?: string;
+}
+
+export interface CounterNow {
+  domain: string;
+  ref: CounterRef;
+  told: ToldCounter;
+  /** Undefined: it is not there, and nothing is used. */
+  held: HeldCounter | undefined;
+  nowMs: number;
+  limitOf: EffectiveLimit | undefined;
+}
+
+/** Seconds since 1970 at which the counter counts no more; undefined: never, or nobody knows. */
+export function endOf({ startSeconds, windowSeconds, isCalendarMonth }: ToldCounter): number | undefined {
+  if (startSeconds === undefined) return undefined;
+  if (windowSeconds !== undefined) return startSeconds + windowSeconds;
+  if (!isCalendarMonth) return undefined;
+  const month = { unit: Unit.MONTH, unitMultiplier: 1 };
+  return windowAt(month, startSeconds, { useCalendarMonthRateLimit: true, counterKeys: 'unambiguous' })
+    .endSeconds;
+}
+
+export function counterJson({ domain, ref, told, held, nowMs, limitOf }: CounterNow): CounterJson {
+  const { found, cutEntries, startSeconds } = told;
+  const entries = wholeEntries(told.entries);
+  const changed =
+    found && entries && limitOf?.({ domain, entries, rule: found.rule, limit: found.limit, nowMs });
+  const limit = changed === undefined ? found?.limit : changed.limit;
+  const end = endOf(told);
+  const untilEnd = end === undefined ? null : Math.max(0, Math.ceil(end - nowMs / 1000));
+  return {
+    domain,
+    rule: found?.path ?? null,
+    limitName: found?.limit.name ?? null,
+    entries: told.entries.map(entryJson),
+    ...(cutEntries && { entriesBegin: cutEntries.text, entriesHash: cutEntries.sha256 ?? '' }),
+    window: windowJson(told, startSeconds),
+    ...figures(limit, held, { nowMs, untilEnd, isFixed: startSeconds !== undefined }),
+    // Nothing passes, whatever the numbers are.
+    ...(changed?.kind === 'block' && { left: 0, over: true }),
+    leased: held?.leased ?? 0,
+    ...(changed && { override: changed.id, overrideEffect: changed.kind }),
+    key: ref.key,
+    certain: told.doubt === undefined,
+    ...(told.doubt !== undefined && { why: told.doubt }),
+  };
+}
+
+function figures(
+  limit: MatchedLimit | undefined,
+  counter: HeldCounter | undefined,
+  { nowMs, untilEnd, isFixed }: { nowMs: number; untilEnd: number | null; isFixed: boolean },
+): Pick<CounterJson, 'used' | 'limit' | 'left' | 'over' | 'reset'> {
+  if (limit === undefined) {
+    // What others hold means nothing without their limit.
+    const total = isFixed ? (counter?.held[0] ?? 0) : null;
+    return { used: total, limit: null, left: null, over: false, reset: untilEnd };
+  }
+  const bound = boundOf(limit, true)!;
+  const nowMicros = nowMs * 1000;
+  const held = bound.heldAt(counter?.held, nowMicros);
+  const left = bound.room(held, nowMicros);
+  const waitMicros =
+    left === 0 ? bound.untilRoomMicros(held, nowMicros) : bound.untilUnusedMicros(held, nowMicros);
+  return {
+    used: used(bound, held, nowMicros),
+    limit: bound.capacity,
+    left,
+    over: left === 0,
+    reset: isFixed ? untilEnd : Math.ceil(waitMicros / 1_000_000),
+  };
+}
+
+function windowJson(
+  { found, windowSeconds, algorithm }: ToldCounter,
+  start: number | undefined,
+): CounterJson['window'] {
+  const unit =
+    found?.limit.unit ?? (windowSeconds === undefined ? Unit.UNKNOWN : unitOfSeconds(windowSeconds));
+  return {
+    unit: unit === Unit.UNKNOWN ? null : unitName(unit)!.toLowerCase(),
+    multiplier: unit === Unit.UNKNOWN ? null : (found?.limit.unitMultiplier ?? 1),
+    seconds: windowSeconds ?? null,
+    algorithm: algorithmNames[algorithm]!,
+    start: start === undefined ? null : new Date(start * 1000).toISOString().replace('.000Z', 'Z'),
+  };
+}
+
+function entryJson({ key, text, isPattern }: ToldEntry): Record<string, string> {
+  const name = key.sha256 === undefined ? { key: key.text } : { key: key.text, keyHash: key.sha256 };
+  if (text.sha256 !== undefined) return { ...name, valueHash: text.sha256, valueBegins: text.text };
+  return isPattern ? { ...name, pattern: text.text } : { ...name, value: text.text };
+}
+
+/** Undefined where a part is not known, or several values count together. */
+function wholeEntries(told: readonly ToldEntry[]): Entry[] | undefined {
+  const isWhole = told.every(
+    ({ key, text, isPattern }) => !isPattern && key.sha256 === undefined && text.sha256 === undefined,
+  );
+  return isWhole ? told.map(({ key, text }) => ({ key: key.text, value: text.text })) : undefined;
+}

@@ -1,0 +1,120 @@
+/** Which limiters share the store: each keeps a record there and renews it, and drops those of others that ended without a word. */
+import { type Clock, inTime, type Timers } from '../../process/time/clock.ts';
+import type { StoreOffice } from './office/office.ts';
+
+export interface LimiterName {
+  /** For people: of the pod or the host. */
+  readonly name: string;
+  /** Of this process, unlike any other's. */
+  readonly instance: string;
+}
+
+export interface HeartbeatsOptions {
+  office: Pick<StoreOffice, 'records' | 'putRecord' | 'removeRecord'>;
+  self: LimiterName & { readonly version: string };
+  clock: Clock;
+  timers: Timers;
+}
+
+const beatMs = 5_000;
+/** Three beats: one may be lost, and another one late. */
+const livingMs = 15_000;
+const droppedMs = 60_000;
+const lastWordMs = 1_000;
+
+/** A record as it was found, and since when on the clock of this process. */
+interface Seen extends LimiterName {
+  readonly text: string;
+  readonly sinceMs: number;
+  readonly isLiving: boolean;
+}
+
+export class Heartbeats {
+  readonly #options: HeartbeatsOptions;
+  #seen: ReadonlyMap<string, Seen> = new Map();
+  #end = (): void => {};
+  #isRecorded = false;
+
+  constructor(options: HeartbeatsOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    this.#beat();
+    this.#end = this.#options.timers.every(beatMs, () => this.#beat());
+  }
+
+  /** Those that renewed their record in the last seconds, this one included. Rejects as the office does. */
+  async living(): Promise<LimiterName[]> {
+    const { self, clock } = this.#options;
+    await this.#look();
+    const nowMs = clock.monotonicMs();
+    const others = [...this.#seen.values()].filter(
+      ({ instance, isLiving, sinceMs }) =>
+        instance !== self.instance && isLiving && nowMs - sinceMs < livingMs,
+    );
+    return [self, ...others].map(({ name, instance }) => ({ name, instance }));
+  }
+
+  /** Takes the record back, if the store takes it soon. */
+  async close(): Promise<void> {
+    this.#end();
+    if (!this.#isRecorded) return;
+    const { office, self, timers } = this.#options;
+    const removed = office.removeRecord('limiters', self.instance).catch(() => false);
+    await inTime(timers, lastWordMs, removed, false);
+  }
+
+  /** What fails is tried again with the next one; the office tells what it may not do. */
+  #beat(): void {
+    const { office, self, clock } = this.#options;
+    const text = JSON.stringify({ ...self, at: clock.nowMs() });
+    office
+      .putRecord('limiters', self.instance, text)
+      .then(() => {
+        this.#isRecorded = true;
+        return this.#dropEnded();
+      })
+      .catch(() => {});
+  }
+
+  async #dropEnded(): Promise<void> {
+    const { office, clock } = this.#options;
+    await this.#look();
+    const nowMs = clock.monotonicMs();
+    for (const [instance, { sinceMs }] of this.#seen)
+      if (nowMs - sinceMs >= droppedMs) await office.removeRecord('limiters', instance);
+  }
+
+  /**
+   * One that was renewed since the last look is of a limiter that lives, whatever its clock says: clocks differ between hosts. Only one
+   * that is found for the first time is taken at its word.
+   */
+  async #look(): Promise<void> {
+    const { office, clock } = this.#options;
+    const records = await office.records('limiters');
+    const nowMs = clock.monotonicMs();
+    const seen = new Map<string, Seen>();
+    for (const [instance, text] of records) {
+      const before = this.#seen.get(instance);
+      if (before?.text === text) {
+        seen.set(instance, before);
+        continue;
+      }
+      const { name, at } = readRecord(text);
+      const isLiving = before !== undefined || Math.abs(clock.nowMs() - at) < livingMs;
+      seen.set(instance, { instance, name, text, sinceMs: nowMs, isLiving });
+    }
+    this.#seen = seen;
+  }
+}
+
+/** Of what nobody can read, when it was written is long ago. */
+function readRecord(text: string): { name: string; at: number } {
+  try {
+    const { name, at } = JSON.parse(text) as { name?: unknown; at?: unknown };
+    return { name: typeof name === 'string' ? name : '', at: typeof at === 'number' ? at : 0 };
+  } catch {
+    return { name: '', at: 0 };
+  }
+}

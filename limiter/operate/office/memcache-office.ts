@@ -1,0 +1,98 @@
+import { type CounterOp, type CounterStore, unboundAnswer } from '../../stores/counter-store.ts';
+import {
+  type CounterRef,
+  type HeldCounter,
+  OfficeRefusal,
+  type ScannedKeys,
+  type StoreOffice,
+} from './office.ts';
+
+const cannotList =
+  'memcache cannot list its keys: ask for one counter by its entries, or count in Redis (BACKEND_TYPE=redis)';
+const cannotKeep = 'memcache keeps no records of ours: they need BACKEND_TYPE=redis or memory';
+/** Takes back whatever a counter holds. */
+const all = Number.MAX_SAFE_INTEGER;
+
+/** Of BACKEND_TYPE=memcache: counters by their names, and nothing else. */
+export class MemcacheOffice implements StoreOffice {
+  readonly kind = 'memcache';
+  readonly missing = [];
+  readonly #open: () => Promise<CounterStore>;
+  #store: Promise<CounterStore> | undefined;
+
+  /** `open` gives a store of the office's own, whose counters fail with their nodes. */
+  constructor(open: () => Promise<CounterStore>) {
+    this.#open = open;
+  }
+
+  async scan(): Promise<ScannedKeys> {
+    throw new OfficeRefusal(cannotList);
+  }
+
+  async read(counters: readonly CounterRef[]): Promise<(HeldCounter | undefined)[]> {
+    const ops = await this.#submit(counters, { hits: 0, negative: false });
+    return ops.map(({ after }) => ({ held: [after, 0, 0], leased: 0 }));
+  }
+
+  async remove(counters: readonly CounterRef[]): Promise<number> {
+    const before = await this.read(counters);
+    await this.#submit(counters, { hits: all, negative: true });
+    return before.filter((one) => one !== undefined && one.held[0] > 0).length;
+  }
+
+  async publish(): Promise<boolean> {
+    return false;
+  }
+
+  subscribe(): () => void {
+    return () => {};
+  }
+
+  async records(): Promise<Map<string, string>> {
+    throw new OfficeRefusal(cannotKeep);
+  }
+
+  async record(): Promise<never> {
+    throw new OfficeRefusal(cannotKeep);
+  }
+
+  async putRecord(): Promise<boolean> {
+    throw new OfficeRefusal(cannotKeep);
+  }
+
+  async removeRecord(): Promise<boolean> {
+    throw new OfficeRefusal(cannotKeep);
+  }
+
+  async close(): Promise<void> {
+    const store = await this.#store?.catch(() => undefined);
+    await store?.close();
+  }
+
+  async #submit(
+    counters: readonly CounterRef[],
+    given: { hits: number; negative: boolean },
+  ): Promise<CounterOp[]> {
+    this.#store ??= this.#open();
+    this.#store.catch(() => {
+      this.#store = undefined;
+    });
+    const store = await this.#store;
+    const ops = counters.map(
+      ({ key }): CounterOp => ({
+        ...unboundAnswer,
+        key,
+        ...given,
+        ttlSeconds: 1,
+        limit: all,
+        lookOnly: false,
+        holdsBack: 'never',
+        perSecond: false,
+      }),
+    );
+    await new Promise<void>((resolve) => store.submit(ops, { stopWhenOver: false }, resolve));
+    const failed = ops.find(({ error }) => error !== undefined);
+    if (failed !== undefined) throw failed.error;
+    return ops;
+  }
+}

@@ -1,0 +1,341 @@
+/** The office of BACKEND_TYPE=redis: one server, the master that sentinels know, or a cluster, and beside it that of limits per second. */
+import { attendedMs, type Timers } from '../../../process/time/clock.ts';
+import { exactMost, type Held } from '../../stores/bound.ts';
+import { StoreError } from '../../stores/counter-store.ts';
+import { ledgerKeyOf } from '../../stores/leases/lease-book.ts';
+import { isClosed } from '../../stores/redis/redis-error.ts';
+import { ReplyError } from '../../stores/redis/resp.ts';
+import { redisScript, runScript } from '../../stores/redis/scripts.ts';
+import {
+  type CounterRef,
+  type HeldCounter,
+  isOfficeKey,
+  type MissingRight,
+  type NewsListener,
+  OfficeRefusal,
+  type RecordTable,
+  type ScannedKeys,
+  type ScanQuestion,
+  type StoreOffice,
+} from './office.ts';
+import { NewsLine } from './redis-news.ts';
+import type { RedisServers, ServerToScan } from './redis-servers.ts';
+
+export interface RedisOfficeOptions {
+  main: RedisServers;
+  /** Undefined without REDIS_PERSECOND. */
+  perSecond: RedisServers | undefined;
+  /** CACHE_KEY_PREFIX. */
+  prefix: string;
+  /** Whether counters may have ledgers of leases beside them. */
+  leases: boolean;
+  timers: Timers;
+  /** The first time that a command is refused, and again once it was not. */
+  onMissing: (missing: MissingRight) => void;
+}
+
+/** Where a scan goes on: in which Redis, at which of its servers, at what SCAN gave. */
+interface ScanPlace {
+  readonly perSecond: boolean;
+  /** Empty: at the first. */
+  readonly server: string;
+  readonly cursor: string;
+}
+
+const beginning: ScanPlace = { perSecond: false, server: '', cursor: '0' };
+
+/** A proxy that closes connections at a command it does not know is not asked for it again so soon. */
+const refusedByClosingMs = 30_000;
+
+/** Commands that proxies do not know, which may be asked twice. */
+const mayClose: ReadonlySet<string> = new Set(['SCAN', 'PUBLISH']);
+const closedAtIt = 'the connection was closed at it, as a proxy does that does not know the command';
+const unknownPlace = 'the cursor is none that this limiter gave';
+
+/** ARGV: the field, what it has to hold, and what it is to hold. */
+const exchangeScript = redisScript(`
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+return 1
+`);
+
+/** ARGV: the field, and what it has to hold. */
+const removalScript = redisScript(`
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+return redis.call('HDEL', KEYS[1], ARGV[1])
+`);
+
+export class RedisOffice implements StoreOffice {
+  readonly kind = 'redis';
+  readonly #options: RedisOfficeOptions;
+  readonly #missing = new Map<string, MissingRight & { againMs: number }>();
+  readonly #news: NewsLine;
+
+  constructor(options: RedisOfficeOptions) {
+    this.#options = options;
+    this.#news = new NewsLine({
+      channel: this.#ownKey('news'),
+      servers: options.main,
+      timers: options.timers,
+      onRefusal: (message) => this.#refused('SUBSCRIBE', message ?? closedAtIt, 0),
+      onSubscribed: () => void this.#missing.delete('SUBSCRIBE'),
+    });
+  }
+
+  get missing(): readonly MissingRight[] {
+    return [...this.#missing.values()].map(({ command, message }) => ({ command, message }));
+  }
+
+  async scan({ prefixes, from, count }: ScanQuestion): Promise<ScannedKeys> {
+    const place = from === undefined ? beginning : parsePlace(from);
+    const servers = place?.perSecond ? this.#options.perSecond : this.#options.main;
+    if (place === undefined || servers === undefined)
+      throw new OfficeRefusal(unknownPlace, { isQuestions: true });
+    await servers.ready();
+    const all = servers.all();
+    const at = all.find(({ name }) => name >= place.server);
+    if (at === undefined)
+      return { counters: [], scanned: 0, place: this.#after(place, all, undefined), notes: [] };
+    const cursor = at.name === place.server ? place.cursor : '0';
+    const common = commonBeginning(prefixes);
+    const pattern = common === '' ? [] : ['MATCH', `${escapedGlob(common)}*`];
+    let reply: unknown;
+    try {
+      const args = [cursor, ...pattern, 'COUNT', String(count)];
+      reply = await this.#try('SCAN', servers, () => at.send('scan', args));
+    } catch (error) {
+      if (all.length === 1 || this.#missing.has('SCAN')) throw error;
+      const note = `${at.name} does not answer, its counters are not listed: ${(error as Error).message}`;
+      return { counters: [], scanned: 0, place: this.#after(place, all, at), notes: [note] };
+    }
+    if (!Array.isArray(reply) || !Array.isArray(reply[1])) throw servers.errors.unexpectedAnswer();
+    const counters: CounterRef[] = [];
+    for (const one of reply[1]) {
+      const key = String(one);
+      if (isOfficeKey(key) || !prefixes.some((prefix) => key.startsWith(prefix))) continue;
+      counters.push({ key, perSecond: place.perSecond });
+    }
+    const scanned = reply[1].length;
+    const next = String(reply[0]);
+    const isGone = at.name !== place.server && place.server !== '';
+    const notes = isGone
+      ? [`${place.server} is no master any more: the rest of its counters is not listed`]
+      : [];
+    if (next === '0') return { counters, scanned, place: this.#after(place, all, at), notes };
+    return { counters, scanned, place: placeText({ ...place, server: at.name, cursor: next }), notes };
+  }
+
+  async read(counters: readonly CounterRef[]): Promise<(HeldCounter | undefined)[]> {
+    const { leases } = this.#options;
+    return this.#each(counters, async ({ key }, servers) => {
+      const ledgerKey = leases ? ledgerKeyOf(key) : undefined;
+      const ask = (command: string, args: string[]) =>
+        // A key of somebody else's may hold anything.
+        servers.commands.send(args[0]!, command, args).catch((error: unknown) => {
+          if (error instanceof ReplyError && /^(?:WRONGTYPE|NOPERM)/.test(error.message)) return null;
+          throw servers.commands.translate(error);
+        });
+      const [text, ledger] = await Promise.all([
+        ask('get', [key]),
+        ledgerKey === undefined ? null : ask('hmget', [ledgerKey, 't']),
+      ]);
+      const held = heldOf(text);
+      const leased = Array.isArray(ledger) ? Number(ledger[0] ?? 0) : 0;
+      return held && { held, leased: Number.isSafeInteger(leased) ? leased : 0 };
+    });
+  }
+
+  async remove(counters: readonly CounterRef[]): Promise<number> {
+    const removed = await this.#each(counters, async ({ key }, servers) => {
+      const del = (one: string) =>
+        servers.commands.send(one, 'del', [one]).catch((error: unknown) => {
+          throw servers.commands.translate(error);
+        });
+      // A ledger without its counter is void, not the other way round.
+      const ledgerKey = this.#options.leases ? ledgerKeyOf(key) : undefined;
+      const [gone] = await Promise.all([del(key), ledgerKey === undefined ? 0 : del(ledgerKey)]);
+      return Number(gone);
+    });
+    return removed.reduce((sum, one) => sum + one, 0);
+  }
+
+  async publish(text: string): Promise<boolean> {
+    const { main } = this.#options;
+    await main.ready();
+    try {
+      await this.#try('PUBLISH', main, () => this.#publish(text));
+      return true;
+    } catch (error) {
+      if (this.#missing.has('PUBLISH')) return false;
+      throw error;
+    }
+  }
+
+  subscribe(listener: NewsListener): () => void {
+    return this.#news.subscribe(listener);
+  }
+
+  async records(table: RecordTable): Promise<Map<string, string>> {
+    const reply = await this.#onRecords('HGETALL', table, []);
+    const records = new Map<string, string>();
+    const texts = Array.isArray(reply) ? reply.map(String) : [];
+    for (let i = 0; i + 1 < texts.length; i += 2) records.set(texts[i]!, texts[i + 1]!);
+    return records;
+  }
+
+  async record(table: RecordTable, field: string): Promise<string | undefined> {
+    const reply = await this.#onRecords('HGET', table, [field]);
+    return reply === null ? undefined : String(reply);
+  }
+
+  async putRecord(
+    table: RecordTable,
+    field: string,
+    text: string,
+    when: 'always' | 'absent' | { is: string } = 'always',
+  ): Promise<boolean> {
+    if (when === 'always') {
+      await this.#onRecords('HSET', table, [field, text]);
+      return true;
+    }
+    if (when === 'absent') return (await this.#onRecords('HSETNX', table, [field, text])) === 1;
+    return this.#scriptOnRecords(exchangeScript, table, [field, when.is, text]);
+  }
+
+  async removeRecord(table: RecordTable, field: string, is?: string): Promise<boolean> {
+    if (is !== undefined) return this.#scriptOnRecords(removalScript, table, [field, is]);
+    return (await this.#onRecords('HDEL', table, [field])) === 1;
+  }
+
+  async close(): Promise<void> {
+    this.#news.close();
+    this.#options.main.close();
+    this.#options.perSecond?.close();
+  }
+
+  /** All in one hash slot, so that one server of a cluster has them. */
+  #ownKey(name: RecordTable | 'news'): string {
+    return `weir:{${this.#options.prefix}}:${name}`;
+  }
+
+  /** By the first that is there: the nodes of a cluster tell each other. */
+  async #publish(text: string): Promise<unknown> {
+    const { main } = this.#options;
+    const args = [this.#ownKey('news'), text];
+    let failure: unknown = main.errors.notConnected();
+    for (const server of main.all()) {
+      try {
+        return await server.send('publish', args);
+      } catch (error) {
+        if (error instanceof ReplyError) throw error;
+        failure = error;
+      }
+    }
+    throw failure;
+  }
+
+  async #onRecords(command: string, table: RecordTable, args: string[]): Promise<unknown> {
+    const { main } = this.#options;
+    await main.ready();
+    const key = this.#ownKey(table);
+    return this.#try(command, main, () => main.commands.send(key, command.toLowerCase(), [key, ...args]));
+  }
+
+  async #scriptOnRecords(
+    script: ReturnType<typeof redisScript>,
+    table: RecordTable,
+    args: string[],
+  ): Promise<boolean> {
+    const { main } = this.#options;
+    await main.ready();
+    const key = this.#ownKey(table);
+    const run = () => runScript(main.commands, { key, script, args: ['1', key, ...args] });
+    return (await this.#try('EVALSHA', main, run)) === 1;
+  }
+
+  /** Asked for all at once, so that they go out together. */
+  async #each<T>(
+    counters: readonly CounterRef[],
+    ask: (counter: CounterRef, servers: RedisServers) => Promise<T>,
+  ): Promise<T[]> {
+    const { main, perSecond = main } = this.#options;
+    if (counters.some((one) => !one.perSecond)) await main.ready();
+    if (counters.some((one) => one.perSecond)) await perSecond.ready();
+    return Promise.all(counters.map((one) => ask(one, one.perSecond ? perSecond : main)));
+  }
+
+  /** Notes a command that is refused. Rejects with a StoreError. */
+  async #try(command: string, servers: RedisServers, send: () => Promise<unknown>): Promise<unknown> {
+    const known = this.#missing.get(command);
+    if (known !== undefined && attendedMs() < known.againMs) throw refused(known.message);
+    try {
+      const reply = await send().catch(async (error: unknown) => {
+        if (!mayClose.has(command) || !isClosed(error)) throw error;
+        // The server may have gone just then.
+        await servers.ready();
+        return send();
+      });
+      this.#missing.delete(command);
+      return reply;
+    } catch (error) {
+      if (mayClose.has(command) && isClosed(error)) {
+        this.#refused(command, closedAtIt, attendedMs() + refusedByClosingMs);
+        throw refused(closedAtIt);
+      }
+      const told = error instanceof StoreError ? error : servers.errors.fromOwnCommand(error);
+      // That is no right: REDIS_TYPE is wrong, which decisions tell.
+      const isElsewhere = error instanceof ReplyError && error.message.startsWith('MOVED ');
+      if (error instanceof ReplyError && !told.transient && !isElsewhere)
+        this.#refused(command, told.message, 0);
+      throw told;
+    }
+  }
+
+  #refused(command: string, message: string, againMs: number): void {
+    const isNew = !this.#missing.has(command);
+    const missing = { command, message, againMs };
+    this.#missing.set(command, missing);
+    if (isNew) this.#options.onMissing(missing);
+  }
+
+  #after(place: ScanPlace, all: readonly ServerToScan[], done: ServerToScan | undefined): string | undefined {
+    const next = done && all.find(({ name }) => name > done.name);
+    if (next !== undefined) return placeText({ ...place, server: next.name, cursor: '0' });
+    if (place.perSecond || this.#options.perSecond === undefined) return undefined;
+    return placeText({ perSecond: true, server: '', cursor: '0' });
+  }
+}
+
+function refused(message: string): StoreError {
+  return new StoreError(message, { transient: false, notCounted: true });
+}
+
+/** A number, or what a sliding window or a bucket holds; undefined for what is neither. */
+function heldOf(reply: unknown): Held | undefined {
+  if (!(reply instanceof Buffer)) return undefined;
+  const text = reply.toString('latin1');
+  const total = /^-?\d+$/.test(text) ? Number(text) : undefined;
+  if (total !== undefined) return [Math.min(exactMost, Math.max(0, total)), 0, 0];
+  const [, a, b, c] = /^(\d{1,16}):(\d{1,16}):(\d{1,16})$/.exec(text) ?? [];
+  return a === undefined ? undefined : [Number(a), Number(b), Number(c)];
+}
+
+function commonBeginning([first = '', ...others]: readonly string[]): string {
+  let length = first.length;
+  while (!others.every((other) => other.startsWith(first.slice(0, length)))) length -= 1;
+  return first.slice(0, length);
+}
+
+function escapedGlob(text: string): string {
+  return text.replace(/[\\*?[\]]/g, '\\$&');
+}
+
+function placeText({ perSecond, server, cursor }: ScanPlace): string {
+  return `${perSecond ? 's' : 'm'} ${cursor} ${server}`;
+}
+
+function parsePlace(text: string): ScanPlace | undefined {
+  const [, store, cursor, server] = /^([ms]) (\d{1,20}) (\S*)$/.exec(text) ?? [];
+  if (cursor === undefined || server === undefined) return undefined;
+  return { perSecond: store === 's', server, cursor };
+}

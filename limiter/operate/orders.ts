@@ -1,0 +1,21 @@
+/** What the process asks of every thread that serves: plain data there, and JSON back. */
+import type { Override } from '../../rules/overrides/override.ts';
+import type { RefusalQuestion } from '../stats/top/refusal-memory.ts';
+
+export type Order =
+  /** Tell of who was refused: `RefusalsFound`. */
+  | { readonly order: 'refusals'; readonly question: RefusalQuestion }
+  /** Decide with these over the rules from now on, in place of all before. */
+  | { readonly order: 'use-overrides'; readonly overrides: readonly Override[] }
+  /**
+   * Forget what is remembered of these counters, which were reset: local cache, leases, hits that the store is owed. Nothing that was
+   * asked of the store before is remembered afterwards. `keys` undefined: nobody knows which were, so all but what is owed goes.
+   */
+  | { readonly order: 'forget-counters'; readonly keys: readonly string[] | undefined }
+  /** Tell how long decisions took since the order before: how many fell into each bucket of `Latencies`. */
+  | { readonly order: 'take-latencies' };
+
+/** What becomes of each order in a thread; what a handler gives back, or its promise, is plain data. It throws for a fault of ours alone. */
+export type OrderHandlers = {
+  readonly [Kind in Order['order']]: (order: Extract<Order, { order: Kind }>) => unknown;
+};

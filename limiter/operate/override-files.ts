@@ -1,0 +1,113 @@
+/**
+ * The files of OVERRIDES_DIR, looked at twice a second: the folder need not be there, may be a mount of Kubernetes or a link that is
+ * swapped, and what changed is read when it has stood still for a look. While anything is wrong with them the last good ones
+ * stay.
+ */
+import { existsSync, statSync } from 'node:fs';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { Override } from '../../rules/overrides/override.ts';
+import { readOverrideFile } from '../../rules/overrides/read-override-file.ts';
+import { formatRuleError } from '../../rules/rule-error.ts';
+import { listRuleFiles } from '../config-source/file/list-files.ts';
+import { readFiles } from '../config-source/file/load-rules.ts';
+
+export interface OverrideFilesOptions {
+  directory: string;
+  ignoreDotFiles: boolean;
+  /** OVERRIDES_MAX_SECONDS. */
+  maxSeconds: number;
+  use(overrides: readonly Override[]): void;
+  loaded(overrides: number, isMended: boolean): void;
+  refused(problems: readonly string[], total: number): void;
+  clock: Clock;
+  timers: Timers;
+}
+
+const lookMs = 500;
+/** Chosen: of all files together. */
+const maxBytes = 32 * 1024 * 1024;
+const shownProblems = 20;
+
+export class OverrideFiles {
+  readonly #options: OverrideFilesOptions;
+  #seen = '';
+  #read = '';
+  #lastWasRefused = false;
+  #end = (): void => {};
+
+  constructor(options: OverrideFilesOptions) {
+    this.#options = options;
+  }
+
+  get lastWasRefused(): boolean {
+    return this.#lastWasRefused;
+  }
+
+  /** The first ones are in force before anything is decided. */
+  start(): void {
+    this.#seen = this.#look();
+    if (this.#seen !== '') this.#load();
+    this.#end = this.#options.timers.every(lookMs, () => this.#lookAgain());
+  }
+
+  close(): void {
+    this.#end();
+  }
+
+  #lookAgain(): void {
+    const before = this.#seen;
+    this.#seen = this.#look();
+    if (this.#seen === before && this.#seen !== this.#read) this.#load();
+  }
+
+  /** What tells one state of the files from another; empty without any. */
+  #look(): string {
+    const { directory } = this.#options;
+    if (!existsSync(directory)) return '';
+    return this.#list()
+      .files.map(({ path }) => {
+        const {
+          ino = 0,
+          size = 0,
+          mtimeMs = 0,
+          ctimeMs = 0,
+        } = statSync(path, { throwIfNoEntry: false }) ?? {};
+        return `${path} ${ino} ${size} ${mtimeMs} ${ctimeMs}`;
+      })
+      .join('\n');
+  }
+
+  #list() {
+    const { directory, ignoreDotFiles } = this.#options;
+    const watch = { kind: 'directory', path: directory } as const;
+    return listRuleFiles({
+      readDirectory: directory,
+      namePrefix: '',
+      ignoreDotFiles,
+      mustExist: false,
+      watch,
+    });
+  }
+
+  #load(): void {
+    const { clock, maxSeconds, use, loaded, refused } = this.#options;
+    this.#read = this.#seen;
+    const listing = this.#list();
+    const { files, errors } = readFiles(listing.files, maxBytes);
+    const problems = [...listing.errors, ...errors];
+    const overrides: Override[] = [];
+    for (const { name, text } of files) {
+      const reading = readOverrideFile(name, text, { nowMs: clock.nowMs(), maxSeconds });
+      problems.push(...reading.errors);
+      overrides.push(...reading.overrides);
+    }
+    if (problems.length > 0) {
+      this.#lastWasRefused = true;
+      refused(problems.slice(0, shownProblems).map(formatRuleError), problems.length);
+      return;
+    }
+    use(overrides);
+    loaded(overrides.length, this.#lastWasRefused);
+    this.#lastWasRefused = false;
+  }
+}

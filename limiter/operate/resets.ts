@@ -1,0 +1,200 @@
+/**
+ * A reset removes counters from the store, and then has all limiters forget what they remember of them:
+ *
+ *   the one that is asked            the store               the others
+ *   removes counters, ledgers  ----> gone
+ *   forgets, all its threads
+ *   {"is":"reset", keys}  ---------> news ----------------> forget, all their threads
+ *                         <--------- news <---------------- {"is":"confirmed"}
+ *
+ * In this order a command that is sent after a limiter forgot finds the counter gone; of one that was sent before nothing is
+ * remembered (`Order`). Who was away may have missed messages, and forgets everything when it hears again.
+ */
+import { errorText } from '../../process/log/error-text.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { Heartbeats, LimiterName } from './heartbeats.ts';
+import type { CounterRef, MissingRight, StoreOffice } from './office/office.ts';
+import type { Order } from './orders.ts';
+
+export interface ToldLimiter extends LimiterName {
+  /** All its threads have forgotten the counters. False: it did not say so in time. */
+  readonly confirmed: boolean;
+  readonly afterMs?: number;
+}
+
+export interface ResetOutcome {
+  /** Counters that were there. */
+  readonly reset: number;
+  readonly limiters: readonly ToldLimiter[];
+  readonly missing: readonly MissingRight[];
+}
+
+export interface CounterResetsOptions {
+  office: StoreOffice;
+  heartbeats: Pick<Heartbeats, 'living'>;
+  self: LimiterName;
+  /** Has every thread of this process carry it out. */
+  operate(order: Order): Promise<unknown>;
+  newId(): string;
+  clock: Clock;
+  timers: Timers;
+}
+
+/** How long the answer waits for limiters. */
+export const confirmationMs = 1_000;
+/** Chosen: keys of one message. */
+const keysPerMessage = 500;
+
+/** What limiters said of one message. */
+interface Waiting {
+  readonly unheard: Set<string>;
+  readonly confirmed: Map<string, ToldLimiter>;
+  readonly sinceMs: number;
+  onAll: () => void;
+}
+
+type News =
+  | { is: 'reset'; id: string; from: string; keys: string[] }
+  | ({ is: 'confirmed'; id: string } & LimiterName);
+
+const cannotTell =
+  'memcache carries no messages: what other limiters remember of counters stays until their windows end';
+
+export class CounterResets {
+  readonly #options: CounterResetsOptions;
+  readonly #waiting = new Map<string, Waiting>();
+  #endNews = (): void => {};
+  #hasListened = false;
+
+  constructor(options: CounterResetsOptions) {
+    this.#options = options;
+  }
+
+  start(): void {
+    const { office, operate } = this.#options;
+    this.#endNews = office.subscribe({
+      heard: (text) => this.#heard(text),
+      back: () => {
+        // What was missed nobody tells again.
+        if (this.#hasListened) operate({ order: 'forget-counters', keys: undefined }).catch(() => {});
+        this.#hasListened = true;
+      },
+    });
+  }
+
+  close(): void {
+    this.#endNews();
+  }
+
+  /** Rejects as the office does where the counters cannot be removed. */
+  async reset(counters: readonly CounterRef[]): Promise<ResetOutcome> {
+    const { office, heartbeats } = this.#options;
+    // Undefined: nobody can say who is there.
+    const asked = heartbeats.living().catch(() => undefined);
+    const reset = await office.remove(counters);
+    const living = await asked;
+    const notTold: MissingRight[] = [];
+    const tellings: Promise<ToldLimiter[]>[] = [];
+    for (let first = 0; first < counters.length; first += keysPerMessage) {
+      const keys = counters.slice(first, first + keysPerMessage).map(({ key }) => key);
+      tellings.push(this.#tell(keys, living, notTold));
+    }
+    const told = await Promise.all(tellings);
+    const missing = new Map([...notTold, ...office.missing].map((one) => [one.command, one]));
+    return { reset, limiters: inAll(told), missing: [...missing.values()] };
+  }
+
+  /** Settles when all that are known to live have forgotten these, or when they had their time. */
+  async #tell(
+    keys: string[],
+    living: readonly LimiterName[] | undefined,
+    notTold: MissingRight[],
+  ): Promise<ToldLimiter[]> {
+    const { office, self, operate, newId, clock, timers } = this.#options;
+    const id = newId();
+    const known = living ?? [self];
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const waiting: Waiting = {
+      unheard: new Set(known.map(({ instance }) => instance)),
+      confirmed: new Map(),
+      sinceMs: clock.monotonicMs(),
+      // Others may be there.
+      onAll: living === undefined ? () => {} : resolve,
+    };
+    this.#waiting.set(id, waiting);
+    const callOff = timers.after(confirmationMs, resolve);
+    operate({ order: 'forget-counters', keys }).then(
+      () => this.#confirmed({ id, ...self }),
+      () => {},
+    );
+    const news: News = { is: 'reset', id, from: self.instance, keys };
+    const problem = await publishProblem(office, JSON.stringify(news));
+    if (problem !== undefined) {
+      notTold.push({ command: 'PUBLISH', message: problem });
+      for (const instance of waiting.unheard)
+        if (instance !== self.instance) waiting.unheard.delete(instance);
+      waiting.onAll = resolve;
+      if (waiting.unheard.size === 0) resolve();
+    }
+    await promise;
+    callOff();
+    this.#waiting.delete(id);
+    const silent = known.filter(({ instance }) => !waiting.confirmed.has(instance));
+    return [...waiting.confirmed.values(), ...silent.map((one) => ({ ...one, confirmed: false }))];
+  }
+
+  #heard(text: string): void {
+    const { self, operate, office } = this.#options;
+    const news = parsedNews(text);
+    if (news?.is === 'confirmed') this.#confirmed(news);
+    if (news?.is !== 'reset' || news.from === self.instance) return;
+    const { name, instance } = self;
+    const confirmed: News = { is: 'confirmed', id: news.id, name, instance };
+    operate({ order: 'forget-counters', keys: news.keys })
+      .then(() => office.publish(JSON.stringify(confirmed)))
+      // Then this one is silent.
+      .catch(() => {});
+  }
+
+  #confirmed({ id, name, instance }: { id: string } & LimiterName): void {
+    const waiting = this.#waiting.get(id);
+    if (waiting === undefined) return;
+    const afterMs = Math.round(this.#options.clock.monotonicMs() - waiting.sinceMs);
+    waiting.confirmed.set(instance, { name, instance, confirmed: true, afterMs });
+    waiting.unheard.delete(instance);
+    if (waiting.unheard.size === 0) waiting.onAll();
+  }
+}
+
+/** Why nobody was told; undefined: they were. */
+async function publishProblem(office: StoreOffice, text: string): Promise<string | undefined> {
+  if (office.kind === 'memcache') return cannotTell;
+  try {
+    if (await office.publish(text)) return undefined;
+  } catch (error) {
+    return errorText(error);
+  }
+  return office.missing.find(({ command }) => command === 'PUBLISH')?.message ?? 'it is refused';
+}
+
+/** Other programs may use the channel, and later versions other messages. */
+function parsedNews(text: string): News | undefined {
+  try {
+    const news = JSON.parse(text) as News;
+    if (news.is === 'reset' && !Array.isArray(news.keys)) return undefined;
+    return news;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What each limiter said of all messages. */
+function inAll(told: readonly ToldLimiter[][]): ToldLimiter[] {
+  const all = new Map<string, ToldLimiter>();
+  for (const one of told.flat()) {
+    const before = all.get(one.instance) ?? one;
+    const isSlower = (one.afterMs ?? 0) > (before.afterMs ?? 0);
+    all.set(one.instance, !one.confirmed || (before.confirmed && isSlower) ? one : before);
+  }
+  return [...all.values()].sort((one, other) => (one.name < other.name ? -1 : 1));
+}

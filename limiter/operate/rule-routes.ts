@@ -1,0 +1,330 @@
+/** GET /v1/rules: the rules in force as a tree, each with what was counted for it. POST /v1/explain: the way of a request through them. */
+import { type ApiCall, ApiProblem, type ApiRoute, checkDomain, shown } from '../../process/http/api-route.ts';
+import { sanitizeMetricKey } from '../../rules/match-result.ts';
+import { algorithmNames, type Entry, type RateLimit, type Rule, unitOf } from '../../rules/model.ts';
+import { effectWords, type Override, overrideJson } from '../../rules/overrides/override.ts';
+import type { OverridesFound } from '../../rules/overrides/override-index.ts';
+import { type ExplainedStep, noLimitWords, type Outcome } from '../../rules/review/explain-descriptor.ts';
+import { type PlacedRule, placedRules } from '../../rules/review/rule-level.ts';
+import type { RuleTable } from '../../rules/table/rule-table.ts';
+import { limitLabel, limitWords } from '../../rules/window.ts';
+import { RuleStat } from '../stats/registry/rule-stats.ts';
+import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
+import { type ExplainedDescriptor, type ExplainOptions, explainDescriptors } from './explain.ts';
+import type { RateSampler } from './rates.ts';
+
+export interface RuleRoutesParts {
+  /** Of the rules in force; undefined while nothing is loaded. */
+  table(): RuleTable | undefined;
+  registry: StatsRegistry;
+  sampler: RateSampler;
+  nowMs(): number;
+  /** What lies over the rules for a descriptor, the strongest first. */
+  overrides(domain: string, entries: readonly Entry[]): OverridesFound | undefined;
+  /** How the limiter is set. */
+  explaining: Omit<ExplainOptions, 'domain' | 'descriptors' | 'nowSeconds'>;
+}
+
+/** Chosen: beyond, nobody looks for what values of requests made of each. */
+const mostVarying = 200;
+
+export function ruleRoutes(parts: RuleRoutesParts): ApiRoute[] {
+  return [
+    {
+      method: 'GET',
+      path: '/v1/rules',
+      right: 'read',
+      parameters: ['domain'],
+      answer: async ({ query, actor }) => {
+        const domain = query.get('domain');
+        if (domain !== null) checkDomain(actor, domain, 'read');
+        await parts.registry.refreshAll();
+        const table = parts.table();
+        const all = table?.domainNames() ?? [];
+        if (domain !== null && !all.includes(domain)) {
+          throw new ApiProblem(404, `there are no rules for the domain ${shown(domain)}`);
+        }
+        const domains = domain === null ? all.filter((one) => actor.mayRead(one)) : [domain];
+        return { lines: ruleLines(table, domains, new RuleFigures(parts)) };
+      },
+    },
+    {
+      method: 'POST',
+      path: '/v1/explain',
+      right: 'read',
+      parameters: [],
+      answer: async (call) => ({ body: explain(call, parts) }),
+    },
+  ];
+}
+
+/** A line for each rule, so that others are answered between two slices of a long list. */
+function* ruleLines(
+  table: RuleTable | undefined,
+  domains: readonly string[],
+  figures: RuleFigures,
+): Generator<string> {
+  yield `{"version":${JSON.stringify(table?.contentHash ?? null)},"domains":[`;
+  for (const [n, domain] of domains.entries()) {
+    yield `${n === 0 ? '' : ','}{"domain":${JSON.stringify(domain)},"rules":[`;
+    yield* levelLines(table?.rulesOf(domain) ?? [], [domain], figures, false);
+    yield ']}';
+  }
+  yield ']}';
+}
+
+/** `varies`: values of requests are in the metric keys of a rule above. */
+function* levelLines(
+  rules: readonly Rule[],
+  above: readonly string[],
+  figures: RuleFigures,
+  varies: boolean,
+): Generator<string> {
+  for (const [n, rule] of rules.entries()) {
+    const path = [...above, rule.key];
+    const { limits, shadowMode, quotaMode, descriptors } = rule;
+    const variesHere = varies || rule.valueToMetric;
+    const own = JSON.stringify({
+      path: path.join('.'),
+      key: rule.key,
+      limits: limits.map(limitJson),
+      shadowMode,
+      quotaMode,
+      ...figures.of(path, limits, variesHere || rule.detailedMetric),
+    });
+    const begin = `${n === 0 ? '' : ','}${own.slice(0, -1)},"rules":[`;
+    if (descriptors.length === 0) yield `${begin}]}`;
+    else {
+      yield begin;
+      yield* levelLines(descriptors, path, figures, variesHere);
+      yield ']}';
+    }
+  }
+}
+
+function limitJson(limit: RateLimit): object {
+  const { name, requestsPerUnit, unit, unitMultiplier: multiplier, algorithm, burst, unlimited } = limit;
+  return {
+    ...{ name, requestsPerUnit, unit: unit.toLowerCase(), multiplier },
+    ...{ algorithm: algorithmNames[algorithm], burst: burst ?? null, unlimited },
+  };
+}
+
+interface Figures {
+  hits: number;
+  overLimit: number;
+  nearLimit: number;
+  hitsPerSecond: number;
+  overPerSecond: number;
+}
+
+/** What was counted for rules, for one question. */
+class RuleFigures {
+  readonly #parts: Pick<RuleRoutesParts, 'registry' | 'sampler' | 'explaining'>;
+  #varying = 0;
+
+  constructor(parts: Pick<RuleRoutesParts, 'registry' | 'sampler' | 'explaining'>) {
+    this.#parts = parts;
+  }
+
+  /** Null for a rule that counts nothing: without limits, or unlimited. */
+  of(
+    path: readonly string[],
+    limits: readonly RateLimit[],
+    varies: boolean,
+  ): Figures | Record<keyof Figures, null> {
+    if (limits.length === 0 || limits[0]!.unlimited) {
+      return { hits: null, overLimit: null, nearLimit: null, hitsPerSecond: null, overPerSecond: null };
+    }
+    const [domain = '', ...segments] = path;
+    const undotted = this.#parts.explaining.names.sanitizeDescriptorMetricDots;
+    const written = [domain, ...segments.map((one) => (undotted ? one.replaceAll('.', '_') : one))];
+    const all = limits.map((limit) => this.#ofLimit(written, limits, limit, varies));
+    const sum = (name: keyof Figures): number => all.reduce((total, one) => total + one[name], 0);
+    const { hits, hitsPerSecond } = all[0]!;
+    return {
+      ...{ hits, overLimit: sum('overLimit'), nearLimit: sum('nearLimit') },
+      ...{ hitsPerSecond: rounded(hitsPerSecond), overPerSecond: rounded(sum('overPerSecond')) },
+    };
+  }
+
+  #ofLimit(
+    path: readonly string[],
+    limits: readonly RateLimit[],
+    limit: RateLimit,
+    varies: boolean,
+  ): Figures {
+    const { registry } = this.#parts;
+    const labelled = limits.map((one) => ({ ...one, unit: unitOf(one) }));
+    const label = limits.length === 1 ? [] : [limitLabel(labelled, labelled[limits.indexOf(limit)]!)];
+    const slot = registry.slotOfRule([...path, ...label].join('.'));
+    const figures = this.#sum(slot === undefined ? [] : [slot]);
+    if (!varies || ++this.#varying > mostVarying) return figures;
+    const more = this.#sum(this.#varyingSlots([...path, ...label]));
+    for (const name of Object.keys(figures) as (keyof Figures)[]) figures[name] += more[name];
+    return figures;
+  }
+
+  /** Metrics whose keys have values of requests where the rule has a pattern, or its key alone. */
+  #varyingSlots([domain = '', ...segments]: readonly string[]): number[] {
+    const parts = segments.map((segment) => {
+      const [head = '', ...stars] = sanitizeMetricKey(segment).split('*');
+      return escaped(head) + (stars.length > 0 ? '.*' : '(?:_.*)?');
+    });
+    const pattern = new RegExp(`^${escaped(sanitizeMetricKey(domain))}\\.${parts.join('\\.')}$`, 's');
+    return [...this.#parts.registry.detailedMetrics()].flatMap(({ key, slot }) =>
+      pattern.test(key) ? [slot] : [],
+    );
+  }
+
+  #sum(slots: readonly number[]): Figures {
+    const { registry, sampler } = this.#parts;
+    const figures: Figures = { hits: 0, overLimit: 0, nearLimit: 0, hitsPerSecond: 0, overPerSecond: 0 };
+    for (const slot of slots) {
+      figures.hits += registry.valueOf(slot + RuleStat.totalHits);
+      figures.overLimit += registry.valueOf(slot + RuleStat.overLimit);
+      figures.nearLimit += registry.valueOf(slot + RuleStat.nearLimit);
+      const { hitsPerSecond, overPerSecond } = sampler.ofRule(slot);
+      figures.hitsPerSecond += hitsPerSecond;
+      figures.overPerSecond += overPerSecond;
+    }
+    return figures;
+  }
+}
+
+function rounded(value: number): number {
+  return Math.round(value * 10) / 10;
+}
+
+function escaped(text: string): string {
+  return text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
+}
+
+function explain(call: ApiCall, { table, nowMs, explaining, overrides }: RuleRoutesParts): object {
+  const { domain, entries, atMs } = explainQuestion(call, nowMs());
+  const rules = table();
+  if (rules === undefined) throw new ApiProblem(503, 'no rules are loaded yet');
+  const along = rules.rulesAlong(domain, entries);
+  const top = placedRules(along?.rules ?? [], 0, []);
+  const over = overrides(domain, entries);
+  const all = [...(over?.overrides ?? []), ...(over?.grants ?? [])];
+  const options = {
+    ...{ ...explaining, domain, descriptors: [entries], overrides: all },
+    nowSeconds: Math.floor(atMs / 1000),
+  };
+  const [explained] = explainDescriptors(rules, top, options);
+  const { explanation, effect, counters } = explained!;
+  const { outcome } = explanation;
+  const found = outcome.kind === 'found' ? outcome.placed.rule : undefined;
+  return {
+    domain,
+    entries,
+    hasDomain: rules.hasDomain(domain),
+    effect,
+    steps: stepsJson(domain, explanation.steps, along?.sizes ?? []),
+    rule: found === undefined ? null : { path: pathOf(domain, explanation.steps), ...ruleFacts(found) },
+    limits: found === undefined ? [] : found.limits.map(limitJson),
+    override: over?.overrides[0] === undefined ? null : overrideJson(over.overrides[0], nowMs()),
+    grants: (over?.grants ?? []).map((grant) => overrideJson(grant, nowMs())),
+    counters: counters.map(({ key }) => key),
+    text: [...textLines(domain, explained!, outcome, rules.hasDomain(domain)), ...all.map(overrideLine)],
+  };
+}
+
+function ruleFacts({ key, shadowMode, quotaMode }: Rule): object {
+  return { key, shadowMode, quotaMode };
+}
+
+function stepsJson(domain: string, steps: readonly ExplainedStep[], sizes: readonly number[]): object[] {
+  return steps.map(({ entry, found, near }, index) => ({
+    entry,
+    looked: [`${entry.key}_${entry.value}`, 'patterns', entry.key].slice(0, lookedAt(found?.how)),
+    found: found?.how ?? 'none',
+    rule: found === undefined ? null : pathOf(domain, steps.slice(0, index + 1)),
+    rulesOnLevel: sizes[index] ?? 0,
+    near: near.map(({ rule }) => rule.key),
+  }));
+}
+
+function lookedAt(how: string | undefined): number {
+  return how === 'exact' ? 1 : how === 'wildcard' ? 2 : 3;
+}
+
+function pathOf(domain: string, steps: readonly ExplainedStep[]): string {
+  return [domain, ...steps.flatMap(({ found }) => found?.placed.rule.key ?? [])].join('.');
+}
+
+function textLines(
+  domain: string,
+  { explanation: { steps }, effect, counters }: ExplainedDescriptor,
+  outcome: Outcome,
+  hasDomain: boolean,
+): string[] {
+  if (!hasDomain) return [`no rules for the domain ${shown(domain)}: every request is OK`];
+  const lines = steps.map(({ entry, found }, index) => {
+    const level = `level ${index + 1}, ${shown(`${entry.key}=${entry.value}`)}:`;
+    if (found === undefined) return `${level} none of the rules here fits`;
+    return `${level} ${shown(keyOf(found.placed))} ${howWords[found.how]}`;
+  });
+  const without = effect === 'none' ? '; the answer is OK' : '';
+  if (outcome.kind !== 'found') return [...lines, `no limit: ${noLimitWords(outcome)}${without}`];
+  if (effect === 'unlimited') return [...lines, 'unlimited: the answer is OK'];
+  const { limits } = outcome.placed.rule;
+  return [...lines, ...limits.map((limit, n) => `limit: ${limitWords(limit)}, counter ${counters[n]?.key}`)];
+}
+
+function overrideLine(override: Override): string {
+  const { name, effect, source } = override;
+  return `over it ${source} ${shown(name)}: ${effectWords(effect)}`;
+}
+
+const howWords = {
+  exact: 'has this very value',
+  wildcard: 'is the first pattern that fits',
+  key: 'has the key and no value',
+} as const;
+
+function keyOf({ rule }: PlacedRule): string {
+  return rule.key;
+}
+
+/** Chosen: the year 9998, whose windows end in a year of four digits. */
+const lastMs = 253_370_764_799_000;
+
+function explainQuestion(
+  { body, actor }: ApiCall,
+  nowMs: number,
+): { domain: string; entries: Entry[]; atMs: number } {
+  if (!isObject(body)) throw new ApiProblem(400, 'the body must be an object with domain and entries');
+  const stray = Object.keys(body).find((name) => !['domain', 'entries', 'at'].includes(name));
+  if (stray !== undefined) {
+    throw new ApiProblem(400, `unknown field ${shown(stray)}: expected domain, entries and perhaps at`);
+  }
+  const { domain, entries, at } = body;
+  if (typeof domain !== 'string' || domain === '') throw new ApiProblem(400, 'domain: expected text');
+  checkDomain(actor, domain, 'read');
+  if (!Array.isArray(entries) || entries.length === 0 || !entries.every(isEntry)) {
+    throw new ApiProblem(400, 'entries: expected a list of at least one {"key": text, "value": text}');
+  }
+  const atMs = at === undefined ? nowMs : typeof at === 'string' ? Date.parse(at) : Number.NaN;
+  if (!(atMs >= 0 && atMs <= lastMs)) {
+    throw new ApiProblem(
+      400,
+      `at: expected a time such as 2026-01-31T12:00:00Z, not ${shown(JSON.stringify(at))}`,
+    );
+  }
+  return { domain, entries: entries.map(({ key, value }) => ({ key, value })), atMs };
+}
+
+function isEntry(value: unknown): value is Entry {
+  return (
+    isObject(value) &&
+    typeof value['key'] === 'string' &&
+    value['key'] !== '' &&
+    typeof value['value'] === 'string'
+  );
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

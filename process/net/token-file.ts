@@ -1,0 +1,63 @@
+/** A file with the token that a listener asks for, read again when it changes. */
+import { watchFiles } from '../files/watched-files.ts';
+import type { Timers } from '../time/clock.ts';
+import { shortestToken, tokenProblem } from './bearer-token.ts';
+
+export interface FollowedToken {
+  /** Undefined where no file is set. */
+  readonly current: string | undefined;
+  /** Rejects with a WatchedFilesError when the file holds no good token. */
+  start(): Promise<void>;
+  close(): void;
+}
+
+export interface TokenFileOptions {
+  /** Empty: there is none. */
+  path: string;
+  /** The setting that names it, for messages. */
+  setting: string;
+  timers: Timers;
+  rotated(): void;
+  /** The token before stays. */
+  refused(reason: string): void;
+}
+
+export function followTokenFile({
+  path,
+  setting,
+  timers,
+  rotated,
+  refused,
+}: TokenFileOptions): FollowedToken {
+  const name = `${setting}: ${path}`;
+  let current: string | undefined;
+  let close = (): void => {};
+  const read = (text: string): string => {
+    const token = text.trim();
+    const problem = tokenProblem(token, shortestToken);
+    if (problem === undefined) return token;
+    throw new Error(`${name}: ${problem}`);
+  };
+  return {
+    get current() {
+      return current;
+    },
+    start: async () => {
+      if (path === '') return;
+      const watch = await watchFiles({
+        paths: [path],
+        names: [name],
+        read: ([text = '']) => read(text),
+        timers,
+        changed: (token) => {
+          if (token !== current) rotated();
+          current = token;
+        },
+        refused,
+      });
+      current = watch.first;
+      close = watch.close;
+    },
+    close: () => close(),
+  };
+}

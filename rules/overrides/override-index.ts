@@ -1,0 +1,239 @@
+/**
+ * Finds the overrides of a descriptor. Its entries are hashed as one text, key and value by turns: exact overrides by the
+ * whole of it, patterns by what stands before their first `*` or behind their last, whichever fewer others have. So the cost
+ * does not grow with their number, but of patterns that have neither of their own.
+ */
+import { type Entry, patternMatches } from '../model.ts';
+import { compilePairIndex, hashSeed, hashText, hashUnit, PairIndex } from '../table/pair-index.ts';
+import { byAge, isPattern, type Override } from './override.ts';
+
+/** What lies over the rules for one descriptor. */
+export interface OverridesFound {
+  /** Those that match, the strongest first: exact, then by the longer pattern, then the older. No grants. */
+  readonly overrides: readonly Override[];
+  readonly grants: readonly Override[];
+}
+
+export class OverrideIndex {
+  readonly #domains = new Map<string, DomainOverrides>();
+  /** Ascending. */
+  readonly #endsMs: Float64Array;
+
+  constructor(overrides: readonly Override[]) {
+    for (const [domain, list] of Map.groupBy(overrides, (one) => one.domain))
+      this.#domains.set(domain, new DomainOverrides(list));
+    this.#endsMs = Float64Array.from(overrides.flatMap(({ endsMs }) => endsMs ?? [])).sort();
+  }
+
+  /** When the next of them ends; infinity: none does. */
+  nextEndMs(nowMs: number): number {
+    return this.#endsMs.find((endsMs) => endsMs > nowMs) ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** Undefined where there is none that has not ended by then. */
+  find(domain: string, entries: readonly Entry[], nowMs: number): OverridesFound | undefined {
+    return this.#domains.get(domain)?.find(entries, nowMs);
+  }
+}
+
+/** The stronger first. */
+export function byStrength(a: Override, b: Override): number {
+  const pattern = Number(isPattern(a)) - Number(isPattern(b));
+  return pattern || lengthOf(b) - lengthOf(a) || byAge(a, b);
+}
+
+function lengthOf({ match }: Override): number {
+  return match.reduce((length, { value }) => length + value.length, 0);
+}
+
+/** Whether it is for a descriptor with these entries. */
+export function overrideMatches({ match }: Pick<Override, 'match'>, entries: readonly Entry[]): boolean {
+  if (match.length !== entries.length) return false;
+  for (let i = 0; i < match.length; i++) {
+    const { key, value } = entries[i]!;
+    if (match[i]!.key !== key || !patternMatches(match[i]!.value, value)) return false;
+  }
+  return true;
+}
+
+/** What a group of overrides is found by: a text's hash and length. */
+interface Literal {
+  readonly hash: number;
+  readonly length: number;
+}
+
+interface Placed extends Literal {
+  readonly override: Override;
+}
+
+class DomainOverrides {
+  readonly #exact: Groups;
+  readonly #heads: Groups;
+  readonly #tails: Groups;
+
+  constructor(overrides: readonly Override[]) {
+    const exact: Placed[] = [];
+    const patterns: { head: Placed; tail: Placed }[] = [];
+    for (const override of overrides) {
+      const head: Placed = { ...headOf(override.match), override };
+      if (isPattern(override)) patterns.push({ head, tail: { ...tailOf(override.match), override } });
+      else exact.push(head);
+    }
+    const heads = new Groups(patterns.map(({ head }) => head));
+    const tails = new Groups(patterns.map(({ tail }) => tail));
+    const isByTail = patterns.map(({ head, tail }) => tails.countOf(tail) < heads.countOf(head));
+    this.#exact = new Groups(exact);
+    this.#tails = new Groups(patterns.flatMap(({ tail }, n) => (isByTail[n] ? tail : [])));
+    this.#heads = new Groups(patterns.flatMap(({ head }, n) => (isByTail[n] ? [] : head)));
+  }
+
+  find(entries: readonly Entry[], nowMs: number): OverridesFound | undefined {
+    let found: Override[] = [];
+    const heads = this.#heads;
+    let hash = hashSeed;
+    if (heads.isEmpty) {
+      let length = 0;
+      for (let i = 0; i < entries.length; i++) {
+        const { key, value } = entries[i]!;
+        hash = hashUnit(hashText(hashUnit(hashText(hash, key), 0), value), 0);
+        length += key.length + value.length + 2;
+      }
+      this.#exact.add(hash, length, entries, found);
+    } else {
+      this.#findByHeads(entries, found);
+    }
+    if (!this.#tails.isEmpty) this.#findByTails(entries, found);
+    if (found.length === 0) return undefined;
+    found = found.filter(({ endsMs }) => endsMs === undefined || endsMs > nowMs);
+    if (found.length === 0) return undefined;
+    if (found.length > 1) found.sort(byStrength);
+    const overrides = found.filter(({ effect }) => effect.kind !== 'grant');
+    return {
+      overrides,
+      grants:
+        overrides.length === found.length ? none : found.filter(({ effect }) => effect.kind === 'grant'),
+    };
+  }
+
+  #findByHeads(entries: readonly Entry[], found: Override[]): void {
+    const heads = this.#heads;
+    let hash = hashSeed;
+    let length = 0;
+    for (let i = 0; i < entries.length; i++) {
+      const { key, value } = entries[i]!;
+      hash = hashUnit(hashText(hash, key), 0);
+      length += key.length + 1;
+      if (heads.hasLength(length)) heads.add(hash, length, entries, found);
+      for (let at = 0; at < value.length; at++) {
+        hash = hashUnit(hash, value.charCodeAt(at));
+        length += 1;
+        if (heads.hasLength(length)) heads.add(hash, length, entries, found);
+      }
+      hash = hashUnit(hash, 0);
+      length += 1;
+    }
+    this.#exact.add(hash, length, entries, found);
+  }
+
+  #findByTails(entries: readonly Entry[], found: Override[]): void {
+    const tails = this.#tails;
+    let hash = hashSeed;
+    let length = 0;
+    for (let i = entries.length - 1; i >= 0; i--) {
+      const { key, value } = entries[i]!;
+      if (tails.hasLength(length)) tails.add(hash, length, entries, found);
+      for (let at = value.length - 1; at >= 0; at--) {
+        hash = hashUnit(hash, value.charCodeAt(at));
+        length += 1;
+        if (tails.hasLength(length)) tails.add(hash, length, entries, found);
+      }
+      hash = hashUnit(hashText(hash, key), 0);
+      length += key.length + 1;
+    }
+  }
+}
+
+const none: readonly Override[] = [];
+
+/** All before the first `*`; without one the whole text. */
+function headOf(match: readonly Entry[]): Literal {
+  let hash = hashSeed;
+  let length = 0;
+  for (const { key, value } of match) {
+    hash = hashUnit(hashText(hash, key), 0);
+    const star = value.indexOf('*');
+    const literal = star === -1 ? value : value.slice(0, star);
+    hash = hashText(hash, literal);
+    length += key.length + 1 + literal.length;
+    if (star !== -1) return { hash, length };
+    hash = hashUnit(hash, 0);
+    length += 1;
+  }
+  return { hash, length };
+}
+
+/** All behind the last `*`, from its end: each value backwards, then its key. */
+function tailOf(match: readonly Entry[]): Literal {
+  let hash = hashSeed;
+  let length = 0;
+  for (const { key, value } of match.toReversed()) {
+    const literal = value.slice(value.lastIndexOf('*') + 1);
+    for (let at = literal.length - 1; at >= 0; at--) hash = hashUnit(hash, literal.charCodeAt(at));
+    length += literal.length;
+    if (literal.length < value.length) return { hash, length };
+    hash = hashUnit(hashText(hash, key), 0);
+    length += key.length + 1;
+  }
+  return { hash, length };
+}
+
+/** Overrides by the text that they are found by. */
+class Groups {
+  readonly #index: PairIndex;
+  readonly #lists: Override[][] = [];
+  /** By length, whether any is so long. */
+  readonly #hasLength: Uint8Array;
+
+  constructor(all: readonly Placed[]) {
+    const numbers = new Map<number, number>();
+    const triples: number[] = [];
+    let longest = 0;
+    for (const { hash, length, override } of all) {
+      // One number for both: lengths are below 2^20.
+      const name = hash * 2 ** 20 + length;
+      const number = numbers.get(name);
+      if (number !== undefined) {
+        this.#lists[number]!.push(override);
+        continue;
+      }
+      numbers.set(name, this.#lists.length);
+      triples.push(hash, length, this.#lists.length);
+      this.#lists.push([override]);
+      longest = Math.max(longest, length);
+    }
+    this.#index = new PairIndex(compilePairIndex(Int32Array.from(triples)));
+    this.#hasLength = new Uint8Array(longest + 1);
+    for (const { length } of all) this.#hasLength[length] = 1;
+  }
+
+  get isEmpty(): boolean {
+    return this.#lists.length === 0;
+  }
+
+  hasLength(length: number): boolean {
+    return this.#hasLength[length] === 1;
+  }
+
+  countOf({ hash, length }: Literal): number {
+    const slot = this.#index.find(hash, length);
+    return slot === -1 ? 0 : this.#lists[this.#index.value(slot)]!.length;
+  }
+
+  /** Those that match of the group with this text. */
+  add(hash: number, length: number, entries: readonly Entry[], to: Override[]): void {
+    const slot = this.#index.find(hash, length);
+    if (slot === -1) return;
+    for (const override of this.#lists[this.#index.value(slot)]!)
+      if (overrideMatches(override, entries)) to.push(override);
+  }
+}

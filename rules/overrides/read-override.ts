@@ -1,0 +1,284 @@
+/** One reader of overrides, whatever they came in: a body of the API, a file, `spec` of an object, flags of the CLI. */
+import { type Entry, maxUint32, type Unit, unitFromText } from '../model.ts';
+import { windowFromText, windowSeconds, windowText } from '../window.ts';
+import type { Override, OverrideEffect } from './override.ts';
+
+/** Chosen: what one override may hold. */
+export const overrideBounds = {
+  entries: 32,
+  domainLength: 253,
+  keyLength: 1024,
+  valueLength: 4096,
+  limitNameLength: 253,
+  reasonLength: 1024,
+  idLength: 128,
+} as const;
+
+/** Of an id that somebody chose. */
+export const overrideIdPattern = '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$';
+
+/** Default of OVERRIDES_MAX_SECONDS: 30 days. */
+export const defaultOverridesMaxSeconds = 2_592_000;
+
+export interface OverrideOrigin {
+  readonly source: Override['source'];
+  /** Where the value has no `id`. */
+  readonly id: string;
+  /** Defaults to the id. */
+  readonly name?: string;
+  /** What decides who was first; a file says nothing of it, hence 0. */
+  readonly createdMs: number;
+  readonly by: string;
+  /** Where `for` and the longest time begin: creation, of a file now. */
+  readonly fromMs: number;
+  /** OVERRIDES_MAX_SECONDS. */
+  readonly maxSeconds: number;
+  /** Ends that have passed are a mistake, as where somebody sets it now. */
+  readonly refusesPast: boolean;
+}
+
+/** `path` leads from the value to what is wrong; `formatManifestError` makes a line of both. */
+export interface OverrideProblem {
+  readonly path: readonly (string | number)[];
+  readonly text: string;
+}
+
+export type OverrideReading =
+  | { readonly override: Override; readonly problems?: undefined }
+  | { readonly override?: undefined; readonly problems: readonly OverrideProblem[] };
+
+const effectFields = ['requestsPerUnit', 'unlimited', 'shadow', 'block', 'grant'] as const;
+const endFields = ['expiresAt', 'for', 'permanent'] as const;
+const fields: readonly string[] = [
+  ...['domain', 'match', 'limit', ...effectFields, 'unit', ...endFields, 'reason', 'id'],
+];
+
+/** Tells everything that is wrong, each with its field. Without a prototype's fields: the value is JSON or YAML. */
+export function readOverride(value: unknown, origin: OverrideOrigin): OverrideReading {
+  if (!isObject(value))
+    return { problems: [{ path: [], text: `must be an object, not ${typeWord(value)}` }] };
+  const reader = new Reader(value, origin);
+  const override = reader.read();
+  return reader.problems.length === 0 ? { override } : { problems: reader.problems };
+}
+
+class Reader {
+  readonly problems: OverrideProblem[] = [];
+  readonly #value: Record<string, unknown>;
+  readonly #origin: OverrideOrigin;
+
+  constructor(value: Record<string, unknown>, origin: OverrideOrigin) {
+    this.#value = value;
+    this.#origin = origin;
+  }
+
+  read(): Override {
+    for (const field of Object.keys(this.#value)) {
+      if (!fields.includes(field))
+        this.#report([field], `is no field of an override: ${fields.join(', ')} are`);
+    }
+    const { source, createdMs, by } = this.#origin;
+    const effect = this.#effect();
+    const isGrant = effect.kind === 'grant';
+    const id = this.#id(isGrant);
+    return {
+      id,
+      source,
+      name: this.#origin.name ?? id,
+      domain: this.#text('domain', overrideBounds.domainLength) ?? '',
+      match: this.#match(isGrant),
+      limit: this.#has('limit') ? (this.#text('limit', overrideBounds.limitNameLength, true) ?? '') : '',
+      effect,
+      createdMs,
+      endsMs: this.#endsMs(isGrant),
+      reason: this.#text('reason', overrideBounds.reasonLength) ?? '',
+      by,
+    };
+  }
+
+  /** What is null counts as not written, as the API server has it. */
+  #has(field: string): boolean {
+    return Object.hasOwn(this.#value, field) && this.#value[field] != null;
+  }
+
+  #report(path: readonly (string | number)[], text: string): void {
+    this.problems.push({ path, text });
+  }
+
+  #text(field: string, most: number, mayBeEmpty = false): string | undefined {
+    if (!this.#has(field)) {
+      this.#report([field], 'is required');
+      return undefined;
+    }
+    return this.#checkedText(this.#value[field], [field], most, mayBeEmpty);
+  }
+
+  #checkedText(
+    value: unknown,
+    path: readonly (string | number)[],
+    most: number,
+    mayBeEmpty: boolean,
+  ): string | undefined {
+    if (typeof value !== 'string') this.#report(path, `must be a text, not ${typeWord(value)}`);
+    else if (!mayBeEmpty && value.trim() === '') this.#report(path, 'must not be empty');
+    else if (value.length > most) this.#report(path, `has ${value.length} characters, and can have ${most}`);
+    else return value;
+    return undefined;
+  }
+
+  #id(isGrant: boolean): string {
+    const { source, id } = this.#origin;
+    if (!this.#has('id')) {
+      if (isGrant && source === 'file')
+        this.#report(['id'], 'is required of a grant in a file: it makes the grant happen once');
+      return id;
+    }
+    const given = this.#text('id', overrideBounds.idLength);
+    if (given !== undefined && !new RegExp(overrideIdPattern).test(given))
+      this.#report(['id'], `must be letters, digits and . _ : / - , beginning with a letter or digit`);
+    return given ?? id;
+  }
+
+  #match(isGrant: boolean): Entry[] {
+    const given = this.#value['match'];
+    if (!Array.isArray(given)) {
+      this.#report(
+        ['match'],
+        given == null ? 'is required' : `must be a list of entries, not ${typeWord(given)}`,
+      );
+      return [];
+    }
+    if (given.length === 0 || given.length > overrideBounds.entries) {
+      this.#report(['match'], `must have 1 to ${overrideBounds.entries} entries, and has ${given.length}`);
+      return [];
+    }
+    return given.map((entry, index) => this.#entry(entry, ['match', index], isGrant));
+  }
+
+  #entry(given: unknown, path: readonly (string | number)[], isGrant: boolean): Entry {
+    if (!isObject(given)) {
+      this.#report(path, `must be an object with key and value, not ${typeWord(given)}`);
+      return { key: '', value: '' };
+    }
+    for (const field of Object.keys(given))
+      if (field !== 'key' && field !== 'value')
+        this.#report([...path, field], 'is no field of an entry: key and value are');
+    const key = this.#checkedText(given['key'], [...path, 'key'], overrideBounds.keyLength, false) ?? '';
+    const value =
+      this.#checkedText(given['value'] ?? '', [...path, 'value'], overrideBounds.valueLength, true) ?? '';
+    if (isGrant && value.includes('*'))
+      this.#report([...path, 'value'], 'of a grant must be exact, without *');
+    return { key, value };
+  }
+
+  #effect(): OverrideEffect {
+    // `unlimited: false` says nothing.
+    const written = effectFields.filter((field) => this.#has(field) && this.#value[field] !== false);
+    if (written.length !== 1) {
+      const found = written.length === 0 ? 'none' : written.join(' and ');
+      this.#report([], `must have exactly one of ${effectFields.join(', ')}, found ${found}`);
+    }
+    const [field] = written;
+    const unit = this.#unit(field);
+    if (field === 'requestsPerUnit') return { kind: 'limit', requestsPerUnit: this.#count(field, 0), unit };
+    if (field === 'grant') return { kind: 'grant', hits: this.#count(field, 1) };
+    if (field === undefined) return { kind: 'shadow' };
+    if (this.#value[field] !== true) this.#report([field], `must be true, not ${shown(this.#value[field])}`);
+    return { kind: field };
+  }
+
+  #count(field: string, least: number): number {
+    const value = this.#value[field];
+    if (Number.isInteger(value) && (value as number) >= least && (value as number) <= maxUint32)
+      return value as number;
+    this.#report([field], `must be a whole number from ${least} to ${maxUint32}, not ${shown(value)}`);
+    return least;
+  }
+
+  #unit(effect: string | undefined): Unit | undefined {
+    if (!this.#has('unit')) return undefined;
+    const text = this.#text('unit', 16);
+    const unit = text === undefined ? undefined : unitFromText(text);
+    if (text !== undefined && unit === undefined)
+      this.#report(['unit'], `must be second, minute, hour, day, week, month or year, not ${shown(text)}`);
+    if (effect !== 'requestsPerUnit') this.#report(['unit'], 'is for requestsPerUnit alone');
+    return unit;
+  }
+
+  #endsMs(isGrant: boolean): number | undefined {
+    const { source } = this.#origin;
+    const written = endFields.filter((field) => this.#has(field) && this.#value[field] !== false);
+    if (isGrant && source !== 'file') {
+      for (const field of written) this.#report([field], 'is not for a grant, which ends with its window');
+      return undefined;
+    }
+    const possible = source === 'file' ? (isGrant ? ['expiresAt'] : ['expiresAt', 'permanent']) : endFields;
+    if (source === 'file' && written.includes('for')) {
+      this.#report(['for'], 'is not for files, which say nothing of when they were made: write expiresAt');
+      return undefined;
+    }
+    if (written.length !== 1 || !possible.includes(written[0]!)) {
+      const found = written.length === 0 ? 'none' : written.join(' and ');
+      const needed = possible.length === 1 ? possible[0] : `exactly one of ${possible.join(', ')}`;
+      this.#report([], `must have ${needed}, found ${found}`);
+      return undefined;
+    }
+    const [field] = written;
+    if (field !== 'permanent') return field === 'for' ? this.#afterTime() : this.#atDate();
+    if (this.#value['permanent'] !== true)
+      this.#report(['permanent'], `must be true, not ${shown(this.#value['permanent'])}`);
+    return undefined;
+  }
+
+  #afterTime(): number | undefined {
+    const text = this.#text('for', 64);
+    if (text === undefined) return undefined;
+    const read = windowFromText(text);
+    if (typeof read === 'string') {
+      this.#report(['for'], `${shown(text)} ${read}`);
+      return undefined;
+    }
+    return this.#inBounds('for', this.#origin.fromMs + windowSeconds(read.unit, read.multiplier)! * 1000);
+  }
+
+  #atDate(): number | undefined {
+    const text = this.#text('expiresAt', 64);
+    if (text === undefined) return undefined;
+    const endsMs = /^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]\d\d:\d\d)$/.test(text)
+      ? Date.parse(text.replace(' ', 'T').toUpperCase())
+      : Number.NaN;
+    if (Number.isNaN(endsMs)) {
+      this.#report(['expiresAt'], `must be a date and time such as 2026-01-31T18:00:00Z, not ${shown(text)}`);
+      return undefined;
+    }
+    if (this.#origin.refusesPast && endsMs <= this.#origin.fromMs)
+      this.#report(['expiresAt'], `${text} has passed`);
+    return this.#inBounds('expiresAt', endsMs);
+  }
+
+  #inBounds(field: string, endsMs: number): number {
+    const { fromMs, maxSeconds } = this.#origin;
+    if (endsMs - fromMs > maxSeconds * 1000) {
+      const most = windowText(1, maxSeconds);
+      this.#report(
+        [field],
+        `is ${Math.ceil((endsMs - fromMs) / 1000)} s away, and can be ${maxSeconds} (${most}, OVERRIDES_MAX_SECONDS): make it permanent for longer`,
+      );
+    }
+    return endsMs;
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function typeWord(value: unknown): string {
+  if (value == null) return 'nothing';
+  if (Array.isArray(value)) return 'a list';
+  return typeof value === 'object' ? 'an object' : `the ${typeof value} ${shown(value)}`;
+}
+
+function shown(value: unknown): string {
+  return JSON.stringify(value)?.slice(0, 100) ?? String(value);
+}

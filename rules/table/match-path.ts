@@ -1,0 +1,154 @@
+/** What a match wrote down on its way through the rules, and the names that follow from it: metric key, counter stem, place. */
+import { type CounterKeys, countedEntry, EntryMark, unambiguousStem } from '../counter-keys.ts';
+import type { Entry } from '../model.ts';
+import { NodeFlag, type RuleNodes } from './rule-table-format.ts';
+
+/** `_` between key and value of a composite. */
+export const underscore = 0x5f;
+
+/** How an entry found its rule. */
+export const MatchKind = { exact: 0, wildcard: 1, keyOnly: 2 } as const;
+
+/**
+ * The rule each entry of a descriptor found, written by the matcher; it makes metric key and counter stem of the match, also
+ * with share_threshold. As in the Go service the request's own key stands in both, and `_` with nothing behind it is
+ * written only by detailed_metric. Where a wildcard matched a request key that is not the rule's (`k_*` matches key `k_a`),
+ * the whole composite is the pattern.
+ */
+export class MatchPath {
+  readonly #rules: RuleNodes;
+  readonly #nodes: Int32Array;
+  readonly #kinds: Uint8Array;
+  #metricPerValue = false;
+
+  constructor(rules: RuleNodes, maxDepth: number) {
+    this.#rules = rules;
+    this.#nodes = new Int32Array(maxDepth);
+    this.#kinds = new Uint8Array(maxDepth);
+  }
+
+  set(i: number, node: number, kind: number): void {
+    this.#nodes[i] = node;
+    this.#kinds[i] = kind;
+  }
+
+  kind(i: number): number {
+    return this.#kinds[i]!;
+  }
+
+  /** Whether the request's own text is in the metric key that was asked for last. */
+  get metricPerValue(): boolean {
+    return this.#metricPerValue;
+  }
+
+  /** As `listedRules` writes it. */
+  rulePath(domain: string, depth: number): string {
+    let path = domain;
+    for (let i = 0; i < depth; i++) path += `.${this.#rules.readComposite(this.#nodes[i]!)}`;
+    return path;
+  }
+
+  metricKey(domain: string, entries: readonly Entry[], undotted: boolean): string {
+    this.#metricPerValue = false;
+    const leaf = this.#nodes[entries.length - 1]!;
+    const detailed = (this.#rules.flags(leaf) & NodeFlag.detailedMetric) !== 0;
+    const shares = detailed && this.#sharesAny(entries.length);
+    let metric = domain;
+    for (let i = 0; i < entries.length; i++) {
+      const { key, value } = entries[i]!;
+      const segment = detailed ? this.#detailedSegment(i, key, value, shares) : this.#segment(i, key, value);
+      metric += `.${undotted ? segment.replaceAll('.', '_') : segment}`;
+    }
+    return metric;
+  }
+
+  /** Without prefix and window. */
+  counterStem(domain: string, entries: readonly Entry[], form: CounterKeys): string {
+    if (form === 'unambiguous') return this.#unambiguousStem(domain, entries);
+    let stem = `${domain}_`;
+    for (let i = 0; i < entries.length; i++) {
+      const { key, value } = entries[i]!;
+      stem += this.#isShared(i) ? `${this.#keyAndPattern(i, key)}_` : `${key}_${value}_`;
+    }
+    return stem;
+  }
+
+  /**
+   * A value that is the very text of a pattern finds its rule as any other value does, and counts with them: nobody gets a
+   * counter of his own by sending it.
+   */
+  #unambiguousStem(domain: string, entries: readonly Entry[]): string {
+    let text = '';
+    for (let i = 0; i < entries.length; i++) {
+      const { key, value } = entries[i]!;
+      const isShared =
+        this.#kinds[i] !== MatchKind.keyOnly && (this.#flags(i) & NodeFlag.shareThreshold) !== 0;
+      text += isShared ? this.#sharedEntry(i, key) : countedEntry(key, EntryMark.value, value);
+    }
+    return unambiguousStem(domain, text);
+  }
+
+  #sharedEntry(i: number, key: string): string {
+    const composite = this.#rules.composite(this.#nodes[i]!);
+    if (!beginsWithKey(composite, key)) return countedEntry(key, EntryMark.wholePattern, composite);
+    return countedEntry(key, EntryMark.pattern, composite.slice(key.length + 1));
+  }
+
+  #sharesAny(depth: number): boolean {
+    for (let i = 0; i < depth; i++) {
+      if (this.#isShared(i)) return true;
+    }
+    return false;
+  }
+
+  #detailedSegment(i: number, key: string, value: string, shares: boolean): string {
+    if (shares && this.#isShared(i)) return this.#keyAndLiteral(i, key);
+    if (this.#kinds[i] !== MatchKind.exact) this.#metricPerValue = true;
+    return shares ? keyAndValue(key, value) : `${key}_${value}`;
+  }
+
+  #segment(i: number, key: string, value: string): string {
+    const kind = this.#kinds[i]!;
+    if (kind === MatchKind.exact) return keyAndValue(key, value);
+    const valueToMetric = (this.#flags(i) & NodeFlag.valueToMetric) !== 0;
+    if (kind === MatchKind.keyOnly && !valueToMetric) return key;
+    if (kind === MatchKind.wildcard && !valueToMetric) return this.#keyAndPattern(i, key);
+    if (this.#isShared(i)) return this.#keyAndLiteral(i, key);
+    this.#metricPerValue = true;
+    return keyAndValue(key, value);
+  }
+
+  #flags(i: number): number {
+    return this.#rules.flags(this.#nodes[i]!);
+  }
+
+  #isShared(i: number): boolean {
+    return this.#kinds[i] === MatchKind.wildcard && (this.#flags(i) & NodeFlag.shareThreshold) !== 0;
+  }
+
+  /** `key_<pattern>`. */
+  #keyAndPattern(i: number, key: string): string {
+    const composite = this.#rules.composite(this.#nodes[i]!);
+    if (beginsWithKey(composite, key)) return composite;
+    this.#metricPerValue = true;
+    return `${key}_${composite}`;
+  }
+
+  /** `key_<pattern up to its first *>`. The only one may be in the request's own key: then the whole of it. */
+  #keyAndLiteral(i: number, key: string): string {
+    const composite = this.#rules.composite(this.#nodes[i]!);
+    const isRulesKey = beginsWithKey(composite, key);
+    if (!isRulesKey) this.#metricPerValue = true;
+    const from = isRulesKey ? key.length + 1 : 0;
+    const star = composite.indexOf('*', from);
+    return keyAndValue(key, star < 0 ? composite.slice(from) : composite.slice(from, star));
+  }
+}
+
+function keyAndValue(key: string, value: string): string {
+  return value === '' ? key : `${key}_${value}`;
+}
+
+function beginsWithKey(composite: string, key: string): boolean {
+  return composite.startsWith(key) && composite.charCodeAt(key.length) === underscore;
+}

@@ -1,0 +1,193 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { counterWindow } from '../../limiter/decide/windows.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
+import { entriesFor, meetingRules } from '../../test/support/rule-arbitraries.ts';
+import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import { type CounterKeys, stemOfValues } from '../counter-keys.ts';
+import { usualNames } from '../match-result.ts';
+import { Algorithm, arePlainLimits, type Entry, type RuleSource } from '../model.ts';
+import { KeyTeller, type ToldEntry, tellEntries } from '../told-keys.ts';
+import { compileRules } from './compile-rules.ts';
+import { RuleTable } from './rule-table.ts';
+
+const nowSeconds = 1_700_000_000;
+
+function teller(
+  rules: RuleTable,
+  domain: string,
+  counterKeys: CounterKeys,
+  calendarMonth = false,
+): KeyTeller {
+  return new KeyTeller({ rules, domain, prefix: 'p:', counterKeys, calendarMonth });
+}
+
+/** The keys that a descriptor counts with, each with its limit. */
+function keysOf(table: RuleTable, domain: string, entries: readonly Entry[], counterKeys: CounterKeys) {
+  const match = table.match(domain, entries, { ...usualNames, counterKeys });
+  if (match === undefined) return [];
+  const options = { counterKeys, useCalendarMonthRateLimit: false };
+  const isOwn = !arePlainLimits(match.rule.limits);
+  return match.rule.limits.map((one) => ({
+    key: `p:${match.counterStem}${counterWindow(one, isOwn, nowSeconds, options).keySuffix}`,
+    limit: one,
+    rule: match.rule,
+  }));
+}
+
+const shown = (entries: readonly ToldEntry[]) =>
+  entries.map(({ key, text, isPattern }) => `${key.text}${isPattern ? '~' : ''}=${text.text}`).join(' ');
+
+const tableOf = (...sources: RuleSource[]) => new RuleTable(compileRules(sources));
+
+describe('keys of a domain', () => {
+  const shop = tableOf(
+    source('shop', [
+      rule({ key: 'remote_address', rateLimit: limit() }),
+      rule({
+        key: 'plan',
+        value: 'free',
+        descriptors: [rule({ key: 'user_id', rateLimit: limit({ unit: 'hour' }) })],
+      }),
+      rule({ key: 'path', value: '/api/*', shareThreshold: true, rateLimit: limit() }),
+      rule({ key: 'a', rateLimit: limit() }),
+      rule({ key: 'a_b', rateLimit: limit() }),
+      rule({ key: 'burst', rateLimit: limit({ algorithm: Algorithm.TOKEN_BUCKET }) }),
+    ]),
+    source('shop_eu', [rule({ key: 'ip', rateLimit: limit() })]),
+  );
+  const told = (key: string, form: CounterKeys = 'compatible') => teller(shop, 'shop', form).tell(`p:${key}`);
+
+  it.each([
+    ['shop_remote_address_203.0.113.7_1699999980', 'remote_address=203.0.113.7', 'shop.remote_address'],
+    ['shop_remote_address_a_b_c_1699999980', 'remote_address=a_b_c', 'shop.remote_address'],
+    ['shop_remote_address__1699999980', 'remote_address=', 'shop.remote_address'],
+    ['shop_plan_free_user_id_u_7_1699999200', 'plan=free user_id=u_7', 'shop.plan_free.user_id'],
+    ['shop_path_/api/*_1699999980', 'path~=/api/*', 'shop.path_/api/*'],
+    ['1{shop;burst=x%20y}60:bucket', 'burst=x y', 'shop.burst'],
+  ])('are told of %s', (key, entries, path) => {
+    const found = told(key);
+    expect(shown(found?.entries ?? [])).toBe(entries);
+    expect(found).toMatchObject({ doubt: undefined, found: { path } });
+  });
+
+  it('say why they are not certain', () => {
+    expect(told('shop_a_b_c_1699999980')).toMatchObject({
+      doubt: 'it can be a_b=c of rule shop.a_b as well',
+      found: { path: 'shop.a' },
+    });
+    expect(told('shop_other_x_1699999980')).toMatchObject({ entries: [], found: undefined });
+    expect(told('shop_other_x_1699999980')?.doubt).toContain('no rule in force');
+    expect(told(`shop_${'_'.repeat(300)}_1699999980`)?.doubt).toBe(
+      'it can be read in too many ways to try all',
+    );
+    const long = stemOfValues('unambiguous', 'shop', [{ key: 'burst', value: 'v'.repeat(200) }]);
+    const cut = told(`${long}60:bucket`);
+    expect(cut).toMatchObject({
+      found: { path: 'shop.burst' },
+      entries: [{ text: { text: 'v'.repeat(32) } }],
+    });
+    expect(cut?.doubt).toContain('a value was too long');
+  });
+
+  it('cost no more the longer they are', () => {
+    const table = tableOf(source('shop', [rule({ key: '_*', rateLimit: limit() })]));
+    let chars = 0;
+    const counted = {
+      walk: (domain: string) => {
+        chars += domain.length;
+        const walk = table.walk(domain);
+        if (walk === undefined) return undefined;
+        const step: typeof walk.step = (place, key, value) => {
+          chars += key.length + value.length;
+          return walk.step(place, key, value);
+        };
+        return { ...walk, step };
+      },
+    };
+    const own = new KeyTeller({
+      rules: counted,
+      domain: 'shop',
+      prefix: '',
+      counterKeys: 'compatible',
+      calendarMonth: false,
+    });
+    const texts = ['_'.repeat(16_000), `${'v'.repeat(100)}_`.repeat(160), `_${'v'.repeat(16_000)}`];
+    for (const text of texts) own.tell(`shop_${text}_1699999980`);
+    expect(chars).toBeLessThan(3 * 64 * 500);
+  });
+
+  it('are not those of a domain whose name goes on', () => {
+    expect(told('shop_eu_ip_192.0.2.7_1699999980')).toBeUndefined();
+    expect(told('1{shop_eu;ip=192.0.2.7}60:1699999980', 'unambiguous')).toBeUndefined();
+  });
+
+  it('begin and end where windows of a rule do', () => {
+    expect(told('shop_remote_address_x_1699999981')?.found).toBeUndefined();
+    expect(told('shop_plan_free_user_id_u_1699999980')?.found).toBeUndefined();
+    expect(told('shop_remote_address_x')).toBeUndefined();
+  });
+
+  it('have no rule where it counts in another form or window now', () => {
+    expect(told('1{shop;remote_address=x}60:1699999980')?.found).toBeUndefined();
+    expect(told('1{shop;remote_address=x}60:1699999980', 'unambiguous')?.found?.path).toBe(
+      'shop.remote_address',
+    );
+    expect(told('1{shop;remote_address=x}3600:1699999200', 'unambiguous')?.found).toBeUndefined();
+    expect(told('1{shop;path=/api/x}60:1699999980', 'unambiguous')?.found).toBeUndefined();
+    expect(told('1{shop;path~=/api/*}60:1699999980', 'unambiguous')?.found?.path).toBe('shop.path_/api/*');
+  });
+
+  it('hold months of the calendar where limits do', () => {
+    const table = tableOf(source('d', [rule({ key: 'k', rateLimit: limit({ unit: 'month' }) })]));
+    const calendar = teller(table, 'd', 'compatible', true);
+    expect(calendar.tell(`p:d_k_v_${Date.UTC(2026, 10) / 1000}`)).toMatchObject({
+      isCalendarMonth: true,
+      found: { path: 'd.k' },
+    });
+    expect(calendar.tell(`p:d_k_v_${Date.UTC(2026, 10, 2) / 1000}`)?.found).toBeUndefined();
+    expect(teller(table, 'd', 'unambiguous', true).tell('p:1{d;k=v}month:1793491200')).toMatchObject({
+      isCalendarMonth: true,
+      found: { path: 'd.k' },
+    });
+  });
+});
+
+describe('keys of any rules', () => {
+  it('are told as they were counted: unambiguous ones always, compatible ones where it is certain', () => {
+    const figures = { unambiguous: 0, compatible: 0, certain: 0 };
+    const domains = fc
+      .tuple(meetingRules, meetingRules)
+      .chain(([one, other]) =>
+        fc.tuple(
+          fc.constant([source('d', one), source('d_a', other)]),
+          fc.array(entriesFor(one), { minLength: 5, maxLength: 10 }),
+        ),
+      );
+    fc.assert(
+      fc.property(domains, ([sources, requests]) => {
+        const table = tableOf(...sources);
+        for (const form of ['unambiguous', 'compatible'] as const) {
+          for (const entries of requests) {
+            for (const { key, limit: one, rule: matched } of keysOf(table, 'd', entries, form)) {
+              const told = teller(table, 'd', form).tell(key);
+              const isCompatible = form === 'compatible' && arePlainLimits(matched.limits);
+              if (isCompatible) figures.compatible += 1;
+              // What is told is a way to read it; who cannot be sure says so.
+              if (isCompatible && told?.doubt !== undefined) continue;
+              figures[isCompatible ? 'certain' : 'unambiguous'] += 1;
+              const counted = tellEntries(table, 'd', entries)!;
+              expect(shown(told!.entries)).toBe(shown(counted.entries));
+              expect(told!.found?.path).toBe(counted.path);
+              expect(told!.found).toMatchObject({ rule: matched, limit: one });
+              expect(told!.doubt).toBeUndefined();
+            }
+          }
+        }
+      }),
+      { numRuns: caseCount(500) },
+    );
+    expect(figures.unambiguous).toBeGreaterThan(500);
+    expect(figures.certain).toBeGreaterThan(100);
+  });
+});

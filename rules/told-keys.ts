@@ -1,0 +1,379 @@
+/**
+ * Counter keys told back into domain, entries, window and rule. Unambiguous keys say all of that but the rule, and of what was
+ * too long only the beginning and a hash. Compatible keys are read in every way in which a rule in force would write them:
+ * where that is one, it is certain.
+ */
+import { type CounterKeys, EntryMark, keyPart } from './counter-keys.ts';
+import type { MatchedLimit, MatchedRule, RuleStep, RuleWalk } from './match-result.ts';
+import { Algorithm, arePlainLimits, type Entry, Unit } from './model.ts';
+import { windowSeconds } from './window.ts';
+
+/** A domain, a key, a value or a pattern that was read out of an unambiguous key. */
+export interface CounterPart {
+  /** Of what was too long, the beginning. */
+  text: string;
+  /** Of what was too long, in hexadecimal digits, as it would stand in a key; undefined where the text is whole. */
+  sha256: string | undefined;
+}
+
+interface ParsedEntry {
+  key: CounterPart;
+  mark: EntryMark;
+  text: CounterPart;
+}
+
+interface ParsedCounterKey {
+  prefix: string;
+  domain: CounterPart;
+  /** A part alone where the entries were too long together: their beginning, as it stands in the key. */
+  entries: readonly ParsedEntry[] | CounterPart;
+  algorithm: Algorithm;
+  /** Undefined for a month of the calendar. */
+  windowSeconds: number | undefined;
+  /** Undefined where one key counts for good. */
+  windowStartSeconds: number | undefined;
+}
+
+const wholeKey = /^([^{}]*)1\{([^{};]*)(?:;([^{}]*))?\}(month|\d+):(\d+|sliding|bucket)$/s;
+const cutEntries = /^(.*)~~([0-9a-f]{64})$/s;
+const oneEntry = /^([^=~]*(?:~[0-9a-f]{64})?)(=|~=|~\*=)([^=~]*(?:~[0-9a-f]{64})?)$/s;
+const onePart = /^([^~]*)(?:~([0-9a-f]{64}))?$/s;
+const algorithms: Readonly<Record<string, Algorithm>> = {
+  sliding: Algorithm.SLIDING_WINDOW,
+  bucket: Algorithm.TOKEN_BUCKET,
+};
+
+/** What an unambiguous key says; undefined for what is none. */
+export function parseCounterKey(key: string): ParsedCounterKey | undefined {
+  const [, prefix, domain, entries, length, start = ''] = wholeKey.exec(key) ?? [];
+  if (prefix === undefined || domain === undefined) return undefined;
+  const parsed = entries === undefined ? [] : parseEntries(entries);
+  if (parsed === undefined) return undefined;
+  const algorithm = algorithms[start];
+  return {
+    prefix,
+    domain: parsePart(domain),
+    entries: parsed,
+    algorithm: algorithm ?? Algorithm.FIXED_WINDOW,
+    windowSeconds: length === 'month' ? undefined : Number(length),
+    windowStartSeconds: algorithm === undefined ? Number(start) : undefined,
+  };
+}
+
+function parseEntries(written: string): ParsedCounterKey['entries'] | undefined {
+  const [, kept, sha256] = cutEntries.exec(written) ?? [];
+  if (kept !== undefined) return { text: kept, sha256 };
+  const entries: ParsedEntry[] = [];
+  for (const one of written.split(';')) {
+    const [, key, mark, text] = oneEntry.exec(one) ?? [];
+    if (key === undefined || text === undefined) return undefined;
+    entries.push({ key: parsePart(key), mark: mark as EntryMark, text: parsePart(text) });
+  }
+  return entries;
+}
+
+function parsePart(written: string): CounterPart {
+  const [, text = '', sha256] = onePart.exec(written) ?? [];
+  const whole = text.replace(/%u([0-9A-F]{4})|%([0-9A-F]{2})/g, (_, wide, narrow) =>
+    String.fromCharCode(Number.parseInt(wide ?? narrow, 16)),
+  );
+  return { text: whole, sha256 };
+}
+
+/** An entry as it is counted. What is cut is its beginning, with the hash of the whole. */
+export interface ToldEntry {
+  readonly key: CounterPart;
+  /** The value, or the pattern that values share. */
+  readonly text: CounterPart;
+  readonly isPattern: boolean;
+}
+
+export interface ToldCounter {
+  readonly entries: readonly ToldEntry[];
+  /** The entries were too long together: their beginning, and the hash of all of them. */
+  readonly cutEntries: CounterPart | undefined;
+  readonly algorithm: Algorithm;
+  /** Undefined: not known, or a month of the calendar. */
+  readonly windowSeconds: number | undefined;
+  readonly isCalendarMonth: boolean;
+  /** Undefined where one key counts for good. */
+  readonly startSeconds: number | undefined;
+  /** The rule that counts with this key now, and which of its limits; undefined: none does. */
+  readonly found:
+    | { readonly rule: MatchedRule; readonly limit: MatchedLimit; readonly path: string }
+    | undefined;
+  /** Why what it says need not be so; undefined: it is certain. */
+  readonly doubt: string | undefined;
+}
+
+/** The rules in force, as far as keys need them. */
+export interface WalkedRules {
+  /** Undefined: no such domain. */
+  walk(domain: string): RuleWalk | undefined;
+}
+
+export interface KeyTellerOptions {
+  rules: WalkedRules;
+  domain: string;
+  /** CACHE_KEY_PREFIX. */
+  prefix: string;
+  counterKeys: CounterKeys;
+  /** USE_CALENDAR_MONTH_RATE_LIMIT. */
+  calendarMonth: boolean;
+}
+
+/** Chosen: steps over rules that one compatible key may take, some 0.1 ms. Usual keys take ten; long parts count as several. */
+const mostSteps = 400;
+const charsPerStep = 64;
+const tooMany = 'it can be read in too many ways to try all';
+
+interface Reading {
+  readonly entries: readonly ToldEntry[];
+  readonly rule: MatchedRule;
+  readonly path: string;
+}
+
+/** Tells the keys of one domain. */
+export class KeyTeller {
+  /** What its keys begin with, the CACHE_KEY_PREFIX included. */
+  readonly prefixes: readonly string[];
+  readonly #options: KeyTellerOptions;
+  readonly #part: string;
+  #steps = 0;
+
+  constructor(options: KeyTellerOptions) {
+    const { prefix, domain, counterKeys } = options;
+    this.#options = options;
+    this.#part = keyPart(domain);
+    const unambiguous = `${prefix}1{${this.#part}`;
+    this.prefixes = counterKeys === 'compatible' ? [`${prefix}${domain}_`, unambiguous] : [unambiguous];
+  }
+
+  /** Undefined for what is no key of a counter, or not of this domain. */
+  tell(key: string): ToldCounter | undefined {
+    const own = key.slice(this.#options.prefix.length);
+    if (own.startsWith(`1{${this.#part}`)) {
+      const next = own[2 + this.#part.length];
+      const parsed = next === ';' || next === '}' ? parseCounterKey(own) : undefined;
+      if (parsed !== undefined) return this.#tellUnambiguous(parsed);
+    }
+    const [, body, start] = /^(.*)_(\d{1,12})$/s.exec(own) ?? [];
+    return body === undefined || this.#options.counterKeys !== 'compatible'
+      ? undefined
+      : this.#tellCompatible(body, Number(start));
+  }
+
+  #tellUnambiguous(parsed: ParsedCounterKey): ToldCounter {
+    const { algorithm, windowSeconds: seconds, windowStartSeconds: startSeconds } = parsed;
+    const isCut = 'text' in parsed.entries;
+    const entries = 'text' in parsed.entries ? [] : parsed.entries;
+    const found = isCut ? undefined : this.#follow(entries);
+    const limit = found?.rule.limits.find(
+      (one) => one.algorithm === algorithm && this.#secondsOf(one) === seconds,
+    );
+    // Those that plain rules count with are compatible then.
+    const isOfNow =
+      this.#options.counterKeys === 'unambiguous' || (found && !arePlainLimits(found.rule.limits));
+    const cutValue = entries.some(({ mark, text }) => mark === EntryMark.value && text.sha256 !== undefined);
+    return {
+      entries: entries.map(({ key, mark, text }) => ({ key, text, isPattern: mark !== EntryMark.value })),
+      cutEntries: 'text' in parsed.entries ? parsed.entries : undefined,
+      algorithm,
+      windowSeconds: seconds,
+      isCalendarMonth: seconds === undefined,
+      startSeconds,
+      found: found && limit && isOfNow ? { ...found, limit } : undefined,
+      doubt: isCut
+        ? 'its entries were too long together, so it has their hash alone'
+        : cutValue && found
+          ? 'a value was too long, so its rule is the one for a value that begins so'
+          : undefined,
+    };
+  }
+
+  /** The rule that counts entries in this way. */
+  #follow(entries: readonly ParsedEntry[]): { rule: MatchedRule; path: string } | undefined {
+    const walk = this.#options.rules.walk(this.#options.domain);
+    if (walk === undefined) return undefined;
+    let place = walk.start;
+    let path = this.#options.domain;
+    let rule: MatchedRule | undefined;
+    for (const { key, mark, text } of entries) {
+      const step = stepOf(walk, place, { key, mark, text });
+      if (step === undefined) return undefined;
+      place = step.place;
+      path += `.${step.composite}`;
+      rule = step.rule;
+    }
+    return rule && { rule, path };
+  }
+
+  #tellCompatible(body: string, startSeconds: number): ToldCounter | undefined {
+    const { rules, domain } = this.#options;
+    const cuts: number[] = [];
+    for (let at = body.indexOf('_'); at !== -1; at = body.indexOf('_', at + 1)) cuts.push(at);
+    const readings: Reading[] = [];
+    let others = 0;
+    let isOfOther = '';
+    this.#steps = 0;
+    for (const cut of cuts) {
+      if (!this.#mayStep(cut)) break;
+      const name = body.slice(0, cut);
+      const walk = rules.walk(name);
+      if (walk === undefined) continue;
+      const found: Reading[] = [];
+      this.#read(
+        { walk, body, cuts, startSeconds, found },
+        { place: walk.start, from: cut + 1, path: name, entries: [] },
+      );
+      if (name === domain) readings.push(...found);
+      else if (found.length > 0) {
+        others += found.length;
+        isOfOther = name;
+      }
+    }
+    const [first, second] = readings;
+    if (first === undefined && others > 0 && this.#steps <= mostSteps) return undefined;
+    const limit = first?.rule.limits[0];
+    const seconds = limit && this.#secondsOf(limit);
+    return {
+      entries: first?.entries ?? [],
+      cutEntries: undefined,
+      algorithm: Algorithm.FIXED_WINDOW,
+      windowSeconds: seconds,
+      isCalendarMonth: limit !== undefined && seconds === undefined,
+      startSeconds,
+      found: first && limit && { rule: first.rule, limit, path: first.path },
+      doubt: this.#doubt(first, second, isOfOther),
+    };
+  }
+
+  #doubt(first: Reading | undefined, second: Reading | undefined, otherDomain: string): string | undefined {
+    if (this.#steps > mostSteps) return tooMany;
+    if (first === undefined)
+      return 'no rule in force writes such a key, which does not say where its parts end';
+    if (second !== undefined) return `it can be ${readingText(second)} of rule ${second.path} as well`;
+    return otherDomain === '' ? undefined : `it can be one of domain ${otherDomain} as well`;
+  }
+
+  /** Goes on from a place with what is left of the key: every way to take a key and a value of it that a rule is for. */
+  #read(
+    key: { walk: RuleWalk; body: string; cuts: readonly number[]; startSeconds: number; found: Reading[] },
+    at: { place: number; from: number; path: string; entries: readonly ToldEntry[] },
+  ): void {
+    const { walk, body, cuts } = key;
+    for (const [index, keyEnd] of cuts.entries()) {
+      if (keyEnd < at.from) continue;
+      const entryKey = body.slice(at.from, keyEnd);
+      for (let next = index + 1; next <= cuts.length; next += 1) {
+        const end = cuts[next] ?? body.length;
+        if (!this.#mayStep(end - at.from)) return;
+        const value = body.slice(keyEnd + 1, end);
+        for (const { step, isPattern } of compatibleSteps(walk, at.place, entryKey, value)) {
+          const entry = { key: whole(entryKey), text: whole(value), isPattern };
+          const below = {
+            place: step.place,
+            path: `${at.path}.${step.composite}`,
+            entries: [...at.entries, entry],
+          };
+          if (end < body.length) this.#read(key, { ...below, from: end + 1 });
+          else if (step.rule !== undefined && this.#writes(step.rule, key.startSeconds))
+            key.found.push({ entries: below.entries, path: below.path, rule: step.rule });
+        }
+      }
+    }
+  }
+
+  /** Whether one more look at so many characters is within the bound. */
+  #mayStep(chars: number): boolean {
+    this.#steps += 1 + Math.floor(chars / charsPerStep);
+    return this.#steps <= mostSteps;
+  }
+
+  /** Whether a rule counts in compatible keys, and in a window that begins then. */
+  #writes(rule: MatchedRule, startSeconds: number): boolean {
+    const [limit] = rule.limits;
+    if (limit === undefined || !arePlainLimits(rule.limits)) return false;
+    const seconds = this.#secondsOf(limit);
+    if (seconds !== undefined) return startSeconds % seconds === 0;
+    const start = new Date(startSeconds * 1000);
+    return startSeconds === Date.UTC(start.getUTCFullYear(), start.getUTCMonth()) / 1000;
+  }
+
+  /** Undefined for a month of the calendar. */
+  #secondsOf({ unit, unitMultiplier }: MatchedLimit): number | undefined {
+    return unit === Unit.MONTH && this.#options.calendarMonth
+      ? undefined
+      : windowSeconds(unit, unitMultiplier);
+  }
+}
+
+/** Entries as they are counted now, and the rule that they find; undefined: none. */
+export function tellEntries(
+  rules: WalkedRules,
+  domain: string,
+  entries: readonly Entry[],
+): { entries: readonly ToldEntry[]; path: string } | undefined {
+  const walk = rules.walk(domain);
+  if (walk === undefined) return undefined;
+  let place = walk.start;
+  let path = domain;
+  const told: ToldEntry[] = [];
+  for (const { key, value } of entries) {
+    const step = walk.step(place, key, value);
+    if (step === undefined) return undefined;
+    const { composite } = step;
+    const isPattern = step.shares && step.how !== 'key';
+    const pattern = composite.startsWith(`${key}_`) ? composite.slice(key.length + 1) : composite;
+    told.push({ key: whole(key), text: whole(isPattern ? pattern : value), isPattern });
+    place = step.place;
+    path += `.${composite}`;
+  }
+  return { entries: told, path };
+}
+
+function whole(text: string): CounterPart {
+  return { text, sha256: undefined };
+}
+
+/** Of an unambiguous key. Of what is cut nobody knows the end, which is taken for none that a rule names. */
+function stepOf(walk: RuleWalk, place: number, { key, mark, text }: ParsedEntry): RuleStep | undefined {
+  if (key.sha256 !== undefined) return undefined;
+  if (mark === EntryMark.value) {
+    const step = walk.step(place, key.text, text.sha256 === undefined ? text.text : `${text.text}\0`);
+    return step?.shares && step.how !== 'key' ? undefined : step;
+  }
+  if (text.sha256 !== undefined) return undefined;
+  const composite = mark === EntryMark.pattern ? `${key.text}_${text.text}` : text.text;
+  const child = walk.child(place, composite);
+  return child?.shares ? child : undefined;
+}
+
+/** The rules that write an entry so; with a pattern that several values share, as that. */
+function compatibleSteps(
+  walk: RuleWalk,
+  place: number,
+  key: string,
+  value: string,
+): { step: RuleStep; isPattern: boolean }[] {
+  const found: { step: RuleStep; isPattern: boolean }[] = [];
+  const step = walk.step(place, key, value);
+  const isPattern = step?.shares === true && step.how === 'exact';
+  if (step !== undefined && !(step.shares && step.how === 'wildcard')) found.push({ step, isPattern });
+  // A pattern of key and value together stands behind the request's own key.
+  const ofBoth = value.includes('*') ? walk.child(place, value) : undefined;
+  if (ofBoth?.shares && !value.startsWith(`${key}_`) && mayMatchKey(value, key)) {
+    found.push({ step: ofBoth, isPattern: true });
+  }
+  return found;
+}
+
+/** Whether some value makes the pattern match `key_value`. */
+function mayMatchKey(pattern: string, key: string): boolean {
+  const literal = pattern.slice(0, pattern.indexOf('*'));
+  return `${key}_`.startsWith(literal) || literal.startsWith(`${key}_`);
+}
+
+function readingText({ entries }: Reading): string {
+  return entries.map(({ key, text }) => `${key.text}=${text.text}`).join(' ');
+}

@@ -1,0 +1,83 @@
+import { create, toBinary } from '@bufbuild/protobuf';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  RateLimitConfigSchema,
+  RateLimitOverrideSchema,
+} from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
+import { Unit } from '../model.ts';
+import type { Override } from '../overrides/override.ts';
+import { decodeOverride, encodeOverride, isOverrideResource } from './override-resource.ts';
+import { domainOfResource, encodeResource } from './resource.ts';
+
+const one: Override = {
+  id: '7c1f-uid',
+  source: 'object',
+  name: 'shop/raise',
+  domain: 'shop',
+  match: [{ key: 'tenant', value: 'a*' }],
+  limit: 'daily',
+  effect: { kind: 'limit', requestsPerUnit: 100, unit: Unit.MINUTE },
+  createdMs: 1_795_000_000_123,
+  endsMs: 1_795_000_900_000,
+  reason: 'a bad merge',
+  by: 'ada',
+};
+
+describe('override resources', () => {
+  it('come back as they were, whatever their effect and end', () => {
+    const effect = fc.oneof(
+      fc.record({
+        kind: fc.constant('limit' as const),
+        requestsPerUnit: fc.nat(),
+        unit: fc.constantFrom(undefined, Unit.SECOND, Unit.WEEK),
+      }),
+      fc.constantFrom(
+        { kind: 'unlimited' as const },
+        { kind: 'shadow' as const },
+        { kind: 'block' as const },
+      ),
+      fc.record({ kind: fc.constant('grant' as const), hits: fc.integer({ min: 1, max: 0xffff_ffff }) }),
+    );
+    fc.assert(
+      fc.property(effect, fc.option(fc.integer({ min: 1, max: 4e12 }), { nil: undefined }), (of, end) => {
+        const isGrant = of.kind === 'grant';
+        const override: Override = {
+          ...one,
+          effect: of,
+          match: isGrant ? [{ key: 'tenant', value: 'a' }] : one.match,
+          endsMs: isGrant ? undefined : end,
+        };
+        const bytes = encodeOverride(override);
+        expect(isOverrideResource(bytes)).toBe(true);
+        expect(domainOfResource(bytes)).toBe('shop');
+        expect(decodeOverride(bytes)).toEqual({ override });
+      }),
+    );
+  });
+
+  it('are told from rules', () => {
+    expect(isOverrideResource(encodeResource({ name: 'shop', domain: 'shop', descriptors: [] }))).toBe(false);
+  });
+
+  it('are refused with all that is wrong', () => {
+    const bytes = toBinary(
+      RateLimitConfigSchema,
+      create(RateLimitConfigSchema, {
+        name: 'shop/x',
+        domain: 'shop',
+        override: create(RateLimitOverrideSchema, { uid: 'u' }),
+      }),
+    );
+    expect(decodeOverride(bytes).override).toBeUndefined();
+    expect(decodeOverride(bytes)).toEqual({
+      problems: [
+        {
+          path: [],
+          text: 'must have exactly one of requestsPerUnit, unlimited, shadow, block, grant, found none',
+        },
+        { path: ['match'], text: 'must have 1 to 32 entries, and has 0' },
+      ],
+    });
+  });
+});

@@ -1,0 +1,110 @@
+/** One override as the bytes of a `RateLimitConfig` that has field 1000 and no rules, and back. */
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { BinaryReader } from '@bufbuild/protobuf/wire';
+import {
+  type RateLimitConfig,
+  RateLimitConfigSchema,
+  type RateLimitOverride,
+  RateLimitOverrideEntrySchema,
+  RateLimitOverrideLimitSchema,
+  RateLimitOverrideSchema,
+  RateLimitUnit,
+} from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
+import { Unit, unitName } from '../model.ts';
+import type { Override } from '../overrides/override.ts';
+import { type OverrideProblem, readOverride } from '../overrides/read-override.ts';
+
+const overrideField = RateLimitConfigSchema.field.override.number;
+
+/** The `rules_version` of node metadata from which on a limiter takes overrides; others would take one for a domain without rules. */
+export const overridesRulesVersion = 3;
+
+/** Whether these bytes are an override, not rules: fields come in the order of their numbers. Throws where the message's own fields are damaged. */
+export function isOverrideResource(bytes: Uint8Array): boolean {
+  const reader = new BinaryReader(bytes);
+  while (reader.pos < reader.len) {
+    const [number, wireType] = reader.tag();
+    if (number === overrideField) return true;
+    // Of which there may be very many.
+    if (number === RateLimitConfigSchema.field.descriptors.number) return false;
+    reader.skip(wireType, number);
+  }
+  return false;
+}
+
+/** The same override always gives the same bytes. Its name becomes that of the resource: `namespace/name`. */
+export function encodeOverride(override: Override): Uint8Array {
+  return toBinary(RateLimitConfigSchema, overrideMessage(override));
+}
+
+/** The message itself, for encodings other than bytes. */
+export function overrideMessage(override: Override): RateLimitConfig {
+  const { id, name, domain, match, limit, createdMs, endsMs, reason, by } = override;
+  return create(RateLimitConfigSchema, {
+    name,
+    domain,
+    override: create(RateLimitOverrideSchema, {
+      match: match.map((entry) => create(RateLimitOverrideEntrySchema, entry)),
+      limit,
+      effect: effectMessage(override.effect),
+      createdMs: BigInt(createdMs),
+      ...(endsMs !== undefined && { endsMs: BigInt(endsMs) }),
+      reason,
+      uid: id,
+      by,
+    }),
+  });
+}
+
+function effectMessage(effect: Override['effect']): RateLimitOverride['effect'] {
+  if (effect.kind === 'grant') return { case: 'grant', value: effect.hits };
+  if (effect.kind !== 'limit') return { case: effect.kind, value: true };
+  const { requestsPerUnit, unit } = effect;
+  const value = create(RateLimitOverrideLimitSchema, {
+    requestsPerUnit,
+    unit: (unit ?? Unit.UNKNOWN) as number as RateLimitUnit,
+  });
+  return { case: 'changedLimit', value };
+}
+
+/** Throws on bytes that are no such message. What is wrong with the override itself are problems, with their fields as objects have them. */
+export function decodeOverride(
+  bytes: Uint8Array,
+): { override: Override } | { override?: undefined; problems: readonly OverrideProblem[] } {
+  const { name, domain, override, descriptors } = fromBinary(RateLimitConfigSchema, bytes, {
+    readUnknownFields: false,
+  });
+  if (override === undefined) throw new Error(`field ${overrideField} is missing`);
+  if (descriptors.length > 0)
+    return { problems: [{ path: ['descriptors'], text: 'an override has no rules beside it' }] };
+  const { match, limit, effect, createdMs, endsMs, reason, uid, by } = override;
+  const isGrant = effect.case === 'grant';
+  const value = {
+    domain,
+    match: match.map(({ key, value: text }) => ({ key, value: text })),
+    limit,
+    ...effectValue(effect),
+    ...(endsMs === undefined ? !isGrant && { permanent: true } : { expiresAt: dateText(endsMs) }),
+    reason: reason === '' ? 'none is given' : reason,
+    id: uid,
+  };
+  const created = Number(createdMs);
+  return readOverride(value, {
+    ...{ source: 'object', id: uid, name, createdMs: created, by, fromMs: created, refusesPast: false },
+    // Whoever served it has its own bound.
+    maxSeconds: Number.POSITIVE_INFINITY,
+  });
+}
+
+function effectValue(effect: RateLimitOverride['effect']): Record<string, unknown> {
+  if (effect.case === undefined) return {};
+  if (effect.case !== 'changedLimit') return { [effect.case]: effect.value };
+  const { requestsPerUnit, unit } = effect.value;
+  return { requestsPerUnit, ...(unit !== RateLimitUnit.UNKNOWN && { unit: unitName(unit) ?? String(unit) }) };
+}
+
+/** What is no date becomes a text that is refused. */
+function dateText(ms: bigint): string {
+  const date = new Date(Number(ms));
+  return Number.isNaN(date.getTime()) ? `${ms} ms` : date.toISOString();
+}

@@ -1,0 +1,199 @@
+import { afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
+import { installPrerequisites, startReplica, startXdsLimiter } from '../support/cluster.ts';
+import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { httpAsk } from '../support/http-ask.ts';
+import { LimiterClient } from '../support/limiter-client.ts';
+import { rateLimitConfigText } from '../support/rate-limit-config.ts';
+import { type ScriptedXdsClient, startWeirLikeClient } from '../support/xds-client.ts';
+
+const running: ControlPlaneProcess[] = [];
+const clients: ScriptedXdsClient[] = [];
+afterEach(async () => {
+  for (const client of clients.splice(0)) client.close();
+  await Promise.all(running.splice(0).map((replica) => replica.stop()));
+});
+
+/** Each look is a kubectl. */
+const soon = (check: Parameters<typeof eventually>[0]): Promise<void> =>
+  eventually(check, { timeoutMs: 25_000 });
+
+const match = [{ key: 'key', value: 'a' }];
+const usual = { domain: 'shop', match, requestsPerUnit: 100, permanent: true, reason: 'a sale' };
+
+function overrideText(name: string, spec: object, namespace = 'default'): string {
+  const apiVersion = 'ratelimit.weir.dev/v1alpha1';
+  return JSON.stringify({ apiVersion, kind: 'RateLimitOverride', metadata: { name, namespace }, spec });
+}
+
+describeWithApiServer('RateLimitOverrides', (api) => {
+  beforeAll(() => installPrerequisites(api()));
+
+  const start = async (): Promise<number> => {
+    const replica = await startReplica(api(), 'plane', { OVERRIDES_MAX_SECONDS: '3600' });
+    running.push(replica);
+    await replica.program.printed(/Leading/);
+    return replica.ports.xds;
+  };
+  const limiter = async (port: number, pod: string, rulesVersion: number): Promise<ScriptedXdsClient> => {
+    const client = await startWeirLikeClient({ port, pod, reconnects: false, rulesVersion });
+    clients.push(client);
+    return client;
+  };
+  const apply = (input: string): string => api().mustKubectl(['apply', '-f', '-'], { input });
+  const get = (kind: string, name: string, path: string): string =>
+    api().mustKubectl(['get', kind, name, '-o', `jsonpath=${path}`]);
+  const said = (name: string, type = 'Ready', kind = 'rlo'): string =>
+    get(kind, name, `{.status.conditions[?(@.type=="${type}")]['status','reason']}`);
+  const messageOf = (name: string, type = 'Ready'): string =>
+    get('rlo', name, `{.status.conditions[?(@.type=="${type}")].message}`);
+
+  it.each([
+    ['two effects', { ...usual, block: true }, 'exactly one effect is needed'],
+    ['no end', { ...usual, permanent: undefined }, 'exactly one end is needed'],
+    ['two ends', { ...usual, for: '2h' }, 'exactly one end is needed'],
+    ['no reason', { ...usual, reason: undefined }, 'spec.reason: Required value'],
+    ['a blank reason', { ...usual, reason: ' ' }, 'spec.reason'],
+    ['no entries', { ...usual, match: [] }, 'spec.match'],
+    [
+      'a grant with an end',
+      { ...usual, requestsPerUnit: undefined, grant: 5 },
+      'a grant ends with its window',
+    ],
+    [
+      'a grant for a pattern',
+      {
+        ...usual,
+        requestsPerUnit: undefined,
+        permanent: undefined,
+        grant: 5,
+        match: [{ key: 'k', value: 'a*' }],
+      },
+      'a grant is for exactly these entries',
+    ],
+    [
+      'a unit of nothing',
+      { ...usual, requestsPerUnit: undefined, block: true, unit: 'minute' },
+      'unit is for',
+    ],
+  ])('are refused by the API server with %s', (_, spec, words) => {
+    const { status, stderr } = api().kubectl(['apply', '-f', '-'], { input: overrideText('bad', spec) });
+    expect(stderr).toContain(words);
+    expect(status).not.toBe(0);
+  });
+
+  it('are in force on those that know them, wait for those that do not, and are gone when they end', async () => {
+    const port = await start();
+    const now = await limiter(port, 'lim-new', 3);
+    const old = await limiter(port, 'lim-old', 2);
+    apply(rateLimitConfigText({ name: 'shop', domain: 'shop', requests: 5 }));
+    apply(overrideText('sale', usual));
+    await soon(() => expect(said('sale')).toBe('False LimiterTooOld'));
+    expect(messageOf('sale')).toContain(
+      'too old for rules of version 3 and served nothing of it: lim-old since',
+    );
+    await soon(() => expect(said('shop', 'Ready', 'rlc')).toBe('True Ready'));
+    await soon(() => expect(old.last?.names).toEqual(['default/shop']));
+    await soon(() => expect(now.last?.names).toEqual(['default/shop', 'override/default/sale']));
+    old.close();
+    await soon(() => expect(said('sale')).toMatch(/^Unknown Disconnected|^True Ready/));
+    await soon(() => expect(get('rlc', 'shop', '{.status.overrides}')).toBe('1'));
+
+    const until = new Date(Date.now() + 10_000).toISOString();
+    apply(overrideText('sale', { ...usual, permanent: undefined, expiresAt: until }));
+    await soon(() => expect(get('rlo', 'sale', '{.status.endsAt}')).toBe(until));
+    await soon(() => expect(said('sale')).toBe('False Expired'));
+    expect(Date.now()).toBeGreaterThan(Date.parse(until));
+    expect(messageOf('sale')).toBe(`it ended at ${until}`);
+    await soon(() => expect(now.last?.names).toEqual(['default/shop']));
+    const table = api().mustKubectl(['get', 'rlo', 'sale']);
+    expect(table).toMatch(/^NAME +DOMAIN +MATCH +EFFECT +ENDS +READY +AGE/);
+    expect(table).toContain(`sale   shop     key=a   100 a window   ${until}   False`);
+    await soon(() => expect(get('rlc', 'shop', '{.status.overrides}')).toBe(''));
+    api().mustKubectl(['delete', 'rlo', 'sale']);
+  }, 120_000);
+
+  it('of one match: the older holds; those that last too long, or are of other namespaces, are not accepted', async () => {
+    const port = await start();
+    await limiter(port, 'lim', 3);
+    apply(rateLimitConfigText({ name: 'shop', domain: 'shop', requests: 5 }));
+    const one = { ...usual, match: [{ key: 'key', value: 'one' }] };
+    apply(overrideText('first', one));
+    await soon(() => expect(said('first')).toBe('True Ready'));
+    apply(overrideText('second', { ...one, requestsPerUnit: undefined, block: true }));
+    await soon(() => expect(said('second')).toBe('False Conflicted'));
+    await soon(async () => {
+      const { body } = await httpAsk(running[0]!.ports.http, '/v1/overrides?domain=shop');
+      expect(JSON.parse(body).overrides).toMatchObject([
+        { name: 'default/first', standing: 'InForce', requestsPerUnit: 100, ready: { status: 'True' } },
+        { name: 'default/second', standing: 'Conflicted', block: true, secondsLeft: null },
+      ]);
+    });
+    expect(messageOf('second')).toContain('has an older override: override/default/first');
+    api().mustKubectl(['delete', 'rlo', 'first']);
+    await soon(() => expect(said('second')).toBe('True Ready'));
+
+    apply(
+      overrideText('long', {
+        ...usual,
+        permanent: undefined,
+        for: '2h',
+        match: [{ key: 'key', value: 'b' }],
+      }),
+    );
+    await soon(() => expect(said('long')).toBe('False Invalid'));
+    expect(messageOf('long')).toContain('OVERRIDES_MAX_SECONDS');
+    api().mustKubectl(['create', 'namespace', 'other']);
+    apply(overrideText('theirs', usual, 'other'));
+    const theirs = () =>
+      api().mustKubectl([
+        'get',
+        'rlo',
+        'theirs',
+        '-n',
+        'other',
+        '-o',
+        'jsonpath={.status.conditions[0].reason}',
+      ]);
+    await soon(() => expect(theirs()).toBe('DomainNotAllowed'));
+    const events = () =>
+      api().mustKubectl(['get', 'events', '-A', '-o', 'custom-columns=K:.involvedObject.kind,R:.reason']);
+    await soon(() => expect(events()).toMatch(/RateLimitOverride +Conflicted/));
+  }, 120_000);
+
+  it('are in force in limiters of both forms of xDS, and end there on time while no control plane lives', async () => {
+    const port = await start();
+    apply(rateLimitConfigText({ name: 'clock', domain: 'clock', requests: 5 }));
+    const limiters = await Promise.all(
+      ['GRPC_XDS_DELTA', 'GRPC_XDS_SOTW'].map((type) =>
+        startXdsLimiter(port, type.toLowerCase(), { CONFIG_TYPE: type }),
+      ),
+    );
+    onTestFinished(() => Promise.all(limiters.map((limiter) => limiter.stop())).then(() => {}));
+    const asked = limiters.map(({ ports }) => new LimiterClient(ports.grpc));
+    onTestFinished(() => {
+      for (const client of asked) client.close();
+    });
+    const limits = () =>
+      Promise.all(
+        asked.map(async (client) => {
+          const entries = [{ key: 'key', value: 'a' }];
+          const { statuses } = await client.ask({
+            domain: 'clock',
+            descriptors: [{ entries, hitsAddend: 0n }],
+          });
+          return statuses[0]?.currentLimit?.requestsPerUnit;
+        }),
+      );
+    await soon(async () => expect(await limits()).toEqual([5, 5]));
+    const endMs = Date.now() + 15_000;
+    const end = { permanent: undefined, expiresAt: new Date(endMs).toISOString() };
+    apply(overrideText('clock', { ...usual, ...end, domain: 'clock' }));
+    await soon(async () => expect(await limits()).toEqual([100, 100]));
+    await soon(() => expect(said('clock')).toBe('True Ready'));
+    process.kill(running[0]!.pid, 'SIGKILL');
+    await new Promise((resolve) => setTimeout(resolve, endMs + 2_000 - Date.now()));
+    expect(await limits()).toEqual([5, 5]);
+  }, 120_000);
+});

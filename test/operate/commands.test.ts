@@ -1,0 +1,311 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { countersCommand } from '../../cli/operate/counters-command.ts';
+import type { Json } from '../../cli/operate/limiters.ts';
+import { overrideCommand } from '../../cli/operate/override-command.ts';
+import { statusCommand } from '../../cli/operate/status-command.ts';
+import { topCommand } from '../../cli/operate/top-command.ts';
+import { whyCommand } from '../../cli/operate/why-command.ts';
+import { ChildProgram } from '../support/child-program.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { redisProgram } from '../support/find-server.ts';
+import { freePort } from '../support/free-port.ts';
+import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
+import { RedisServer } from '../support/redis-server.ts';
+import { runCommand } from '../support/run-command.ts';
+import { suiteFolder } from '../support/suite-folder.ts';
+import { weirProgram } from '../support/weir-program.ts';
+
+const rules = `domain: shop
+descriptors:
+  - key: user
+    rate_limit: { unit: day, requests_per_unit: 5 }
+`;
+
+describeWithServer('the commands for limiters', redisProgram, (path) => {
+  const root = suiteFolder();
+  let redis: RedisServer;
+  let shared: LimiterProcess[];
+  let alone: LimiterProcess[];
+
+  beforeAll(async () => {
+    redis = new RedisServer({ path }, await freePort());
+    await redis.start();
+    mkdirSync(join(root, 'config'));
+    writeFileSync(join(root, 'config/shop.yaml'), rules);
+    const start = (name: string, env: Record<string, string>) =>
+      startLimiter({ env: { RUNTIME_ROOT: root, POD_NAME: name, ...env } });
+    const ofRedis = {
+      BACKEND_TYPE: 'redis',
+      REDIS_SOCKET_TYPE: 'tcp',
+      REDIS_URL: `127.0.0.1:${redis.port}`,
+      COUNTER_KEYS: 'unambiguous',
+    };
+    shared = [await start('lim-0', ofRedis), await start('lim-1', ofRedis)];
+    alone = [
+      await start('mem-0', { BACKEND_TYPE: 'memory' }),
+      await start('mem-1', { BACKEND_TYPE: 'memory' }),
+    ];
+  });
+  afterAll(async () => {
+    for (const limiter of [...(shared ?? []), ...(alone ?? [])]) await limiter.stop();
+    await redis.kill('SIGKILL');
+  });
+
+  const of = (limiters: readonly LimiterProcess[]) => [
+    ...limiters.flatMap(({ ports }) => ['--limiter', `127.0.0.1:${ports.debug}`]),
+    ...['--timeout', '60s'],
+  ];
+
+  async function isRefused({ ports }: LimiterProcess, user: string, hits = 1): Promise<boolean> {
+    const entries = [{ key: 'user', value: user }];
+    const body = JSON.stringify({ domain: 'shop', descriptors: [{ entries }], hitsAddend: hits });
+    const { status } = await fetch(`http://127.0.0.1:${ports.http}/json`, { method: 'POST', body });
+    return status === 429;
+  }
+
+  it('tell that all is well', async () => {
+    const found = await runCommand(statusCommand, [...of(shared), '-o', 'json']);
+    const report = JSON.parse(found.stdout);
+    expect([found.status, report.ok, report.problems]).toEqual([0, true, []]);
+    expect(report.limiters.map(({ limiter, store }: Json) => [limiter.name, store.type])).toEqual([
+      ['lim-0', 'redis'],
+      ['lim-1', 'redis'],
+    ]);
+    const table = await runCommand(statusCommand, of(shared));
+    expect(table.stdout).toMatch(/^LIMITER .*\nlim-0 .* ok .*\nlim-1 .* ok /);
+    expect(table.stdout).toContain('2 of 2 limiters answered');
+  });
+
+  it('show and reset a counter of a shared store once, and say who confirmed', async () => {
+    expect(await isRefused(shared[0]!, 'ann', 7)).toBe(true);
+    const list = await runCommand(countersCommand, ['list', 'shop', 'user=ann', ...of(shared), '-o', 'json']);
+    expect(JSON.parse(list.stdout).counters).toMatchObject([
+      { rule: 'shop.user', used: 7, limit: 5, left: 0, over: true },
+    ]);
+    const table = await runCommand(countersCommand, [
+      'list',
+      'shop',
+      '--over',
+      '--sort',
+      'used',
+      ...of(shared),
+    ]);
+    expect(table.stdout).toMatch(
+      /^ENTRIES +RULE +WINDOW +USED +LIMIT .*\nuser=ann +shop\.user +1d fixed_window +7 +5 +0 /,
+    );
+    const reset = await runCommand(countersCommand, [
+      'reset',
+      'shop',
+      'user=ann',
+      ...of(shared),
+      '-o',
+      'json',
+    ]);
+    const report = JSON.parse(reset.stdout);
+    expect([reset.status, report.reset]).toEqual([0, 1]);
+    expect(report.limiters.map(({ name, confirmed }: Json) => [name, confirmed]).sort()).toEqual([
+      ['lim-0', true],
+      ['lim-1', true],
+    ]);
+    expect([await isRefused(shared[0]!, 'ann'), await isRefused(shared[1]!, 'ann')]).toEqual([false, false]);
+  });
+
+  it('show and reset the counters of each memory', async () => {
+    expect([await isRefused(alone[0]!, 'bob', 6), await isRefused(alone[1]!, 'bob', 8)]).toEqual([
+      true,
+      true,
+    ]);
+    const list = await runCommand(countersCommand, ['list', 'shop', 'user=bob', ...of(alone)]);
+    expect(list.stdout).toMatch(/^LIMITER +ENTRIES .*\nmem-0 +user=bob .* 6 .*\nmem-1 +user=bob .* 8 /);
+    const reset = await runCommand(countersCommand, ['reset', 'shop', '--all', ...of(alone)]);
+    expect([reset.status, reset.stdout.split('\n')[0]]).toEqual([0, '2 counters were reset']);
+    expect([await isRefused(alone[0]!, 'bob'), await isRefused(alone[1]!, 'bob')]).toEqual([false, false]);
+  });
+
+  it('add up who is over limit', async () => {
+    for (const limiter of shared) await isRefused(limiter, 'eve', 20);
+    const found = await runCommand(topCommand, ['shop', ...of(shared), '-o', 'json']);
+    const { keys } = JSON.parse(found.stdout).domains[0];
+    expect(keys.find(({ key }: Json) => key === 'user=eve')).toMatchObject({
+      rule: 'shop.user',
+      atLeast: 35,
+      atMost: 35,
+    });
+    expect((await runCommand(topCommand, of(shared))).stdout).toMatch(
+      /\nOVER +SHARE +KEY +RULE\n35 .* user=eve +shop\.user\n/,
+    );
+  });
+
+  it('tell why a request was refused, and by which limiter', async () => {
+    await isRefused(shared[1]!, 'why', 9);
+    const args = ['shop', 'user=why', '--since', '10m', ...of(shared)];
+    const asked = () => runCommand(whyCommand, args);
+    await eventually(async () => expect((await asked()).status).toBe(0));
+    const found = await asked();
+    expect(found.stdout).toMatch(/lim-1 refused user=why of shop/);
+    expect(found.stdout).toMatch(
+      /\n {2}rule +shop\.user\n {2}limit +5 in 1d, fixed_window; used 9\n {2}rules +version /,
+    );
+    const byId = await runCommand(whyCommand, [
+      '--request-id',
+      'unknown',
+      '--at',
+      `${Math.floor(Date.now() / 1000)}`,
+      ...of(shared),
+    ]);
+    expect(byId).toMatchObject({
+      status: 1,
+      stderr: '',
+      stdout: expect.stringMatching(/^no limiter remembers.*\n {2}lim-0: \d+ refusals/),
+    });
+    const nothing = await runCommand(whyCommand, ['shop', 'user=nobody', ...of(shared)]);
+    expect([nothing.status, nothing.stdout.split('\n')[0]]).toEqual([
+      1,
+      'no limiter remembers such a refusal; they remember:',
+    ]);
+  });
+
+  it('say of an override and of counters that no rules have the domain', async () => {
+    const ends = ['--for', '2h', '--reason', 'typed', ...of(alone.slice(0, 1))];
+    const idle = await runCommand(overrideCommand, ['set', 'sohp', 'user=eve', '--limit', '9', ...ends]);
+    const why = 'no rules have the domain "sohp"';
+    expect([idle.status, idle.stderr]).toEqual([
+      1,
+      `weir: mem-0: is set and changes nothing: ${why}: --limit needs --unit then\n`,
+    ]);
+    const block = await runCommand(overrideCommand, ['set', 'sohp', 'user=eve', '--block', ...ends]);
+    expect([block.status, block.stderr]).toEqual([0, `weir: mem-0: note: ${why}\n`]);
+    await runCommand(overrideCommand, ['rm', 'sohp', 'user=eve', ...of(alone.slice(0, 1))]);
+    for (const limiters of [alone.slice(0, 1), shared]) {
+      const list = await runCommand(countersCommand, ['list', 'sohp', ...of(limiters)]);
+      expect(list.stdout).toBe(
+        'no counters of sohp were found\nnote: no rules are in force for the domain "sohp"\n',
+      );
+    }
+  });
+
+  it('lay an override over the rules of all, list it and take it away', async () => {
+    const place = ['shop', 'user=mallory'];
+    const set = await runCommand(overrideCommand, [
+      'set',
+      ...place,
+      '--block',
+      '--for',
+      '1h',
+      '--reason',
+      'abuse',
+      ...of(shared),
+    ]);
+    expect(set).toMatchObject({ status: 0, stderr: '' });
+    for (const limiter of shared)
+      await eventually(async () => expect(await isRefused(limiter, 'mallory')).toBe(true));
+    const counter = await runCommand(countersCommand, ['list', ...place, ...of(shared)]);
+    expect(counter.stdout).toMatch(/\nuser=mallory +shop\.user +1d fixed_window +\d+ +5 \(blocked\) +0 /);
+    await eventually(async () =>
+      expect((await runCommand(whyCommand, [...place, ...of(shared)])).stdout).toMatch(
+        /\n {2}rule +shop\.user\n {2}blocked +by override \S+, whatever is used; .*\n {2}rules /,
+      ),
+    );
+    await runCommand(overrideCommand, [
+      'set',
+      ...place,
+      '--limit',
+      '1000',
+      '--for',
+      '1h',
+      '--reason',
+      'sorry',
+      ...of(shared),
+    ]);
+    const list = await runCommand(overrideCommand, ['list', 'shop', ...of(shared), '-o', 'json']);
+    expect(JSON.parse(list.stdout).overrides).toMatchObject([
+      { requestsPerUnit: 1000, reason: 'sorry', standing: 'InForce' },
+    ]);
+    const removed = await runCommand(overrideCommand, ['rm', ...place, ...of(shared), '-o', 'json']);
+    expect([removed.status, JSON.parse(removed.stdout).overrides.length]).toEqual([0, 1]);
+    expect((await runCommand(overrideCommand, ['list', ...of(shared)])).stdout).toBe('no overrides\n');
+    expect(await runCommand(overrideCommand, ['rm', ...place, ...of(shared)])).toMatchObject({
+      status: 1,
+      stderr: expect.stringContaining('"weir override list" shows those that there are'),
+    });
+  });
+
+  it('let so many more pass, once for an id', async () => {
+    expect(await isRefused(shared[0]!, 'gus', 6)).toBe(true);
+    const grant = [
+      'grant',
+      'shop',
+      'user=gus',
+      '--hits',
+      '10',
+      '--id',
+      'g-1',
+      '--reason',
+      'batch',
+      ...of(shared),
+    ];
+    for (let times = 0; times < 2; times++) expect((await runCommand(countersCommand, grant)).status).toBe(0);
+    await eventually(async () => expect(await isRefused(shared[1]!, 'gus', 0)).toBe(false));
+    const { stdout } = await runCommand(countersCommand, [
+      'list',
+      'shop',
+      'user=gus',
+      ...of(shared),
+      '-o',
+      'json',
+    ]);
+    expect(JSON.parse(stdout).counters[0].limit).toBe(15);
+    const byEntries = await runCommand(overrideCommand, ['rm', 'shop', 'user=gus', ...of(shared)]);
+    expect(byEntries.stderr).toContain('taken back by their ids: g-1\n');
+    const byId = await runCommand(overrideCommand, ['rm', 'g-1', ...of(shared)]);
+    expect(byId.stdout).toMatch(/^1 override was removed\n\nAs it was:\nID .*\ng-1 /);
+  });
+
+  it('look again and again until they are told to end', async () => {
+    const args = [weirProgram, 'status', '--watch', '--interval', '100ms', ...of(shared)];
+    const watching = new ChildProgram({ command: process.execPath, args });
+    await watching.printed(/2 of 2 limiters(?:.|\n)*2 of 2 limiters/);
+    await watching.stop('SIGINT');
+    expect(watching.process.exitCode).toBe(0);
+  });
+
+  it('show the token that limiters ask for', async () => {
+    const token = join(root, 'token');
+    writeFileSync(token, 'a-token-of-operators\n');
+    const asking = await startLimiter({
+      env: { RUNTIME_ROOT: root, BACKEND_TYPE: 'memory', DEBUG_TOKEN_FILE: token },
+    });
+    const without = await runCommand(statusCommand, of([asking]));
+    expect([without.status, without.stdout]).toEqual([
+      1,
+      expect.stringContaining('it asks for a token that is right'),
+    ]);
+    expect((await runCommand(statusCommand, [...of([asking]), '--token-file', token])).status).toBe(0);
+    await asking.stop();
+  });
+
+  it('tell of a Redis that is gone, though nobody has asked since', async () => {
+    await redis.kill('SIGKILL');
+    await eventually(async () => {
+      const { status, stdout } = await runCommand(statusCommand, [...of(shared), '-o', 'json']);
+      expect(status).toBe(1);
+      for (const { store } of JSON.parse(stdout).limiters) expect(store.connected).toBe(false);
+    });
+    await redis.start();
+    await eventually(async () => {
+      expect((await runCommand(statusCommand, of(shared))).status).toBe(0);
+    });
+  });
+
+  it('go on with the others when one is gone, and say so', async () => {
+    await shared[0]!.stop();
+    const found = await runCommand(countersCommand, ['list', 'shop', 'user=eve', ...of(shared)]);
+    expect(found.status).toBe(1);
+    expect(found.stderr).toMatch(/^weir: 127\.0\.0\.1:\d+: connection refused\n$/);
+    expect(found.stdout).toContain('user=eve');
+    expect((await runCommand(statusCommand, of(shared))).stdout).toContain('1 of 2 limiters answered');
+  });
+});

@@ -1,0 +1,200 @@
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
+import { countersCommand } from '../../cli/operate/counters-command.ts';
+import { overrideCommand } from '../../cli/operate/override-command.ts';
+import { installPrerequisites, startReplica } from '../support/cluster.ts';
+import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { rateLimitConfigText } from '../support/rate-limit-config.ts';
+import { runCommand } from '../support/run-command.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { type ScriptedXdsClient, startWeirLikeClient } from '../support/xds-client.ts';
+
+const place = ['shop', 'remote_address=203.0.113.7'];
+const set = (...args: string[]) => runCommand(overrideCommand, ['set', ...place, ...args]);
+
+describe('weir override set --dry-run', () => {
+  it('prints the object without a cluster, named after what it is for', async () => {
+    vi.stubEnv('KUBECONFIG', '');
+    vi.stubEnv('HOME', temporaryFolder());
+    const args = ['--limit', '100', '--for', '2h', '--reason', 'a sale', '--dry-run', '-n', 'shop'];
+    const first = await set(...args, '-o', 'yaml');
+    expect(first).toEqual({
+      status: 0,
+      stderr: '',
+      stdout: `apiVersion: ratelimit.weir.dev/v1alpha1
+kind: RateLimitOverride
+metadata:
+  name: shop-1249c423
+  namespace: shop
+spec:
+  domain: shop
+  match:
+    - key: remote_address
+      value: "203.0.113.7"
+  requestsPerUnit: 100
+  for: "2h"
+  reason: "a sale"
+`,
+    });
+    const again = await set('--block', '--permanent', '--reason', 'abuse', '--dry-run', '-o', 'json');
+    expect(JSON.parse(again.stdout).metadata.name).toBe('shop-1249c423');
+    vi.unstubAllEnvs();
+  });
+
+  it('prints the body of the API with --limiter', async () => {
+    const { stdout } = await runCommand(countersCommand, [
+      ...[
+        'grant',
+        ...place,
+        '--hits',
+        '1000',
+        '--id',
+        'g-1',
+        '--reason',
+        'x',
+        '--limiter',
+        'a',
+        '--dry-run',
+        '-o',
+        'json',
+      ],
+    ]);
+    expect(JSON.parse(stdout)).toEqual({
+      domain: 'shop',
+      match: [{ key: 'remote_address', value: '203.0.113.7' }],
+      grant: 1000,
+      reason: 'x',
+      id: 'g-1',
+    });
+  });
+});
+
+describe('weir override', () => {
+  const reason = ['--reason', 'x'];
+  it.each([
+    [['--for', '2h', ...reason], 'say what to do by one of --limit, --unlimited, --shadow, --block'],
+    [
+      ['--block', '--limit', '3', '--for', '2h', ...reason],
+      'say what to do by one of --limit, --unlimited, --shadow, --block, and not --limit and --block',
+    ],
+    [['--block', ...reason], 'say how long by one of --for, --until, --permanent'],
+    [['--block', '--for', '2h'], 'say why by --reason'],
+    [
+      ['--limit', 'x', '--for', '2h', ...reason],
+      '--limit: must be a whole number from 0 to 4294967295, not "x"',
+    ],
+    [
+      ['--limit', '1', '--unit', 'fortnight', '--permanent', ...reason],
+      '--unit: must be second, minute, hour, day, week, month or year, not "fortnight"',
+    ],
+    [
+      ['--block', '--for', 'ever', ...reason],
+      '--for: "ever" is no length of time such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y',
+    ],
+    [
+      ['--block', '--until', 'tomorrow', ...reason],
+      '--until: must be a date and time such as 2026-01-31T18:00:00Z, not "tomorrow"',
+    ],
+    [['nonsense', '--block', '--for', '2h', ...reason], '"nonsense" is not of the form key=value'],
+    [['--blok', '--for', '2h', ...reason], `Unknown option '--blok'; did you mean "--block"?`],
+  ])('refuses %j', async (args, message) => {
+    expect(await set(...args)).toEqual({ status: 2, stdout: '', stderr: `weir: ${message}\n` });
+  });
+
+  it.each([
+    [['set'], 'override set needs a domain'],
+    [
+      ['set', 'shop', '--block', '--for', '1h', ...reason],
+      'say for which entries: key=value, in the order of the descriptor',
+    ],
+    [['rm'], 'override rm needs an id, or a domain and entries'],
+    [['lst'], '"lst" is none of set, list, rm; did you mean "list"?'],
+    [[], 'say what to do: set, list, rm'],
+  ])('refuses %j', async (args, message) => {
+    expect(await runCommand(overrideCommand, args)).toEqual({
+      status: 2,
+      stdout: '',
+      stderr: `weir: ${message}\n`,
+    });
+  });
+});
+
+describeWithApiServer('weir override in a cluster', (api) => {
+  let replica: ControlPlaneProcess;
+  let limiter: ScriptedXdsClient;
+  const run = (...args: string[]) =>
+    runCommand(overrideCommand, [...args, '--kubeconfig', api().kubeconfig()]);
+
+  beforeAll(async () => {
+    installPrerequisites(api());
+    api().mustKubectl(['create', 'namespace', 'shops']);
+    const input = rateLimitConfigText({ name: 'shop', namespace: 'shops', domain: 'shop', requests: 5 });
+    api().mustKubectl(['apply', '-f', '-'], { input });
+    // kubectl holds up this process, and so its limiter.
+    replica = await startReplica(api(), 'plane', { XDS_KEEPALIVE_TIMEOUT: '2m' });
+    await replica.program.printed(/Leading/);
+    limiter = await startWeirLikeClient({ port: replica.ports.xds, pod: 'lim-0', rulesVersion: 3 });
+  });
+  afterAll(async () => {
+    limiter?.close();
+    await replica?.stop();
+  });
+
+  it('makes an object beside the rules, waits until it is in force, replaces it and removes it', async () => {
+    const place = ['shop', 'key=a'];
+    const reason = ['--reason', 'a sale', '--wait', '60s'];
+    const set = await run('set', ...place, '--limit', '100', '--for', '2h', ...reason);
+    expect(set).toMatchObject({
+      status: 0,
+      stderr: expect.stringMatching(/^weir: ratelimitoverride\/shop-\w{8} was made in namespace shops\n$/),
+    });
+    expect(set.stdout).toMatch(
+      /^ID +DOMAIN +MATCH +EFFECT +LEFT +STANDING .*\nshops\/shop-\w{8} +shop +key=a +100 +\d+h\d*m? +Ready/,
+    );
+    const block = await run('set', ...place, '--block', '--for', '1h', ...reason, '-o', 'json');
+    expect([block.status, block.stderr]).toEqual([0, set.stderr.replace('made', 'replaced')]);
+    const { metadata, spec } = JSON.parse(block.stdout);
+    expect(metadata.generation).toBe(2);
+    expect(spec).toMatchObject({ domain: 'shop', block: true });
+    expect(Object.keys(spec)).not.toContain('requestsPerUnit');
+    expect(Date.parse(spec.expiresAt) - Date.now()).toBeGreaterThan(3_000_000);
+    expect((await run('list', 'shop')).stdout).toMatch(/ key=a +block +\d+[hm]\S* +Ready /);
+    expect((await run('rm', ...place)).stdout).toContain('key=a');
+    expect(await run('list')).toEqual({ status: 0, stdout: 'no overrides\n', stderr: '' });
+    expect(await run('rm', ...place)).toMatchObject({
+      status: 1,
+      stderr:
+        'weir: there is no such override in all namespaces: "weir override list" shows those that there are\n',
+    });
+  });
+
+  it('makes a grant once', async () => {
+    const grant = () =>
+      runCommand(countersCommand, [
+        ...['grant', 'shop', 'key=b', '--hits', '10', '--id', 'g-1', '--reason', 'batch', '--wait', '0s'],
+        ...['--kubeconfig', api().kubeconfig()],
+      ]);
+    expect((await grant()).stderr).toMatch(/was made in namespace shops/);
+    expect(await grant()).toMatchObject({
+      status: 0,
+      stderr: expect.stringMatching(/is there already in namespace shops/),
+    });
+  });
+
+  it('says what right is missing, and which place to choose', async () => {
+    const kubeconfig = ['--kubeconfig', api().kubeconfig('nobody')];
+    const args = ['set', 'shop', 'key=a', '--block', '--for', '1h', '--reason', 'x'];
+    const refused = await runCommand(overrideCommand, [...args, ...kubeconfig]);
+    expect([refused.status, refused.stderr]).toEqual([
+      2,
+      expect.stringMatching(
+        /^weir: the right to "list" on ratelimitconfigs.ratelimit.weir.dev in namespace default is missing/,
+      ),
+    ]);
+    const input = rateLimitConfigText({ name: 'other', domain: 'shop', className: 'other', requests: 5 });
+    api().mustKubectl(['apply', '-f', '-'], { input });
+    expect((await run(...args)).stderr).toBe(
+      'weir: domain shop is in several places, choose one: -n default --class other --fleet default; -n shops --class weir --fleet default\n',
+    );
+  });
+});
