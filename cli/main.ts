@@ -1,5 +1,6 @@
 /** The command line: one word that names the command, then its flags. Commands load what they need only when called. */
-import { packageVersion, refuseToRun } from '../process/log/process-lines.ts';
+import { packageVersion } from '../process/files/package-file.ts';
+import { refuseToRun } from '../process/log/process-lines.ts';
 import {
   type Command,
   CommandError,

@@ -1,4 +1,4 @@
-import { packageVersion } from '../process/log/process-lines.ts';
+import { packageVersion } from '../process/files/package-file.ts';
 import { overrideKind } from '../rules/manifest/override-model.ts';
 import type { Backing, OpenBackingOptions } from './backing.ts';
 import { accessProblem } from './fleets/fleet-access.ts';

@@ -1,8 +1,9 @@
 /** One replica of the control plane: its parts, how they hear of each other, and their order at start and end. */
+
+import { packageVersion } from '../process/files/package-file.ts';
 import { Health } from '../process/grpc/health.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import type { Logger } from '../process/log/logger.ts';
-import { packageVersion } from '../process/log/process-lines.ts';
 import { Seldom } from '../process/log/seldom.ts';
 import { addressText } from '../process/net/bind.ts';
 import type { FollowedToken } from '../process/net/token-file.ts';

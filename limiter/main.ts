@@ -1,11 +1,12 @@
 /** From settings to parts to listeners, and back in order: the one place that knows all parts of the limiter. */
 import { randomUUID } from 'node:crypto';
 import { availableParallelism } from 'node:os';
+import { packageVersion } from '../process/files/package-file.ts';
 import { Health } from '../process/grpc/health.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import { type LogDestination, openLog } from '../process/log/logger.ts';
-import { packageVersion, refuseToRun } from '../process/log/process-lines.ts';
+import { refuseToRun } from '../process/log/process-lines.ts';
 import { addressText, BindError, isLoopback, type ListenAddress } from '../process/net/bind.ts';
 import { type HeldBytes, sharedCells } from '../process/net/held-bytes.ts';
 import type { FollowedToken } from '../process/net/token-file.ts';

@@ -5,7 +5,7 @@ import type { KubeConfig } from '@kubernetes/client-node';
 import { ApiError, unreadable } from '../../control-plane/kubernetes/api-error.ts';
 import { KubernetesClient } from '../../control-plane/kubernetes/client.ts';
 import { KubernetesConfigError, loadKubernetesConfig } from '../../control-plane/kubernetes/client-config.ts';
-import { packageVersion } from '../../process/log/process-lines.ts';
+import { packageVersion } from '../../process/files/package-file.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
 import { namespaceProblem } from '../../rules/manifest/read-manifests.ts';
 import { group, version } from '../../rules/manifest/spec-model.ts';

@@ -1,6 +1,7 @@
 /** Posts one event to one endpoint, signed as the Standard Webhooks say, and says what came of it. */
+
+import { packageVersion } from '../../process/files/package-file.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
-import { packageVersion } from '../../process/log/process-lines.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import type { DeliveryFailure } from './delivery-queue.ts';
 import type { WebhookEndpoint } from './endpoint-url.ts';

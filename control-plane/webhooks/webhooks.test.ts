@@ -1,7 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { packageVersion } from '../../process/log/process-lines.ts';
+import { packageVersion } from '../../process/files/package-file.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
 import { eventually } from '../../test/support/eventually.ts';

@@ -1,6 +1,7 @@
 /** Where the settings say that statistics go. */
+
+import { packageVersion } from '../../process/files/package-file.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
-import { packageVersion } from '../../process/log/process-lines.ts';
 import { addressText } from '../../process/net/bind.ts';
 import * as lines from '../log/lines.ts';
 import { sinkOf } from '../settings/stats-settings.ts';

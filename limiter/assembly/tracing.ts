@@ -1,7 +1,8 @@
 /** From settings to spans: what is traced of one thread, with what is logged and counted of their export. */
+
+import { packageVersion } from '../../process/files/package-file.ts';
 import type { CallTracer } from '../../process/grpc/handlers.ts';
 import { errorText } from '../../process/log/error-text.ts';
-import { packageVersion } from '../../process/log/process-lines.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import { inTime } from '../../process/time/clock.ts';
 import * as lines from '../log/lines.ts';

@@ -1,6 +1,7 @@
 /** Rules from a management server, and what is logged and counted of it. Loads grpc-js: see `optional-modules.ts`. */
 import { randomUUID } from 'node:crypto';
-import { libraryWarning, packageVersion } from '../../process/log/process-lines.ts';
+import { packageVersion } from '../../process/files/package-file.ts';
+import { libraryWarning } from '../../process/log/process-lines.ts';
 import { overridesRulesVersion } from '../../rules/xds/override-resource.ts';
 import { routeGrpcErrors } from '../config-source/xds/ads-stream.ts';
 import { XdsConfigSource } from '../config-source/xds/xds-source.ts';

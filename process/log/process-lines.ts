@@ -1,5 +1,4 @@
 /** Lines that every process of Weir logs in the same words, one function each. */
-import { existsSync, readFileSync } from 'node:fs';
 import type { ShutdownListener } from '../time/shutdown.ts';
 import type { Logger } from './logger.ts';
 
@@ -37,15 +36,4 @@ export function shutdownLines(log: Logger): ShutdownListener {
 export function refuseToRun(file: string, command: string): void {
   process.stderr.write(`${file} does not start by itself: run "node bin/weir.js ${command}" instead\n`);
   process.exitCode = 2;
-}
-
-/** Version of this package, from its manifest: two folders up in the sources and in the image, three in dist/. */
-export function packageVersion(): string {
-  const candidates = ['../../package.json', '../../../package.json'].map(
-    (path) => new URL(path, import.meta.url),
-  );
-  const manifest = candidates.find((url) => existsSync(url));
-  if (manifest === undefined) throw new Error('package.json is missing beside the program');
-  const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string };
-  return version;
 }

@@ -2,7 +2,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
-import { packageVersion } from '../../process/log/process-lines.ts';
+import { packageVersion } from '../../process/files/package-file.ts';
 import { eventually } from '../support/eventually.ts';
 import { type HttpAnswer, httpAsk } from '../support/http-ask.ts';
 import { InProcessControlPlane } from '../support/in-process-control-plane.ts';

@@ -19,7 +19,7 @@ import { tracingSettings } from '../../limiter/settings/tracing-settings.ts';
 import { xdsSettings } from '../../limiter/settings/xds-settings.ts';
 import { connectionRefusals } from '../../limiter/sockets/socket-server.ts';
 import { adminChanges } from '../../limiter/stats/registry/operator-stats.ts';
-import { packageVersion } from '../../process/log/process-lines.ts';
+import { packageVersion } from '../../process/files/package-file.ts';
 import { systemTimers } from '../../process/time/clock.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';

@@ -1,6 +1,6 @@
 /** The process's own way to the store that the settings name: opened once, in the main thread. */
 import { randomUUID } from 'node:crypto';
-import { packageVersion } from '../../../process/log/process-lines.ts';
+import { packageVersion } from '../../../process/files/package-file.ts';
 import { Heartbeats, type LimiterName } from '../../operate/heartbeats.ts';
 import { MemcacheOffice } from '../../operate/office/memcache-office.ts';
 import { MemoryOffice } from '../../operate/office/memory-office.ts';

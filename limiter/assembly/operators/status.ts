@@ -1,6 +1,7 @@
 /** From the parts of a limiter to what the admin API shows of it: status, rates, top offenders, rules. */
+
+import { packageVersion } from '../../../process/files/package-file.ts';
 import type { ApiRoute } from '../../../process/http/api-route.ts';
-import { packageVersion } from '../../../process/log/process-lines.ts';
 import type { RulesInForce } from '../../config-source/rules-in-force.ts';
 import type { OverridesInForce } from '../../operate/overrides-in-force.ts';
 import { RateSampler } from '../../operate/rates.ts';
