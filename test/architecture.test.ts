@@ -449,7 +449,7 @@ const allowed: Record<string, string[]> = {
   ],
   'rules/manifest': ['rules', 'rules/reader', 'rules/yaml'],
   'rules/overrides': ['rules', 'rules/table', 'rules/yaml'],
-  'rules/proxy': [],
+  'rules/proxy': ['rules/yaml'],
   'rules/reader': ['rules', 'rules/yaml'],
   'rules/review': ['rules'],
   'rules/table': ['rules', 'rules/write'],

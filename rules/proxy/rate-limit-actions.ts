@@ -10,6 +10,8 @@ export interface RateLimitConfig {
   disableKey: string;
   /** `limit`, whose value is out of the request's metadata. */
   hasOwnLimit: boolean;
+  /** `hits_addend`: how much this descriptor counts. */
+  hasOwnHits: boolean;
   /** Charged when the request is over, as with `apply_on_stream_done`. */
   onStreamDone: boolean;
 }

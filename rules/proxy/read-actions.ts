@@ -1,0 +1,395 @@
+/**
+ * Reads Envoy's `rate_limits` (envoy.config.route.v3.RateLimit, v1.37) out of parsed YAML or JSON: names in snake_case or
+ * camelCase, as protobuf's JSON has them, and scalars as their types or as texts.
+ */
+import type { PathProblem } from '../yaml/places.ts';
+import type { RateLimitAction, RateLimitConfig, ValueMatcher } from './rate-limit-actions.ts';
+
+export interface ReadActionsOptions {
+  /**
+   * Whether unknown fields and actions are problems. Otherwise fields are passed over, and actions, or those with a matcher that
+   * is not known here, become `extension`: for what Envoy accepted.
+   */
+  strict: boolean;
+  /** What is wrong with a regular expression of RE2; undefined when it is good. Defaults to none being looked at. */
+  regexProblem?(text: string): string | undefined;
+}
+
+type Path = PathProblem['path'];
+
+/** What is wrong is added to `problems`, and left out of the result. Never throws. */
+export function readRateLimits(
+  value: unknown,
+  path: Path,
+  problems: PathProblem[],
+  options: ReadActionsOptions,
+): RateLimitConfig[] {
+  return new ActionsReader(problems, options).rateLimits({ name: 'rate_limits', path, value });
+}
+
+/** A value with the name and the place that problems tell of. */
+interface Given {
+  name: string;
+  path: Path;
+  value: unknown;
+}
+
+/** By their names in snake_case. */
+type Fields = Map<string, Given>;
+type MatcherTest = ValueMatcher['match'];
+
+const greatestStage = 10;
+/** The fields of each action that is read. */
+const actionFields: Record<string, readonly string[]> = {
+  source_cluster: [],
+  destination_cluster: [],
+  request_headers: ['header_name', 'descriptor_key', 'skip_if_absent'],
+  query_parameters: ['query_parameter_name', 'descriptor_key', 'skip_if_absent'],
+  remote_address: [],
+  masked_remote_address: ['v4_prefix_mask_len', 'v6_prefix_mask_len'],
+  generic_key: ['descriptor_value', 'descriptor_key'],
+  header_value_match: ['descriptor_value', 'descriptor_key', 'expect_match', 'headers'],
+  query_parameter_value_match: ['descriptor_value', 'descriptor_key', 'expect_match', 'query_parameters'],
+  metadata: ['descriptor_key', 'metadata_key', 'default_value', 'source', 'skip_if_absent'],
+  dynamic_metadata: ['descriptor_key', 'metadata_key', 'default_value'],
+  extension: ['name', 'typed_config'],
+};
+const knownActions = Object.keys(actionFields);
+const stringTests = ['exact', 'prefix', 'suffix', 'contains', 'safe_regex'];
+const headerTests = [
+  'exact_match',
+  'safe_regex_match',
+  'range_match',
+  'present_match',
+  'prefix_match',
+  'suffix_match',
+  'contains_match',
+  'string_match',
+];
+const queryTests = ['string_match', 'present_match'];
+
+class ActionsReader {
+  readonly #problems: PathProblem[];
+  readonly #options: ReadActionsOptions;
+
+  constructor(problems: PathProblem[], options: ReadActionsOptions) {
+    this.#problems = problems;
+    this.#options = options;
+  }
+
+  rateLimits(given: Given): RateLimitConfig[] {
+    return this.#list(given).flatMap((one) => this.#rateLimit(one) ?? []);
+  }
+
+  #rateLimit(given: Given): RateLimitConfig | undefined {
+    const known = ['actions', 'stage', 'disable_key', 'limit', 'hits_addend', 'apply_on_stream_done'];
+    const fields = this.#fields(given, known);
+    if (fields === undefined) return undefined;
+    const actions = fields.get('actions');
+    if (actions === undefined) return this.#refuse(given, 'expected actions: what makes the descriptor');
+    return {
+      actions: this.#list(actions, 1).flatMap((one) => this.#action(one) ?? []),
+      stage: this.#whole(fields.get('stage'), 0, greatestStage) ?? 0,
+      disableKey: this.#text(fields.get('disable_key')) ?? '',
+      hasOwnLimit: fields.has('limit'),
+      hasOwnHits: fields.has('hits_addend'),
+      onStreamDone: this.#flag(fields.get('apply_on_stream_done')) ?? false,
+    };
+  }
+
+  #action(given: Given): RateLimitAction | undefined {
+    const told = this.#problems.length;
+    const fields = this.#fields(given, knownActions, true);
+    if (fields === undefined) return undefined;
+    const [chosen, second] = fields.values();
+    if (chosen === undefined && this.#problems.length > told) return undefined;
+    if (chosen === undefined) return this.#refuse(given, `expected one of ${knownActions.join(', ')}`);
+    if (second !== undefined)
+      return this.#refuse(second, `an action is one thing: ${chosen.name} or ${second.name}`, true);
+    const [type] = fields.keys();
+    return this.#actionOf(type as string, chosen);
+  }
+
+  #actionOf(type: string, given: Given): RateLimitAction | undefined {
+    const known = actionFields[type];
+    const fields = this.#fields(given, known ?? []);
+    if (fields === undefined) return undefined;
+    // Those that only tolerance lets through.
+    if (known === undefined) return this.#extension(type, given.value);
+    switch (type) {
+      case 'source_cluster':
+      case 'destination_cluster':
+      case 'remote_address':
+        return { type };
+      case 'request_headers': {
+        const headerName = this.#headerName(given, fields.get('header_name'));
+        const descriptorKey = this.#needed(given, fields, 'descriptor_key');
+        return { type, headerName, descriptorKey, skipIfAbsent: this.#isSet(fields, 'skip_if_absent') };
+      }
+      case 'query_parameters': {
+        const queryParameterName = this.#needed(given, fields, 'query_parameter_name');
+        const descriptorKey = this.#needed(given, fields, 'descriptor_key');
+        return {
+          type,
+          queryParameterName,
+          descriptorKey,
+          skipIfAbsent: this.#isSet(fields, 'skip_if_absent'),
+        };
+      }
+      case 'masked_remote_address':
+        return {
+          type,
+          v4PrefixMaskLen: this.#whole(fields.get('v4_prefix_mask_len'), 0, 32) ?? 32,
+          v6PrefixMaskLen: this.#whole(fields.get('v6_prefix_mask_len'), 0, 128) ?? 128,
+        };
+      case 'generic_key':
+        return { type, ...this.#keyAndValue(given, fields, type) };
+      case 'header_value_match':
+      case 'query_parameter_value_match':
+        return this.#valueMatch(type, given, fields);
+      case 'extension':
+        return this.#extension(this.#needed(given, fields, 'name'), fields.get('typed_config')?.value);
+      default:
+        return {
+          type: 'metadata',
+          descriptorKey: this.#needed(given, fields, 'descriptor_key'),
+          defaultValue: this.#text(fields.get('default_value')) ?? '',
+          skipIfAbsent: this.#isSet(fields, 'skip_if_absent'),
+        };
+    }
+  }
+
+  #valueMatch(
+    type: 'header_value_match' | 'query_parameter_value_match',
+    given: Given,
+    fields: Fields,
+  ): RateLimitAction {
+    const isOfHeaders = type === 'header_value_match';
+    const defaultKey = isOfHeaders ? 'header_match' : 'query_match';
+    const base = {
+      ...this.#keyAndValue(given, fields, defaultKey),
+      expectMatch: this.#flag(fields.get('expect_match')) ?? true,
+    };
+    const list = fields.get(isOfHeaders ? 'headers' : 'query_parameters');
+    if (list === undefined) this.#refuse(given, `expected ${isOfHeaders ? 'headers' : 'query_parameters'}`);
+    const read = this.#list(list, 1).map((one) => this.#matcher(one, isOfHeaders));
+    if (read.includes('unknown')) return { type: 'extension', name: type, descriptorKey: base.descriptorKey };
+    const matchers = read.filter((one) => typeof one === 'object');
+    return isOfHeaders
+      ? { type: 'header_value_match', ...base, headers: matchers }
+      : { type: 'query_parameter_value_match', ...base, queryParameters: matchers };
+  }
+
+  #matcher(given: Given, isOfHeader: boolean): ValueMatcher | 'unknown' | undefined {
+    const tests = isOfHeader ? headerTests : queryTests;
+    const others = isOfHeader ? ['name', 'invert_match', 'treat_missing_header_as_empty'] : ['name'];
+    const fields = this.#fields(given, [...others, ...tests], true);
+    if (fields === undefined) return undefined;
+    const name = isOfHeader
+      ? this.#headerName(given, fields.get('name'))
+      : this.#needed(given, fields, 'name');
+    const [test, second] = [...fields].flatMap(([key, field]) =>
+      others.includes(key) ? [] : [{ key, field }],
+    );
+    if (second !== undefined)
+      return this.#refuse(
+        second.field,
+        `one test is allowed: ${test?.field.name} or ${second.field.name}`,
+        true,
+      );
+    const match =
+      test === undefined ? { type: 'present' as const, present: true } : this.#test(test.key, test.field);
+    if (match === 'unknown' || match === undefined) return match;
+    return {
+      name,
+      match,
+      invert: this.#isSet(fields, 'invert_match'),
+      treatMissingAsEmpty: this.#isSet(fields, 'treat_missing_header_as_empty'),
+    };
+  }
+
+  #test(key: string, given: Given): MatcherTest | 'unknown' | undefined {
+    switch (key) {
+      case 'present_match':
+        return { type: 'present', present: this.#flag(given) ?? true };
+      case 'range_match': {
+        const fields = this.#fields(given, ['start', 'end']);
+        const [least, most] = [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
+        return (
+          fields && {
+            type: 'range',
+            start: this.#whole(fields.get('start'), least, most) ?? 0,
+            end: this.#whole(fields.get('end'), least, most) ?? 0,
+          }
+        );
+      }
+      case 'safe_regex_match':
+        return this.#regex(given);
+      case 'string_match':
+        return this.#stringMatch(given);
+      case 'exact_match': {
+        const text = this.#text(given);
+        // An empty one is fulfilled by any value.
+        if (text === '') return { type: 'prefix', text, ignoreCase: false };
+        return text === undefined ? undefined : { type: 'exact', text, ignoreCase: false };
+      }
+      case 'prefix_match':
+      case 'suffix_match':
+      case 'contains_match':
+        return this.#plainTest(key.slice(0, -'_match'.length), given, false);
+      default:
+        return 'unknown';
+    }
+  }
+
+  #stringMatch(given: Given): MatcherTest | 'unknown' | undefined {
+    const fields = this.#fields(given, [...stringTests, 'ignore_case'], true);
+    if (fields === undefined) return undefined;
+    const ignoreCase = this.#isSet(fields, 'ignore_case');
+    fields.delete('ignore_case');
+    const [test, second] = [...fields];
+    if (test === undefined)
+      return this.#refuse(given, `${given.name}: expected one of ${stringTests.join(', ')}`);
+    if (second !== undefined)
+      return this.#refuse(second[1], `one test is allowed: ${test[1].name} or ${second[1].name}`, true);
+    const [type, field] = test;
+    if (type === 'safe_regex') return this.#regex(field);
+    return stringTests.includes(type) ? this.#plainTest(type, field, ignoreCase) : 'unknown';
+  }
+
+  #plainTest(type: string, given: Given, ignoreCase: boolean): MatcherTest | undefined {
+    const text = this.#text(given);
+    if (text === undefined) return undefined;
+    if (text === '' && type !== 'exact')
+      return this.#refuse(given, `${given.name}: expected text, this is empty`);
+    return { type: type as 'exact' | 'prefix' | 'suffix' | 'contains', text, ignoreCase };
+  }
+
+  #regex(given: Given): MatcherTest | undefined {
+    const fields = this.#fields(given, ['regex', 'google_re2']);
+    if (fields === undefined) return undefined;
+    const regex = fields.get('regex');
+    const text = this.#text(regex);
+    if (regex === undefined || text === '') return this.#refuse(given, `${given.name}: expected regex`);
+    if (text === undefined) return undefined;
+    const problem = this.#options.regexProblem?.(text);
+    if (problem !== undefined) return this.#refuse(regex, `${regex.name}: ${quoted(text)}: ${problem}`);
+    return { type: 'regex', text, ignoreCase: false };
+  }
+
+  /** What Envoy alone knows how to make; its key may stand where most extensions have it. */
+  #extension(name: string, config: unknown): RateLimitAction {
+    const { descriptor_key, descriptorKey = descriptor_key } = isMap(config) ? config : {};
+    return {
+      type: 'extension',
+      name,
+      descriptorKey: typeof descriptorKey === 'string' && descriptorKey !== '' ? descriptorKey : undefined,
+    };
+  }
+
+  #keyAndValue(given: Given, fields: Fields, defaultKey: string) {
+    return {
+      // Empty stands for none, as everywhere in protobuf.
+      descriptorKey: this.#text(fields.get('descriptor_key')) || defaultKey,
+      descriptorValue: this.#needed(given, fields, 'descriptor_value'),
+    };
+  }
+
+  #headerName(owner: Given, given: Given | undefined): string {
+    const name = this.#text(given);
+    if (given === undefined || name === '') {
+      const missing = owner.name === 'request_headers' ? 'header_name' : 'name';
+      this.#refuse(given ?? owner, `expected ${missing}: the name of a header`);
+    } else if (name !== undefined && !/^:?[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name)) {
+      this.#refuse(given, `${given.name}: ${quoted(name)} is no name of a header`);
+    }
+    return (name ?? '').toLowerCase();
+  }
+
+  /** A text that must not be empty. */
+  #needed(owner: Given, fields: Fields, name: string): string {
+    const given = fields.get(name);
+    const text = this.#text(given);
+    if (given === undefined || text === '') this.#refuse(given ?? owner, `${owner.name}: expected ${name}`);
+    return text ?? '';
+  }
+
+  #text(given: Given | undefined): string | undefined {
+    const value = given?.value;
+    if (typeof value === 'string') return value;
+    if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+    if (given === undefined || value === undefined || value === null) return undefined;
+    return this.#refuse(given, `${given.name}: expected text`);
+  }
+
+  #isSet(fields: Fields, name: string): boolean {
+    return this.#flag(fields.get(name)) ?? false;
+  }
+
+  #flag(given: Given | undefined): boolean | undefined {
+    if (given === undefined || given.value === null) return undefined;
+    const { value } = given;
+    if (value === true || value === 'true') return true;
+    if (value === false || value === 'false') return false;
+    return this.#refuse(given, `${given.name}: expected true or false${cameAs(value)}`);
+  }
+
+  #whole(given: Given | undefined, least: number, most: number): number | undefined {
+    if (given === undefined || given.value === null) return undefined;
+    const { value } = given;
+    const number = typeof value === 'string' && /^-?[0-9]{1,16}$/.test(value) ? Number(value) : value;
+    if (Number.isInteger(number) && (number as number) >= least && (number as number) <= most)
+      return number as number;
+    const bounds = most === Number.MAX_SAFE_INTEGER ? '' : ` from ${least} to ${most}`;
+    return this.#refuse(given, `${given.name}: expected a whole number${bounds}${cameAs(value)}`);
+  }
+
+  #list(given: Given | undefined, least = 0): Given[] {
+    if (given === undefined) return [];
+    const { name, path, value } = given;
+    if (!Array.isArray(value)) return this.#refuse(given, `${name}: expected a list`) ?? [];
+    if (value.length < least) this.#refuse(given, `${name}: expected at least ${least}`);
+    return value.map((one: unknown, index) => ({ name, path: [...path, index], value: one }));
+  }
+
+  /** Of a map, those with a value. `keepsUnknown`: where unknown ones are tolerated, they come along rather than be passed over. */
+  #fields(given: Given, known: readonly string[], keepsUnknown = false): Fields | undefined {
+    const { name: owner, path, value } = given;
+    if (!isMap(value)) {
+      const form = known.length === 0 ? '{}' : `a map with ${known.join(', ')}`;
+      return this.#refuse(given, `${owner}: expected ${form}`);
+    }
+    const fields: Fields = new Map();
+    for (const [name, one] of Object.entries(value)) {
+      const field: Given = { name, path: [...path, name], value: one };
+      const plain = name.replace(/(?<!^)[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+      if (this.#options.strict && !known.includes(plain)) {
+        const those = known.length === 0 ? 'it has none' : `known are ${known.join(', ')}`;
+        this.#refuse(field, `${owner} has no field ${quoted(name)}: ${those}`, true);
+      } else if (fields.has(plain)) {
+        this.#refuse(field, `${name} says again what ${fields.get(plain)?.name} says`, true);
+      } else if (one !== undefined && (keepsUnknown || known.includes(plain))) {
+        fields.set(plain, field);
+      }
+    }
+    return fields;
+  }
+
+  #refuse({ path }: Given, message: string, isKey = false): undefined {
+    this.#problems.push({ path, message, isKey });
+    return undefined;
+  }
+}
+
+function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function cameAs(value: unknown): string {
+  return typeof value === 'string' && value !== '' ? `, not ${quoted(value)}` : '';
+}
+
+/** Bounded: what is written in the wrong place may be long. */
+function quoted(text: string): string {
+  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}...` : text);
+}
