@@ -25,6 +25,8 @@ import { fencedBlocks } from './support/fenced-blocks.ts';
 
 const documents = documentPaths();
 
+const stillToSplit = ['README.md', 'docs/gitops.md'];
+
 /** The other tests, by path. */
 const tests = readdirSync(join(projectRoot, 'test'), { recursive: true, encoding: 'utf8' })
   .filter((path) => path.endsWith('.test.ts') && path !== 'documents.test.ts')
@@ -98,6 +100,21 @@ describe('the commands in the documents', () => {
       )
       .map(({ document, line, text }) => `${document}:${line} ${text.split('\n')[0]}`);
     expect(unlabelled).toEqual([]);
+  });
+});
+
+describe('the pages', () => {
+  /** Made of tables, or long by their nature: looked up, not read. */
+  const references =
+    /^(CHANGELOG|charts\/weir\/README|docs\/(settings|settings-control-plane|decisions))\.md$/;
+  const mostLines = 250;
+
+  it('can be read at one sitting', () => {
+    const long = documents
+      .filter((document) => !references.test(document) && !stillToSplit.includes(document))
+      .map((document) => ({ document, lines: readDocument(document).trimEnd().split('\n').length }))
+      .filter(({ lines }) => lines > mostLines);
+    expect(long).toEqual([]);
   });
 });
 

@@ -301,7 +301,7 @@ function resetText({
   }
   for (const { command, message } of missing)
     lines.push(
-      `the store lets limiters not ${command}: ${escaped(message)} (docs/operations.md has the rights)\n`,
+      `the store lets limiters not ${command}: ${escaped(message)} (docs/store.md has the rights)\n`,
     );
   return lines.join('');
 }

@@ -8,7 +8,7 @@ import { watched, watchFlags, watchHelp } from './status-command.ts';
 const help = `Usage: weir top [<domain>] [flags]
 
 Shows whose keys are over their limit most often, over all limiters together, by domain. Numbers are of the last
-minutes, as of /top (docs/statistics.md); where one is not known exactly, what it is between.
+minutes, as of /top (docs/refusals.md); where one is not known exactly, what it is between.
 
   --keys <n>                  keys of a domain (default 10)
 ${limiterHelp}${watchHelp}  -o, --output <form>         how to print the result: table (default), json or yaml

@@ -44,7 +44,7 @@ describe('the listener of the control plane', () => {
 /readyz: 200 when limiters can be served, else 503 and what is missing
 /metrics: metrics in the text format of Prometheus
 /snapshot: what is served to which fleet, and which limiter acknowledged what; ?fleet=<name>, ?format=json
-/v1/status, /v1/rules, /v1/overrides, /v1/refusals: the same as JSON for programs, see docs/operations.md
+/v1/status, /v1/rules, /v1/overrides, /v1/refusals: the same as JSON for programs, see docs/admin-api.md
 `,
     });
   });

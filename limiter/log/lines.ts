@@ -231,7 +231,7 @@ export function redisOfficeRefused(log: Logger, missing: { command: string; mess
   log.warn('Redis refuses a command of operators: counting goes on', {
     command: missing.command,
     reason: missing.message,
-    hint: "the user's ACL has to allow it: see docs/operations.md for what a limiter needs",
+    hint: "the user's ACL has to allow it: see docs/store.md for what a limiter needs",
   });
 }
 
@@ -239,7 +239,7 @@ export function redisOfficeRefused(log: Logger, missing: { command: string; mess
 export function redisLeasesRefused(log: Logger, url: string, reason: string): void {
   log.warn('Redis refuses the ledgers of leases: every hit is counted as it comes', {
     url,
-    hint: "the user's ACL has to allow the keys weir:lease:*: see docs/operations.md for what a limiter needs",
+    hint: "the user's ACL has to allow the keys weir:lease:*: see docs/store.md for what a limiter needs",
     reason,
   });
 }

@@ -393,8 +393,8 @@ describe('log lines', () => {
       },
       [
         'level=warning msg="Redis refuses scripts: fixed windows go on, STORE_FAILURE_MODE answers for others" url="cache:6379" reason="Redis answered: NOPERM"',
-        'level=warning msg="Redis refuses the ledgers of leases: every hit is counted as it comes" url="cache:6379" hint="the user\'s ACL has to allow the keys weir:lease:*: see docs/operations.md for what a limiter needs" reason="Redis answered: NOPERM"',
-        'level=warning msg="Redis refuses a command of operators: counting goes on" command=SCAN reason="Redis answered: NOPERM" hint="the user\'s ACL has to allow it: see docs/operations.md for what a limiter needs"',
+        'level=warning msg="Redis refuses the ledgers of leases: every hit is counted as it comes" url="cache:6379" hint="the user\'s ACL has to allow the keys weir:lease:*: see docs/store.md for what a limiter needs" reason="Redis answered: NOPERM"',
+        'level=warning msg="Redis refuses a command of operators: counting goes on" command=SCAN reason="Redis answered: NOPERM" hint="the user\'s ACL has to allow it: see docs/store.md for what a limiter needs"',
         'level=warning msg="REDIS_PIPELINE_LIMIT is deprecated and has no effect" url="cache:6379"',
       ],
     ],

@@ -94,7 +94,7 @@ export const leaseSettings = {
     ],
     kind: onOff(),
     summary:
-      'Hits of busy counters are taken ahead from Redis and spent without asking it again, never beyond the limit; see [leases](rules.md#leases). Not in the Go service.',
+      'Hits of busy counters are taken ahead from Redis and spent without asking it again, never beyond the limit; see [leases](leases.md). Not in the Go service.',
   },
   leaseShare: {
     name: 'LEASE_SHARE',

@@ -16,7 +16,7 @@ export const dogStatsdSettings = {
     needs: [toDogStatsd],
     kind: text(),
     summary:
-      'Names of mogrifiers, parted by commas: each rewrites names of statistics for dogstatsd, by `DOG_STATSD_MOGRIFIER_<NAME>_PATTERN`, `_NAME` and `_TAGS`; see [statistics](statistics.md#dogstatsd).',
+      'Names of mogrifiers, parted by commas: each rewrites names of statistics for dogstatsd, by `DOG_STATSD_MOGRIFIER_<NAME>_PATTERN`, `_NAME` and `_TAGS`; see [dogstatsd](statsd.md#dogstatsd).',
   },
 } as const satisfies SettingsTable;
 

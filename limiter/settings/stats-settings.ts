@@ -175,7 +175,7 @@ export const prometheusSettings = needing([{ name: 'USE_PROMETHEUS', is: [true] 
     name: 'PROMETHEUS_MAPPER_YAML',
     kind: text(),
     summary:
-      'File that maps statistics to metrics, in the language of statsd_exporter. A file that cannot be used ends the start. Empty: the [built-in mapping](statistics.md#prometheus).',
+      'File that maps statistics to metrics, in the language of statsd_exporter. A file that cannot be used ends the start. Empty: the [built-in mapping](prometheus.md).',
   },
   prometheusResponseTimeAsMilliseconds: {
     name: 'PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS',
@@ -197,7 +197,7 @@ export const topSettings = {
     kind: integer({ min: 0, max: 1_000 }),
     default: 128,
     summary:
-      'Keys over their limit that `/top` holds for each domain; every key with more than one part in so many of the domain’s hits over limit is among them. 0: none are kept. See [top offenders](statistics.md#top-offenders). Not in the Go service.',
+      'Keys over their limit that `/top` holds for each domain; every key with more than one part in so many of the domain’s hits over limit is among them. 0: none are kept. See [top offenders](refusals.md#top-offenders). Not in the Go service.',
   },
   statsTopPeriodMs: {
     name: 'STATS_TOP_PERIOD',
@@ -219,6 +219,6 @@ export const topSettings = {
     kind: integer({ min: 0, max: 1_000_000 }),
     default: 10_000,
     summary:
-      'Rows of the memory of refusals (`weir why`, `/v1/refusals`): one for each counter and second, of 512 bytes, in each thread that answers callers. 0: none are kept. See [who was refused](operations.md#who-was-refused). Not in the Go service.',
+      'Rows of the memory of refusals (`weir why`, `/v1/refusals`): one for each counter and second, of 512 bytes, in each thread that answers callers. 0: none are kept. See [who was refused](refusals.md#who-was-refused). Not in the Go service.',
   },
 } as const satisfies SettingsTable;

@@ -15,7 +15,7 @@ export const tracingSettings = needing([enabled], {
     name: 'TRACING_ENABLED',
     needs: [],
     kind: bool(),
-    summary: 'Export spans of calls and of the store over OTLP; see [operations](operations.md#tracing).',
+    summary: 'Export spans of calls and of the store over OTLP; see [traces](logs.md#tracing).',
   },
   tracingExporterProtocol: {
     name: 'TRACING_EXPORTER_PROTOCOL',

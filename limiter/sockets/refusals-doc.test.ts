@@ -1,10 +1,10 @@
-/** docs/operations.md and the words in which TLS failures are told. */
+/** docs/connections.md and the words in which TLS failures are told. */
 import { readFileSync } from 'node:fs';
 import type { TLSSocket } from 'node:tls';
 import { expect, it } from 'vitest';
 import { handshakeProblem } from '../../process/net/tls-handshake.ts';
 
-const text = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+const text = readFileSync(new URL('../../docs/connections.md', import.meta.url), 'utf8');
 const section = text.slice(text.indexOf('## Misbehaving clients'), text.indexOf('### Certificates'));
 
 it.each([
@@ -21,7 +21,7 @@ it.each([
   ['x', '', 'SELF_SIGNED_CERT_IN_CHAIN'],
   ['x', '', 'INVALID_PURPOSE'],
   ['x', '', 'CERT_REVOKED'],
-])('docs/operations.md has the words for %s %s%s', (code, reason = '', authorizationError = '') => {
+])('docs/connections.md has the words for %s %s%s', (code, reason = '', authorizationError = '') => {
   const error = Object.assign(new Error(), { code, reason });
   const problem = handshakeProblem(error, { authorizationError } as unknown as TLSSocket);
   // What is in brackets behind it differs from case to case.

@@ -18,14 +18,14 @@ at all the same. Needs redis-server, memcached and openssl.
   --only <name>   this attack and no other; may be repeated
   --seconds <n>   1 to 600 for each attack (default 5)
   --list          what there is, and no attack
-  --write         writes the table into docs/security.md, when every attack was run
+  --write         writes the table into docs/attacks.md, when every attack was run
 
 Of each: memory that is resident before and at most, the slowest answer that the good client got, without the time in
 which the machine gave it or the limiter no core, and what the attacker got. Wrong is: ${bounds.residentMiB} MiB or more, an answer after
 more than ${bounds.worstMs} ms, a refusal of the good client, a limiter that ended, an attack that reached what it was made for.
 Exit status: 0 when nothing was wrong, 1 when something was, 2 for a wrong command line or a program that is missing.
 `;
-const document = new URL('../../docs/security.md', import.meta.url);
+const document = new URL('../../docs/attacks.md', import.meta.url);
 
 const options = readOrExplain(() => readOptions(process.argv.slice(2)), {
   help: attacksHelp,
@@ -88,7 +88,7 @@ async function attackAll(): Promise<void> {
   process.exitCode = withstood === chosen.length ? 0 : 1;
   if (!options.write) return;
   if (rows.length < allAttacks.length)
-    return console.error('docs/security.md stays as it is: rows are missing');
+    return console.error('docs/attacks.md stays as it is: rows are missing');
   const table = [
     `${chosen.length} attacks of ${options.seconds} s, on ${cpus().length} cores (${cpus()[0]?.model ?? 'unknown'}), Node ${process.version}:`,
     '',

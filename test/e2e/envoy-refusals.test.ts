@@ -25,19 +25,19 @@ descriptors:
     rate_limit: { unit: hour, requests_per_unit: 0 }
 `;
 
-const operations = readFileSync(join(import.meta.dirname, '../../docs/operations.md'), 'utf8');
+const page = readFileSync(join(import.meta.dirname, '../../docs/refusals.md'), 'utf8');
 
-/** As docs/operations.md has it. */
+/** As docs/refusals.md has it. */
 const callMetadata = (): { key: string; value: string }[] =>
-  [...operations.matchAll(/- \{ key: (\S+), value: '(.*)' \}/g)].map(([, key, value]) => ({
+  [...page.matchAll(/- \{ key: (\S+), value: '(.*)' \}/g)].map(([, key, value]) => ({
     key: key!,
     value: value!,
   }));
 
-/** The line of docs/operations.md. */
+/** The line of docs/refusals.md. */
 const accessLogFormat = (): string => {
-  const line = /^ *text_format: '(.*)'$/m.exec(operations)?.[1];
-  if (line === undefined) throw new Error('docs/operations.md has no text_format');
+  const line = /^ *text_format: '(.*)'$/m.exec(page)?.[1];
+  if (line === undefined) throw new Error('docs/refusals.md has no text_format');
   return `${line.replace(/\\n$/, '')}\n`;
 };
 

@@ -1,26 +1,30 @@
-/** Every example in docs/rules.md is loaded, and what the document says about it is asked. */
+/** Every example in the pages on the rule language is loaded, and what they say about it is asked. */
 import { describe, expect, it } from 'vitest';
 import { readManifests } from '../../rules/manifest/read-manifests.ts';
 import { readSpec } from '../../rules/manifest/read-spec.ts';
 import { DecidedDocument } from '../support/decided-document.ts';
 import { expectClaims, settings } from '../support/document-claims.ts';
-import { readDocument } from '../support/documents.ts';
+import { documentPaths, readDocument } from '../support/documents.ts';
 import { type FencedBlock, fencedBlocks } from '../support/fenced-blocks.ts';
 
-const document = 'docs/rules.md';
+const pages = documentPaths('docs').filter((path) => /\/(rules[\w-]*|leases)\.md$/.test(path));
 
 /** One example with the claims about it. */
 interface Example {
+  page: string;
   rules: FencedBlock;
   claims: FencedBlock[];
 }
 
-const examples: Example[] = [];
-for (const block of fencedBlocks(readDocument(document))) {
-  if (isEnvoy(block)) continue;
-  if (block.language === 'yaml') examples.push({ rules: block, claims: [] });
-  else examples.at(-1)?.claims.push(block);
-}
+const examples = pages.flatMap((page) => {
+  const found: Example[] = [];
+  for (const block of fencedBlocks(readDocument(page))) {
+    if (isEnvoy(block)) continue;
+    if (block.language === 'yaml') found.push({ page, rules: block, claims: [] });
+    else if (/^(decisions|statistics)$/.test(block.language)) found.at(-1)?.claims.push(block);
+  }
+  return found;
+});
 const isManifest = ({ rules }: Example): boolean => rules.text.startsWith('apiVersion:');
 
 /** What Envoy is told, which test/e2e/teams-document.test.ts shows to one. */
@@ -28,20 +32,24 @@ function isEnvoy({ language, text }: FencedBlock): boolean {
   return language === 'yaml' && text.startsWith('rate_limits:');
 }
 
-describe(document, () => {
+describe('the pages on rules', () => {
   it('has a manifest, which is accepted', () => {
     const manifests = examples.filter(isManifest);
     expect(manifests).toHaveLength(1);
-    const { manifests: read, errors } = readManifests(manifests[0]?.rules.text as string, document);
+    const { manifests: read, errors } = readManifests(manifests[0]?.rules.text as string, 'docs/rules.md');
     expect([errors, read.length]).toEqual([[], 1]);
-    expect(readSpec(read[0]?.spec, document)).toMatchObject({ ok: true });
+    expect(readSpec(read[0]?.spec, 'docs/rules.md')).toMatchObject({ ok: true });
   });
 
   const decided = examples
     .filter((example) => !isManifest(example))
-    .map((example) => ({ ...example, line: example.rules.line }));
+    .map((example) => ({ ...example, place: `${example.page}:${example.rules.line}` }));
 
-  it.each(decided)('says what is decided about the example in line $line', async ({ rules, claims }) => {
+  it('have examples on every page', () => {
+    expect(new Set(decided.map(({ page }) => page))).toEqual(new Set(pages));
+  });
+
+  it.each(decided)('says what is decided about the example in $place', async ({ rules, claims }) => {
     await expectClaims(rules.text, claims);
   });
 
@@ -59,7 +67,7 @@ describe(document, () => {
   });
 
   it('names every field of the language', () => {
-    const text = readDocument(document);
+    const text = readDocument('docs/rules.md');
     for (const field of fields) expect(text, field).toMatch(new RegExp(`\\b${field}:`));
   });
 });

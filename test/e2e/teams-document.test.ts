@@ -1,4 +1,4 @@
-/** What docs/teams.md shows of Envoy and of rules works together, and Envoy takes the snippet of docs/rules.md. */
+/** What docs/teams.md shows of Envoy and of rules works together, and Envoy takes the snippet of docs/rules-matching.md. */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer, type Server } from 'node:http';
@@ -98,10 +98,11 @@ describe('docs/teams.md', () => {
       expect([await ask('/', 'bob'), await ask('/shop', 'bob')]).toEqual([429, 429]);
     });
 
-    it('takes the two descriptors of docs/rules.md', () => {
-      const snippet = fencedBlocks(readDocument('docs/rules.md')).find(
+    it('takes the two descriptors of docs/rules-matching.md', () => {
+      const snippet = fencedBlocks(readDocument('docs/rules-matching.md')).find(
         ({ language, text }) => language === 'yaml' && text.startsWith('rate_limits:'),
       );
+      if (snippet === undefined) throw new Error('the page has no rate_limits');
       const text = stringify({
         ...(parse(gateway) as object),
         route_config: {
@@ -112,7 +113,7 @@ describe('docs/teams.md', () => {
               routes: [
                 {
                   match: { prefix: '/' },
-                  route: { cluster: 'service', ...(parse(snippet?.text ?? '') as object) },
+                  route: { cluster: 'service', ...(parse(snippet.text) as object) },
                 },
               ],
             },

@@ -64,7 +64,7 @@ describe('the alerts', () => {
   });
 
   it('are each in the handbook, which names no others', () => {
-    const handbook = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+    const handbook = readFileSync(new URL('../../docs/alerts.md', import.meta.url), 'utf8');
     const named = [...handbook.matchAll(/^\| `(Weir\w+)`/gm)].map(([, name]) => name);
     expect(named).toEqual(alertRules.map(({ alert }) => alert));
   });

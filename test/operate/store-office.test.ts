@@ -222,8 +222,8 @@ describeWithServer('the office of one Redis', redisProgram, (path) => {
     await office.close();
   });
 
-  it('needs of its user no more than docs/operations.md says', async () => {
-    const text = readFileSync(new URL('../../docs/operations.md', import.meta.url), 'utf8');
+  it('needs of its user no more than docs/store.md says', async () => {
+    const text = readFileSync(new URL('../../docs/store.md', import.meta.url), 'utf8');
     const granted = /ACL SETUSER weir on >\S+ (.*)/.exec(text)![1]!.split(' ');
     await client.call('ACL', 'SETUSER', 'weir', 'reset', 'resetchannels', 'on', '>secret', ...granted);
     const office = openRedisOffice(url(), { auth: 'weir:secret', leases: true, prefix: 'doc:' });

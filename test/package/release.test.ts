@@ -185,7 +185,7 @@ describeWithServer('npm run release', helmProgram, (helm) => {
   it(
     'pushes image, chart and release in this order, and stops where one fails',
     () => {
-      const section = `## ${next} (2026-01-01)\n\nRead [this](docs/operations.md#upgrades) and [that](#all).\n`;
+      const section = `## ${next} (2026-01-01)\n\nRead [this](docs/upgrades.md#in-which-order) and [that](#all).\n`;
       const changes = readFileSync(join(clone, 'CHANGELOG.md'), 'utf8');
       writeFileSync(
         join(clone, 'CHANGELOG.md'),
@@ -215,7 +215,7 @@ describeWithServer('npm run release', helmProgram, (helm) => {
         'docker buildx build --platform',
         `helm push weir-chart-${next}.tgz oci://ghcr.io/acme/weir/charts`,
         `gh release create v${next}`,
-        `Read [this](${base}/docs/operations.md#upgrades) and [that](${base}/CHANGELOG.md#all).`,
+        `Read [this](${base}/docs/upgrades.md#in-which-order) and [that](${base}/CHANGELOG.md#all).`,
         '',
       ]);
       const failed = `release: release failed (3): gh release create v${next} --repo acme/weir --verify-tag`;

@@ -207,10 +207,10 @@ describeWithServer('RedisStore logging in', redisProgram, (path) => {
     expect(await tryConnect(newRedisStore({ url: `${prefix}${url}`, ...settings }))).toBeUndefined();
   });
 
-  it('needs of its user no more than docs/operations.md says', async () => {
+  it('needs of its user no more than docs/store.md says', async () => {
     const admin = new Redis(server.port, '127.0.0.1', { protocol: 2, password: secret });
     onTestFinished(() => admin.disconnect());
-    const text = readFileSync(join(import.meta.dirname, '../../docs/operations.md'), 'utf8');
+    const text = readFileSync(join(import.meta.dirname, '../../docs/store.md'), 'utf8');
     const rules = /ACL SETUSER weir on >\S+ (.*)/.exec(text)?.[1]?.split(' ') ?? [];
     await admin.call('ACL', 'SETUSER', 'weir', 'on', `>${secret}3`, ...rules);
     const store = await openRedisStore(

@@ -18,7 +18,7 @@ import { caseCount } from '../support/property-cases.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
 
-const operations = new URL('../../docs/operations.md', import.meta.url);
+const storePage = new URL('../../docs/store.md', import.meta.url);
 
 describeWithServer('leases in Redis', redisProgram, (path) => {
   let server: RedisServer;
@@ -136,10 +136,10 @@ describeWithServer('leases in Redis', redisProgram, (path) => {
 
   it.each([
     ['counts every hit as it comes where the user may not touch ledgers', ['~count*'], 0],
-    ['leases with a user who may do what docs/operations.md says', ['~*'], 2],
+    ['leases with a user who may do what docs/store.md says', ['~*'], 2],
   ])('%s', async (_, keys, granted) => {
     const commands = /ACL SETUSER weir on >\S+ ~\* (.*)/
-      .exec(readFileSync(operations, 'utf8'))![1]!
+      .exec(readFileSync(storePage, 'utf8'))![1]!
       .split(' ');
     await client.call('ACL', 'SETUSER', 'weir', 'reset', 'on', '>secret', ...keys, ...commands);
     const refusals: string[] = [];

@@ -80,8 +80,8 @@ describeWithServer('RedisStore behind sentinels', redisProgram, (path) => {
     );
   });
 
-  it('needs of its user at the sentinels no more than docs/operations.md says', async () => {
-    const text = readFileSync(join(import.meta.dirname, '../../docs/operations.md'), 'utf8');
+  it('needs of its user at the sentinels no more than docs/store.md says', async () => {
+    const text = readFileSync(join(import.meta.dirname, '../../docs/store.md'), 'utf8');
     const [, commands = '', channel = ''] =
       /A sentinel's user needs `([^`]*)` and the channel `([^`]*)`/.exec(text) ?? [];
     const sentinels = trio.sentinelPorts.map((port) => new Redis(port, '127.0.0.1', { protocol: 2 }));

@@ -268,8 +268,8 @@ describe('a mapper file with something of no effect', () => {
   });
 });
 
-describe('the mapper file in docs/statistics.md', () => {
-  const docs = readFileSync(join(import.meta.dirname, '../../../docs/statistics.md'), 'utf8');
+describe('the mapper file in docs/prometheus.md', () => {
+  const docs = readFileSync(join(import.meta.dirname, '../../../docs/prometheus.md'), 'utf8');
   const [, text] = /```yaml\n(defaults:[^`]*)```/.exec(docs) ?? [];
 
   it('maps as it says', () => {

@@ -209,7 +209,7 @@ export function refusalHint(
 
 const hints: ReadonlyMap<string, string> = new Map([
   ['OOM', 'it is at its maxmemory: raise that, or set a maxmemory-policy that evicts, such as volatile-ttl'],
-  ['NOPERM', "the user's ACL forbids it: see docs/operations.md for what a limiter needs"],
+  ['NOPERM', "the user's ACL forbids it: see docs/store.md for what a limiter needs"],
   ['READONLY', 'it is a replica: REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR=true connects anew'],
   ['MISCONF', 'it cannot save to its disk'],
 ]);
