@@ -65,6 +65,10 @@ const ofWeir: Record<string, CommandEntry> = {
     summary: 'write rules in another spelling: rule file, manifest or JSON of xDS',
     load: async () => (await import('./convert/convert-command.ts')).convertCommand,
   },
+  envoy: {
+    summary: 'write the Envoy configuration that rules need: rate_limits, filter and cluster, or for Istio',
+    load: async () => (await import('./envoy/envoy-command.ts')).envoyCommand,
+  },
   replay: {
     summary:
       'play recorded requests through rules: what would have been limited, by which rule, who and when',

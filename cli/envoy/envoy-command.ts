@@ -1,0 +1,140 @@
+import type { LoadedSource } from '../../rules/loaded-source.ts';
+import {
+  type KeySource,
+  type NeededRateLimit,
+  neededRateLimits,
+  sourceProblem,
+} from '../../rules/proxy/needed-rate-limits.ts';
+import { commandOf, escaped, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import {
+  printClashes,
+  printInputErrors,
+  readInput,
+  servedByFlags,
+  sourcesServedBy,
+} from '../shared/read-input.ts';
+import { type EnvoyOutput, envoyOutputs, guessWords, parseKeySource } from './envoy-texts.ts';
+
+const help = `Usage: weir envoy <rules> [...] [flags]
+
+Writes what an Envoy needs so that these rules are asked for: for each list of keys with a limit the actions that describe a
+request by them. Keys that Envoy knows (remote_address, generic_key, ...), path, method, host, and those named like a header
+(x-plan, x_plan) are taken from there; of others the text says what to fill in, or --from does. <rules> are files and
+folders of rule files or manifests; - is standard input.
+
+  --output rate_limits   the list alone, for a route's RateLimitPerRoute (default)
+  --output filter        with the rate limit filter and the cluster of the limiter
+  --output bootstrap     a whole configuration to try the rules with: Envoy on port 10000, before a service that says hello
+  --output istio         as EnvoyFilters of Istio's ingress gateways
+  --from <key>=<source>  where the key's value comes from; repeat the flag for several. Sources: header:<name>, query:<name>,
+                         path, method, host, generic (the route says the rule's own value), header_match:<name> (the rule's own
+                         value where there is such a header), query_match:<name>
+  --limiter <host:port>  the limiter's gRPC listener (default: 127.0.0.1:8081; for Istio
+                         weir-limiter.weir.svc.cluster.local:8081)
+  --domain <domain>      this domain alone, where there are several
+  --class <name>         whose manifests to read, where there are several classes (of control planes)
+  --fleet <name>         whose manifests to read, where there are several fleets
+  --merge-domain-configs several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
+
+  weir envoy examples/rules --domain shop
+  weir envoy examples/rules --domain shop --from plan=header:x-plan --output filter
+
+weir check --envoy tells whether an Envoy and the rules fit together.
+Exit status: 0 when it was written, 2 for a wrong command line, or rules that cannot be read.
+`;
+
+export const envoyCommand = commandOf(
+  help,
+  {
+    output: { type: 'string', short: 'o', values: Object.keys(envoyOutputs) },
+    from: { type: 'string', multiple: true },
+    limiter: { type: 'string' },
+    domain: { type: 'string' },
+    class: { type: 'string' },
+    fleet: { type: 'string' },
+    'merge-domain-configs': { type: 'boolean' },
+  },
+  writeEnvoy,
+);
+
+function writeEnvoy(flags: ParsedFlags): number {
+  const output = givenOutput(flags.text('output') ?? 'rate_limits');
+  const sources = keySources(flags.list('from'));
+  const limiter = limiterAddress(flags.text('limiter'), output);
+  if (flags.positionals.length === 0) throw new UsageError('envoy needs rules: a file or a folder');
+  const mergeDomains = flags.on('merge-domain-configs');
+  const inputs = flags.positionals.map((path) => readInput(path, { mergeDomains }));
+  if (inputs.map(printInputErrors).includes(true)) return 2;
+  const served = sourcesServedBy(
+    inputs.flatMap((input) => input.sources),
+    servedByFlags(flags),
+  );
+  if (printClashes(served, { mergeDomains })) return 2;
+  const { domain, rules } = rulesOf(served, flags.text('domain'));
+  const needed = neededRateLimits(rules, sources);
+  if (needed.length === 0)
+    throw new UsageError(`no rule of "${escaped(domain)}" has a limit: there is nothing to ask for`);
+  noteGuesses(needed);
+  process.stdout.write(envoyOutputs[output](needed, { domain, limiter }));
+  return 0;
+}
+
+function givenOutput(text: string): EnvoyOutput {
+  if (Object.hasOwn(envoyOutputs, text)) return text as EnvoyOutput;
+  const names = Object.keys(envoyOutputs);
+  throw new UsageError(`--output is ${names.slice(0, -1).join(', ')} or ${names.at(-1)}, not "${text}"`);
+}
+
+/** @throws UsageError */
+function keySources(given: readonly string[]): Map<string, KeySource> {
+  return new Map(
+    given.map((text) => {
+      const end = text.lastIndexOf('=');
+      const [key, source] = [text.slice(0, Math.max(0, end)), parseKeySource(text.slice(end + 1))];
+      if (key === '' || source === undefined) {
+        const forms =
+          'header:<name>, query:<name>, path, method, host, generic, header_match:<name> or query_match:<name>';
+        throw new UsageError(`--from is <key>=<source> with a source of ${forms}, not "${text}"`);
+      }
+      const problem = sourceProblem(key, source);
+      if (problem !== undefined) throw new UsageError(`--from ${text}: ${problem}`);
+      return [key, source];
+    }),
+  );
+}
+
+/** @throws UsageError */
+export function limiterAddress(
+  given: string | undefined,
+  output: EnvoyOutput,
+): { host: string; port: number } {
+  const usual = output === 'istio' ? 'weir-limiter.weir.svc.cluster.local:8081' : '127.0.0.1:8081';
+  const [, v6, name, port] = /^(?:\[([\da-fA-F:.]+)\]|([\w.-]+)):(\d{1,5})$/.exec(given ?? usual) ?? [];
+  const number = Number(port);
+  const host = v6 ?? name;
+  if (host !== undefined && number > 0 && number < 65_536) return { host, port: number };
+  throw new UsageError(`--limiter is host:port, not "${given}"`);
+}
+
+function rulesOf(
+  loaded: readonly LoadedSource[],
+  chosen: string | undefined,
+): { domain: string; rules: LoadedSource['source']['descriptors'] } {
+  const domains = [...new Set(loaded.map(({ source }) => source.domain))];
+  const domain = chosen ?? domains[0];
+  if (chosen === undefined && domains.length > 1)
+    throw new UsageError(
+      `a filter has one domain, choose one by --domain: ${domains.map(escaped).join(', ')}`,
+    );
+  if (domain === undefined || !domains.includes(domain))
+    throw new UsageError(
+      `there are no rules for the domain "${chosen}"; there are ${domains.map(escaped).join(', ')}`,
+    );
+  const own = loaded.filter(({ source }) => source.domain === domain);
+  return { domain, rules: own.flatMap(({ source }) => source.descriptors) };
+}
+
+function noteGuesses(needed: readonly NeededRateLimit[]): void {
+  const words = new Set(needed.flatMap(({ guessed }) => guessed.map(guessWords)));
+  for (const one of words) process.stderr.write(`weir: fill in ${one}\n`);
+}

@@ -1,0 +1,234 @@
+/** What an Envoy needs to ask a limiter, as YAML: the descriptors alone, with filter and cluster, whole, or for Istio. */
+import type { JsonObject } from '../../rules/model.ts';
+import type { KeySource, NeededRateLimit } from '../../rules/proxy/needed-rate-limits.ts';
+import { yamlText } from '../../rules/write/yaml-text.ts';
+import { escaped } from '../shared/flags.ts';
+
+export interface EnvoyTextOptions {
+  domain: string;
+  /** Of the limiter's gRPC listener. */
+  limiter: { host: string; port: number };
+}
+
+/** By the value of `--output`. */
+export const envoyOutputs = {
+  rate_limits: rateLimitsText,
+  filter: filterText,
+  bootstrap: bootstrapText,
+  istio: istioText,
+} as const satisfies Record<
+  string,
+  (needed: readonly NeededRateLimit[], options: EnvoyTextOptions) => string
+>;
+export type EnvoyOutput = keyof typeof envoyOutputs;
+
+const filterName = 'envoy.filters.http.ratelimit';
+const clusterName = 'weir';
+const filterTypes = 'type.googleapis.com/envoy.extensions.filters';
+const upstreamOptions = 'envoy.extensions.upstreams.http.v3.HttpProtocolOptions';
+
+function rateLimitsText(needed: readonly NeededRateLimit[]): string {
+  return withRateLimits({ rate_limits: [] }, needed);
+}
+
+function filterText(needed: readonly NeededRateLimit[], options: EnvoyTextOptions): string {
+  return [
+    '# Of the HttpConnectionManager: the limiter is asked before a request is routed.\n',
+    yamlText({ http_filters: [filter(options, clusterName), router] }),
+    '# Of a route that has a cluster, or of a virtual host: what the limiter is told of a request.\n',
+    withRateLimits({ typed_per_filter_config: perRoute }, needed),
+    '# Of static_resources: the limiter, which speaks gRPC and so needs HTTP/2.\n',
+    yamlText({ clusters: [limiterCluster(options.limiter)] }),
+  ].join('');
+}
+
+/** Envoy on 10000, before a service on 10001 that is Envoy itself and says hello. */
+function bootstrapText(needed: readonly NeededRateLimit[], options: EnvoyTextOptions): string {
+  const hello = {
+    match: { prefix: '/' },
+    direct_response: { status: 200, body: { inline_string: 'hello\n' } },
+  };
+  const limited = {
+    match: { prefix: '/' },
+    route: { cluster: 'service' },
+    typed_per_filter_config: perRoute,
+  };
+  const config = {
+    static_resources: {
+      listeners: [
+        listener(
+          'http',
+          10_000,
+          { use_remote_address: true },
+          [filter(options, clusterName), router],
+          limited,
+        ),
+        listener('service', 10_001, {}, [router], hello),
+      ],
+      clusters: [cluster('service', { host: '127.0.0.1', port: 10_001 }), limiterCluster(options.limiter)],
+    },
+  };
+  return withRateLimits(config, needed);
+}
+
+/** The filter and the descriptors of all virtual hosts of the ingress gateways. Istio has a cluster for each Service port. */
+function istioText(needed: readonly NeededRateLimit[], options: EnvoyTextOptions): string {
+  const { host, port } = options.limiter;
+  const workloadSelector = { labels: { istio: 'ingressgateway' } };
+  const object = (name: string, patch: JsonObject): JsonObject => ({
+    apiVersion: 'networking.istio.io/v1alpha3',
+    kind: 'EnvoyFilter',
+    metadata: { name, namespace: 'istio-system' },
+    spec: { workloadSelector, configPatches: [patch] },
+  });
+  const manager = 'envoy.filters.network.http_connection_manager';
+  const asks = object('weir-filter', {
+    applyTo: 'HTTP_FILTER',
+    match: {
+      context: 'GATEWAY',
+      listener: {
+        filterChain: { filter: { name: manager, subFilter: { name: 'envoy.filters.http.router' } } },
+      },
+    },
+    patch: { operation: 'INSERT_BEFORE', value: filter(options, `outbound|${port}||${host}`) },
+  });
+  const describes = object('weir-rate-limits', {
+    applyTo: 'VIRTUAL_HOST',
+    match: { context: 'GATEWAY' },
+    patch: { operation: 'MERGE', value: { rate_limits: [] } },
+  });
+  return [
+    '# The gateways with this label ask the limiter. Its Service port has to be named grpc, or have appProtocol: grpc.\n',
+    yamlText(asks),
+    '---\n# What the limiter is told of a request, for all hosts of these gateways.\n',
+    withRateLimits(describes, needed),
+  ].join('');
+}
+
+const router: JsonObject = {
+  name: 'envoy.filters.http.router',
+  typed_config: { '@type': `${filterTypes}.http.router.v3.Router` },
+};
+
+const perRoute: JsonObject = {
+  [filterName]: { '@type': `${filterTypes}.http.ratelimit.v3.RateLimitPerRoute`, rate_limits: [] },
+};
+
+function filter({ domain }: EnvoyTextOptions, cluster_name: string): JsonObject {
+  return {
+    name: filterName,
+    typed_config: {
+      '@type': `${filterTypes}.http.ratelimit.v3.RateLimit`,
+      domain,
+      timeout: '0.25s',
+      failure_mode_deny: false,
+      enable_x_ratelimit_headers: 'DRAFT_VERSION_03',
+      rate_limit_service: { transport_api_version: 'V3', grpc_service: { envoy_grpc: { cluster_name } } },
+    },
+  };
+}
+
+function listener(
+  name: string,
+  port: number,
+  more: JsonObject,
+  http_filters: JsonObject[],
+  route: JsonObject,
+): JsonObject {
+  const typed_config: JsonObject = {
+    '@type': `${filterTypes}.network.http_connection_manager.v3.HttpConnectionManager`,
+    stat_prefix: name,
+    ...more,
+    http_filters,
+    route_config: { virtual_hosts: [{ name: 'all', domains: ['*'], routes: [route] }] },
+  };
+  const manager = { name: 'envoy.filters.network.http_connection_manager', typed_config };
+  return { name, address: socketAddress('127.0.0.1', port), filter_chains: [{ filters: [manager] }] };
+}
+
+function limiterCluster(limiter: EnvoyTextOptions['limiter']): JsonObject {
+  const http2 = {
+    '@type': `type.googleapis.com/${upstreamOptions}`,
+    explicit_http_config: { http2_protocol_options: {} },
+  };
+  return cluster(clusterName, limiter, { typed_extension_protocol_options: { [upstreamOptions]: http2 } });
+}
+
+function cluster(
+  name: string,
+  { host, port }: EnvoyTextOptions['limiter'],
+  more: JsonObject = {},
+): JsonObject {
+  const isAddress = /^[\d.]+$|:/.test(host);
+  const endpoint = { address: socketAddress(host, port) };
+  return {
+    name,
+    type: isAddress ? 'STATIC' : 'STRICT_DNS',
+    connect_timeout: '1s',
+    ...more,
+    load_assignment: { cluster_name: name, endpoints: [{ lb_endpoints: [{ endpoint }] }] },
+  };
+}
+
+function socketAddress(address: string, port_value: number): JsonObject {
+  return { socket_address: { address, port_value } };
+}
+
+/** The text of a value whose only empty `rate_limits` is to hold these, with comments. */
+function withRateLimits(value: JsonObject, needed: readonly NeededRateLimit[]): string {
+  return yamlText(value).replace(/^( *)(- )?rate_limits: \[\]$/m, (_, indent: string, dash = '') => {
+    const inner = `${indent}${' '.repeat(dash.length)}  `;
+    const lines = needed.flatMap((one) => itemLines(one).map((line) => inner + line));
+    return [`${indent}${dash}rate_limits:`, ...lines].join('\n');
+  });
+}
+
+/** Chosen: rules that are named in a comment. */
+const namedRules = 3;
+
+function itemLines({ value, rules, guessed }: NeededRateLimit): string[] {
+  const more = rules.length > namedRules ? ` and ${rules.length - namedRules} more` : '';
+  const [first, ...others] = yamlText(value).trimEnd().split('\n');
+  return [
+    `# for ${rules.slice(0, namedRules).map(shortened).join('; ')}${more}`,
+    ...guessed.map((guess) => `# FILL IN: ${guessWords(guess)}`),
+    `- ${first}`,
+    ...others.map((line) => `  ${line}`),
+  ];
+}
+
+/** What nothing said, and what stands in its place. */
+export function guessWords({ key, source }: NeededRateLimit['guessed'][number]): string {
+  const name = shortened(key);
+  if (source.type === 'header_match' || source.type === 'query_match')
+    return `which ${source.type === 'header_match' ? 'headers' : 'parameters'} make "${name}"`;
+  return `where "${name}" comes from; the header ${'name' in source ? source.name : ''} is taken, --from ${name}=... says it`;
+}
+
+/** Of a rule file, in a comment or on a terminal: on one line, and not too long. */
+function shortened(text: string): string {
+  const line = escaped(text);
+  return line.length > 80 ? `${line.slice(0, 80)}...` : line;
+}
+
+/** `header:x-plan`, `query:q`, `path`, `method`, `host`, `generic`, or a kind of entry that Envoy names. */
+export function parseKeySource(text: string): KeySource | undefined {
+  const [, type, name = ''] = /^(header|query|header_match|query_match):(.+)$/s.exec(text) ?? [];
+  if (type === 'query' || type === 'query_match') return { type, name };
+  if (type === 'header' || type === 'header_match') return isHeaderName(name) ? { type, name } : undefined;
+  const pseudo = { path: ':path', method: ':method', host: ':authority' };
+  const header = Object.hasOwn(pseudo, text) ? pseudo[text as keyof typeof pseudo] : undefined;
+  if (header !== undefined) return { type: 'header', name: header };
+  const plain = [
+    'generic',
+    'remote_address',
+    'masked_remote_address',
+    'source_cluster',
+    'destination_cluster',
+  ];
+  return plain.includes(text) ? ({ type: text } as KeySource) : undefined;
+}
+
+function isHeaderName(name: string): boolean {
+  return /^:?[!#$%&'*+.^_`|~0-9A-Za-z-]+$/.test(name);
+}

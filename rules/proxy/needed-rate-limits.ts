@@ -1,0 +1,152 @@
+/** What of a request an Envoy has to describe so that rules are asked for: `rate_limits`, made from the rules. */
+import type { JsonObject, Rule } from '../model.ts';
+import { characterOutside, compositeOf, rulesFor } from '../review/rule-level.ts';
+
+/** Where Envoy takes the value of a key from. */
+export type KeySource =
+  | { type: 'header' | 'query'; name: string }
+  /** The rule's value itself, which the route says: `generic_key`. */
+  | { type: 'generic' }
+  /** The rule's value where a header, or a query parameter, matches. */
+  | { type: 'header_match' | 'query_match'; name: string }
+  /** Envoy itself names the key of these. */
+  | { type: OwnKey };
+
+const ownKeys = ['remote_address', 'masked_remote_address', 'source_cluster', 'destination_cluster'] as const;
+type OwnKey = (typeof ownKeys)[number];
+
+/** One item of `rate_limits`. */
+export interface NeededRateLimit {
+  /** As Envoy reads it. */
+  value: { actions: JsonObject[] };
+  /** What it is for, as `path=/search*, plan`. */
+  rules: string[];
+  /** Keys of which nothing says where their values come from, and what was taken instead. */
+  guessed: { key: string; source: KeySource }[];
+}
+
+/** Keys whose source goes without saying: Envoy's own, and those of its documentation and of our examples. */
+const wellKnown: Readonly<Record<string, KeySource>> = {
+  ...Object.fromEntries(ownKeys.map((type) => [type, { type }])),
+  generic_key: { type: 'generic' },
+  path: { type: 'header', name: ':path' },
+  method: { type: 'header', name: ':method' },
+  host: { type: 'header', name: ':authority' },
+  authority: { type: 'header', name: ':authority' },
+  user_agent: { type: 'header', name: 'user-agent' },
+};
+
+/** Keys that are the name of a header, with `-` or `_`. */
+const headerKey = /^(?:x[-_][a-z0-9_-]+|user-agent|authorization|content[-_]type|referer|origin|cookie)$/i;
+
+/** Where a key comes from, as far as its name says. */
+function sourceOf(key: string): { source: KeySource; isGuess: boolean } {
+  const known = Object.hasOwn(wellKnown, key) ? wellKnown[key] : undefined;
+  if (known !== undefined) return { source: known, isGuess: false };
+  const name = key.toLowerCase().replaceAll('_', '-');
+  if (headerKey.test(key)) return { source: { type: 'header', name }, isGuess: false };
+  const part = name.replace(/[^a-z0-9]+/g, '-').replace(/^-+|-+$/g, '');
+  const header = `x-${part === '' ? 'key' : part}`;
+  const type = key === 'header_match' || key === 'query_match' ? key : 'header';
+  return { source: { type, name: type === 'header' ? header : 'fill-in' }, isGuess: true };
+}
+
+/** Why Envoy cannot take this key from there; undefined where it can. */
+export function sourceProblem(key: string, { type }: KeySource): string | undefined {
+  if (!ownKeys.some((own) => own === type) || key === type) return undefined;
+  return `Envoy calls this entry ${type}: give the rules that key`;
+}
+
+/**
+ * The descriptors by which every rule with a limit can be reached, each once, in the order of the rules. `rules` are all
+ * of one domain.
+ */
+export function neededRateLimits(
+  rules: readonly Rule[],
+  given: ReadonlyMap<string, KeySource>,
+): NeededRateLimit[] {
+  const needed = new Map<string, NeededRateLimit>();
+  const visit = (level: readonly Rule[], above: { actions: Action[]; name: string }): void => {
+    for (const rule of level) {
+      const action = actionFor(level, rule, given);
+      if (action === undefined) continue;
+      const name = above.name + (rule.value === '' ? rule.key : `${rule.key}=${rule.value}`);
+      const actions = [...above.actions, action];
+      if (hasEffect(rule)) {
+        const value = { actions: actions.map((one) => one.value) };
+        const text = JSON.stringify(value);
+        const one = needed.get(text);
+        if (one !== undefined) one.rules.push(name);
+        else needed.set(text, { value, rules: [name], guessed: actions.flatMap(({ guess }) => guess ?? []) });
+      }
+      visit(rule.descriptors, { actions, name: `${name}, ` });
+    }
+  };
+  visit(rules, { actions: [], name: '' });
+  return [...needed.values()];
+}
+
+/** Whether a request fares otherwise for it: an exception from another rule is reached as that rule is. */
+export function hasEffect({ limits }: Rule): boolean {
+  return limits.some(({ unlimited, replaces }) => !unlimited || replaces.length > 0);
+}
+
+interface Action {
+  value: JsonObject;
+  guess: { key: string; source: KeySource } | undefined;
+}
+
+/** Undefined for a rule that no value finds, others being before it. */
+function actionFor(
+  level: readonly Rule[],
+  rule: Rule,
+  given: ReadonlyMap<string, KeySource>,
+): Action | undefined {
+  const { key } = rule;
+  const said = given.get(key);
+  const { source, isGuess } = said === undefined ? sourceOf(key) : { source: said, isGuess: false };
+  const value = actionValue(level, rule, source);
+  return value && { value, guess: isGuess ? { key, source } : undefined };
+}
+
+function actionValue(level: readonly Rule[], rule: Rule, source: KeySource): JsonObject | undefined {
+  const { key } = rule;
+  if (source.type === 'header') return { request_headers: { header_name: source.name, descriptor_key: key } };
+  if (source.type === 'query')
+    return { query_parameters: { query_parameter_name: source.name, descriptor_key: key } };
+  if (source.type === 'masked_remote_address') return { masked_remote_address: masks(rule.value) };
+  if (source.type !== 'generic' && source.type !== 'header_match' && source.type !== 'query_match')
+    return { [source.type]: {} };
+  const value = valueFor(level, rule);
+  if (value === undefined) return undefined;
+  const entry = { descriptor_key: key, descriptor_value: value };
+  if (source.type === 'generic') return { generic_key: entry };
+  const matcher = { name: source.name, present_match: true };
+  return source.type === 'header_match'
+    ? { header_value_match: { ...entry, headers: [matcher] } }
+    : { query_parameter_value_match: { ...entry, query_parameters: [matcher] } };
+}
+
+/** Envoy sends the range as `192.0.2.0/24`: rules for ranges say how long the prefix is. Else as in Envoy's examples. */
+function masks(value: string): JsonObject {
+  const length = Number(/\/(\d{1,3})$/.exec(value)?.[1] ?? Number.NaN);
+  const isV6 = value.includes(':');
+  return {
+    v4_prefix_mask_len: !isV6 && length <= 32 ? length : 24,
+    v6_prefix_mask_len: isV6 && length <= 128 ? length : 64,
+  };
+}
+
+/**
+ * A value, never empty, for which the matcher takes this very rule of its level; undefined where there is none because
+ * rules before it take them all.
+ */
+export function valueFor(level: readonly Rule[], rule: Rule): string | undefined {
+  const composite = compositeOf(rule);
+  if (rule.value !== '' && !composite.includes('*')) return rule.value;
+  const odd = characterOutside(level.map(compositeOf).join(''));
+  const fills = ['', 'default', 'x', 'other', odd];
+  const pattern = rule.value === '' ? '*' : rule.value;
+  const values = fills.map((fill) => pattern.replaceAll('*', fill));
+  return values.find((value) => value !== '' && rulesFor(level, { key: rule.key, value })[0]?.rule === rule);
+}
