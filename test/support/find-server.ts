@@ -56,6 +56,11 @@ export const helmProgram: ServerProgram = { command: 'helm', variable: 'WEIR_HEL
 /** A check of GitHub's workflows. */
 export const actionlintProgram: ServerProgram = { command: 'actionlint', variable: 'WEIR_ACTIONLINT' };
 
+/** GitHub's own reader of Markdown, a check of XML, and what runs hooks before a commit. */
+export const cmarkProgram: ServerProgram = { command: 'cmark-gfm', variable: 'WEIR_CMARK_GFM' };
+export const xmllintProgram: ServerProgram = { command: 'xmllint', variable: 'WEIR_XMLLINT' };
+export const preCommitProgram: ServerProgram = { command: 'pre-commit', variable: 'WEIR_PRE_COMMIT' };
+
 /** A conformance test of HTTP/2 servers. */
 export const h2specProgram: ServerProgram = { command: 'h2spec', variable: 'WEIR_H2SPEC' };
 

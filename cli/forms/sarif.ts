@@ -1,0 +1,148 @@
+/** SARIF 2.1.0 (OASIS, errata 01): what code scanning reads. */
+import { isAbsolute, relative, resolve, sep } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { packageVersion } from '../../process/log/process-lines.ts';
+import type { RuleErrorCode } from '../../rules/rule-error.ts';
+import { messageLines, type Report, type ReportedFinding } from './report.ts';
+
+type KnownCode = readonly [level: ReportedFinding['severity'], what: string];
+type KnownCodes = Readonly<Record<string, KnownCode>>;
+
+/** What each kind of finding is, and what it mostly is to a command. */
+const knownCodes: Readonly<Record<Report['command'], KnownCodes>> = {
+  check: {
+    syntax: ['error', 'The text is no YAML or JSON'],
+    'wrong-type': ['error', 'A value is of another type than the field takes'],
+    'key-not-a-string': ['error', 'A key of a map is no text'],
+    'unknown-key': ['error', 'A field that the rule language does not know'],
+    'misplaced-key': ['error', 'A field that means nothing where it stands'],
+    'duplicate-key': ['error', 'A field that stands twice in one map'],
+    'list-element-not-a-map': ['error', 'An element of a list that has to be a map'],
+    'empty-domain': ['error', 'Rules without a domain'],
+    'duplicate-domain': ['error', 'Two files or objects claim one domain'],
+    'duplicate-object': ['warning', 'Two manifests of one object'],
+    'empty-key': ['error', 'A descriptor without a key'],
+    'duplicate-descriptor': ['error', 'Two descriptors of one level with the same key and value'],
+    'invalid-unit': ['error', 'A unit that there is not'],
+    'unit-when-unlimited': ['error', 'A unit beside unlimited'],
+    'invalid-window': ['error', 'A window that cannot be counted'],
+    'invalid-algorithm': ['error', 'An algorithm that there is not'],
+    'burst-without-bucket': ['error', 'A burst where there is no token bucket'],
+    'invalid-limits': ['error', 'Several limits that cannot stand together'],
+    'duplicate-limit': ['error', 'Two limits of one rule with the same name or window'],
+    'invalid-lease': ['error', 'A lease that is no share'],
+    uncountable: ['error', 'A limiter with these settings cannot count the rule'],
+    'empty-replaces': ['error', 'An element of replaces without a name'],
+    'replaces-itself': ['error', 'A limit that replaces itself'],
+    'share-threshold-without-wildcard': ['error', 'share_threshold without a pattern in the value'],
+    'invalid-metadata': ['error', 'Metadata that cannot be carried'],
+    'too-large': ['error', 'More than a bound allows'],
+    'unread-document': ['error', 'Documents behind the first one of a rule file, which limiters do not read'],
+    'passed-over': ['warning', 'A file that holds rules and has another name than rule files'],
+    unreadable: ['error', 'A file or folder that cannot be read'],
+    callers: ['error', 'A mistake in a callers file'],
+    'never-matches': ['error', 'A rule that no request finds'],
+    'shadowed-wildcard': ['error', 'A pattern that an earlier one of its level covers'],
+    'no-effect': ['error', 'A rule without a limit, and without rules below'],
+    'no-rules': ['warning', 'Nothing there carries rules'],
+    'replaces-nothing': ['error', 'A name in replaces that no limit of the domain has'],
+    'replaces-unlimited': ['warning', 'A name in replaces that only an unlimited rule has'],
+    'replaces-each-other': ['warning', 'Limits that replace each other, so that none counts'],
+    'limit-of-zero': ['error', 'A limit without requests_per_unit, which refuses every request'],
+    'burst-of-zero': ['warning', 'A token bucket that lets nothing pass'],
+    'never-tighter': ['warning', 'A limit that never refuses anything, for another one beside it'],
+    'never-leased': ['warning', 'A lease of which nothing is taken ahead'],
+    'taken-as-written': ['warning', 'A value that looks like a pattern and is compared as it is written'],
+    'dotted-metric': ['warning', 'Dots that make more levels in the names of statistics'],
+    'shared-metric': ['warning', 'Rules that share the names of their statistics'],
+    'meeting-counters': ['warning', 'Rules whose counters could meet in one key'],
+  } satisfies Record<RuleErrorCode, KnownCode> & KnownCodes,
+  diff: {
+    new: ['note', 'Requests are limited that were not'],
+    stricter: ['note', 'Fewer requests pass'],
+    mixed: ['note', 'Stricter for some requests or in one respect, looser for others'],
+    looser: ['note', 'More requests pass'],
+    gone: ['note', 'Requests are no longer limited'],
+    same: ['note', 'As many requests pass; counters, metrics or answers are called otherwise'],
+    'newly-limited': ['warning', 'Recorded requests would be limited that were not'],
+  },
+};
+
+/** The folder in which the command ran, by the name that readers of SARIF know for the root of the sources. */
+const rootId = '%SRCROOT%';
+
+/** Its whole value, for JSON. `workingFolder` is an absolute path. */
+export function sarifLog({ command, findings, exitStatus }: Report, workingFolder: string): object {
+  const codes = [...new Set([...Object.keys(knownCodes[command]), ...findings.map(({ code }) => code)])];
+  const indexes = new Map(codes.map((code, index) => [code, index]));
+  const resultOf = (finding: ReportedFinding): object => ({
+    ruleId: finding.code,
+    ruleIndex: indexes.get(finding.code),
+    level: finding.severity,
+    message: { text: unlinked(messageLines(finding)) },
+    locations: [{ physicalLocation: locationOf(finding, workingFolder) }],
+  });
+  const run = {
+    tool: {
+      driver: {
+        name: `weir ${command}`,
+        semanticVersion: packageVersion(),
+        rules: codes.map((code) => ruleOf(command, code)),
+      },
+    },
+    originalUriBaseIds: {
+      [rootId]: { description: { text: 'The folder in which the command ran.' } },
+    },
+    columnKind: 'utf16CodeUnits',
+    invocations: [{ executionSuccessful: exitStatus !== 2, exitCode: exitStatus }],
+    results: findings.map(resultOf),
+  };
+  return {
+    $schema: 'https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json',
+    version: '2.1.0',
+    runs: [run],
+  };
+}
+
+function ruleOf(command: Report['command'], code: string): object {
+  const known = knownCodes[command][code];
+  const [level, what] = known ?? ['warning', `${code}, as "weir ${command}" says it`];
+  const page = command === 'check' ? 'docs/check.md' : 'docs/pull-requests.md';
+  return {
+    id: code,
+    shortDescription: { text: what },
+    help: { text: `${what}. ${page} has more.`, markdown: `${what}. \`${page}\` has more.` },
+    defaultConfiguration: { level },
+  };
+}
+
+function locationOf({ file, line, column, length }: ReportedFinding, workingFolder: string): object {
+  const artifactLocation = uriOf(file, workingFolder);
+  if (line === undefined) return { artifactLocation };
+  const start = { startLine: line, ...(column === undefined ? {} : { startColumn: column }) };
+  // It counts from 1, and is the first column behind.
+  const end = column === undefined || length === undefined ? {} : { endColumn: column + length };
+  return { artifactLocation, region: { ...start, ...end } };
+}
+
+/** Relative to the working folder where the file is below it. What is no file, such as standard input, has a name of one. */
+function uriOf(file: string, workingFolder: string): object {
+  if (/^https?:\/\/[^\s]+$/.test(file)) return { uri: encodeURI(file).replaceAll('%25', '%') };
+  const below = relative(workingFolder, resolve(workingFolder, file));
+  if (below === '..' || below.startsWith(`..${sep}`) || isAbsolute(below))
+    return { uri: pathToFileURL(resolve(workingFolder, file)).href };
+  const uri = below.split(sep).map(encodedSegment).join('/');
+  return { uri: uri === '' ? './' : uri, uriBaseId: rootId };
+}
+
+function encodedSegment(segment: string): string {
+  return encodeURIComponent(segment.toWellFormed()).replace(
+    /[!'()*]/g,
+    (one) => `%${one.charCodeAt(0).toString(16).toUpperCase()}`,
+  );
+}
+
+/** `[text](target)` in a message is a link (section 3.11.6), which no rule is to make. */
+function unlinked(text: string): string {
+  return text.replaceAll('](', '\\](');
+}
