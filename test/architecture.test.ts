@@ -45,7 +45,7 @@ const allowed: Record<string, string[]> = {
   'cli/diff': ['cli/shared', 'rules', 'rules/compare', 'rules/manifest'],
   'cli/envoy': ['cli/shared', 'rules', 'rules/proxy', 'rules/write'],
   'cli/explain': ['cli/shared', 'limiter/operate', 'rules', 'rules/review', 'rules/table'],
-  'cli/forms': ['cli/shared', 'process/log', 'rules'],
+  'cli/forms': ['cli/shared', 'process/files', 'rules'],
   'cli/kubectl': [
     'cli/explain',
     'cli/shared',

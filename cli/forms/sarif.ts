@@ -1,7 +1,7 @@
 /** SARIF 2.1.0 (OASIS, errata 01): what code scanning reads. */
 import { isAbsolute, relative, resolve, sep } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { packageVersion } from '../../process/log/process-lines.ts';
+import { packageVersion } from '../../process/files/package-file.ts';
 import type { RuleErrorCode } from '../../rules/rule-error.ts';
 import { messageLines, type Report, type ReportedFinding } from './report.ts';
 
