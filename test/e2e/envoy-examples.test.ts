@@ -10,19 +10,12 @@ import { startEnvoy } from '../support/envoy.ts';
 import { envoyProgram, opensslProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
 import { spawnLimiter, startLimiter } from '../support/limiter-process.ts';
+import { replaced } from '../support/replaced.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const example = (name: string): string => readFileSync(`${root}examples/envoy/${name}`, 'utf8');
 const rules = { BACKEND_TYPE: 'memory', RUNTIME_ROOT: `${root}examples`, RUNTIME_APPDIRECTORY: 'rules' };
-
-/** Every text is there, and is replaced wherever it is. */
-function replaced(text: string, replacements: Record<string, string>): string {
-  return Object.entries(replacements).reduce((result, [from, to]) => {
-    expect(result).toContain(from);
-    return result.replaceAll(from, to);
-  }, text);
-}
 
 /** What Envoy answers to as many requests as the limit of an address, and as many again: a window may end between. */
 async function statuses(envoyPath: string, config: string): Promise<number[]> {

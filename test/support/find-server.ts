@@ -29,6 +29,11 @@ export const curlProgram: ServerProgram = { command: 'curl', variable: 'WEIR_CUR
 export const envoyProgram: ServerProgram = { command: 'envoy', variable: 'WEIR_ENVOY' };
 export const opensslProgram: ServerProgram = { command: 'openssl', variable: 'WEIR_OPENSSL' };
 
+/** Proxies that ask before they forward a request. */
+export const nginxProgram: ServerProgram = { command: 'nginx', variable: 'WEIR_NGINX' };
+export const haproxyProgram: ServerProgram = { command: 'haproxy', variable: 'WEIR_HAPROXY' };
+export const caddyProgram: ServerProgram = { command: 'caddy', variable: 'WEIR_CADDY' };
+
 /** Prometheus, and the checks that come with it. */
 export const prometheusProgram: ServerProgram = { command: 'prometheus', variable: 'WEIR_PROMETHEUS' };
 export const promtoolProgram: ServerProgram = { command: 'promtool', variable: 'WEIR_PROMTOOL' };
