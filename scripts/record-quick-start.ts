@@ -41,7 +41,7 @@ class Recording {
 
 /** The first command of the README that begins so. */
 function command(beginning: string): string {
-  const blocks = readFileSync(join(projectRoot, 'README.md'), 'utf8').matchAll(/```sh\n(.*?)\n```/gs);
+  const blocks = readFileSync(join(projectRoot, 'docs/start.md'), 'utf8').matchAll(/```sh\n(.*?)\n```/gs);
   for (const [, text = ''] of blocks) if (text.startsWith(beginning)) return text;
   throw new Error(`the README has no command "${beginning}"`);
 }

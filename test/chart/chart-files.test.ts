@@ -93,7 +93,9 @@ describeWithServer('what the chart has in common with the rest', helmProgram, ()
       ...['values-files.yaml', 'values-istio.yaml', 'values-redis-tls.yaml', 'values-gitops.yaml'],
       ...['values-tenants.yaml', 'values-cert-manager.yaml', 'values-xds-tls.yaml'],
     ]);
-    const installs = [own, read('README.md')].flatMap((text) => blocksOf(text, 'sh').flatMap(installsOf));
+    const installs = [own, read('docs/kubernetes.md')].flatMap((text) =>
+      blocksOf(text, 'sh').flatMap(installsOf),
+    );
     expect(installs).toHaveLength(6);
     const valuesOf: Record<string, Values> = {
       ...blocks,

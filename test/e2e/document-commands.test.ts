@@ -16,14 +16,14 @@ it('docs/webhooks.md makes a secret', () => {
   expect(result.stdout).toMatch(/^whsec_[A-Za-z0-9+/]{43}=\n$/);
 });
 
-it('README.md lists every command of weir, and no other', () => {
+it('docs/cli.md lists every command of weir, and no other', () => {
   const result = spawnSync(process.execPath, ['bin/weir.js', '--help'], {
     cwd: projectRoot,
     encoding: 'utf8',
   });
   const commands = [...result.stdout.matchAll(/^ {2}([a-z][a-z-]*) {2,}\w/gm)].map(([, name]) => name);
   expect(commands.length).toBeGreaterThanOrEqual(5);
-  const listed = [...readDocument('README.md').matchAll(/^\| `weir ([a-z-]+)/gm)].map(([, name]) => name);
+  const listed = [...readDocument('docs/cli.md').matchAll(/^\| `weir ([a-z-]+)/gm)].map(([, name]) => name);
   expect(listed.sort()).toEqual(commands.sort());
 });
 

@@ -1,6 +1,6 @@
 /**
- * Runs README.md: every `sh` block in it is run here, as written and on the ports it names, unless a comment before it
- * says why not (test/documents.test.ts lists those).
+ * Runs the first pages: every `sh` block in them is run here, as written and on the ports it names, unless a comment before
+ * it says why not (test/documents.test.ts lists those).
  */
 import { spawnSync } from 'node:child_process';
 import { connect } from 'node:net';
@@ -16,7 +16,15 @@ import { eventually } from '../support/eventually.ts';
 import { envoyProgram, findServer, kubectlProgram } from '../support/find-server.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
-const blocks = commandsToRun('README.md');
+// A command may stand on several pages.
+const blocks = [
+  ...new Set([
+    ...commandsToRun('README.md'),
+    ...commandsToRun('docs/start.md'),
+    ...commandsToRun('docs/kubernetes.md'),
+    ...commandsToRun('docs/install.md'),
+  ]),
+];
 
 /** The PATH of a person: without the project's own programs, which npm and npx put there themselves. */
 const personalPath = (process.env['PATH'] ?? '')
@@ -32,7 +40,7 @@ const env = {
 
 function block(beginning: string): string {
   const found = blocks.filter((text) => text.startsWith(beginning));
-  expect(found, `README blocks that begin with "${beginning}"`).toHaveLength(1);
+  expect(found, `blocks that begin with "${beginning}"`).toHaveLength(1);
   return found[0] as string;
 }
 
@@ -58,7 +66,7 @@ function shellUntil(command: string, pattern: RegExp, times: number): string {
   throw new Error(`${times} runs of "${command}" never printed ${pattern}`);
 }
 
-/** Whether something listens there already, which the README's commands would then talk to. */
+/** Whether something listens there already, which the commands would then talk to. */
 function accepts(port: number): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(port, '127.0.0.1');
@@ -68,7 +76,7 @@ function accepts(port: number): Promise<boolean> {
   });
 }
 
-describe('the README', () => {
+describe('the first pages', () => {
   let limiter: ChildProgram;
 
   beforeAll(async () => {
