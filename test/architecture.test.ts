@@ -333,7 +333,17 @@ const allowed: Record<string, string[]> = {
   'limiter/decide': ['limiter/stats/registry', 'limiter/stores', 'rules', 'rules/overrides'],
   'limiter/grpc': ['gen', 'limiter/http2', 'limiter/sockets', 'process/grpc', 'process/net', 'process/time'],
   'limiter/hpack': [],
-  'limiter/http': ['gen', 'limiter/decide', 'process/grpc', 'process/http', 'process/net', 'process/time'],
+  'limiter/http': [
+    'gen',
+    'limiter/decide',
+    'limiter/service',
+    'process/grpc',
+    'process/http',
+    'process/net',
+    'process/time',
+    'rules',
+    'rules/review',
+  ],
   'limiter/http2': ['limiter/hpack'],
   'limiter/log': [
     'limiter/stores/redis',

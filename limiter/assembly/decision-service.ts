@@ -93,6 +93,17 @@ function storeFailureAnswer({ storeFailureMode }: LimiterSettings): StoreFailure
   return storeFailureMode === 'local' ? 'error' : storeFailureMode;
 }
 
+/** Of what backends ask over HTTP: limit headers and Retry-After in any case, in the style that is set. */
+export function wholeResponseOptions(settings: LimiterSettings): ResponseOptions {
+  return {
+    ...responseOptions({ ...settings, limitResponseHeadersEnabled: true }),
+    retryAfter: true,
+    requestHeaders: undefined,
+    dynamicMetadata: false,
+    identityMetadata: false,
+  };
+}
+
 export function responseOptions(settings: LimiterSettings): ResponseOptions {
   const responseHeaders = {
     limit: settings.limitLimitHeader,

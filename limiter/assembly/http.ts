@@ -5,7 +5,7 @@ import { type FollowedToken, followTokenFile } from '../../process/net/token-fil
 import { ApiListener, type HttpListenerOptions, type HttpTlsListener } from '../http/listener.ts';
 import * as lines from '../log/lines.ts';
 import { accessSettings } from '../settings/access-settings.ts';
-import { createJsonStats, createRefusalStats } from '../stats/registry/limiter-stats.ts';
+import { createHttpStats, createRefusalStats } from '../stats/registry/limiter-stats.ts';
 import {
   certificateListener,
   type ListenerParts,
@@ -17,7 +17,7 @@ import type { LimiterContext } from './context.ts';
 
 export function openHttp(
   context: LimiterContext,
-  parts: ListenerParts & Pick<HttpListenerOptions, 'shouldRateLimit' | 'bounds' | 'onTooLarge'>,
+  parts: ListenerParts & Pick<HttpListenerOptions, 'shouldRateLimit' | 'decide' | 'bounds' | 'onTooLarge'>,
 ): HttpListener {
   const { settings, health, timers, registry, log } = context;
   const { connections, tellsOfCertificates, ...rest } = parts;
@@ -28,7 +28,7 @@ export function openHttp(
     maxBodyBytes: settings.httpMaxBodyBytes,
     closeGraceMs: shutdownGraceMs,
     connections: connections.http,
-    onJsonRequest: createJsonStats(registry),
+    ...createHttpStats(registry),
     onFault: (error) => lines.callFault(log, 'HTTP', error),
     tls: tls && { ...tls, timers, listener: tlsListener(context, tellsOfCertificates) },
   });

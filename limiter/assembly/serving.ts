@@ -4,10 +4,15 @@ import { Seldom } from '../../process/log/seldom.ts';
 import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import type { CallersInForce } from '../callers/callers.ts';
+import { createDecideForHttp } from '../http/http-decision.ts';
 import * as lines from '../log/lines.ts';
 import { Latencies } from '../operate/latencies.ts';
 import type { Order, OrderHandlers } from '../operate/orders.ts';
-import { createShouldRateLimit, type ShouldRateLimitOptions } from '../service/should-rate-limit.ts';
+import {
+  createShouldRateLimit,
+  createWholeDecisions,
+  type ShouldRateLimitOptions,
+} from '../service/should-rate-limit.ts';
 import { requestBounds } from '../settings/counting-settings.ts';
 import {
   createLimiterStats,
@@ -23,7 +28,7 @@ import type { MemoryStore } from '../stores/memory/memory-store.ts';
 import { openCallers } from './callers.ts';
 import { type OpenedConnections, seldomMs } from './connections.ts';
 import type { LimiterContext, ServingModules } from './context.ts';
-import { createDecisionService } from './decision-service.ts';
+import { createDecisionService, wholeResponseOptions } from './decision-service.ts';
 import { openGrpc } from './grpc.ts';
 import { openHttp } from './http.ts';
 import { openStore } from './store.ts';
@@ -85,19 +90,31 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   const service = createDecisionService(context, { store, offenders, refusals, endLeases });
   const bounds = requestBounds(settings);
   const onTooLarge = tooLargeRequests(context, stats);
-  const shouldRateLimit = createShouldRateLimit({
+  const asked: ShouldRateLimitOptions = {
     service,
     bounds,
     onTooLarge,
     onMendedValues: stats.mendedValues,
     onFault: (error) => lines.callFault(log, 'ShouldRateLimit', error),
+  };
+  const shouldRateLimit = createShouldRateLimit(asked);
+  let domains: readonly string[] = [];
+  let table: RuleTable | undefined;
+  const decide = createDecideForHttp({
+    ask: createWholeDecisions(asked, wholeResponseOptions(settings)),
+    // Looked at when somebody mistypes one, once for all rules.
+    domains: () => {
+      if (table !== undefined) domains = table.domainNames();
+      table = undefined;
+      return domains;
+    },
   });
   const callers = openCallers(context);
   const shared = { shouldRateLimit, connections, gate: callers?.gate, tellsOfCertificates };
   const reflection = modules.reflection?.reflectionMethods;
   const latencies = new Latencies();
   const grpc = openGrpc(context, { ...shared, latencies, reflection, tracer: tracing?.grpc });
-  const http = openHttp(context, { ...shared, bounds, onTooLarge, tracer: tracing?.http });
+  const http = openHttp(context, { ...shared, decide, bounds, onTooLarge, tracer: tracing?.http });
   const orders: OrderHandlers = {
     refusals: ({ question }) => refusals?.find(question) ?? { rows: [], kept: 0, domains: [] },
     'take-latencies': () => latencies.take(),
@@ -108,9 +125,10 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
     },
   };
   return {
-    useRules: (table) => {
-      refusals?.useRules(table.contentHash);
-      service.useRules(table);
+    useRules: (rules) => {
+      refusals?.useRules(rules.contentHash);
+      service.useRules(rules);
+      table = rules;
     },
     useCallers: (inForce) => callers?.use(inForce),
     operate: async (order) => [await (orders[order.order] as (order: Order) => unknown)(order)],

@@ -234,11 +234,15 @@ class CallerOnConnection implements AdmittedCaller {
     this.#options = options;
   }
 
-  refusal(domain: string, rights: number): GrpcStatus | undefined {
+  hasDomain(domain: string): boolean {
+    return this.caller.hasDomain(domain);
+  }
+
+  refusal(domain: string | undefined, rights: number): GrpcStatus | undefined {
     const { caller } = this;
     const missing = rights & ~caller.entry.rights;
-    if (missing === 0 && caller.hasDomain(domain)) return undefined;
-    const message = `caller ${caller.name} ${missing === 0 ? `may not use the domain ${shown(domain)}` : lacks(missing)}${this.#note}`;
+    if (missing === 0 && (domain === undefined || caller.hasDomain(domain))) return undefined;
+    const message = `caller ${caller.name} ${missing === 0 ? `may not use the domain ${shown(domain ?? '')}` : lacks(missing)}${this.#note}`;
     this.#tell('permission_denied', message);
     return { code: GrpcCode.PERMISSION_DENIED, message };
   }

@@ -129,4 +129,11 @@ class FormedHeader implements Header {
 /** A request that cannot be decided, whatever the counters say; the message is for the caller. */
 export class ServiceError extends Error {
   override readonly name = 'ServiceError';
+  /** Whether the same request may be decided a moment later. */
+  readonly transient: boolean;
+
+  constructor(message: string, { transient = false } = {}) {
+    super(message);
+    this.transient = transient;
+  }
 }

@@ -313,6 +313,32 @@ function readUInt64Value(before: number): number {
   return value;
 }
 
+/** What `decodeRateLimitRequest` reads of it: as a usual client sends it. `hits`: of the request, 0 .. 2^32 - 1; 0 looks without counting. */
+export function encodeRateLimitRequest(
+  domain: string,
+  descriptors: readonly (readonly Entry[])[],
+  hits: number,
+): Uint8Array {
+  writer.begin();
+  if (hits !== 0) writer.varintField(0x18, hits);
+  for (let index = descriptors.length - 1; index >= 0; index--) {
+    const mark = writer.mark();
+    // Of the request 0 counts as 1, of a descriptor it does not.
+    if (hits === 0) writer.messageField(0x1a, writer.mark());
+    const entries = descriptors[index]!;
+    for (let at = entries.length - 1; at >= 0; at--) {
+      const { key, value } = entries[at]!;
+      const entryMark = writer.mark();
+      if (value !== '') writer.stringField(0x12, value);
+      if (key !== '') writer.stringField(0x0a, key);
+      writer.messageField(0x0a, entryMark);
+    }
+    writer.messageField(0x12, mark);
+  }
+  if (domain !== '') writer.stringField(0x0a, domain);
+  return writer.finish();
+}
+
 /** The answer's bytes, which belong to the caller. Numbers are taken to be in their fields' range. */
 export function encodeRateLimitResponse(response: RateLimitResponse): Uint8Array {
   const { dynamicMetadata, decidedBy } = response;

@@ -1,21 +1,30 @@
 /** A decision that was asked for over HTTP, by /v1/check or for another proxy, with all that an answer can tell of it. */
-import type { IncomingMessage } from 'node:http';
-import type { AdmittedCaller, GrpcStatus } from '../../process/grpc/handlers.ts';
+import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
+import { shown } from '../../process/http/api-route.ts';
+import type { MatchedLimit } from '../../rules/match-result.ts';
+import type { Entry } from '../../rules/model.ts';
+import { isMistyped } from '../../rules/review/explain-descriptor.ts';
+import { Code, type DescriptorStatus, type RateLimitResponse } from '../decide/messages.ts';
+import type { Plan } from '../decide/plan.ts';
+import { encodeRateLimitRequest } from '../decide/wire-codec.ts';
+import type { WholeReply } from '../service/should-rate-limit.ts';
+import { type HttpAsker, replyTo } from './http-asker.ts';
 
 export interface HttpQuestion {
   domain: string;
   /** Each a list of entries, in their order. */
-  descriptors: { key: string; value: string }[][];
-  /** Of the whole request. */
+  descriptors: readonly (readonly Entry[])[];
+  /** Of the whole request: 0 to 2^32 - 1; 0 looks without counting. */
   hits: number;
 }
 
 /** What became of one descriptor. */
 export interface DescriptorAnswer {
   code: 'OK' | 'OVER_LIMIT';
-  /** The rule's path as elsewhere in /v1, and its limit; undefined where no rule matches. */
+  /** Where the rule stands, as elsewhere in /v1; undefined where none matches, or it hides itself. */
   rule: string | undefined;
-  limit: { requestsPerUnit: number; unit: string; name: string } | undefined;
+  /** That decided; undefined where none did: no rule matches, it is unlimited, or its counter could not be counted. */
+  limit: MatchedLimit | undefined;
   used: number | undefined;
   left: number | undefined;
   /** Until the window ends, or a token is there again, in seconds. */
@@ -24,14 +33,83 @@ export interface DescriptorAnswer {
 
 export interface HttpDecision {
   code: 'OK' | 'OVER_LIMIT';
+  /** One a descriptor, in their order. */
   descriptors: DescriptorAnswer[];
   /** The limit headers of the tightest, whatever the settings for RLS answers; on a refusal Retry-After as well. */
-  headers: [name: string, value: string][];
+  headers: (readonly [name: string, value: string])[];
 }
 
-/** Asks as the service does for any other caller: counts, statistics, the memory of refusals. */
+/**
+ * Asks as the service does for any other caller: rights in the domain, counts, statistics, the memory of refusals. A failure
+ * is NOT_FOUND for a domain without rules, and UNAVAILABLE where the store fails or no rules are there yet.
+ */
 export type DecideForHttp = (
   question: HttpQuestion,
-  request: IncomingMessage,
-  caller: AdmittedCaller | undefined,
+  asker: HttpAsker,
 ) => Promise<HttpDecision | { failure: GrpcStatus }>;
+
+export interface DecideForHttpOptions {
+  ask(request: Uint8Array, reply: WholeReply): void;
+  /** That have rules. */
+  domains(): readonly string[];
+}
+
+export function createDecideForHttp({ ask, domains }: DecideForHttpOptions): DecideForHttp {
+  return ({ domain, descriptors, hits }, asker) =>
+    new Promise((resolve) => {
+      const reply = replyTo(asker, {
+        answer: (response: RateLimitResponse, plans: readonly Plan[]) => {
+          if (plans.some(({ kind }) => kind !== 'domain-not-found')) resolve(decisionOf(response, plans));
+          else resolve({ failure: noDomain(domain, domains(), asker) });
+        },
+        fail: (failure: GrpcStatus) => resolve({ failure }),
+      });
+      // As bytes, so that what is remembered of entries is found, and bounds of requests hold.
+      ask(encodeRateLimitRequest(domain, descriptors, hits), reply);
+    });
+}
+
+function decisionOf(
+  { overallCode, statuses, responseHeadersToAdd }: RateLimitResponse,
+  plans: readonly Plan[],
+): HttpDecision {
+  return {
+    code: codeName(overallCode),
+    descriptors: statuses.map((status, index) => descriptorAnswer(plans[index]!, status)),
+    headers: responseHeadersToAdd.map(({ key, value }) => [key, value] as const),
+  };
+}
+
+function descriptorAnswer(plan: Plan, status: DescriptorStatus): DescriptorAnswer {
+  const { rule } = plan;
+  const isHidden = rule?.hideIdentity === true;
+  const limits = plan.kind === 'limited' ? plan.limits : [];
+  const limit = limits.find(({ currentLimit }) => currentLimit === status.currentLimit)?.limit;
+  const isKnown = limit !== undefined;
+  return {
+    code: codeName(status.code),
+    rule: isHidden ? undefined : rule?.path || undefined,
+    limit: isHidden && isKnown ? { ...limit, name: '' } : limit,
+    used: status.used,
+    left: isKnown ? status.limitRemaining : undefined,
+    resetSeconds: isKnown ? status.durationUntilResetSeconds : undefined,
+  };
+}
+
+function codeName(code: Code): 'OK' | 'OVER_LIMIT' {
+  return code === Code.OVER_LIMIT ? 'OVER_LIMIT' : 'OK';
+}
+
+/** Of others only those are named that the caller may use. */
+function noDomain(domain: string, domains: readonly string[], { caller }: HttpAsker): GrpcStatus {
+  const written = plain(domain);
+  const near = domains.find(
+    (one) => isMistyped(plain(one), written) && (caller === undefined || caller.hasDomain(one)),
+  );
+  const hint = near === undefined ? '' : `; did you mean ${shown(near)}?`;
+  return { code: GrpcCode.NOT_FOUND, message: `there are no rules for the domain ${shown(domain)}${hint}` };
+}
+
+function plain(text: string): string {
+  return text.toLowerCase().replace(/[-_. ]/g, '');
+}

@@ -1,25 +1,19 @@
 /** `/json`: one rate limit decision for a JSON request. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import {
-  type CallerConnection,
-  type CallerGate,
-  type CallSpan,
-  type CallTracer,
   GrpcCode,
   type GrpcStatus,
   type RequestOrigin,
   retryAfterSeconds,
-  severalAuthorizations,
   type UnaryHandler,
-  type UnaryReply,
 } from '../../process/grpc/handlers.ts';
 import { bytesOfPiece, freePieces } from '../../process/http/http-connection.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { discardBody, readBody } from '../../process/http/request-body.ts';
 import { sendError, writeErrorHead } from '../../process/http/text-response.ts';
 import { bearerChallenge } from '../../process/net/bearer-token.ts';
-import { peerName, SocketPeer } from '../../process/net/peer.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
+import { type AdmissionOptions, admitted, type HttpAsker, originOf, replyTo } from './http-asker.ts';
 
 /** Chosen: how long the rest of a body that is not wanted is taken in. */
 const discardMs = 2_000;
@@ -29,28 +23,23 @@ export function loadJsonCodec(): Promise<typeof import('./json-codec.ts')> {
   return import('./json-codec.ts');
 }
 
-export interface JsonEndpointOptions {
+export interface JsonEndpointOptions extends AdmissionOptions {
   shouldRateLimit: UnaryHandler;
   bounds: RequestBounds;
   /** A request was refused for its size; nothing of it was counted. */
   onTooLarge(error: RequestTooLarge, origin: RequestOrigin): void;
   /** A longer body of a request is answered with 413. */
   maxBodyBytes: number;
-  /** Defaults to none. */
-  tracer?: CallTracer | undefined;
-  /** Who may ask. Defaults to everybody. */
-  gate?: CallerGate | undefined;
 }
 
 export async function answerJson(call: HttpCall, options: JsonEndpointOptions): Promise<void> {
   const { request, response, holding } = call;
   const { bounds, maxBodyBytes } = options;
-  const caller = options.gate?.admit(connectionOf(request), authorizationOf(request));
-  if (caller?.refused !== undefined) {
-    await refuseAtOnce(call, refusalOf(request, response, caller.refused), maxBodyBytes);
+  const asker = admitted(request, response, options);
+  if ('refused' in asker) {
+    await refuseAtOnce(call, refusalOf(request, response, asker.refused), maxBodyBytes);
     return;
   }
-  const span = beginSpan(request, response, options.tracer);
   const keptBytes = bounds.limits.maxBytes;
   const body = await readBody(request, { maxBytes: maxBodyBytes, keptBytes, holding });
   if (body.kind === 'aborted') return;
@@ -91,54 +80,22 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
     sendError(response, 400, 'Bad Request', parsed.refusal);
     return;
   }
-  const outcome = await ask(options.shouldRateLimit, parsed.wire, request, { span, caller });
+  const outcome = await ask(options.shouldRateLimit, parsed.wire, asker);
   if ('status' in outcome) sendFailure(request, response, outcome.status);
   else sendDecision(response, responseToJson(outcome.message));
-}
-
-/** Node takes the first of several as it is. */
-function authorizationOf({ headersDistinct }: IncomingMessage): string {
-  const { authorization: [value = '', ...others] = [] } = headersDistinct;
-  return others.length === 0 ? value : severalAuthorizations;
-}
-
-/** It ends with the response, whichever that is. A response that could not be written has the status that it would have had. */
-function beginSpan(
-  request: IncomingMessage,
-  response: ServerResponse,
-  tracer: CallTracer | undefined,
-): CallSpan | undefined {
-  if (tracer === undefined) return undefined;
-  const span = tracer.begin(request.method ?? '', fieldsOf(request));
-  if (span !== undefined) response.once('close', () => span.end(response.statusCode));
-  return span;
-}
-
-function fieldsOf({ rawHeaders }: IncomingMessage): string[] {
-  return rawHeaders.map((text, index) => (index % 2 === 0 ? text.toLowerCase() : text));
 }
 
 function ask(
   handler: UnaryHandler,
   wire: Uint8Array,
-  request: IncomingMessage,
-  { span, caller }: Pick<UnaryReply, 'span' | 'caller'>,
+  asker: HttpAsker,
 ): Promise<{ message: Uint8Array } | { status: GrpcStatus }> {
   return new Promise((resolve) => {
-    handler(wire, {
-      // The decision of a request that went away is not held up: it is counted as any other.
-      abandoned: false,
-      span,
-      caller,
-      get fields() {
-        return fieldsOf(request);
-      },
-      get origin() {
-        return originOf(request);
-      },
-      send: (message) => resolve({ message: new Uint8Array(message) }),
-      fail: (status) => resolve({ status }),
+    const reply = replyTo(asker, {
+      send: (message: Uint8Array) => resolve({ message: new Uint8Array(message) }),
+      fail: (status: GrpcStatus) => resolve({ status }),
     });
+    handler(wire, reply);
   });
 }
 
@@ -208,22 +165,6 @@ export async function refuseAtOnce(
   const { 'content-length': length = 0, 'transfer-encoding': coding } = request.headers;
   if (coding === undefined && Number(length) <= maxBodyBytes) sendError(response, status, text, detail);
   else await refuseUnread(call, { status, text, detail });
-}
-
-const connections = new WeakMap<object, CallerConnection>();
-
-function originOf({ socket }: IncomingMessage): RequestOrigin {
-  return { listener: 'HTTP', peer: peerName(socket) ?? 'unknown' };
-}
-
-/** The same for all requests of a connection. */
-function connectionOf({ socket }: IncomingMessage): CallerConnection {
-  let connection = connections.get(socket);
-  if (connection === undefined) {
-    connection = { peer: new SocketPeer(socket, peerName(socket) ?? 'unknown'), callerMemo: undefined };
-    connections.set(socket, connection);
-  }
-  return connection;
 }
 
 /** The answer goes out at once; its end waits for the sender, which may not read before it has sent all. */

@@ -80,6 +80,8 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
       refused: (reason) => refused.push(reason),
     },
     onJsonRequest: () => {},
+    onApiRequest: () => {},
+    decide: () => Promise.reject(new Error('not asked here')),
     onFault: (error) => faults.push(error),
   });
   const { port } = await listener.listen({ host: '127.0.0.1', port: 0 });
@@ -423,7 +425,8 @@ describe('callers that have to say who they are', () => {
   const gate: CallerGate = {
     admit: (_connection, authorization) => {
       shown.push(authorization);
-      if (authorization === 'good') return { refused: undefined, refusal: () => undefined };
+      if (authorization === 'good')
+        return { refused: undefined, refusal: () => undefined, hasDomain: () => true };
       const place = Number(authorization) || 0;
       return { refused: { code: codes[place]!, message: messages[place]! } };
     },
@@ -580,6 +583,8 @@ describe('listen', () => {
       maxBodyBytes: 1,
       closeGraceMs: 0,
       onJsonRequest: () => {},
+      onApiRequest: () => {},
+      decide: () => Promise.reject(new Error('not asked here')),
       onFault: () => {},
     });
     const error = await other.listen({ host: '127.0.0.1', port }).catch((reason: unknown) => reason);

@@ -1,8 +1,12 @@
-/** The HTTP listener: `/json`, `/healthcheck` and `/livez`, for any method, plain or over TLS. */
+/** The HTTP listener: `/json`, `/healthcheck` and `/livez`, for any method, and `/v1` for callers, plain or over TLS. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import { Right } from '../../process/grpc/handlers.ts';
 import type { HealthView } from '../../process/grpc/health.ts';
+import { ApiProblem, shown } from '../../process/http/api-route.ts';
+import { isApiPath } from '../../process/http/api-router.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
+import { sendProblem } from '../../process/http/json-exchange.ts';
 import { sendNotFound, sendText } from '../../process/http/text-response.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
 import { isOfName, peerName, SocketPeer } from '../../process/net/peer.ts';
@@ -13,9 +17,11 @@ import {
   watchCertificate,
 } from '../../process/net/tls-credentials.ts';
 import type { Timers } from '../../process/time/clock.ts';
+import { answerCheck, type CheckOptions } from './check-endpoint.ts';
+import { admitted, fault, problemOf } from './http-asker.ts';
 import { answerJson, type JsonEndpointOptions, loadJsonCodec, refuseAtOnce } from './json-endpoint.ts';
 
-export interface HttpListenerOptions extends JsonEndpointOptions {
+export interface HttpListenerOptions extends JsonEndpointOptions, CheckOptions {
   health: HealthView;
   /** Bounds its connections. Undefined: they are not. */
   connections?: HttpConnectionsOptions | undefined;
@@ -25,6 +31,8 @@ export interface HttpListenerOptions extends JsonEndpointOptions {
   closeGraceMs: number;
   /** Called for every request of /json. */
   onJsonRequest(): void;
+  /** Called for every request of /v1. */
+  onApiRequest(): void;
   /** Called when a request was answered with 500 because something threw. */
   onFault(error: unknown): void;
 }
@@ -45,6 +53,8 @@ export interface HttpTlsListener extends CertificateListener {
   /** A handshake failed, or a request of /json came without a good certificate. */
   refused(refused: { reason: HttpTlsRefusal; peer: string; problem: string }): void;
 }
+
+const apiPaths = ['/v1/check'];
 
 export class ApiListener implements HttpListener {
   readonly #options: HttpListenerOptions;
@@ -112,9 +122,38 @@ export class ApiListener implements HttpListener {
         const refusal = { status: 403, text: 'Forbidden', detail };
         await refuseAtOnce(call, refusal, this.#options.maxBodyBytes);
       }
-    } else if (target.path === '/healthcheck') answerHealth(response, this.#options.health);
+    } else if (isApiPath(target.path)) await this.#answerApi(call);
+    else if (target.path === '/healthcheck') answerHealth(response, this.#options.health);
     else if (target.path === '/livez') sendText(response, 200, 'OK');
     else sendNotFound(response);
+  }
+
+  async #answerApi(call: HttpCall): Promise<void> {
+    const { response } = call;
+    response.setHeader('Cache-Control', 'no-store');
+    response.setHeader('X-Content-Type-Options', 'nosniff');
+    this.#options.onApiRequest();
+    try {
+      await this.#answerCaller(call);
+    } catch (error) {
+      if (response.headersSent) throw error;
+      const isTold = error instanceof ApiProblem;
+      if (!isTold) this.#options.onFault(error);
+      await sendProblem(call, isTold ? error : new ApiProblem(500, fault));
+    }
+  }
+
+  /** Who asks comes before anything else is told. */
+  async #answerCaller(call: HttpCall): Promise<void> {
+    const { target, request, response } = call;
+    const detail = this.#certificateProblem(request);
+    if (detail !== undefined) throw new ApiProblem(403, detail);
+    const asker = admitted(request, response, this.#options);
+    if ('refused' in asker) throw problemOf(asker.refused);
+    const refusal = asker.caller?.refusal(undefined, Right.ASK);
+    if (refusal !== undefined) throw problemOf(refusal);
+    if (target.path === '/v1/check') return answerCheck(call, asker, this.#options);
+    throw new ApiProblem(404, `there is no ${shown(target.path)}, there are ${apiPaths.join(', ')}`);
   }
 
   /** What is wrong with the certificate that a caller shows, or that it shows none. */

@@ -178,7 +178,11 @@ export class RateSampler {
       this.#lookAt(row, { seconds, sums, domains });
       if (++looked % rowsPerTurn === 0) await nextTurn();
     }
-    const requests = ['ratelimit_server.ShouldRateLimit.total_requests', 'ratelimit.http.json_requests'];
+    const requests = [
+      'ratelimit_server.ShouldRateLimit.total_requests',
+      'ratelimit.http.json_requests',
+      'ratelimit.http.v1_requests',
+    ];
     const decisions = requests.reduce((sum, name) => sum + (registry.valueNamed(name) ?? 0), 0);
     const perSecond = (value: number): number => Math.round((10 * value) / seconds) / 10;
     const [allowed, overLimit, nearLimit, shadow] = sums.map(perSecond) as [number, number, number, number];

@@ -1,4 +1,4 @@
-import type { Descriptor, RateLimitRequest } from '../decide/messages.ts';
+import { Code, type Descriptor, type DescriptorStatus, type RateLimitRequest } from '../decide/messages.ts';
 import type { LimitPlan, Plan } from '../decide/plan.ts';
 import { isQuota } from '../decide/response.ts';
 import type { Caller, CounterOp, HoldsBack } from '../stores/counter-store.ts';
@@ -81,6 +81,20 @@ export function forgetRefunded(ops: readonly CountedHit[], localCache: BoundedLo
 /** Of a counter that the local cache knows to be full as much as fits in. */
 export function usedOf({ full, plan, after, leased }: CountedHit): number {
   return full ? plan.capacity : after + leased;
+}
+
+/** `tells`: whether it says of which limit it is, and what is used. */
+export function statusOfHit(
+  hit: CountedHit,
+  refused: boolean,
+  limitRemaining: number,
+  durationUntilResetSeconds: number,
+  tells: boolean,
+): DescriptorStatus {
+  const code = refused ? Code.OVER_LIMIT : Code.OK;
+  const { currentLimit, told } = hit.plan;
+  if (!tells) return { code, currentLimit, limitRemaining, durationUntilResetSeconds };
+  return { code, currentLimit, limitRemaining, durationUntilResetSeconds, told, used: usedOf(hit) };
 }
 
 /** Its own addend, 0 included, else the request's, which counts as at least 1. */

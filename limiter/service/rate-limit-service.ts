@@ -16,7 +16,6 @@ import {
   countAssessment,
 } from '../decide/assess.ts';
 import {
-  Code,
   type DescriptorStatus,
   type RateLimitRequest,
   type RateLimitResponse,
@@ -56,6 +55,7 @@ import {
   forgetRefunded,
   planHoldingBack,
   secondsToReset,
+  statusOfHit,
   usedOf,
 } from './counted-hit.ts';
 
@@ -113,7 +113,10 @@ export interface RateLimitServiceOptions {
 
 /** Whom a decision goes to. Called once a request, with one of the two; possibly before `decide` returns. */
 export interface Decided<Asker extends Caller> {
-  answer(response: RateLimitResponse, asker: Asker): void;
+  /** How its answers are made, and that their statuses tell all; undefined: as those of the service. */
+  readonly response?: ResponseOptions | undefined;
+  /** `plans`: one a descriptor. */
+  answer(response: RateLimitResponse, asker: Asker, plans: readonly Plan[]): void;
   /** A `ServiceError`, a `StoreError`, or whatever else went wrong, which is then a fault of ours. */
   refuse(error: unknown, asker: Asker): void;
 }
@@ -201,13 +204,13 @@ export class RateLimitService {
     const conclude = (): void => {
       let response: RateLimitResponse;
       try {
-        response = this.#conclude(decision);
+        response = this.#conclude(decision, decided.response);
       } catch (error) {
         this.#noteRefusal(error);
         decided.refuse(error, asker);
         return;
       }
-      decided.answer(response, asker);
+      decided.answer(response, asker, decision.plans);
     };
     const ops = decision.ops;
     if (ops.length === 0) {
@@ -228,7 +231,8 @@ export class RateLimitService {
     if (domain === '') throw new ServiceError('rate limit domain must not be empty');
     if (descriptors.length === 0) throw new ServiceError('rate limit descriptor list must not be empty');
     let planner = this.#planner;
-    if (planner === undefined) throw new ServiceError('no rate limit configuration loaded');
+    if (planner === undefined)
+      throw new ServiceError('no rate limit configuration loaded', { transient: true });
     const nowMs = this.#options.clock.nowMs();
     if (nowMs >= planner.staleAtMs) planner = this.#planAnew(this.#matcher!, nowMs);
     for (let index = 0; index < descriptors.length; index++) {
@@ -377,9 +381,10 @@ export class RateLimitService {
   }
 
   /** Throws the `StoreError` of the first counter that failed, unless failed counters have an answer. */
-  #conclude(decision: Decision): RateLimitResponse {
+  #conclude(decision: Decision, own: ResponseOptions | undefined): RateLimitResponse {
     const { request, plans, hits, ops } = decision;
     const { response, events, localCache } = this.#options;
+    const tells = this.#tells || own !== undefined;
     let anyFailed = false;
     for (const op of ops) if (op.error !== undefined) anyFailed = true;
     if (anyFailed && wasLeftOut(ops)) throw callAbandoned;
@@ -389,9 +394,9 @@ export class RateLimitService {
     for (let index = 0; index < plans.length; index++) {
       const hit = hits[index];
       const other = plans[index]!.kind === 'unlimited' ? unlimitedStatus : okStatus;
-      statuses = added(statuses, hit !== undefined ? this.#statusOf(hit, decision, index) : other);
+      statuses = added(statuses, hit !== undefined ? this.#statusOf(hit, decision, index, tells) : other);
     }
-    return assembleResponse({ request, plans, statuses: statuses! }, response, events);
+    return assembleResponse({ request, plans, statuses: statuses! }, own ?? response, events);
   }
 
   #acceptFailures(ops: readonly CountedHit[]): void {
@@ -404,14 +409,14 @@ export class RateLimitService {
   }
 
   /** Of several limits that which refuses longest, else that of which the least is left. */
-  #statusOf(hit: CountedHit, decision: Decision, index: number): DescriptorStatus {
+  #statusOf(hit: CountedHit, decision: Decision, index: number, tells: boolean): DescriptorStatus {
     const { group, remembered } = hit;
     const assessment = this.#assessment;
     if (group === undefined) {
       if (hit.error !== undefined) return uncountedStatus(hit, this.#options.counting.storeFailureMode);
       this.#assess(hit, decision);
       if (assessment.refused) this.#noteRefused(hit, decision, index);
-      return this.#status(hit, assessment.refused, assessment.remaining, secondsToReset(hit));
+      return statusOfHit(hit, assessment.refused, assessment.remaining, secondsToReset(hit), tells);
     }
     for (const { error } of group) if (error !== undefined) return this.#uncountedGroup(group);
     let chosen: CountedHit | undefined;
@@ -434,20 +439,12 @@ export class RateLimitService {
       seconds = itsSeconds;
     }
     if (refused) this.#noteRefused(chosen!, decision, index);
-    return this.#status(chosen!, refused, remaining, seconds);
+    return statusOfHit(chosen!, refused, remaining, seconds, tells);
   }
 
   #noteRefused(hit: CountedHit, { request, asker }: Decision, index: number): void {
     const { onRefused } = this.#options.events;
     if (onRefused !== undefined) onRefused(hit, request.descriptors[index]!.entries, usedOf(hit), asker);
-  }
-
-  #status(hit: CountedHit, refused: boolean, limitRemaining: number, seconds: number): DescriptorStatus {
-    const code = refused ? Code.OVER_LIMIT : Code.OK;
-    const { currentLimit, told } = hit.plan;
-    if (!this.#tells) return { code, currentLimit, limitRemaining, durationUntilResetSeconds: seconds };
-    const durationUntilResetSeconds = seconds;
-    return { code, currentLimit, limitRemaining, durationUntilResetSeconds, told, used: usedOf(hit) };
   }
 
   /** They fail together. */

@@ -62,7 +62,7 @@ describe('createShouldRateLimit', () => {
         requestHeadersToAdd: [],
         dynamicMetadata: undefined,
       };
-      decided.answer(answer, reply);
+      decided.answer(answer, reply, []);
     });
     expect(requests).toEqual([
       {
@@ -183,7 +183,7 @@ describe('createShouldRateLimit', () => {
 
   it('answers INTERNAL when an answer cannot be written', () => {
     const { sent, failed, faults } = call(requestBytes, (_, reply, decided) =>
-      decided.answer({} as never, reply),
+      decided.answer({} as never, reply, []),
     );
     expect(sent).toEqual([]);
     expect(failed).toEqual([{ code: 13, message: 'internal error' }]);

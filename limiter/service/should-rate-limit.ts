@@ -8,8 +8,10 @@ import {
   type UnaryHandler,
   type UnaryReply,
 } from '../../process/grpc/handlers.ts';
-import { Code, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
+import { Code, type RateLimitRequest, type RateLimitResponse, ServiceError } from '../decide/messages.ts';
+import type { Plan } from '../decide/plan.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
+import type { ResponseOptions } from '../decide/response.ts';
 import { DecodeError, encodeRateLimitResponse } from '../decide/wire-codec.ts';
 import { callAbandoned, StoreError } from '../stores/counter-store.ts';
 import type { Decided, RateLimitService } from './rate-limit-service.ts';
@@ -27,12 +29,12 @@ export interface ShouldRateLimitOptions {
   onFault(error: unknown): void;
 }
 
-/** Handler for gRPC and, by way of it, for /json. Every call is answered, whatever the bytes. */
+/** Handler for gRPC and, by way of it, for `/json`. Every call is answered, whatever the bytes. */
 export function createShouldRateLimit(options: ShouldRateLimitOptions): UnaryHandler {
-  const { bounds, service } = options;
+  const { bounds } = options;
   const decided: Decided<UnaryReply> = {
     answer(response, reply) {
-      reply.span?.set('weir.overall_code', response.overallCode === Code.OVER_LIMIT ? 'OVER_LIMIT' : 'OK');
+      noteCode(reply.span, response);
       let message: Uint8Array;
       try {
         message = encodeRateLimitResponse(response);
@@ -44,32 +46,69 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): UnaryHan
     },
     refuse: (error, reply) => refuse(error, reply, options),
   };
-  const handler = (bytes: Uint8Array, reply: UnaryReply): void => {
-    let request: RateLimitRequest;
-    try {
-      request = bounds.decode(bytes);
-    } catch (error) {
-      refuse(error, reply, options);
-      return;
-    }
-    const { caller } = reply;
-    if (caller !== undefined) {
-      const refusal = caller.refusal(request.domain, rightsOf(request));
-      if (refusal !== undefined) {
-        reply.fail(refusal);
-        return;
-      }
-    }
-    if (request.mendedValues !== undefined) options.onMendedValues(request.mendedValues);
-    if (reply.span !== undefined) describe(reply.span, request);
-    service.decide(request, reply, decided);
-  };
+  const handler = (bytes: Uint8Array, reply: UnaryReply): void => ask(bytes, reply, decided, options);
   const refuseLonger = (bytes: number, origin?: RequestOrigin): GrpcStatus => {
     const error = bounds.tooManyBytes(bytes);
     options.onTooLarge(error, origin);
     return tooLarge(error);
   };
   return Object.assign(handler, { longest: { maxBytes: bounds.limits.maxBytes, refuse: refuseLonger } });
+}
+
+/** Who is told a decision whole, and not as the protocol has room for it. */
+export interface WholeReply extends Omit<UnaryReply, 'send'> {
+  /** `plans`: one a descriptor, as there are statuses. */
+  answer(response: RateLimitResponse, plans: readonly Plan[]): void;
+}
+
+/** Asks as any other caller does; `response` says which headers answers have. What may work a moment later fails with UNAVAILABLE. */
+export function createWholeDecisions(
+  options: ShouldRateLimitOptions,
+  response: ResponseOptions,
+): (bytes: Uint8Array, reply: WholeReply) => void {
+  const decided: Decided<WholeReply> = {
+    response,
+    answer(decision, reply, plans) {
+      noteCode(reply.span, decision);
+      reply.answer(decision, plans);
+    },
+    refuse(error, reply) {
+      const mayPass = error instanceof StoreError || (error instanceof ServiceError && error.transient);
+      if (mayPass) reply.fail({ code: GrpcCode.UNAVAILABLE, message: error.message });
+      else refuse(error, reply, options);
+    },
+  };
+  return (bytes, reply) => ask(bytes, reply, decided, options);
+}
+
+function ask<Reply extends Omit<UnaryReply, 'send'>>(
+  bytes: Uint8Array,
+  reply: Reply,
+  decided: Decided<Reply>,
+  options: ShouldRateLimitOptions,
+): void {
+  let request: RateLimitRequest;
+  try {
+    request = options.bounds.decode(bytes);
+  } catch (error) {
+    refuse(error, reply, options);
+    return;
+  }
+  const { caller } = reply;
+  if (caller !== undefined) {
+    const refusal = caller.refusal(request.domain, rightsOf(request));
+    if (refusal !== undefined) {
+      reply.fail(refusal);
+      return;
+    }
+  }
+  if (request.mendedValues !== undefined) options.onMendedValues(request.mendedValues);
+  if (reply.span !== undefined) describe(reply.span, request);
+  options.service.decide(request, reply, decided);
+}
+
+function noteCode(span: CallSpan | undefined, { overallCode }: RateLimitResponse): void {
+  span?.set('weir.overall_code', overallCode === Code.OVER_LIMIT ? 'OVER_LIMIT' : 'OK');
 }
 
 /** What a request asks for, in bits of `Right`. */
@@ -89,7 +128,11 @@ function describe(span: CallSpan, request: RateLimitRequest): void {
 }
 
 /** INTERNAL for bytes that are no request, as grpc-go answers them; UNKNOWN for what the Go service calls an error. */
-function refuse(error: unknown, reply: UnaryReply, options: ShouldRateLimitOptions): void {
+function refuse(
+  error: unknown,
+  reply: Pick<UnaryReply, 'fail' | 'origin'>,
+  options: ShouldRateLimitOptions,
+): void {
   if (error === callAbandoned) {
     // A caller that hung up hears nothing; for any other the deadline passed, in the words of grpc-go.
     reply.fail({ code: GrpcCode.DEADLINE_EXCEEDED, message: 'context deadline exceeded' });

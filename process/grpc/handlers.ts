@@ -26,8 +26,13 @@ export const Right = { ASK: 1, REFUND: 2, OVERRIDE: 4, READ: 8, ADMIN: 16 } as c
 /** A caller on one connection. */
 export interface AdmittedCaller {
   readonly refused: undefined;
-  /** What it may not; undefined when it may do all of `rights` (bits of `Right`) in the domain. A refusal is counted. */
-  refusal(domain: string, rights: number): GrpcStatus | undefined;
+  /**
+   * What it may not; undefined when it may do all of `rights` (bits of `Right`) in the domain, or without one in any. A
+   * refusal is counted.
+   */
+  refusal(domain: string | undefined, rights: number): GrpcStatus | undefined;
+  /** Whether the domain is one of its own. Nothing is counted. */
+  hasDomain(domain: string): boolean;
 }
 
 export interface CallerRefusal {

@@ -1,11 +1,9 @@
 /** `/v1`: from a request to its route, and back as JSON or as the description of a problem (RFC 9457). Knows no paths beyond the prefix. */
-import { type ServerResponse, STATUS_CODES } from 'node:http';
-import { bearerChallenge } from '../net/bearer-token.ts';
+import type { ServerResponse } from 'node:http';
 import type { ApiGuard } from './api-guard.ts';
 import { type ApiAnswer, ApiProblem, type ApiRoute, shown } from './api-route.ts';
-import { bytesOfPiece, freePieces } from './http-connection.ts';
 import type { HttpCall } from './http-server.ts';
-import { discardBody, readBody } from './request-body.ts';
+import { parseJson, readJsonBody, sendProblem } from './json-exchange.ts';
 import { sendLines } from './text-response.ts';
 
 export interface ApiRouterOptions {
@@ -16,8 +14,6 @@ export interface ApiRouterOptions {
   onFault(error: unknown): void;
 }
 
-/** Chosen: how long the rest of a body that is not wanted is taken in. */
-const discardMs = 2_000;
 /** The one parameter that may come several times. */
 const repeatable = 'entry';
 
@@ -56,7 +52,7 @@ export class ApiRouter {
       await send(response, await this.#answerOf(call));
     } catch (error) {
       if (response.headersSent) throw error;
-      await this.#sendProblem(call, error);
+      await sendProblem(call, this.#problemOf(error));
     }
   }
 
@@ -81,57 +77,15 @@ export class ApiRouter {
     }
     checkParameters(target.query, route.parameters);
     const takesBody = route.method === 'POST' || route.method === 'PUT';
-    const body = takesBody ? await this.#bodyOf(call) : undefined;
+    const bytes = takesBody ? await readJsonBody(call, this.#options.maxBodyBytes) : undefined;
+    const body = bytes instanceof Uint8Array ? parseJson(bytes) : undefined;
     return route.answer({ query: target.query, body, actor });
   }
 
-  async #bodyOf({ request, holding }: HttpCall): Promise<unknown> {
-    const type = request.headers['content-type'] ?? '';
-    if (!/^application\/json\s*(;|$)/i.test(type)) {
-      throw new ApiProblem(415, `the body must be application/json (Content-Type), not ${shown(type)}`);
-    }
-    const { bytes: maxBytes, setting } = this.#options.maxBodyBytes;
-    const body = await readBody(request, { maxBytes, keptBytes: maxBytes, holding });
-    if (body.kind === 'whole') return parsed(body.bytes);
-    switch (body.kind) {
-      case 'tooManyPieces':
-        throw new ApiProblem(
-          400,
-          `the body comes in more than ${freePieces} pieces and one for every ${bytesOfPiece} bytes`,
-        );
-      case 'givenUp':
-        throw new ApiProblem(503, 'unfinished requests hold as much as they may (CONNECTIONS_MAX_BYTES)');
-      case 'aborted':
-        throw new ApiProblem(400, 'the body ended before its end');
-      default:
-        throw new ApiProblem(413, `the body is longer than ${maxBytes} bytes (${setting})`);
-    }
-  }
-
-  async #sendProblem({ request, response, holding }: HttpCall, error: unknown): Promise<void> {
-    if (response.destroyed) return;
-    const isOurs = error instanceof ApiProblem;
-    if (!isOurs) this.#options.onFault(error);
-    const problem = isOurs ? error : new ApiProblem(500, 'a fault of the server, which its log tells of');
-    const { status, message: detail, members } = problem;
-    if (status === 401)
-      response.setHeader('WWW-Authenticate', bearerChallenge(request.headers.authorization));
-    if (status === 415) response.setHeader('Accept', 'application/json');
-    const { retryAfterSeconds } = members;
-    if (retryAfterSeconds !== undefined) response.setHeader('Retry-After', `${retryAfterSeconds}`);
-    const title = STATUS_CODES[status] ?? 'Error';
-    const body = `${JSON.stringify({ type: 'about:blank', title, status, detail, ...members })}\n`;
-    // What was not read yet would be taken for the next request.
-    if (!request.complete) response.setHeader('Connection', 'close');
-    response.writeHead(status, {
-      'Content-Type': 'application/problem+json',
-      'Content-Length': Buffer.byteLength(body),
-    });
-    if (!request.complete) {
-      response.write(body);
-      await discardBody(request, { longestMs: discardMs, holding });
-      response.end();
-    } else response.end(body);
+  #problemOf(error: unknown): ApiProblem {
+    if (error instanceof ApiProblem) return error;
+    this.#options.onFault(error);
+    return new ApiProblem(500, 'a fault of the server, which its log tells of');
   }
 }
 
@@ -148,7 +102,8 @@ async function send(response: ServerResponse, { status = 200, body, lines }: Api
   response.end(text);
 }
 
-function checkParameters(query: URLSearchParams, known: readonly string[]): void {
+/** Throws an `ApiProblem` for one that is not known, or comes twice. */
+export function checkParameters(query: URLSearchParams, known: readonly string[]): void {
   const seen = new Set<string>();
   for (const name of query.keys()) {
     if (!known.includes(name)) {
@@ -158,13 +113,5 @@ function checkParameters(query: URLSearchParams, known: readonly string[]): void
     if (seen.has(name) && name !== repeatable)
       throw new ApiProblem(400, `the parameter ${name} comes more than once`);
     seen.add(name);
-  }
-}
-
-function parsed(bytes: Uint8Array): unknown {
-  try {
-    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
-  } catch (error) {
-    throw new ApiProblem(400, `the body is not JSON: ${(error as Error).message}`);
   }
 }

@@ -25,8 +25,8 @@ function plain(text: string): string {
   return text.toLowerCase().replace(/[-_. ]/g, '');
 }
 
-/** They are the same but for up to two characters in one place: left out, doubled, wrong or swapped. */
-function isMistyped(a: string, b: string): boolean {
+/** Whether they are the same but for up to two characters in one place: left out, doubled, wrong or swapped. */
+export function isMistyped(a: string, b: string): boolean {
   const [least, most] = [Math.min(a.length, b.length), Math.max(a.length, b.length)];
   if (most - least > 2 || (a !== b && least < 3)) return false;
   const begin = commonLength(a, b);

@@ -843,6 +843,7 @@ describe('a limiter', () => {
       'ratelimit.connections.held_bytes': expect.any(Number),
       'ratelimit.http.connections': expect.any(Number),
       'ratelimit.http.json_requests': 4,
+      'ratelimit.http.v1_requests': 0,
       'ratelimit.http.too_many_bytes': 0,
       'ratelimit.http.too_many_connections': 0,
       'ratelimit.http.too_many_pieces': 0,

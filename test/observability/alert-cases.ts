@@ -15,6 +15,7 @@ const perInstance = ['namespace', 'job', 'instance'] as const;
 const error = (type: string): string => `ratelimit_service_should_rate_limit_error{err_type="${type}"}`;
 const requests = 'ratelimit_service_total_requests{grpc_method="ShouldRateLimit"}';
 const jsonRequests = 'ratelimit_http_json_requests';
+const apiRequests = 'ratelimit_http_v1_requests';
 const bucket = (le: string): string =>
   `ratelimit_service_response_time_seconds_bucket{grpc_method="ShouldRateLimit",le="${le}"}`;
 const ruleStat = (stat: string): string =>
@@ -73,12 +74,18 @@ export const alertCases: Record<string, AlertCase> = {
   ),
   WeirStoreErrors: {
     // All of it over /json: there are no calls of gRPC to divide by.
-    fires: { [error('redis_error')]: '0+120x60', [requests]: '0x60', [jsonRequests]: '0+6000x60' },
+    fires: {
+      [error('redis_error')]: '0+120x60',
+      [requests]: '0x60',
+      [jsonRequests]: '0+3000x60',
+      [apiRequests]: '0+3000x60',
+    },
     quiet: {
       [error('redis_error')]: '0+30x60',
       [error('service_error')]: '0+900x60',
       [requests]: '0+3000x60',
       [jsonRequests]: '0+3000x60',
+      [apiRequests]: '0x60',
     },
     kept: [...perJob],
     summary: 'weir fails 2% of its requests',

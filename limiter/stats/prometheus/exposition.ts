@@ -155,12 +155,14 @@ const byName = new Map<string, string>(
     'ratelimit.callers.entries': 'Entries of CALLERS_FILE in force.',
     'ratelimit.callers.load_failed': '1 from a reading of CALLERS_FILE that failed until the next good one.',
     'ratelimit.http.tls_handshake': 'TLS handshakes of the HTTP listener that failed.',
-    'ratelimit.http.tls_client_certificate': 'Requests of /json without the client certificate they need.',
+    'ratelimit.http.tls_client_certificate':
+      'Requests of /json or /v1 without the client certificate they need.',
     'ratelimit.http.json_requests': 'Requests of /json, failed ones too.',
+    'ratelimit.http.v1_requests': 'Requests of /v1 on the HTTP port, failed ones too.',
     'ratelimit.http.connections': 'Open connections of the HTTP, debug and Prometheus listeners.',
     'ratelimit.http.too_many_connections': 'HTTP connections that were closed for a further one.',
     'ratelimit.http.too_many_bytes': 'HTTP requests and connections ended at CONNECTIONS_MAX_BYTES.',
-    'ratelimit.http.too_many_pieces': 'Requests of /json whose body came in too many pieces.',
+    'ratelimit.http.too_many_pieces': 'Requests over HTTP whose body came in too many pieces.',
     'ratelimit.connections.held_bytes':
       'What connections hold for what their callers have not done yet, of CONNECTIONS_MAX_BYTES.',
     'ratelimit_server.http2.connections': 'Open gRPC connections.',

@@ -178,9 +178,15 @@ export function registerCallersFile(
   registry.gauge('ratelimit.callers.load_failed', () => (file.lastWasRefused() ? 1 : 0));
 }
 
-/** What to call for every request of /json, whatever becomes of it. */
-export function createJsonStats(registry: StatsRegistry): () => void {
-  return countingIn(registry)('ratelimit.http.json_requests');
+/** What to call for every request of a path, whatever becomes of it. */
+export function createHttpStats(
+  registry: StatsRegistry,
+): Record<'onJsonRequest' | 'onApiRequest', () => void> {
+  const counting = countingIn(registry);
+  return {
+    onJsonRequest: counting('ratelimit.http.json_requests'),
+    onApiRequest: counting('ratelimit.http.v1_requests'),
+  };
 }
 
 /**

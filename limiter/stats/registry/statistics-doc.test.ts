@@ -31,7 +31,7 @@ function namesOfTheProgram(): string[] {
   });
   stats.createCallerStats(registry);
   stats.registerCallersFile(registry, { callers: () => 0, lastWasRefused: () => false });
-  stats.createJsonStats(registry);
+  stats.createHttpStats(registry);
   stats.createRuntimeStats(registry, () => 0);
   stats.createRulesStats(registry, clock, () => false)({ version: '1', domains: 0, rules: 0 });
   stats.registerXdsStats(registry, () => true);

@@ -1,0 +1,123 @@
+/** Who asks for decisions over HTTP: how it is let in, what is traced of it, and what the service learns of it. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import {
+  type AdmittedCaller,
+  type CallerConnection,
+  type CallerGate,
+  type CallSpan,
+  type CallTracer,
+  GrpcCode,
+  type GrpcStatus,
+  type RequestOrigin,
+  retryAfterSeconds,
+  severalAuthorizations,
+  type UnaryReply,
+} from '../../process/grpc/handlers.ts';
+import { ApiProblem } from '../../process/http/api-route.ts';
+import { peerName, SocketPeer } from '../../process/net/peer.ts';
+
+export interface HttpAsker {
+  readonly request: IncomingMessage;
+  /** Undefined where nobody has to say who he is. */
+  readonly caller: AdmittedCaller | undefined;
+  readonly span: CallSpan | undefined;
+}
+
+export interface AdmissionOptions {
+  /** Who may ask. Defaults to everybody. */
+  gate?: CallerGate | undefined;
+  /** Defaults to none. */
+  tracer?: CallTracer | undefined;
+}
+
+/** Before anything of the body is read. Its span ends with the response. */
+export function admitted(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { gate, tracer }: AdmissionOptions,
+): HttpAsker | { refused: GrpcStatus } {
+  const caller = gate?.admit(connectionOf(request), authorizationOf(request));
+  if (caller?.refused !== undefined) return caller;
+  return { request, caller, span: beginSpan(request, response, tracer) };
+}
+
+/**
+ * A reply with these ends. The decision of a request that went away is not held up: it is counted as any other.
+ */
+export function replyTo<Ends>(
+  { request, caller, span }: HttpAsker,
+  ends: Ends,
+): Pick<UnaryReply, 'abandoned' | 'span' | 'caller' | 'fields' | 'origin'> & Ends {
+  const reply = {
+    abandoned: false,
+    span,
+    caller,
+    get fields() {
+      return fieldsOf(request);
+    },
+    get origin() {
+      return originOf(request);
+    },
+  };
+  return Object.assign(reply, ends);
+}
+
+/** A refusal or a failure as an answer of `/v1`. Never 429: that is a decision. */
+export function problemOf({ code, message }: GrpcStatus): ApiProblem {
+  switch (code) {
+    case GrpcCode.UNAUTHENTICATED:
+      return new ApiProblem(401, message);
+    case GrpcCode.PERMISSION_DENIED:
+      return new ApiProblem(403, message);
+    case GrpcCode.NOT_FOUND:
+      return new ApiProblem(404, message);
+    case GrpcCode.RESOURCE_EXHAUSTED:
+    case GrpcCode.UNAVAILABLE:
+      return new ApiProblem(503, message, { retryAfterSeconds });
+    case GrpcCode.INTERNAL:
+      return new ApiProblem(500, fault);
+    default:
+      return new ApiProblem(400, message);
+  }
+}
+
+/** The caller is told no more than this of what must not happen. */
+export const fault = 'a fault of the server, which its log tells of';
+
+export function originOf({ socket }: IncomingMessage): RequestOrigin {
+  return { listener: 'HTTP', peer: peerName(socket) ?? 'unknown' };
+}
+
+/** Node takes the first of several as it is. */
+function authorizationOf({ headersDistinct }: IncomingMessage): string {
+  const { authorization: [value = '', ...others] = [] } = headersDistinct;
+  return others.length === 0 ? value : severalAuthorizations;
+}
+
+const connections = new WeakMap<object, CallerConnection>();
+
+/** The same for all requests of a connection. */
+function connectionOf({ socket }: IncomingMessage): CallerConnection {
+  let connection = connections.get(socket);
+  if (connection === undefined) {
+    connection = { peer: new SocketPeer(socket, peerName(socket) ?? 'unknown'), callerMemo: undefined };
+    connections.set(socket, connection);
+  }
+  return connection;
+}
+
+/** It ends with the response, whichever that is. A response that could not be written has the status that it would have had. */
+function beginSpan(
+  request: IncomingMessage,
+  response: ServerResponse,
+  tracer: CallTracer | undefined,
+): CallSpan | undefined {
+  if (tracer === undefined) return undefined;
+  const span = tracer.begin(request.method ?? '', fieldsOf(request));
+  if (span !== undefined) response.once('close', () => span.end(response.statusCode));
+  return span;
+}
+
+function fieldsOf({ rawHeaders }: IncomingMessage): string[] {
+  return rawHeaders.map((text, index) => (index % 2 === 0 ? text.toLowerCase() : text));
+}

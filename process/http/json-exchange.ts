@@ -1,0 +1,89 @@
+/** What paths of `/v1` have in common on every listener: a JSON body that comes in, a problem (RFC 9457) that goes out. */
+import { STATUS_CODES } from 'node:http';
+import { bearerChallenge } from '../net/bearer-token.ts';
+import { ApiProblem, shown } from './api-route.ts';
+import { bytesOfPiece, freePieces } from './http-connection.ts';
+import type { HttpCall } from './http-server.ts';
+import { discardBody, readBody } from './request-body.ts';
+
+/** Chosen: how long the rest of a body that is not wanted is taken in. */
+const discardMs = 2_000;
+/** Chosen: a body of this length that nobody read is dropped as it comes, and the connection goes on. */
+const droppedBytes = 64 * 1024;
+
+export interface JsonBodyBounds {
+  readonly bytes: number;
+  /** Which says so. */
+  readonly setting: string;
+  /** A longer one is not kept meanwhile. Defaults to `bytes`. */
+  readonly kept?: number;
+}
+
+/**
+ * The bytes of a body of JSON. That type alone: a browser asks first before a page of another place may send it. Throws an
+ * `ApiProblem`; 413 for one that is longer than it may be.
+ */
+export async function readJsonBody(
+  { request, holding }: HttpCall,
+  { bytes: maxBytes, setting, kept: keptBytes = maxBytes }: JsonBodyBounds,
+): Promise<Uint8Array | { droppedBytes: number }> {
+  const type = request.headers['content-type'] ?? '';
+  if (!/^application\/json\s*(;|$)/i.test(type)) {
+    throw new ApiProblem(415, `the body must be application/json (Content-Type), not ${shown(type)}`);
+  }
+  const body = await readBody(request, { maxBytes, keptBytes, holding });
+  switch (body.kind) {
+    case 'whole':
+      return body.bytes;
+    case 'dropped':
+      return { droppedBytes: body.length };
+    case 'tooManyPieces':
+      throw new ApiProblem(
+        400,
+        `the body comes in more than ${freePieces} pieces and one for every ${bytesOfPiece} bytes`,
+      );
+    case 'givenUp':
+      throw new ApiProblem(503, 'unfinished requests hold as much as they may (CONNECTIONS_MAX_BYTES)');
+    case 'aborted':
+      throw new ApiProblem(400, 'the body ended before its end');
+    case 'tooLong':
+      throw new ApiProblem(413, `the body is longer than ${maxBytes} bytes (${setting})`);
+  }
+}
+
+export function parseJson(bytes: Uint8Array): unknown {
+  try {
+    return JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+  } catch (error) {
+    throw new ApiProblem(400, `the body is not JSON: ${(error as Error).message}`);
+  }
+}
+
+export async function sendProblem(
+  { request, response, holding }: HttpCall,
+  { status, message: detail, members }: ApiProblem,
+): Promise<void> {
+  if (response.destroyed) return;
+  if (status === 401) response.setHeader('WWW-Authenticate', bearerChallenge(request.headers.authorization));
+  if (status === 415) response.setHeader('Accept', 'application/json');
+  const { retryAfterSeconds } = members;
+  if (retryAfterSeconds !== undefined) response.setHeader('Retry-After', `${retryAfterSeconds}`);
+  const title = STATUS_CODES[status] ?? 'Error';
+  const body = `${JSON.stringify({ type: 'about:blank', title, status, detail, ...members })}\n`;
+  const { 'content-length': length = 0, 'transfer-encoding': coding } = request.headers;
+  const isUnread = request.readableFlowing === null && coding === undefined;
+  const goesOn = request.complete || (isUnread && Number(length) <= droppedBytes);
+  // What was not read yet would be taken for the next request.
+  if (!goesOn) response.setHeader('Connection', 'close');
+  response.writeHead(status, {
+    'Content-Type': 'application/problem+json',
+    'Content-Length': Buffer.byteLength(body),
+  });
+  if (goesOn) {
+    response.end(body);
+    return;
+  }
+  response.write(body);
+  await discardBody(request, { longestMs: discardMs, holding });
+  response.end();
+}
