@@ -5,6 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
+  copyFileSync,
   existsSync,
   mkdirSync,
   mkdtempSync,
@@ -17,7 +18,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import { parseArgs } from 'node:util';
 import { findServer, helmProgram } from '../test/support/find-server.ts';
 import { FlagError, readOrExplain } from '../test/support/script-flags.ts';
@@ -27,7 +28,11 @@ interface ReleaseOptions {
   dryRun: boolean;
   /** On GitHub, `owner/name`. */
   repository: string;
+  /** Without a tag. Registries know small letters alone. */
+  image: string;
   out: string;
+  /** Node's names of those that the command line is made for. */
+  processors: readonly string[];
 }
 
 interface Release extends ReleaseOptions {
@@ -35,9 +40,7 @@ interface Release extends ReleaseOptions {
   commit: string;
   /** When the commit was made: the time of all that is made of it. */
   epochSeconds: number;
-  /** Without a tag. Registries know small letters alone. */
-  image: string;
-  /** Of the commit, with the chart that names the image. */
+  /** Of the commit, with the names of the release in them. */
   sources: string;
 }
 
@@ -56,15 +59,24 @@ class ReleaseError extends Error {
 
 const defaultOut = join(projectRoot, 'dist-release');
 
-const help = `Usage: npm run release -- --repository <owner>/<name> [flags]
+const knownProcessors = ['x64', 'arm64'];
 
-Makes npm tarball, chart, bill of materials and SHA256SUMS of the commit that is checked out; then pushes the image for
-linux/amd64 and linux/arm64 and the chart to ghcr.io/<owner>/<name>, and creates the release on GitHub. Refuses before
-all of that unless nothing is uncommitted, the commit has the tag v<version>, CHANGELOG.md has a section "## <version>", and
-docker with buildx (signed in to ghcr.io), gh and helm are there.
+/** What the sources call a repository that has none: documents, chart and alerts. */
+const placeholder = 'example/weir';
+
+const help = `Usage: npm run release -- [flags]
+
+Makes npm tarball, chart, command line for Linux (x64 and arm64, without Node), bill of materials and SHA256SUMS of the commit that is
+checked out; then pushes the image for linux/amd64 and linux/arm64 and the chart to its registry, and creates the release on
+GitHub. Refuses before all of that unless nothing is uncommitted, the commit has the tag v<version>, CHANGELOG.md has a
+section "## <version>", and docker with buildx, podman or buildah (signed in to the registry), gh and helm are there.
+
+The repository in package.json names it all: image, chart, and what documents and alerts point to. A fork changes that line.
 
   --dry-run              makes the files, says what would refuse the release, and prints the commands that push
-  --repository <name>    on GitHub (in a dry run by default example/weir)
+  --repository <name>    <owner>/<name> on GitHub, in place of that of package.json
+  --image <name>         where the image goes, without a tag (default: ghcr.io/<owner>/<name>); the chart goes below it
+  --processors <list>    those of the command line (default: x64,arm64)
   --out <folder>         for the files, empty or new (default: dist-release, which is emptied)
 
 Exit status: 0 when all is done, 1 when something was refused or failed, 2 for a wrong command line.
@@ -78,22 +90,43 @@ function readOptions(args: readonly string[]): ReleaseOptions | undefined {
       help: { type: 'boolean', short: 'h', default: false },
       'dry-run': { type: 'boolean', default: false },
       repository: { type: 'string' },
+      image: { type: 'string' },
+      processors: { type: 'string', default: knownProcessors.join(',') },
       out: { type: 'string' },
     },
   });
   if (values.help) return undefined;
   const dryRun = values['dry-run'];
-  const repository = values.repository ?? (dryRun ? 'example/weir' : undefined);
-  if (repository === undefined)
-    throw new FlagError('--repository is needed to push: <owner>/<name> on GitHub');
+  const repository = values.repository ?? ownRepository();
+  if (!dryRun && repository === placeholder) {
+    throw new FlagError(
+      `to push, the repository in package.json (or --repository) has to be yours, not ${placeholder}`,
+    );
+  }
   if (!/^[\w.-]+\/[\w.-]+$/.test(repository)) {
     throw new FlagError(`--repository is <owner>/<name>, not "${repository}"`);
   }
+  const image = values.image ?? `ghcr.io/${repository.toLowerCase()}`;
+  if (!/^[a-z0-9.-]+(?::\d+)?(?:\/[a-z0-9._-]+)+$/.test(image)) {
+    throw new FlagError(`--image is <registry>/<name> in small letters and without a tag, not "${image}"`);
+  }
+  const processors = values.processors.split(',');
+  const unknown = processors.find((name) => !knownProcessors.includes(name));
+  if (unknown !== undefined)
+    throw new FlagError(`--processors takes ${knownProcessors.join(',')}, not "${unknown}"`);
   const out = values.out === undefined ? defaultOut : resolve(values.out);
   if (out !== defaultOut && existsSync(out) && readdirSync(out).length > 0) {
     throw new FlagError(`--out is an empty or a new folder, and ${out} has files`);
   }
-  return { dryRun, repository, out };
+  return { dryRun, repository, image, out, processors };
+}
+
+/** Of package.json: `github:owner/name`. */
+function ownRepository(): string {
+  const { repository } = JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8')) as {
+    repository: string;
+  };
+  return repository.replace(/^github:/, '');
 }
 
 /** What it prints. @throws ReleaseError */
@@ -118,8 +151,7 @@ function readRelease(options: ReleaseOptions, folder: string): Release {
   symlinkSync(join(projectRoot, 'node_modules'), join(sources, 'node_modules'));
   const { version } = JSON.parse(readFileSync(join(sources, 'package.json'), 'utf8')) as { version: string };
   const epochSeconds = Number(printed('git', ['log', '-1', '--format=%ct', commit]));
-  const image = `ghcr.io/${options.repository.toLowerCase()}`;
-  return { ...options, version, commit, epochSeconds, image, sources };
+  return { ...options, version, commit, epochSeconds, sources };
 }
 
 /** All at once, so that they can be mended at once. */
@@ -135,12 +167,22 @@ function refusals({ version, sources }: Release): string[] {
   if (!tags.includes(`v${version}`))
     reasons.push(`the commit has no tag v${version}, the version of package.json`);
   if (changesOf(sources, version) === undefined) reasons.push(`CHANGELOG.md has no section "## ${version}"`);
-  const programs = { 'docker with buildx': ['docker', 'buildx', 'version'], gh: ['gh', '--version'] };
-  for (const [name, [command = '', ...args]] of Object.entries(programs)) {
-    if (spawnSync(command, args, { stdio: 'ignore' }).status !== 0)
-      reasons.push(`${name} is not on this machine`);
-  }
+  if (imageBuilder() === undefined)
+    reasons.push('none of docker with buildx, podman and buildah is on this machine');
+  if (!works('gh', '--version')) reasons.push('gh is not on this machine');
   return reasons;
+}
+
+function works(command: string, ...args: string[]): boolean {
+  return spawnSync(command, args, { stdio: 'ignore' }).status === 0;
+}
+
+type ImageBuilder = 'docker' | 'podman' | 'buildah';
+
+/** Undefined where there is none. */
+function imageBuilder(): ImageBuilder | undefined {
+  if (works('docker', 'buildx', 'version')) return 'docker';
+  return (['podman', 'buildah'] as const).find((command) => works(command, '--version'));
 }
 
 /** The section of CHANGELOG.md, without its heading, which may go on after the title with a date. */
@@ -157,12 +199,22 @@ function releaseNotes({ repository, sources, version }: Release): string {
   return `${text.replace(/\]\((?!\w+:)(#?)/g, (_, anchor) => `](${base}${anchor && 'CHANGELOG.md#'}`)}\n`;
 }
 
-/** The chart of a release names its repository and the image released with it, also in what is made of its values and by Helm. */
-function nameImage({ sources, repository, image, epochSeconds }: Release, helm: string): void {
+/**
+ * All that a release has names its repository and its image: the placeholder stands in documents, chart, alerts and examples. Its
+ * chart has the image as the default, also in what is made of its values and by Helm.
+ */
+function nameRelease({ sources, repository, image, epochSeconds }: Release, helm: string): void {
+  for (const path of printed('git', ['ls-files'], projectRoot).split('\n')) {
+    const file = join(sources, path);
+    if (path.startsWith('test/') || !existsSync(file)) continue;
+    const text = readFileSync(file, 'latin1');
+    const named = text
+      .replaceAll(`github.com/${placeholder}`, `github.com/${repository}`)
+      .replaceAll(`"github:${placeholder}"`, `"github:${repository}"`)
+      .replaceAll(`ghcr.io/${placeholder}`, image);
+    if (named !== text) writeFileSync(file, named, 'latin1');
+  }
   const chart = join(sources, 'charts/weir');
-  const file = join(chart, 'Chart.yaml');
-  const home = 'https://github.com/example/weir';
-  writeFileSync(file, readFileSync(file, 'utf8').replaceAll(home, `https://github.com/${repository}`));
   const [before, after, ...more] = readFileSync(join(chart, 'values.yaml'), 'utf8').split(
     '\n  repository: weir\n',
   );
@@ -177,10 +229,46 @@ function nameImage({ sources, repository, image, epochSeconds }: Release, helm: 
   }
 }
 
+/**
+ * `weir-<version>-linux-x64.tar.gz`, with the program, its name as a plugin of kubectl, and the licences. Node for another processor than
+ * this one comes from its npm package, at the version of this one.
+ */
+function makeCommandLine({ version, out, sources, epochSeconds }: Release, processor: string): void {
+  const name = `weir-${version}-linux-${processor}`;
+  const folder = join(sources, '..', name);
+  mkdirSync(folder);
+  const isOther = processor !== process.arch;
+  const licence = join(
+    isOther ? nodeOf(processor, folder) : join(dirname(process.execPath), '..'),
+    'LICENSE',
+  );
+  const node = isOther ? ['--node', join(dirname(licence), 'bin/node')] : [];
+  const args = ['scripts/single-executable.ts', join(folder, 'weir'), ...node];
+  mustRun({ title: 'command line', command: process.execPath, args, cwd: sources });
+  if (existsSync(licence)) copyFileSync(licence, join(folder, 'LICENSE.node'));
+  rmSync(join(folder, 'package'), { recursive: true, force: true });
+  copyFileSync(join(sources, 'LICENSE'), join(folder, 'LICENSE'));
+  symlinkSync('weir', join(folder, 'kubectl-weir'));
+  const tar = join(sources, '..', `${name}.tar`);
+  const same = ['--sort=name', '--owner=0', '--group=0', '--numeric-owner', '--mode=u=rwX,go=rX'];
+  printed('tar', [...same, `--mtime=@${epochSeconds}`, '-cf', tar, '-C', dirname(folder), name]);
+  printed('gzip', ['-n', '-f', tar]);
+  renameSync(`${tar}.gz`, join(out, `${name}.tar.gz`));
+}
+
+/** The folder of Node for a processor, unpacked into `folder`. */
+function nodeOf(processor: string, folder: string): string {
+  const name = `node-linux-${processor}@${process.versions.node}`;
+  const [tarball = ''] = printed('npm', ['pack', '--silent', '--pack-destination', folder, name]).split('\n');
+  printed('tar', ['-xzf', join(folder, tarball), '-C', folder]);
+  rmSync(join(folder, tarball));
+  return join(folder, 'package');
+}
+
 /** Makes the files of the release in `out`; their names. */
 function makeFiles(release: Release, helm: string): string[] {
   const { version, out, sources } = release;
-  nameImage(release, helm);
+  nameRelease(release, helm);
   mustRun({
     title: 'npm tarball',
     command: 'npm',
@@ -193,6 +281,7 @@ function makeFiles(release: Release, helm: string): string[] {
   mustRun({ title: 'chart', command: helm, args, cwd: sources });
   // Helm would give it the name of the npm tarball.
   renameSync(join(chart, `weir-${version}.tgz`), join(out, chartFile(version)));
+  for (const processor of release.processors) makeCommandLine(release, processor);
   writeFileSync(join(out, `weir-${version}.cdx.json`), billOfMaterials(release));
   const files = readdirSync(out).sort();
   const sums = files.map((name) => `${sha256(readFileSync(join(out, name)))}  ${name}\n`);
@@ -241,7 +330,21 @@ function sha256(content: string | Uint8Array): string {
 
 /** In this order: a release that people see has all that it names. */
 function pushingSteps(release: Release, files: readonly string[], helm: string): Step[] {
-  const { repository, image, version, out, sources } = release;
+  const { repository, image, version, out } = release;
+  const create = ['release', 'create', `v${version}`, '--repo', repository, '--verify-tag'];
+  const words = ['--title', `Weir ${version}`, '--notes-file', 'notes.md'];
+  const kind = version.includes('-') ? ['--prerelease'] : [];
+  return [
+    ...imageSteps(release, imageBuilder() ?? 'docker'),
+    { title: 'chart', command: helm, args: ['push', chartFile(version), `oci://${image}/charts`], cwd: out },
+    { title: 'release', command: 'gh', args: [...create, ...words, ...kind, ...files], cwd: out },
+  ];
+}
+
+/** docker builds and pushes at once, and writes the digest to image.json; the others one after the other, to image.digest. */
+function imageSteps(release: Release, command: ImageBuilder): Step[] {
+  const { repository, version, out, sources: cwd, epochSeconds } = release;
+  const image = `${release.image}:${version}`;
   const labels = Object.entries({
     source: `https://github.com/${repository}`,
     revision: release.commit,
@@ -249,31 +352,26 @@ function pushingSteps(release: Release, files: readonly string[], helm: string):
     licenses: 'Apache-2.0',
   }).flatMap(([name, value]) => ['--label', `org.opencontainers.image.${name}=${value}`]);
   const platforms = ['--platform', 'linux/amd64,linux/arm64'];
-  const proofs = ['--sbom=true', '--provenance=mode=max', '--metadata-file', join(out, 'image.json')];
-  const build = [
-    'buildx',
-    'build',
-    ...platforms,
-    '--tag',
-    `${image}:${version}`,
-    ...labels,
-    ...proofs,
-    '--push',
-    '.',
-  ];
-  const create = ['release', 'create', `v${version}`, '--repo', repository, '--verify-tag'];
-  const words = ['--title', `Weir ${version}`, '--notes-file', 'notes.md'];
-  const kind = version.includes('-') ? ['--prerelease'] : [];
+  if (command === 'docker') {
+    const proofs = ['--sbom=true', '--provenance=mode=max', '--metadata-file', join(out, 'image.json')];
+    const args = ['buildx', 'build', ...platforms, '--tag', image, ...labels, ...proofs, '--push', '.'];
+    return [{ title: 'image', command, args, cwd, env: { SOURCE_DATE_EPOCH: String(epochSeconds) } }];
+  }
+  const time = ['--timestamp', String(epochSeconds)];
+  const digest = ['--digestfile', join(out, 'image.digest')];
   return [
     {
       title: 'image',
-      command: 'docker',
-      args: build,
-      cwd: sources,
-      env: { SOURCE_DATE_EPOCH: String(release.epochSeconds) },
+      command,
+      args: ['build', ...platforms, '--manifest', image, ...labels, ...time, '.'],
+      cwd,
     },
-    { title: 'chart', command: helm, args: ['push', chartFile(version), `oci://${image}/charts`], cwd: out },
-    { title: 'release', command: 'gh', args: [...create, ...words, ...kind, ...files], cwd: out },
+    {
+      title: 'push of the image',
+      command,
+      args: ['manifest', 'push', '--all', ...digest, image, `docker://${image}`],
+      cwd,
+    },
   ];
 }
 

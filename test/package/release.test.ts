@@ -14,7 +14,7 @@ import {
 } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { delimiter, dirname, join } from 'node:path';
-import { afterAll, beforeAll, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { helmProgram } from '../support/find-server.ts';
 import { objectsIn, podOf, runHelm } from '../support/helm-chart.ts';
@@ -23,12 +23,20 @@ const root = join(import.meta.dirname, '../..');
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
 /** Of the clone, in the end. */
 const next = '99.0.0-rc.1';
-const made = [`weir-${version}.cdx.json`, `weir-${version}.tgz`, `weir-chart-${version}.tgz`];
+const commandLines = ['arm64', 'x64'].map((processor) => `weir-${version}-linux-${processor}.tar.gz`);
+const made = [
+  ...commandLines,
+  `weir-${version}.cdx.json`,
+  `weir-${version}.tgz`,
+  `weir-chart-${version}.tgz`,
+];
 
 const flags = ['--dry-run', '--repository', 'Acme/Weir'];
 
-/** A release tries what it needs and packs by npm: each run takes seconds, on a busy machine many. */
-const patience = 300_000;
+/** A release tries what it needs, packs by npm and makes programs: each run takes many seconds, on a busy machine minutes. */
+const patience = 600_000;
+/** Runs after the first make the command line for this processor alone. */
+const quicker = ['--processors', 'x64'];
 
 describeWithServer('npm run release', helmProgram, (helm) => {
   let folder: string;
@@ -105,6 +113,69 @@ describeWithServer('npm run release', helmProgram, (helm) => {
     );
   });
 
+  describe('the command line without Node', () => {
+    const linux = process.platform === 'linux' && process.arch === 'x64' ? it : it.skip;
+    let program: string;
+    /** Alone in an empty environment: no Node on its path. */
+    const weir = (...args: string[]) => {
+      const { status, stdout, stderr } = spawnSync(program, args, { cwd: root, env: {}, encoding: 'utf8' });
+      return { status, stdout, stderr };
+    };
+    const fromSources = (...args: string[]) => {
+      const command = [join(root, 'bin/weir.js'), ...args];
+      const { status, stdout, stderr } = spawnSync(process.execPath, command, {
+        cwd: root,
+        env: {},
+        encoding: 'utf8',
+      });
+      return { status, stdout, stderr };
+    };
+
+    beforeAll(() => {
+      for (const name of commandLines)
+        execFileSync('tar', ['-xzf', join(folder, 'first', name), '-C', folder]);
+      program = join(folder, `weir-${version}-linux-x64/weir`);
+    });
+
+    it('is made for both processors', () => {
+      const machine = (processor: string) =>
+        readFileSync(join(folder, `weir-${version}-linux-${processor}/weir`)).readUInt16LE(18);
+      // ELF's e_machine: x86-64, and AArch64.
+      expect([machine('x64'), machine('arm64')]).toEqual([62, 183]);
+    });
+
+    linux.each([
+      { args: ['--version'] },
+      { args: ['--help'] },
+      { args: ['check', 'examples/rules'] },
+      { args: ['check', '--output', 'json', 'docs'] },
+      {
+        args: ['explain', 'examples/rules', '--domain', 'shop', '--descriptors', 'remote_address=192.0.2.1'],
+      },
+      { args: ['diff', 'examples/rules', 'examples/replay/stricter'] },
+      { args: ['convert', '--to', 'manifest', 'examples/rules/shop.yaml'] },
+      { args: ['replay', 'examples/replay/requests.ndjson', '--rules', 'examples/rules'] },
+      { args: ['completion', 'bash'] },
+      { args: ['chek'] },
+    ])('answers $args as the package does', ({ args }) => {
+      expect(weir(...args)).toEqual(fromSources(...args));
+    });
+
+    linux('is a plugin of kubectl by its other name', () => {
+      const plugin = join(dirname(program), 'kubectl-weir');
+      expect(execFileSync(plugin, ['--help'], { env: {}, encoding: 'utf8' })).toContain(
+        'Usage: kubectl weir ',
+      );
+    });
+
+    linux('says where limiter and control plane are', () => {
+      expect(weir('limiter')).toMatchObject({
+        status: 1,
+        stderr: expect.stringMatching(/come as image, chart or npm package\n$/),
+      });
+    });
+  });
+
   it('lists every package of production, and no other', () => {
     const bill = JSON.parse(readFileSync(join(folder, 'first', `weir-${version}.cdx.json`), 'utf8'));
     const components = bill.components as { name: string; version: string }[];
@@ -132,21 +203,42 @@ describeWithServer('npm run release', helmProgram, (helm) => {
   });
 
   it(
-    'makes the same bytes of the same commit elsewhere, whatever else lies there',
+    'makes the same bytes of the same commit elsewhere, whatever else lies there, and would push by what is there',
     () => {
+      const bin = join(folder, 'with-podman');
+      mkdirSync(bin);
+      for (const [name, status] of Object.entries({ docker: 1, podman: 0, gh: 0 }))
+        writeFileSync(join(bin, name), `#!/bin/sh\nexit ${status}\n`, { mode: 0o755 });
+      const env = { PATH: `${bin}${delimiter}${process.env['PATH']}` };
       writeFileSync(join(clone, 'left-over.txt'), '');
-      const { status, stdout } = run(clone, [...flags, '--out', join(folder, 'second')]);
+      const { status, stdout } = run(clone, [...flags, ...quicker, '--out', join(folder, 'second')], env);
       rmSync(join(clone, 'left-over.txt'));
       expect([status, stdout]).toEqual([0, expect.stringContaining('would refuse: not committed')]);
-      const sums = (out: string): string => readFileSync(join(folder, out, 'SHA256SUMS'), 'utf8');
-      expect(sums('second')).toBe(sums('first'));
+      const sums = (out: string): string[] =>
+        readFileSync(join(folder, out, 'SHA256SUMS'), 'utf8')
+          .trim()
+          .split('\n');
+      expect(sums('second')).toEqual(sums('first').filter((line) => !line.endsWith(commandLines[0]!)));
+      expect(sums('second')).toHaveLength(made.length - 1);
+      const image = `ghcr.io/acme/weir:${version}`;
+      const [build, push] = stdout.match(/(?<=^would run: ).*/gm) ?? [];
+      expect(build).toMatch(
+        new RegExp(
+          `^podman build --platform linux/amd64,linux/arm64 --manifest ${RegExp.escape(image)} --label .* --timestamp \\d+ \\.$`,
+        ),
+      );
+      expect(push).toMatch(/^podman manifest push --all --digestfile \S+image\.digest /);
+      expect(push).toContain(` ${image} docker://${image}`);
+      expect(stdout).not.toContain('is on this machine');
     },
     patience,
   );
 
   it('refuses a wrong command line with status 2', () => {
     const cases = [
-      { given: [], message: '--repository is needed' },
+      { given: [], message: 'the repository in package.json (or --repository) has to be yours' },
+      { given: ['--dry-run', '--image', 'Weir:1'], message: '--image is <registry>/<name> in small letters' },
+      { given: ['--dry-run', '--processors', 'x86'], message: '--processors takes x64,arm64, not "x86"' },
       { given: ['--repository', 'weir'], message: '--repository is <owner>/<name>, not "weir"' },
       { given: ['--dry-run', '--out', clone], message: '--out is an empty or a new folder' },
       { given: ['--push'], message: "Unknown option '--push'" },
@@ -175,7 +267,7 @@ describeWithServer('npm run release', helmProgram, (helm) => {
         'not committed, and so in no file of the release: left-over.txt (1 in all)',
         `the commit has no tag v${next}, the version of package.json`,
         `CHANGELOG.md has no section "## ${next}"`,
-        'docker with buildx is not on this machine',
+        'none of docker with buildx, podman and buildah is on this machine',
         'gh is not on this machine',
       ],
     ]);
@@ -209,7 +301,7 @@ describeWithServer('npm run release', helmProgram, (helm) => {
         PATH: `${bin}${delimiter}${process.env['PATH']}`,
         WEIR_HELM: script('helm', `test "$1" = push || exec '${helm}' "$@"\n${note}`),
       };
-      const { status, stderr } = run(clone, ['--repository', 'acme/weir'], env);
+      const { status, stderr } = run(clone, ['--repository', 'acme/weir', ...quicker], env);
       const base = `https://github.com/acme/weir/blob/v${next}`;
       expect(readFileSync(asked, 'utf8').split('\n')).toEqual([
         'docker buildx build --platform',
