@@ -1,10 +1,26 @@
+import type { ReplayReport } from '../../replay/replay-report.ts';
 import { compareSources } from '../../rules/compare/compare-domain.ts';
 import type { RuleChange } from '../../rules/compare/limit-effect.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
 import { defaultClass, defaultFleet } from '../../rules/manifest/manifest-bounds.ts';
-import { commandOf, paintFor, UsageError } from '../shared/flags.ts';
-import { dataText, outputFlag, outputFormat } from '../shared/output.ts';
-import { printClashes, printInputErrors, readInputOrUrl } from '../shared/read-input.ts';
+import type { RuleError } from '../../rules/rule-error.ts';
+import { reportText } from '../forms/forms.ts';
+import { type ReportForm, reportFlag, reportForm } from '../forms/report.ts';
+import { differenceText } from '../replay/report-text.ts';
+import { commandOf, type ParsedFlags, paintFor, UsageError } from '../shared/flags.ts';
+import { dataText } from '../shared/output.ts';
+import {
+  clashesOf,
+  type InputOptions,
+  printClashes,
+  printInputErrors,
+  type RuleInput,
+  readInputOrUrl,
+  type ServedBy,
+  servedByFlags,
+  sourcesServedBy,
+} from '../shared/read-input.ts';
+import { type Comparison, diffReport, errorValue } from './diff-forms.ts';
 import { diffJson, diffText, effectOrder } from './diff-report.ts';
 
 /** What `--fail-on` may name: effects, and the two ways of being looser that let everything pass. */
@@ -58,13 +74,19 @@ may be a file, a folder, - for standard input, a pipe, or the debug listener of 
 (http://host:6070/rlconfig); a rule file may be compared with a manifest. An empty file, /dev/null for one, has no rules.
 
   --class <name>           compare the manifests of this class alone (default: those of each class with each other)
+  --fleet <name>           compare the manifests of this fleet alone
   --merge-domain-configs   several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
   --fail-on <effect>[,...] status 1 for changes of these effects alone; none: for no change
-  -o, --output <form>      how to print the changes: table (default), json or yaml
+  --replay <file>          a recording as "weir replay" reads it: says as well who would newly be limited, and who no longer
+  --setting <NAME=VALUE>   with --replay, a setting of the limiter, as "weir replay" takes it; repeat the flag for several
+  -o, --output <form>      how to print the changes, on standard output: text (default), json, yaml, sarif, junit, github
+                           (annotations of a workflow's run) or markdown (a comment of a pull request)
+  -q, --quiet              print no changes, but for those that --fail-on names; for text and github
 
   weir diff <(git show main:rules/shop.yaml) rules/shop.yaml
   weir diff http://localhost:6070/rlconfig rules/
   weir diff --fail-on gone,unlimited,shadow old/rules rules/
+  weir diff --output markdown --replay requests.ndjson old/rules rules/
 
 Effects: new (limited, and were not), stricter, mixed, looser, gone (no longer limited), same (other names at most).
 --fail-on knows two more, which are looser, too: unlimited, and shadow (in shadow mode, which refuses nothing).
@@ -76,35 +98,123 @@ export const diffCommand = commandOf(
   help,
   {
     class: { type: 'string' },
+    fleet: { type: 'string' },
     'merge-domain-configs': { type: 'boolean' },
     'fail-on': { type: 'string', multiple: true },
-    ...outputFlag,
+    replay: { type: 'string' },
+    setting: { type: 'string', multiple: true },
+    ...reportFlag,
   },
   async (flags) => {
-    const format = outputFormat(flags);
-    const failing = failingEffects(flags.list('fail-on'));
-    const [oldPath, newPath, stray] = flags.positionals;
-    if (oldPath === undefined || newPath === undefined || stray !== undefined) {
-      throw new UsageError(`diff takes two sets of rules, not ${flags.positionals.length}`);
-    }
-    if (oldPath === '-' && newPath === '-') throw new UsageError('only one of the two can be standard input');
+    const form = reportForm(flags);
+    const named = failingEffects(flags.list('fail-on'));
+    const paths = pathsOf(flags);
     const options = { mergeDomains: flags.on('merge-domain-configs'), mayBeEmpty: true };
-    const before = await readInputOrUrl(oldPath, options);
-    const after = await readInputOrUrl(newPath, options);
+    const read = [await readSide(paths[0], form, options), await readSide(paths[1], form, options)];
+    const [before, after] = read.map(({ input }) => input?.sources ?? []) as [LoadedSource[], LoadedSource[]];
+    const loads = loadsOf(before, after, servedByFlags(flags));
+    const errors = read.flatMap((side) => side.errors);
     // An empty set of rules is one: what is compared with it is all new, or all gone.
-    if ([before, after].some((input) => input.errorCount > 0 && printInputErrors(input))) return 2;
-    const loads = loadsOf(before.sources, after.sources, flags.text('class'));
-    if (loads.flatMap((load) => [load.before, load.after]).some((side) => printClashes(side, options)))
-      return 2;
-    const changes = loads.flatMap(changesOf);
-    const paint = paintFor(process.stdout);
-    process.stdout.write(format === 'text' ? diffText(changes, paint) : dataText(diffJson(changes), format));
-    const failures = failing === undefined ? changes : failingChanges(changes, failing);
-    if (failing !== undefined && failures.length > 0)
-      process.stderr.write(`${failureText(failures, failing)}\n`);
-    return failures.length === 0 ? 0 : 1;
+    if (errors.length === 0) errors.push(...loads.flatMap((load) => clashesOfLoad(load, options)));
+    const changes = errors.length === 0 ? loads.flatMap(changesOf) : [];
+    const failing = named === undefined ? [] : failingChanges(changes, named);
+    const failure = failing.length === 0 ? undefined : failureText(failing, named!);
+    const from = flags.text('replay');
+    const report =
+      errors.length > 0 || from === undefined ? undefined : await replayOf(from, flags, before, after);
+    if (errors.length === 0 && from !== undefined && report === undefined)
+      errors.push({
+        code: 'unreadable',
+        source: from,
+        text: 'cannot be replayed',
+        line: undefined,
+        column: undefined,
+      });
+    const isDifferent = (named === undefined ? changes : failing).length > 0;
+    const exitStatus = errors.length > 0 ? 2 : isDifferent ? 1 : 0;
+    const replay = report === undefined ? undefined : { from: from!, report };
+    const files = read.flatMap(({ input }) => input?.texts.map(({ path }) => path) ?? []);
+    const found: Comparison = { changes, failing, failure, before, after, files, replay, errors };
+    print(found, form, { exitStatus, isQuiet: flags.on('quiet') });
+    return exitStatus;
   },
 );
+
+/** @throws UsageError */
+function pathsOf(flags: ParsedFlags): [string, string] {
+  const [oldPath, newPath, stray] = flags.positionals;
+  if (oldPath === undefined || newPath === undefined || stray !== undefined)
+    throw new UsageError(`diff takes two sets of rules, not ${flags.positionals.length}`);
+  const replay = flags.text('replay');
+  if ([oldPath, newPath, replay].filter((path) => path === '-').length > 1)
+    throw new UsageError(`only one of the ${replay === undefined ? 'two' : 'three'} can be standard input`);
+  if (replay === undefined && flags.list('setting').length > 0)
+    throw new UsageError('--setting has no effect without --replay');
+  return [oldPath, newPath];
+}
+
+interface Side {
+  /** Undefined where nothing answers. */
+  input: RuleInput | undefined;
+  errors: Comparison['errors'][number][];
+}
+
+/** What is wrong is on standard error, too. A limiter that does not answer is said in the form that was asked for. */
+async function readSide(path: string, form: string, options: InputOptions): Promise<Side> {
+  try {
+    const input = await readInputOrUrl(path, options);
+    if (input.errorCount > 0) printInputErrors(input);
+    return { input, errors: [...input.errors] };
+  } catch (error) {
+    if (!(error instanceof UsageError) || form === 'text') throw error;
+    process.stderr.write(`weir: ${error.message}\n`);
+    const { origin, pathname } = URL.parse(path) ?? { origin: path, pathname: '' };
+    const place = { source: `${origin}${pathname}`, line: undefined, column: undefined };
+    return { input: undefined, errors: [{ code: 'unreadable', text: error.message, ...place }] };
+  }
+}
+
+function clashesOfLoad({ before, after }: ComparedLoad, options: InputOptions): RuleError[] {
+  const side = [before, after].find((sources) => printClashes(sources, options));
+  return side === undefined ? [] : clashesOf(side, options);
+}
+
+/** What the recording says of the new rules, held against the old ones; loaded for this alone. */
+async function replayOf(
+  from: string,
+  flags: ParsedFlags,
+  before: readonly LoadedSource[],
+  after: readonly LoadedSource[],
+): Promise<ReplayReport | undefined> {
+  const { readReplaySettings, replayed } = await import('../replay/replay-command.ts');
+  const merging = flags.on('merge-domain-configs') ? ['MERGE_DOMAIN_CONFIG=true'] : [];
+  const settings = readReplaySettings([...flags.list('setting'), ...merging]);
+  const [against, rules] = [before, after].map((sources) =>
+    sourcesServedBy(sources, servedByFlags(flags)).map(({ source }) => source),
+  );
+  return replayed({ rules: rules!, against: against!, settings, from });
+}
+
+function print(
+  found: Comparison,
+  form: 'text' | 'json' | 'yaml' | ReportForm,
+  { exitStatus, isQuiet }: { exitStatus: number; isQuiet: boolean },
+): void {
+  const { changes, failure, replay, errors } = found;
+  if (form === 'json' || form === 'yaml') {
+    const more = {
+      ...(replay && { replay: replay.report }),
+      ...(errors.length > 0 && { errors: errors.map(errorValue) }),
+    };
+    process.stdout.write(dataText(diffJson(changes, more), form));
+  } else if (form !== 'text') {
+    process.stdout.write(reportText(diffReport(found, { exitStatus, isQuiet }), form, process.cwd()));
+  } else if (errors.length === 0 && !isQuiet) {
+    process.stdout.write(diffText(changes, paintFor(process.stdout)));
+    if (replay !== undefined) process.stdout.write(`\n${differenceText(replay.report)}`);
+  }
+  if (failure !== undefined) process.stderr.write(`${failure}\n`);
+}
 
 /** What limiters of one fleet of one class load, before and after. */
 interface ComparedLoad {
@@ -119,7 +229,7 @@ interface ComparedLoad {
 function loadsOf(
   before: readonly LoadedSource[],
   after: readonly LoadedSource[],
-  chosen: string | undefined,
+  { className: chosen, fleet: chosenFleet }: ServedBy,
 ): ComparedLoad[] {
   const classes = new Set([...before, ...after].flatMap((one) => chosen ?? one.className ?? []));
   const [only = defaultClass] = classes.size === 1 ? classes : [];
@@ -128,6 +238,7 @@ function loadsOf(
     for (const source of side === 'before' ? before : after) {
       const { className = only, fleet = defaultFleet } = source;
       if (chosen !== undefined && className !== chosen) continue;
+      if (chosenFleet !== undefined && (source.fleet ?? chosenFleet) !== chosenFleet) continue;
       const key = `${className} ${fleet}`;
       const fresh = { className: classes.size > 1 ? className : undefined, fleet, before: [], after: [] };
       const load = loads.get(key) ?? fresh;

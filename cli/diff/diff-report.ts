@@ -16,34 +16,36 @@ export function diffText(changes: readonly RuleChange[], paint: Paint): string {
   return `${[...lines, summary(changes)].join('\n')}\n`;
 }
 
-export function diffJson(changes: readonly RuleChange[]): string {
-  return `${JSON.stringify({ changes, effects: effectCounts(changes) }, undefined, 2)}\n`;
+/** `more` is what else there is to say. */
+export function diffJson(changes: readonly RuleChange[], more: object): string {
+  return `${JSON.stringify({ changes, effects: effectCounts(changes), ...more }, undefined, 2)}\n`;
 }
 
-function changeLines(
-  { kind, className, fleet, domain, rule, fields, effect, notes }: RuleChange,
-  paint: Paint,
-): string[] {
+function changeLines(change: RuleChange, paint: Paint): string[] {
+  const { kind, domain, rule, fields, effect, notes } = change;
   const [mark, style] = marks[kind];
-  const names = [className && `class ${className}`, fleet !== defaultFleet && `fleet ${fleet}`].filter(
-    Boolean,
-  );
-  const place = names.length === 0 ? '' : ` (${names.join(', ')})`;
-  const lines = [paint(style, `${mark} ${domain}${place}: ${rule.join(' > ')}`)];
-  if (fields.length > 0) lines.push(`    ${fieldWords(kind, fields)}`);
+  const lines = [paint(style, `${mark} ${domain}${placeWords(change)}: ${rule.join(' > ')}`)];
+  if (fields.length > 0) lines.push(`    ${fieldWords(kind, fields).join(', ')}`);
   const [first, ...more] = notes;
   lines.push(`    ${paint('bold', effect)}: ${first}`);
   return [...lines, ...more.map((note) => `    ${note}`)];
 }
 
-function fieldWords(kind: RuleChange['kind'], fields: readonly FieldChange[]): string {
-  const words = fields.map(({ name, before, after }) => {
+/** ` (class a, fleet b)`, where they are not what they mostly are. */
+export function placeWords({ className, fleet }: Pick<RuleChange, 'className' | 'fleet'>): string {
+  const named = [className && `class ${className}`, fleet !== defaultFleet && `fleet ${fleet}`];
+  const names = named.filter(Boolean);
+  return names.length === 0 ? '' : ` (${names.join(', ')})`;
+}
+
+/** One for each field: `unit: hour -> day`. */
+export function fieldWords(kind: RuleChange['kind'], fields: readonly FieldChange[]): string[] {
+  return fields.map(({ name, before, after }) => {
     if (kind === 'added') return `${name}: ${after}`;
     return kind === 'removed'
       ? `${name}: ${before}`
       : `${name}: ${before ?? unwritten(name)} -> ${after ?? unwritten(name)}`;
   });
-  return words.join(', ');
 }
 
 /** What a field is that a rule does not have. */
@@ -55,8 +57,13 @@ function unwritten(name: string): string {
 }
 
 function summary(changes: readonly RuleChange[]): string {
+  return `${changes.length} change${changes.length === 1 ? '' : 's'}: ${effectCountsText(changes)}`;
+}
+
+/** `1 new, 2 stricter`. */
+export function effectCountsText(changes: readonly RuleChange[]): string {
   const effects = Object.entries(effectCounts(changes)).map(([effect, number]) => `${number} ${effect}`);
-  return `${changes.length} change${changes.length === 1 ? '' : 's'}: ${effects.join(', ')}`;
+  return effects.join(', ');
 }
 
 /** As they are counted and listed. */

@@ -33,7 +33,10 @@ export function markdownCode(text: string): string {
 /** A sentence that quotes others. Behind @ and #, a space of no width keeps names and numbers from being mentioned. */
 export function markdownText(text: string): string {
   return clipped(text)
-    .replace(/[&<>`*[\]\\|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|:(?=\S)|(?<=www)\./gi, entity)
+    .replace(
+      /[&<>`*[\]\\|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|(?<!\d):(?=\S)|:(?=[^\s\d])|(?<=www)\./gi,
+      entity,
+    )
     .replaceAll('@', '&#64;&#8203;')
     .replace(/(?<!&)#/g, '&#35;&#8203;')
     .replace(/GH-(?=\d)/gi, (prefix) => `${prefix}&#8203;`);
@@ -51,54 +54,69 @@ interface MarkdownPart {
   heading?: string;
   /** Escaped. */
   text?: string;
-  table?: { head: readonly string[]; rows: readonly (readonly string[])[]; noun: string };
+  table?: MarkdownTable;
 }
 
-/** What does not fit is left out from the end of each table, which then says how much. */
+interface MarkdownTable {
+  head: readonly string[];
+  /** Escaped. */
+  rows: readonly (readonly string[])[];
+  /** What a row is, for what is left out. */
+  noun: string;
+}
+
+/** What does not fit is left out from the end of a table, which then says how much. */
 export function markdownDocument({ marker, title, parts }: MarkdownReport): string {
   const begin = `<!-- ${marker} -->\n### ${title}\n`;
-  const tables = parts.filter(({ table }) => table !== undefined).length;
-  const fixed = parts.map(({ heading, text, table }) => {
-    const lines = [
-      ...(heading === undefined ? [] : [`#### ${heading}`, '']),
-      ...(text === undefined ? [] : [text]),
-    ];
-    return { lines, table };
+  const heads = parts.map(({ heading, text }) => [
+    ...(heading === undefined ? [] : [`#### ${heading}`, '']),
+    ...(text === undefined ? [] : [text, '']),
+  ]);
+  // Also for what says that something is left out.
+  const spare = 100 * parts.length;
+  const room = mostBytes - spare - Buffer.byteLength(begin + heads.flat().join('\n'));
+  const tables = parts.map(({ table }) => (table === undefined ? [] : tableLines(table)));
+  const rooms = fairShares(
+    tables.map((lines) => Buffer.byteLength(lines.join('\n'))),
+    room,
+  );
+  const blocks = parts.map(({ table }, index) => {
+    const fitting = fittingLines(tables[index]!, rooms[index]!, table?.noun ?? '');
+    return [...heads[index]!, ...fitting].join('\n').trimEnd();
   });
-  const used = Buffer.byteLength(begin + fixed.flatMap(({ lines }) => lines).join('\n')) + 400 * parts.length;
-  // Each table has its share, and what those before it left.
-  let room = mostBytes - used;
-  let left = tables;
-  const blocks = fixed.map(({ lines, table }) => {
-    if (table === undefined) return lines;
-    const rows = tableLines(table, Math.floor(room / left));
-    room -= Buffer.byteLength(rows.join('\n'));
-    left--;
-    return [...lines, ...(lines.at(-1) ? [''] : []), ...rows];
-  });
-  return [begin, ...blocks.map((lines) => `${lines.join('\n')}\n`)].join('\n');
+  return `${[begin, ...blocks.map((block) => `${block}\n`)].join('\n')}`;
 }
 
-function tableLines({ head, rows, noun }: NonNullable<MarkdownPart['table']>, bytes: number): string[] {
-  const row = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
-  const lines = [row(head), `|${' --- |'.repeat(head.length)}`];
-  let room = bytes;
-  for (const [index, cells] of rows.entries()) {
-    const line = row(cells);
-    room -= Buffer.byteLength(line) + 1;
-    if (room < 0)
-      return [...lines, '', `... and ${rows.length - index} more ${noun}, for which there is no room here.`];
-    lines.push(line);
+/** What each may have of the room: what it needs, or as much as any other one that needs more. */
+function fairShares(needs: readonly number[], room: number): number[] {
+  const shares = [...needs];
+  let left = room;
+  const byNeed = [...needs.keys()].sort((a, b) => needs[a]! - needs[b]!);
+  for (const [index, one] of byNeed.entries()) {
+    shares[one] = Math.min(needs[one]!, Math.floor(left / (needs.length - index)));
+    left -= shares[one];
   }
-  return lines;
+  return shares;
 }
 
-/** The findings of a check, errors first. */
-export function checkMarkdown(findings: readonly ReportedFinding[], summary: readonly string[]): string {
-  const numbers = (['error', 'warning'] as const).flatMap((severity) => {
-    const number = findings.filter((one) => one.severity === severity).length;
-    return number === 0 ? [] : [`${number} ${severity}${number === 1 ? '' : 's'}`];
+function tableLines({ head, rows }: MarkdownTable): string[] {
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+  return [line(head), `|${' --- |'.repeat(head.length)}`, ...rows.map(line)];
+}
+
+function fittingLines(lines: readonly string[], bytes: number, noun: string): readonly string[] {
+  let room = bytes + 1;
+  const fitting = lines.findIndex((line) => {
+    room -= Buffer.byteLength(line) + 1;
+    return room < 0;
   });
+  if (fitting === -1) return lines;
+  const more = `... and ${lines.length - fitting} more ${noun}, for which there is no room here.`;
+  return [...lines.slice(0, fitting), '', more];
+}
+
+/** Errors first. */
+export function findingsTable(findings: readonly ReportedFinding[]): MarkdownTable {
   const rows = findings
     .toSorted((a, b) => a.severity.localeCompare(b.severity))
     .map(({ severity, code, file, line, column, message, hint }) => {
@@ -106,12 +124,19 @@ export function checkMarkdown(findings: readonly ReportedFinding[], summary: rea
       const words = [message, ...(hint === undefined ? [] : [`hint: ${hint}`])].map(markdownText);
       return [severity, markdownCode(place), markdownCode(code), words.join('<br>')];
     });
-  const head = ['', 'where', 'kind', 'what'];
+  return { head: ['', 'where', 'kind', 'what'], rows, noun: 'of them' };
+}
+
+export function checkMarkdown(findings: readonly ReportedFinding[], summary: readonly string[]): string {
+  const numbers = (['error', 'warning'] as const).flatMap((severity) => {
+    const number = findings.filter((one) => one.severity === severity).length;
+    return number === 0 ? [] : [`${number} ${severity}${number === 1 ? '' : 's'}`];
+  });
   return markdownDocument({
     marker: 'weir check',
     title: `Rate limits: ${numbers.length === 0 ? 'no mistakes' : numbers.join(', ')}`,
     parts: [
-      ...(rows.length === 0 ? [] : [{ table: { head, rows, noun: 'of them' } }]),
+      ...(findings.length === 0 ? [] : [{ table: findingsTable(findings) }]),
       { text: summary.map((one) => markdownText(one)).join('<br>') },
     ],
   });

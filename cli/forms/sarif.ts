@@ -142,7 +142,7 @@ function encodedSegment(segment: string): string {
   );
 }
 
-/** `[text](target)` in a message is a link (section 3.11.6), which no rule is to make. */
+/** `[text](target)` in a message is a link (section 3.11.6), which no rule is to make: a space of no width is between. */
 function unlinked(text: string): string {
-  return text.replaceAll('](', '\\](');
+  return text.replaceAll('](', ']\u200b(');
 }

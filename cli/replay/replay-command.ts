@@ -155,19 +155,36 @@ export const replayCommand = commandOf(
     const rules = readReplayRules(wanted.rules, { ...options, as: wanted.as });
     const against = wanted.against === undefined ? [] : readReplayRules(wanted.against, options);
     if (rules === undefined || against === undefined) return 2;
-    const replay = new Replay({
+    const report = await replayed({
+      ...wanted,
       rules,
       against: wanted.against === undefined ? undefined : against,
       settings,
-      sortWindow: wanted.sortWindow,
-      maxBadLines: wanted.maxErrors,
     });
-    if (!(await replayFile(wanted.from, replay))) return 2;
-    const report = reportOf(replay, wanted.top);
+    if (report === undefined) return 2;
     process.stdout.write(printedText(report, wanted.output, () => reportText(report)));
     return boundsAreKept(report, wanted) ? 0 : 1;
   },
 );
+
+/** What a recording says of rules, with the difference to those that they are held against. */
+interface Replayed {
+  rules: RuleSource[];
+  against: RuleSource[] | undefined;
+  settings: LimiterSettings;
+  from: string;
+  top?: number;
+  maxErrors?: number;
+  sortWindow?: number;
+}
+
+/** Resolves to undefined when it could not be replayed to its end; the reason is then on standard error. */
+export async function replayed(options: Replayed): Promise<ReplayReport | undefined> {
+  const { rules, against, settings, from } = options;
+  const { top = 10, maxErrors = 100, sortWindow = 10_000 } = options;
+  const replay = new Replay({ rules, against, settings, sortWindow, maxBadLines: maxErrors });
+  return (await replayFile(from, replay)) ? reportOf(replay, top) : undefined;
+}
 
 function readWanted(flags: ParsedFlags): Wanted {
   const [rules, ...stray] = flags.positionals;

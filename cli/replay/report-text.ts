@@ -44,6 +44,17 @@ export function reportText(report: ReplayReport): string {
   return `${lines.join('\n')}\n`;
 }
 
+/** Only who is limited by one set of rules alone, by which rules, and who most. */
+export function differenceText(report: ReplayReport): string {
+  const { requests, from, to, difference } = report;
+  const lines = [`${counted(requests, 'recorded request')}, ${from} to ${to}`, ...omissionLines(report)];
+  if (difference !== undefined) {
+    lines.push(...changeLines('Newly limited', difference.newlyLimited));
+    lines.push(...changeLines('No longer limited', difference.noLongerLimited));
+  }
+  return `${lines.join('\n')}\n`;
+}
+
 function omissionLines({ askedNothing, badLines }: ReplayReport): string[] {
   const lines: string[] = [];
   if (askedNothing > 0) lines.push(`${counted(askedNothing, 'line')} without a descriptor`);
@@ -147,7 +158,7 @@ function changeLines(title: string, { limited, rules, offenders }: ChangeReport)
   return lines;
 }
 
-function limitedText({ requests, share, first, last }: LimitedReport): string {
+export function limitedText({ requests, share, first, last }: LimitedReport): string {
   const when = requests === 0 ? '' : `, ${first} to ${last}`;
   return `${counted(requests, 'request')} (${percent(share)})${when}`;
 }

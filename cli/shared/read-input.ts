@@ -149,15 +149,20 @@ function chosenBy(
 
 /** Prints why sources cannot be loaded together, each being well by itself; returns whether there is a reason. */
 export function printClashes(sources: readonly LoadedSource[], options: CheckOptions): boolean {
+  const clashes = clashesOf(sources, options);
+  for (const error of clashes) process.stderr.write(`weir: ${formatRuleError(error)}\n`);
+  return clashes.length > 0;
+}
+
+/** Why sources cannot be loaded together. */
+export function clashesOf(sources: readonly LoadedSource[], options: CheckOptions): RuleError[] {
   const bySource = new Map<RuleSource, LoadedSource>(sources.map((loaded) => [loaded.source, loaded]));
-  let found = false;
+  const found: RuleError[] = [];
   checkSources([...bySource.keys()], options, ({ source, code, text, path }) => {
-    found = true;
     const loaded = bySource.get(source)!;
     const { line, column } = loaded.placeOf(path) ?? { line: undefined, column: undefined };
     const words = code === 'duplicate-domain' ? duplicateText(loaded, text) : text;
-    const error = { code, source: loaded.file, text: words, path, line, column };
-    process.stderr.write(`weir: ${formatRuleError(error)}\n`);
+    found.push({ code, source: loaded.file, text: words, path, line, column });
   });
   return found;
 }
@@ -177,6 +182,8 @@ export async function readInputOrUrl(path: string, options: InputOptions): Promi
   if (!/^https?:\/\//.test(path)) return readInput(path, options);
   const url = URL.parse(path);
   if (url === null) throw new UsageError(`"${path}" is no URL`);
+  if (url.username !== '' || url.password !== '')
+    throw new UsageError(`${url.origin}: an address with a name or a password is not taken`);
   if (url.pathname === '/') url.pathname = '/rlconfig';
   url.searchParams.set('format', 'json');
   const files = ruleFiles(await fetchGiven(url, { timeoutMs }, (response) => response.text()), url);

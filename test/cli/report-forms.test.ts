@@ -214,13 +214,18 @@ describe('SARIF', () => {
           expect(artifactLocation.uriBaseId).toBe('%SRCROOT%');
           expect(run!.tool.driver.rules[ruleIndex]?.id).toBe(ruleId);
           const file = decodeURIComponent(artifactLocation.uri);
-          return [file, region?.startLine, region?.startColumn, level, message.text.replaceAll('\\](', '](')];
+          return [
+            file,
+            region?.startLine,
+            region?.startColumn,
+            level,
+            message.text.replaceAll(']\u200b(', ']('),
+          ];
         });
         expect(read).toEqual(
           findings.map((one) => {
-            const message = textOf(one).replaceAll('\\](', '](');
             const file = relative('/work', resolve('/work', one.file.toWellFormed()));
-            return [file, one.line, one.column, one.severity, message];
+            return [file, one.line, one.column, one.severity, textOf(one)];
           }),
         );
       }),

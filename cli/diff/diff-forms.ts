@@ -1,0 +1,217 @@
+/** What a comparison found, for other programs and for who reviews a pull request. */
+import type { ChangeReport, ReplayReport } from '../../replay/replay-report.ts';
+import type { RuleChange } from '../../rules/compare/limit-effect.ts';
+import type { LoadedSource } from '../../rules/loaded-source.ts';
+import type { Rule } from '../../rules/model.ts';
+import { ruleName } from '../../rules/review/explain-descriptor.ts';
+import type { RuleError } from '../../rules/rule-error.ts';
+import { findingsTable, markdownCode, markdownDocument, markdownText } from '../forms/markdown.ts';
+import type { Report, ReportedFinding } from '../forms/report.ts';
+import { limitedText } from '../replay/report-text.ts';
+import { effectCountsText, effectOrder, fieldWords, placeWords } from './diff-report.ts';
+
+export interface Comparison {
+  changes: readonly RuleChange[];
+  /** Those that `--fail-on` names. */
+  failing: readonly RuleChange[];
+  /** What it says of them. */
+  failure: string | undefined;
+  /** The rules of both sides. */
+  before: readonly LoadedSource[];
+  after: readonly LoadedSource[];
+  files: readonly string[];
+  /** What the recording says, and its path. */
+  replay: { from: string; report: ReplayReport } | undefined;
+  /** Why there is no comparison. */
+  errors: readonly Pick<RuleError, 'code' | 'source' | 'text' | 'line' | 'column'>[];
+}
+
+export function diffReport(
+  found: Comparison,
+  { exitStatus, isQuiet }: Pick<Report, 'exitStatus' | 'isQuiet'>,
+): Report {
+  const errors = found.errors.map(
+    ({ code, source, text, line, column }): ReportedFinding => ({
+      severity: 'error',
+      code,
+      file: source,
+      line,
+      column,
+      message: text,
+    }),
+  );
+  const places = new RulePlaces(found.before, found.after);
+  const failing = new Set(found.failing);
+  const changes = found.changes.map(
+    (change): ReportedFinding => ({
+      severity: failing.has(change) ? 'error' : 'note',
+      code: change.effect,
+      ...places.of(change),
+      message: changeText(change),
+    }),
+  );
+  return {
+    command: 'diff',
+    findings: [...errors, ...changes, ...replayFindings(found.replay)],
+    files: found.files,
+    exitStatus,
+    isQuiet,
+    markdown: () => diffMarkdown(found, errors),
+  };
+}
+
+/** `shop: path=/search* > plan`. */
+function nameOf({ domain, rule, ...place }: RuleChange): string {
+  return `${domain}${placeWords(place)}: ${rule.join(' > ')}`;
+}
+
+function changeText(change: RuleChange): string {
+  const { kind, fields, effect, notes } = change;
+  const words = fieldWords(kind, fields).join(', ');
+  return `${nameOf(change)}: ${words}${words === '' ? '' : '; '}${effect}: ${notes.join('; ')}`;
+}
+
+interface Place {
+  file: string;
+  line: number | undefined;
+  column: number | undefined;
+}
+
+/** Where the rules of changes stand: in the new rules, or, for what is gone, in the new file of its domain. */
+class RulePlaces {
+  readonly #before: readonly LoadedSource[];
+  readonly #after: readonly LoadedSource[];
+  readonly #paths = new Map<LoadedSource, Map<string, (string | number)[]>>();
+
+  constructor(before: readonly LoadedSource[], after: readonly LoadedSource[]) {
+    this.#before = before;
+    this.#after = after;
+  }
+
+  of(change: RuleChange): Place {
+    const now = this.#after.filter((loaded) => isOf(loaded, change));
+    const found = this.#placeIn(now, change.rule);
+    if (found !== undefined) return found;
+    const [file = this.#after[0]?.file] = now.map((loaded) => loaded.file);
+    if (file !== undefined) return { file, line: undefined, column: undefined };
+    const was = this.#before.filter((loaded) => isOf(loaded, change));
+    return this.#placeIn(was, change.rule) ?? { file: change.domain, line: undefined, column: undefined };
+  }
+
+  #placeIn(sources: readonly LoadedSource[], rule: readonly string[]): Place | undefined {
+    for (const loaded of sources) {
+      const path = this.#pathsOf(loaded).get(rule.join('\0'));
+      if (path === undefined) continue;
+      const place = loaded.placeOf([...path, 'key']);
+      return { file: loaded.file, line: place?.line, column: place?.column };
+    }
+    return undefined;
+  }
+
+  #pathsOf(loaded: LoadedSource): Map<string, (string | number)[]> {
+    let paths = this.#paths.get(loaded);
+    if (paths === undefined) {
+      paths = new Map();
+      this.#paths.set(loaded, paths);
+      addPaths(paths, loaded.source.descriptors, { names: '', path: [] });
+    }
+    return paths;
+  }
+}
+
+function isOf({ source, fleet, className }: LoadedSource, change: RuleChange): boolean {
+  const isOfClass = change.className === undefined || (className ?? change.className) === change.className;
+  return source.domain === change.domain && (fleet ?? change.fleet) === change.fleet && isOfClass;
+}
+
+function addPaths(
+  paths: Map<string, (string | number)[]>,
+  rules: readonly Rule[],
+  above: { names: string; path: (string | number)[] },
+): void {
+  for (const [index, rule] of rules.entries()) {
+    const names = above.names + (above.names === '' ? '' : '\0') + ruleName({ rule });
+    const path = [...above.path, 'descriptors', index];
+    if (!paths.has(names)) paths.set(names, path);
+    addPaths(paths, rule.descriptors, { names, path });
+  }
+}
+
+function replayFindings(replay: Comparison['replay']): ReportedFinding[] {
+  const newly = replay?.report.difference?.newlyLimited;
+  if (replay === undefined || newly === undefined || newly.limited.requests === 0) return [];
+  const rules = newly.rules.slice(0, 5).map(({ rule, requests }) => `${rule} (${requests})`);
+  const more = newly.rules.length > rules.length ? ', ...' : '';
+  const message = `newly limited: ${limitedText(newly.limited)}, by ${rules.join(', ')}${more}`;
+  const place = { file: replay.from, line: undefined, column: undefined };
+  return [{ severity: 'warning', code: 'newly-limited', ...place, message }];
+}
+
+function diffMarkdown(found: Comparison, errors: readonly ReportedFinding[]): string {
+  const { changes, failure, replay } = found;
+  const marker = 'weir diff';
+  if (errors.length > 0) {
+    const parts = [{ table: findingsTable(errors) }];
+    return markdownDocument({ marker, title: 'Rate limits: cannot be compared', parts });
+  }
+  const rows = changes
+    .toSorted((a, b) => effectOrder.indexOf(a.effect) - effectOrder.indexOf(b.effect))
+    .map((change) => [
+      `**${change.effect}**`,
+      markdownCode(nameOf(change)),
+      fieldWords(change.kind, change.fields).map(markdownCode).join('<br>') || change.kind,
+      change.notes.map(markdownText).join('<br>'),
+    ]);
+  const head = ['effect', 'rule', 'change', 'what it means'];
+  return markdownDocument({
+    marker,
+    title: `Rate limits: ${changes.length === 0 ? 'no changes' : effectCountsText(changes)}`,
+    parts: [
+      ...(rows.length === 0 ? [] : [{ table: { head, rows, noun: 'changes' } }]),
+      ...(failure === undefined ? [] : [{ text: markdownText(failure) }]),
+      ...(replay === undefined ? [] : replayParts(replay.report)),
+    ],
+  });
+}
+
+function replayParts({ requests, from, to, badLines, difference }: ReplayReport): MarkdownParts {
+  if (difference === undefined) return [];
+  const { newlyLimited, noLongerLimited } = difference;
+  const lines = [
+    `${requests.toLocaleString('en-US')} recorded requests, ${from} to ${to}`,
+    ...(badLines.count > 0 ? [`lines that could not be replayed: ${badLines.count}`] : []),
+    `newly limited: ${limitedText(newlyLimited.limited)}`,
+    `no longer limited: ${limitedText(noLongerLimited.limited)}`,
+  ];
+  return [
+    { heading: 'What a recording says', text: lines.map(markdownText).join('<br>') },
+    ...limitedParts('Newly limited', newlyLimited),
+    ...limitedParts('No longer limited', noLongerLimited),
+  ];
+}
+
+type MarkdownParts = Parameters<typeof markdownDocument>[0]['parts'];
+
+/** By which rules, and who most. */
+function limitedParts(title: string, { rules, offenders }: ChangeReport): MarkdownParts {
+  if (rules.length === 0) return [];
+  const byRule = rules.map(({ rule, requests }) => [markdownCode(rule), `${requests}`]);
+  const byCounter = offenders.top.map(({ counter, requests, first, last }) => [
+    markdownCode(counter),
+    `${requests}`,
+    `${first} to ${last}`,
+  ]);
+  return [
+    { text: `${title}, by rule:`, table: { head: ['rule', 'requests'], rows: byRule, noun: 'rules' } },
+    {
+      text: `${title}, by counter${offenders.count > byCounter.length ? ` (the first ${byCounter.length} of ${offenders.count})` : ''}:`,
+      table: { head: ['counter', 'requests', 'when'], rows: byCounter, noun: 'counters' },
+    },
+  ];
+}
+
+/** The errors as a program reads them. */
+export function errorValue(error: Comparison['errors'][number]): object {
+  const { code, source: file, line, column, text: message } = error;
+  return { code, file, line, column, message };
+}
