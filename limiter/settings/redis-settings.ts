@@ -42,7 +42,7 @@ const addressRows = {
     name: 'REDIS_TYPE',
     kind: choice({ values: ['SINGLE', 'SENTINEL', 'CLUSTER'] }),
     default: 'SINGLE',
-    summary: 'Kind of Redis deployment.',
+    summary: 'Kind of Redis or Valkey deployment.',
   },
   redisUrl: {
     name: 'REDIS_URL',

@@ -213,7 +213,7 @@ const store = {
     kind: choice({ values: ['redis', 'memcache', 'memory'], synonyms: { '': 'redis' } }),
     default: 'redis',
     summary:
-      'Where counters live: `redis`, `memcache`, or `memory`, in which every limiter counts for itself. `memcache` counts fixed windows alone, one a rule: others are refused when rules are loaded.',
+      'Where counters live: `redis` (Redis or Valkey), `memcache`, or `memory`, in which every limiter counts for itself. `memcache` counts fixed windows alone, one a rule: others are refused when rules are loaded.',
   },
   ...redisSettings,
   ...memcacheSettings,

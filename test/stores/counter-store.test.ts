@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe } from 'vitest';
 import type { CounterOp } from '../../limiter/stores/counter-store.ts';
 import { PerSecondStore } from '../../limiter/stores/per-second-store.ts';
 import { systemClock } from '../../process/time/clock.ts';
+import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
 import { ManualClock } from '../support/manual-clock.ts';
@@ -21,7 +22,7 @@ describe('memory', () => {
   });
 });
 
-describeWithServer('redis', redisProgram, (path) => {
+describeWithEachRedis('redis', (path) => {
   let server: RedisServer;
   beforeAll(async () => {
     server = await startRedis({ path, unixSocket: true });

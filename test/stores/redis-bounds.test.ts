@@ -15,6 +15,7 @@ import { TokenBucket } from '../../limiter/stores/token-bucket.ts';
 import { systemClock } from '../../process/time/clock.ts';
 import { isExactBucket } from '../../rules/validate-limits.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
+import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
@@ -40,7 +41,7 @@ function textOf({ kind }: Bound, held: Held): string {
   return kind === 'fixed' ? String(held[0]) : held.join(':');
 }
 
-describeWithServer('limits with bounds in Redis', redisProgram, (path) => {
+describeWithEachRedis('limits with bounds in Redis', (path) => {
   let server: RedisServer;
   let store: RedisStore;
   let client: Redis;

@@ -6,15 +6,14 @@ import type { RedisClusterStore } from '../../limiter/stores/redis/cluster-store
 import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
-import { describeWithServer } from '../support/describe-with-server.ts';
+import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { eventually } from '../support/eventually.ts';
-import { redisProgram } from '../support/find-server.ts';
 import { ManualTimers } from '../support/manual-timers.ts';
 import { type ClusterMember, type RedisCluster, startRedisCluster } from '../support/redis-cluster.ts';
 import { commandCalls } from '../support/redis-server.ts';
 import { closedStoreSuite, counterStoreSuite } from './counter-store.suite.ts';
 
-describeWithServer('Redis Cluster', redisProgram, (path) => {
+describeWithEachRedis('Redis Cluster', (path) => {
   let cluster: RedisCluster;
   beforeAll(async () => {
     cluster = await startRedisCluster({ path, password: 'tr0ub4dor' });

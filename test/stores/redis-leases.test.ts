@@ -10,8 +10,7 @@ import { leaseByScript } from '../../limiter/stores/redis/bounded-scripts.ts';
 import type { KeyedCommands } from '../../limiter/stores/redis/scripts.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
-import { describeWithServer } from '../support/describe-with-server.ts';
-import { redisProgram } from '../support/find-server.ts';
+import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { LedgerModel } from '../support/lease-ledger.ts';
 import { ManualTimers } from '../support/manual-timers.ts';
 import { caseCount } from '../support/property-cases.ts';
@@ -20,7 +19,7 @@ import { openRedisStore } from '../support/redis-stores.ts';
 
 const storePage = new URL('../../docs/store.md', import.meta.url);
 
-describeWithServer('leases in Redis', redisProgram, (path) => {
+describeWithEachRedis('leases in Redis', (path) => {
   let server: RedisServer;
   let client: Redis;
 

@@ -7,6 +7,7 @@ import { needsScripts } from '../../limiter/stores/redis/bounded-steps.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
 import { attendedTimers } from '../../process/time/clock.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
+import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { nutcrackerProgram, redisProgram } from '../support/find-server.ts';
 import { commandCalls, type RedisServer, startRedis } from '../support/redis-server.ts';
@@ -23,7 +24,7 @@ async function calls(client: Redis, command: string): Promise<number> {
   return commandCalls(stats, command);
 }
 
-describeWithServer('Redis without scripts', redisProgram, (path) => {
+describeWithEachRedis('Redis without scripts', (path) => {
   let server: RedisServer;
   let client: Redis;
   let url: string;

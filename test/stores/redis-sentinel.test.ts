@@ -10,6 +10,7 @@ import {
 } from '../../limiter/stores/redis/redis-address.ts';
 import { RedisStore, type RedisStoreOptions } from '../../limiter/stores/redis/redis-store.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
+import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { redisProgram } from '../support/find-server.ts';
@@ -48,7 +49,7 @@ async function firstFailure(store: RedisStore): Promise<string> {
   }
 }
 
-describeWithServer('RedisStore behind sentinels', redisProgram, (path) => {
+describeWithEachRedis('RedisStore behind sentinels', (path) => {
   const folder = suiteFolder();
   let trio: SentinelTrio;
   beforeAll(async () => {

@@ -4,8 +4,7 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
-import { describeWithServer } from '../support/describe-with-server.ts';
-import { redisProgram } from '../support/find-server.ts';
+import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { caseCount } from '../support/property-cases.ts';
 import { commandCalls, type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
@@ -13,7 +12,7 @@ import { openRedisStore } from '../support/redis-stores.ts';
 const max = Number.MAX_SAFE_INTEGER;
 const stop = { stopWhenOver: true };
 
-describeWithServer('what RedisStore leaves in Redis', redisProgram, (path) => {
+describeWithEachRedis('what RedisStore leaves in Redis', (path) => {
   let server: RedisServer;
   let store: RedisStore;
   let client: Redis;

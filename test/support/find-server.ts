@@ -19,6 +19,9 @@ export interface ServerProgram {
 
 export const redisProgram: ServerProgram = { command: 'redis-server', variable: 'WEIR_REDIS_SERVER' };
 
+/** What Redis was forked into; suites of Redis run on it as well. */
+export const valkeyProgram: ServerProgram = { command: 'valkey-server', variable: 'WEIR_VALKEY_SERVER' };
+
 /** twemproxy, a proxy that spreads keys over servers. */
 export const nutcrackerProgram: ServerProgram = { command: 'nutcracker', variable: 'WEIR_NUTCRACKER' };
 
