@@ -8,8 +8,7 @@ const demoSettings = {
   XDS_HOST: '127.0.0.1',
 };
 
-const question =
-  '{"domain":"shop","descriptors":[{"entries":[{"key":"remote_address","value":"203.0.113.7"}]}]}';
+const question = '{"domain":"shop","descriptors":[[{"remote_address":"203.0.113.7"}]]}';
 
 /** Serves the example manifests until it is stopped, and tells how to start a limiter that takes its rules from it. */
 export async function startControlPlaneDemo(): Promise<void> {
@@ -24,7 +23,7 @@ Rules: examples/manifests/; they are served again when you change them. Start a 
 
 Ask it, and look at what is served to whom:
 
-  curl -i http://localhost:8080/json -d '${question}'
+  curl -i --json '${question}' http://localhost:8080/v1/check
   curl http://localhost:${http.port}/snapshot
 `);
     },

@@ -13,8 +13,7 @@ const demoSettings = {
 /** Of its rules, unless they come from a control plane. */
 const demoFolder = { RUNTIME_ROOT: 'examples', RUNTIME_APPDIRECTORY: 'rules', RUNTIME_WATCH_ROOT: 'false' };
 
-const question =
-  '{"domain":"shop","descriptors":[{"entries":[{"key":"remote_address","value":"203.0.113.7"}]}]}';
+const question = '{"domain":"shop","descriptors":[[{"remote_address":"203.0.113.7"}]]}';
 
 /** Choosing one of them asks for statistics; without one nobody is there to take them. */
 const sinkSettings =
@@ -44,7 +43,7 @@ function hintText(env: NodeJS.ProcessEnv, ports: { http: number; debug: number |
   if (isXds(env) || isDemoFolder(env)) {
     return `Ask it, and again until the answer is 429:
 
-  curl -i http://localhost:${ports.http}/json -d '${question}'`;
+  curl -i --json '${question}' http://localhost:${ports.http}/v1/check`;
   }
   const lines = [`  npx weir explain ${rulesFolder(env)} --domain <domain> --descriptors <key>=<value>`];
   if (ports.debug !== undefined) lines.unshift(`  curl http://localhost:${ports.debug}/rlconfig`);

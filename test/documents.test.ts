@@ -180,21 +180,6 @@ describe('README.md', () => {
   });
 });
 
-it('docs/quick-start.cast shows commands of docs/start.md, up to a 429', () => {
-  const [header = '', ...events] = readDocument('docs/quick-start.cast').trimEnd().split('\n');
-  expect(JSON.parse(header)).toMatchObject({ version: 2, width: 120 });
-  const played = events.map((line) => JSON.parse(line) as [number, string, string]);
-  const times = played.map(([seconds]) => seconds);
-  expect(times).toEqual([...times].sort((a, b) => a - b));
-  const text = played.map(([, , output]) => output).join('');
-  const typed = [...text.matchAll(/\[32m\$.\[0m (.+)\r\n/g)].map(([, command]) => command as string);
-  const commands = typed.filter((command) => !command.startsWith('#'));
-  expect(commands.length).toBeGreaterThanOrEqual(8);
-  const start = readDocument('docs/start.md');
-  expect(commands.filter((command) => !start.includes(command))).toEqual([]);
-  expect(text.match(/HTTP\/1\.1 \d+/g)).toEqual([...Array(5).fill('HTTP/1.1 200'), 'HTTP/1.1 429']);
-});
-
 it('docs/control-plane.md has the health check of Argo CD for RateLimitConfigs', () => {
   const blocks = fencedBlocks(readDocument('docs/control-plane.md')).filter(({ text }) =>
     /argocd-cm/.test(text),

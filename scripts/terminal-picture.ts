@@ -1,0 +1,140 @@
+/**
+ * Draws a terminal as an SVG that plays by itself, again and again, where pictures are shown (GitHub among them): CSS alone, no
+ * script. Who asks for reduced motion sees the end at once, and so does a viewer without animations: all of it is on the page.
+ */
+
+export interface TerminalLine {
+  /** `comment` is typed, too, and does nothing. */
+  kind: 'command' | 'output' | 'comment';
+  text: string;
+}
+
+/** One command with what it printed, as fast as it did. */
+export interface TerminalStep {
+  lines: readonly TerminalLine[];
+  /** From the end of typing to the first line of output, in ms. */
+  waitMs: number;
+  /** To read it, in ms. */
+  restMs: number;
+}
+
+export interface TerminalPicture {
+  title: string;
+  /** For those who do not see it. */
+  description: string;
+  columns: number;
+  steps: readonly TerminalStep[];
+}
+
+const keyMs = 15;
+/** The end stays for so long before it begins anew. */
+const endMs = 8_000;
+/** Of the fonts below; `textLength` holds other ones to it. */
+const charWidth = 7.8;
+const lineHeight = 19;
+const margin = 18;
+const prompt = '$ ';
+
+interface Row {
+  kind: TerminalLine['kind'];
+  text: string;
+  atMs: number;
+  /** When the last character of a typed row is there. */
+  typedMs: number;
+}
+
+/** The SVG. Rows that are too long go on in the next one, as in a terminal. */
+export function drawTerminal({ title, description, columns, steps }: TerminalPicture): string {
+  const { rows, totalMs } = timedRows(steps, columns);
+  const width = Math.ceil(columns * charWidth + 2 * margin);
+  const height = rows.length * lineHeight + 2 * margin;
+  const percent = (ms: number): string => `${((100 * ms) / totalMs).toFixed(2)}%`;
+  const frames = rows.map(
+    ({ atMs, typedMs }, n) =>
+      `@keyframes s${n}{0%{opacity:0}${percent(atMs)},100%{opacity:1}}` +
+      (typedMs === atMs
+        ? ''
+        : `@keyframes t${n}{0%,${percent(atMs)}{transform:scaleX(1)}${percent(typedMs)},100%{transform:scaleX(0)}}`),
+  );
+  const drawn = rows.map((row, n) => drawRow(row, n));
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" role="img" aria-labelledby="title desc">
+<title id="title">${escaped(title)}</title>
+<desc id="desc">${escaped(description)}</desc>
+<style>
+.screen{fill:#f6f8fa;stroke:#d0d7de}.cover{fill:#f6f8fa;transform:scaleX(0);transform-box:fill-box;transform-origin:right}
+text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace;fill:#1f2328;white-space:pre}
+.command{font-weight:600}.prompt{fill:#1a7f37}.comment{fill:#57606a}.no{fill:#cf222e}
+@media (prefers-color-scheme:dark){.screen,.cover{fill:#0d1117}.screen{stroke:#30363d}text{fill:#e6edf3}.prompt{fill:#3fb950}.comment{fill:#9198a1}.no{fill:#ff7b72}}
+@media (prefers-reduced-motion:no-preference){
+.row,.cover{animation-duration:${totalMs}ms;animation-iteration-count:infinite}.row{animation-timing-function:step-end}
+${frames.join('\n')}
+${rows.map(({ atMs, typedMs, text }, n) => `#r${n}{animation-name:s${n}}${typedMs === atMs ? '' : `#c${n}{animation-name:t${n};animation-timing-function:steps(${text.length})}`}`).join('\n')}
+}
+</style>
+<rect class="screen" x="0.5" y="0.5" width="${width - 1}" height="${height - 1}" rx="8"/>
+${drawn.join('\n')}
+</svg>
+`;
+}
+
+/** The rows of such a picture, as they were drawn. */
+export function rowsOfPicture(svg: string): string[] {
+  return [...svg.matchAll(/<text class="row[^>]*>(.*)<\/text>/g)].map(([, inner = '']) =>
+    unescaped(inner.replaceAll(/<[^>]*>/g, '')),
+  );
+}
+
+function timedRows(steps: readonly TerminalStep[], columns: number): { rows: Row[]; totalMs: number } {
+  const rows: Row[] = [];
+  const typedBefore = new Set<string>();
+  let ms = 300;
+  for (const { lines, waitMs, restMs } of steps) {
+    for (const { kind, text } of lines) {
+      // The arrow key brings a command back.
+      const isTyped = kind !== 'output' && !typedBefore.has(text);
+      if (isTyped) typedBefore.add(text);
+      if (kind === 'output' && rows.at(-1)?.kind !== 'output') ms += waitMs;
+      const whole = kind === 'command' ? prompt + text : text;
+      for (let at = 0; at === 0 || at < whole.length; at += columns) {
+        const part = whole.slice(at, at + columns);
+        const typedMs = isTyped ? ms + part.length * keyMs : ms;
+        rows.push({ kind, text: part, atMs: ms, typedMs });
+        ms = typedMs;
+      }
+    }
+    ms += restMs;
+  }
+  return { rows, totalMs: Math.round(ms + endMs) };
+}
+
+function drawRow({ kind, text, atMs, typedMs }: Row, n: number): string {
+  const y = margin + (n + 1) * lineHeight - 5;
+  const isPrompted = kind === 'command' && text.startsWith(prompt);
+  const inner = isPrompted
+    ? `<tspan class="prompt">${prompt}</tspan>${escaped(text.slice(prompt.length))}`
+    : marked(text, kind);
+  const drawn = `<text class="row ${kind}" id="r${n}" x="${margin}" y="${y}" xml:space="preserve">${inner}</text>`;
+  if (typedMs === atMs) return drawn;
+  const from = isPrompted ? prompt.length : 0;
+  const x = (margin + from * charWidth).toFixed(1);
+  const width = ((text.length - from + 1) * charWidth).toFixed(1);
+  return `${drawn}<rect class="cover" id="c${n}" x="${x}" y="${y - 14}" width="${width}" height="${lineHeight}"/>`;
+}
+
+/** What was refused stands out. */
+function marked(text: string, kind: Row['kind']): string {
+  if (kind !== 'output') return escaped(text);
+  return escaped(text).replaceAll(/\b(429|OVER_LIMIT|refused)\b/g, '<tspan class="no">$1</tspan>');
+}
+
+const entities: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' };
+
+function escaped(text: string): string {
+  return text.replaceAll(/[&<>"]/g, (character) => entities[character] as string);
+}
+
+function unescaped(text: string): string {
+  return Object.entries(entities)
+    .reverse()
+    .reduce((sofar, [character, entity]) => sofar.replaceAll(entity, character), text);
+}
