@@ -25,6 +25,7 @@ import { type Colleagues, openColleagues, openOffice } from './assembly/operator
 import { type OpenedOverrides, openOverrides } from './assembly/operators/overrides.ts';
 import { openStatus } from './assembly/operators/status.ts';
 import { loadOptionalModules } from './assembly/optional-modules.ts';
+import { type FollowedProfiles, followProfiles } from './assembly/profiles.ts';
 import { openServing, type Serving } from './assembly/serving.ts';
 import { openSink } from './assembly/sinks.ts';
 import { listenerErrors, StartWatch } from './assembly/start-trouble.ts';
@@ -130,6 +131,7 @@ class Limiter {
   readonly #overrides: OpenedOverrides;
   /** Undefined without CALLERS_FILE. */
   readonly #callers: FollowedCallers | undefined;
+  readonly #profiles: FollowedProfiles;
   readonly #debug: HttpListener;
   readonly #held: HeldBytes;
   readonly #debugToken: FollowedToken;
@@ -185,6 +187,7 @@ class Limiter {
       operators?.use(callers);
       return this.#serving.useCallers(callers);
     });
+    this.#profiles = followProfiles(context, (order) => this.#serving.operate(order));
     const { source, origin } = openConfigSource(context, modules);
     this.#configSource = source;
     this.#rules = new RulesInForce({
@@ -302,6 +305,7 @@ class Limiter {
     await this.#sink?.start();
     await this.#callers?.start();
     this.#overrides.startFiles();
+    await this.#profiles.start();
     watch.waitsFor = 'rules';
     await this.#configSource.start(this.#rules.listener);
     watch.waitsFor = 'store';
@@ -363,6 +367,7 @@ class Limiter {
     this.#rules.close();
     this.#overrides.close();
     this.#callers?.close();
+    this.#profiles.close();
     await this.#configSource.close();
   }
 

@@ -136,11 +136,19 @@ const mostTold = 20;
 function goodEntries(text: string, name: string): CallerEntry[] {
   const file = readCallersFile(text);
   if (file.problems === undefined) return file.callers;
-  const told = file.problems
+  throw new Error(problemsText(name, file.problems));
+}
+
+/** The first mistakes of a file that is followed, with their places, and how many there are. */
+export function problemsText(
+  name: string,
+  problems: readonly { line: number; column: number; message: string }[],
+): string {
+  const told = problems
     .slice(0, mostTold)
     .map(({ line, column, message }) => `${name}:${line}:${column}: ${message}`);
-  const more = file.problems.length - told.length;
-  throw new Error([...told, ...(more === 0 ? [] : [`and ${more} more`])].join('; '));
+  const more = problems.length - told.length;
+  return [...told, ...(more === 0 ? [] : [`and ${more} more`])].join('; ');
 }
 
 /** Whoever stays goes on with the rate that is left to him. */

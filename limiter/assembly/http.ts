@@ -17,7 +17,8 @@ import type { LimiterContext } from './context.ts';
 
 export function openHttp(
   context: LimiterContext,
-  parts: ListenerParts & Pick<HttpListenerOptions, 'shouldRateLimit' | 'decide' | 'bounds' | 'onTooLarge'>,
+  parts: ListenerParts &
+    Pick<HttpListenerOptions, 'shouldRateLimit' | 'decide' | 'bounds' | 'onTooLarge' | 'answerForwardAuth'>,
 ): HttpListener {
   const { settings, health, timers, registry, log } = context;
   const { connections, tellsOfCertificates, ...rest } = parts;

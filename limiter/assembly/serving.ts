@@ -31,6 +31,7 @@ import type { LimiterContext, ServingModules } from './context.ts';
 import { createDecisionService, wholeResponseOptions } from './decision-service.ts';
 import { openGrpc } from './grpc.ts';
 import { openHttp } from './http.ts';
+import { openForwardAuth } from './profiles.ts';
 import { openStore } from './store.ts';
 import { openTracing } from './tracing.ts';
 
@@ -114,10 +115,16 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   const reflection = modules.reflection?.reflectionMethods;
   const latencies = new Latencies();
   const grpc = openGrpc(context, { ...shared, latencies, reflection, tracer: tracing?.grpc });
-  const http = openHttp(context, { ...shared, decide, bounds, onTooLarge, tracer: tracing?.http });
+  const forwardAuth = openForwardAuth(context, decide);
+  const http = openHttp(context, {
+    ...{ ...shared, decide, bounds, onTooLarge },
+    answerForwardAuth: forwardAuth.answer,
+    tracer: tracing?.http,
+  });
   const orders: OrderHandlers = {
     refusals: ({ question }) => refusals?.find(question) ?? { rows: [], kept: 0, domains: [] },
     'take-latencies': () => latencies.take(),
+    'use-profiles': ({ profiles }) => forwardAuth.use(profiles),
     'use-overrides': ({ overrides }) => service.useOverrides(overrides),
     'forget-counters': ({ keys }) => {
       service.forgetCounters(keys);

@@ -81,6 +81,7 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
     },
     onJsonRequest: () => {},
     onApiRequest: () => {},
+    answerForwardAuth: () => Promise.reject(new Error('not asked here')),
     decide: () => Promise.reject(new Error('not asked here')),
     onFault: (error) => faults.push(error),
   });
@@ -584,6 +585,7 @@ describe('listen', () => {
       closeGraceMs: 0,
       onJsonRequest: () => {},
       onApiRequest: () => {},
+      answerForwardAuth: () => Promise.reject(new Error('not asked here')),
       decide: () => Promise.reject(new Error('not asked here')),
       onFault: () => {},
     });

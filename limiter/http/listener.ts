@@ -18,7 +18,8 @@ import {
 } from '../../process/net/tls-credentials.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import { answerCheck, type CheckOptions } from './check-endpoint.ts';
-import { admitted, fault, problemOf } from './http-asker.ts';
+import { forwardAuthPath } from './forward-auth.ts';
+import { admitted, fault, type HttpAsker, problemOf } from './http-asker.ts';
 import { answerJson, type JsonEndpointOptions, loadJsonCodec, refuseAtOnce } from './json-endpoint.ts';
 
 export interface HttpListenerOptions extends JsonEndpointOptions, CheckOptions {
@@ -29,6 +30,8 @@ export interface HttpListenerOptions extends JsonEndpointOptions, CheckOptions {
   tls?: HttpTls | undefined;
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
+  /** Rejects with an `ApiProblem`. */
+  answerForwardAuth(call: HttpCall, asker: HttpAsker): Promise<void>;
   /** Called for every request of /json. */
   onJsonRequest(): void;
   /** Called for every request of /v1. */
@@ -54,7 +57,7 @@ export interface HttpTlsListener extends CertificateListener {
   refused(refused: { reason: HttpTlsRefusal; peer: string; problem: string }): void;
 }
 
-const apiPaths = ['/v1/check'];
+const apiPaths = ['/v1/check', `${forwardAuthPath}{profile}`];
 
 export class ApiListener implements HttpListener {
   readonly #options: HttpListenerOptions;
@@ -153,6 +156,7 @@ export class ApiListener implements HttpListener {
     const refusal = asker.caller?.refusal(undefined, Right.ASK);
     if (refusal !== undefined) throw problemOf(refusal);
     if (target.path === '/v1/check') return answerCheck(call, asker, this.#options);
+    if (target.path.startsWith(forwardAuthPath)) return this.#options.answerForwardAuth(call, asker);
     throw new ApiProblem(404, `there is no ${shown(target.path)}, there are ${apiPaths.join(', ')}`);
   }
 

@@ -361,6 +361,38 @@ export function callersRefused(log: Logger, reason: string): void {
   log.error('The callers file cannot be used: the last good one stays in force', { reason });
 }
 
+/** After a file that could not be used it is a warning: the trouble is over. */
+export function profilesLoaded(
+  log: Logger,
+  file: { path: string; profiles: number },
+  lastWasRefused: boolean,
+): void {
+  log[lastWasRefused ? 'warn' : 'info']('Profiles are in force', file);
+}
+
+/** `reason` has every mistake with its place. */
+export function profilesRefused(log: Logger, reason: string): void {
+  log.error('The profiles file cannot be used: the last good one stays in force, if there was one', {
+    reason,
+  });
+}
+
+/** At most once a minute for each profile and header: what is made of it is not limited by that. */
+export function headerUntold(
+  log: Logger,
+  untold: { profile: string; header: string; peer: string; times: number },
+): void {
+  log.warn('A proxy does not send a header that its profile needs', untold);
+}
+
+/** At most once a minute for each profile: the store failed, or the domain has no rules. `answer`: what onError says. */
+export function forwardedUndecided(
+  log: Logger,
+  undecided: { profile: string; answer: 'allow' | 'deny'; reason: string; times: number },
+): void {
+  log.warn('A request that a proxy asks about cannot be decided: onError of the profile answers', undecided);
+}
+
 /** Tokens of the file may be shown at a listener without TLS that others than this machine reach. */
 export function tokensInPlainText(
   log: Logger,

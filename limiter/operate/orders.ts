@@ -1,5 +1,6 @@
 /** What the process asks of every thread that serves: plain data there, and JSON back. */
 import type { Override } from '../../rules/overrides/override.ts';
+import type { Profile } from '../../rules/proxy/read-profiles.ts';
 import type { RefusalQuestion } from '../stats/top/refusal-memory.ts';
 
 export type Order =
@@ -7,6 +8,8 @@ export type Order =
   | { readonly order: 'refusals'; readonly question: RefusalQuestion }
   /** Decide with these over the rules from now on, in place of all before. */
   | { readonly order: 'use-overrides'; readonly overrides: readonly Override[] }
+  /** Answer other proxies by these from now on; undefined: there is a file, and it could not be used. */
+  | { readonly order: 'use-profiles'; readonly profiles: readonly Profile[] | undefined }
   /**
    * Forget what is remembered of these counters, which were reset: local cache, leases, hits that the store is owed. Nothing that was
    * asked of the store before is remembered afterwards. `keys` undefined: nobody knows which were, so all but what is owed goes.

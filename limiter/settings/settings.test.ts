@@ -52,6 +52,7 @@ describe('parseLimiterSettings', () => {
         runtimeIgnoreDotFiles: false,
         runtimeWatchRoot: true,
         mergeDomainConfig: false,
+        profilesFile: '',
         forceStartWithoutInitialConfig: false,
         healthyWithAtLeastOneConfigLoaded: false,
         xdsServerUrl: 'localhost:18000',

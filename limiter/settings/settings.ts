@@ -195,6 +195,12 @@ const configuration = {
     kind: bool(),
     summary: 'Several files (or resources) may hold rules for one domain.',
   },
+  profilesFile: {
+    name: 'PROFILES_FILE',
+    kind: text(),
+    summary:
+      'YAML file of [profiles](forward-auth.md), which say what requests of other proxies than Envoy become, read again when it changes. Empty: `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/profiles.yaml`, which need not be there. Not in the Go service.',
+  },
   forceStartWithoutInitialConfig: {
     name: 'FORCE_START_WITHOUT_INITIAL_CONFIG',
     kind: bool(),

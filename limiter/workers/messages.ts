@@ -3,6 +3,7 @@ import type { LogFields, LogLevelName } from '../../process/log/logger.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
 import type { SharedHoldings } from '../../process/net/held-bytes.ts';
 import type { Override } from '../../rules/overrides/override.ts';
+import type { Profile } from '../../rules/proxy/read-profiles.ts';
 import type { RuleLayer } from '../../rules/table/rule-table.ts';
 import type { CallersInForce } from '../callers/callers.ts';
 import type { ProfileQuestion } from '../http/debug-listener.ts';
@@ -22,6 +23,8 @@ export interface WorkerStart {
   callers: CallersInForce | undefined;
   /** Those over the rules. */
   overrides: readonly Override[];
+  /** Those for other proxies; undefined: there is a file, and it could not be used. */
+  profiles: readonly Profile[] | undefined;
   /** Health of the whole process. */
   healthy: boolean;
   /** What connections of all threads hold, and its own cell of that. */

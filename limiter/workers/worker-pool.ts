@@ -2,6 +2,7 @@ import { createServer } from 'node:net';
 import { BindError, bind, type ListenAddress } from '../../process/net/bind.ts';
 import { inTime } from '../../process/time/clock.ts';
 import type { Override } from '../../rules/overrides/override.ts';
+import type { Profile } from '../../rules/proxy/read-profiles.ts';
 import type { RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 import type { LimiterContext } from '../assembly/context.ts';
 import type { Serving } from '../assembly/serving.ts';
@@ -82,6 +83,7 @@ export class WorkerPool implements Serving, WorkerProfiles {
   #rules = new Map<ArrayBufferLike, RuleLayer>();
   #callers: CallersInForce | undefined;
   #overrides: readonly Override[] = [];
+  #profiles: readonly Profile[] | undefined = [];
 
   constructor(context: LimiterContext, options: WorkerPoolOptions) {
     this.#context = context;
@@ -102,6 +104,7 @@ export class WorkerPool implements Serving, WorkerProfiles {
           rules: [...this.#rules.values()],
           callers: this.#callers,
           overrides: this.#overrides,
+          profiles: this.#profiles,
           healthy: health.healthy,
           timers: sinkOf(settings) !== 'none',
         }),
@@ -145,6 +148,7 @@ export class WorkerPool implements Serving, WorkerProfiles {
 
   async operate(order: Order): Promise<unknown[]> {
     if (order.order === 'use-overrides') this.#overrides = order.overrides;
+    if (order.order === 'use-profiles') this.#profiles = order.profiles;
     const answers = await this.#comeIntoForce({ do: 'operate', order });
     return answers.flatMap((bytes) =>
       bytes === undefined ? [] : [JSON.parse(Buffer.from(bytes).toString()) as unknown],

@@ -19,7 +19,7 @@ import type { NumberedTask, WorkerNews, WorkerStart, WorkerTask } from './messag
 import { createPostedLog, PostedStatistics } from './posted-news.ts';
 import { topAnswer } from './worker-top.ts';
 
-const { settings, rules, callers, overrides, healthy, timers, tellsOfCertificates, held } =
+const { settings, rules, callers, overrides, profiles, healthy, timers, tellsOfCertificates, held } =
   workerData as WorkerStart;
 const post = (news: WorkerNews): void => parentPort?.postMessage(news);
 
@@ -71,6 +71,7 @@ function opened(): ThreadServing {
   if (rules.length > 0) void serving.useRules(rulesWith(rules));
   if (callers !== undefined) void serving.useCallers(callers);
   if (overrides.length > 0) void serving.operate({ order: 'use-overrides', overrides });
+  if (profiles?.length !== 0) void serving.operate({ order: 'use-profiles', profiles });
   return serving;
 }
 

@@ -60,9 +60,10 @@ export function parseJson(bytes: Uint8Array): unknown {
 }
 
 export async function sendProblem(
-  { request, response, holding }: HttpCall,
+  call: HttpCall,
   { status, message: detail, members }: ApiProblem,
 ): Promise<void> {
+  const { request, response } = call;
   if (response.destroyed) return;
   if (status === 401) response.setHeader('WWW-Authenticate', bearerChallenge(request.headers.authorization));
   if (status === 415) response.setHeader('Accept', 'application/json');
@@ -70,20 +71,28 @@ export async function sendProblem(
   if (retryAfterSeconds !== undefined) response.setHeader('Retry-After', `${retryAfterSeconds}`);
   const title = STATUS_CODES[status] ?? 'Error';
   const body = `${JSON.stringify({ type: 'about:blank', title, status, detail, ...members })}\n`;
+  await endAnswer(call, status, { 'Content-Type': 'application/problem+json' }, body);
+}
+
+/** An answer to a request of whose body nobody may have read anything, which is dropped, or ends the connection. */
+export async function endAnswer(
+  { request, response, holding }: HttpCall,
+  status: number,
+  headers: Readonly<Record<string, string>>,
+  body = '',
+): Promise<void> {
   const { 'content-length': length = 0, 'transfer-encoding': coding } = request.headers;
   const isUnread = request.readableFlowing === null && coding === undefined;
   const goesOn = request.complete || (isUnread && Number(length) <= droppedBytes);
   // What was not read yet would be taken for the next request.
   if (!goesOn) response.setHeader('Connection', 'close');
-  response.writeHead(status, {
-    'Content-Type': 'application/problem+json',
-    'Content-Length': Buffer.byteLength(body),
-  });
+  response.writeHead(status, { ...headers, 'Content-Length': Buffer.byteLength(body) });
   if (goesOn) {
     response.end(body);
     return;
   }
-  response.write(body);
+  if (body === '') response.flushHeaders();
+  else response.write(body);
   await discardBody(request, { longestMs: discardMs, holding });
   response.end();
 }

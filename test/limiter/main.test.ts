@@ -18,6 +18,7 @@ import { prometheusSettings, topSettings } from '../../limiter/settings/stats-se
 import { tracingSettings } from '../../limiter/settings/tracing-settings.ts';
 import { xdsSettings } from '../../limiter/settings/xds-settings.ts';
 import { connectionRefusals } from '../../limiter/sockets/socket-server.ts';
+import { forwardAnswers } from '../../limiter/stats/registry/forward-auth-stats.ts';
 import { adminChanges } from '../../limiter/stats/registry/operator-stats.ts';
 import { packageVersion } from '../../process/files/package-file.ts';
 import { systemTimers } from '../../process/time/clock.ts';
@@ -840,6 +841,8 @@ describe('a limiter', () => {
       ...zero('admin.refused.__reason=', ['foreign', 'permission_denied', 'slowed', 'unauthenticated']),
       ...zero('overrides.hits.__effect=', ['block', 'grant', 'limit', 'shadow', 'unlimited']),
       ...zero('overrides.', ['conflicted', 'files_refused', 'in_force']),
+      ...zero('forward_auth.requests.__answer=', [...forwardAnswers]),
+      ...zero('profiles.', ['entries', 'load_error', 'load_failed', 'load_success']),
       'ratelimit.connections.held_bytes': expect.any(Number),
       'ratelimit.http.connections': expect.any(Number),
       'ratelimit.http.json_requests': 4,
@@ -1091,6 +1094,7 @@ const otherFiles: Record<string, string[]> = {
   'test/e2e/tracing.test.ts': names(tracingSettings),
   'test/e2e/lifecycle.test.ts': ['FORCE_START_WITHOUT_INITIAL_CONFIG'],
   'test/e2e/callers.test.ts': names(accessSettings),
+  'test/e2e/forward-auth.test.ts': ['PROFILES_FILE'],
   'test/limiter/redis-settings.test.ts': [
     'REDIS_TYPE',
     'REDIS_SENTINEL_AUTH',

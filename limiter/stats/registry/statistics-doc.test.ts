@@ -4,6 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { Health } from '../../../process/grpc/health.ts';
 import { httpRefusals } from '../../../process/http/http-connections.ts';
 import { documentedStatistics } from '../../../test/support/documented-statistics.ts';
+import { createForwardAuthStats, registerProfilesFile } from './forward-auth-stats.ts';
 import * as stats from './limiter-stats.ts';
 import { createMemcacheStats, registerHealthStats, registerMemcacheNodes } from './limiter-stats.ts';
 import { createAdminStats, registerOverrideStats } from './operator-stats.ts';
@@ -32,6 +33,8 @@ function namesOfTheProgram(): string[] {
   stats.createCallerStats(registry);
   stats.registerCallersFile(registry, { callers: () => 0, lastWasRefused: () => false });
   stats.createHttpStats(registry);
+  createForwardAuthStats(registry).untold('<header>');
+  registerProfilesFile(registry, { profiles: () => 0, lastWasRefused: () => false });
   stats.createRuntimeStats(registry, () => 0);
   stats.createRulesStats(registry, clock, () => false)({ version: '1', domains: 0, rules: 0 });
   stats.registerXdsStats(registry, () => true);

@@ -1,0 +1,161 @@
+/** PROFILES_FILE: what answers other proxies than Envoy in each thread that serves, and the file behind all of them. */
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { watchFiles } from '../../process/files/watched-files.ts';
+import { errorText } from '../../process/log/error-text.ts';
+import { Seldom } from '../../process/log/seldom.ts';
+import type { Profile } from '../../rules/proxy/read-profiles.ts';
+import { ForwardAuth } from '../http/forward-auth.ts';
+import type { DecideForHttp } from '../http/http-decision.ts';
+import * as lines from '../log/lines.ts';
+import type { Order } from '../operate/orders.ts';
+import type { LimiterSettings } from '../settings/settings.ts';
+import { createForwardAuthStats, registerProfilesFile } from '../stats/registry/forward-auth-stats.ts';
+import { problemsText } from './callers.ts';
+import { seldomMs } from './connections.ts';
+import type { LimiterContext } from './context.ts';
+
+interface OpenedForwardAuth {
+  answer: ForwardAuth['answer'];
+  use(profiles: readonly Profile[] | undefined): Promise<void>;
+}
+
+export function openForwardAuth(
+  { clock, registry, log }: LimiterContext,
+  decide: DecideForHttp,
+): OpenedForwardAuth {
+  const stats = createForwardAuthStats(registry);
+  const untold = new Seldom<Omit<Parameters<typeof lines.headerUntold>[1], 'times'>>(
+    clock,
+    seldomMs,
+    (one, times) => lines.headerUntold(log, { ...one, times }),
+  );
+  const undecided = new Seldom<Omit<Parameters<typeof lines.forwardedUndecided>[1], 'times'>>(
+    clock,
+    seldomMs,
+    (one, times) => lines.forwardedUndecided(log, { ...one, times }),
+  );
+  const forwardAuth = new ForwardAuth({
+    decide,
+    onAnswer: stats.answered,
+    onUntold: (one) => {
+      stats.untold(one.header);
+      untold.note(one, `${one.profile} ${one.header}`);
+    },
+    onUndecided: (one) => undecided.note(one, one.profile),
+  });
+  return {
+    answer: (call, asker) => forwardAuth.answer(call, asker),
+    use: async (profiles) => {
+      // With the library of regular expressions, which most limiters never need.
+      const { descriptorMaker } = await import('../../rules/proxy/make-descriptors.ts');
+      forwardAuth.use(profiles?.map((profile) => ({ profile, make: descriptorMaker(profile) })));
+    },
+  };
+}
+
+export interface FollowedProfiles {
+  /** Settles when the first profiles are in force, or there is no file that could be used. */
+  start(): Promise<void>;
+  close(): void;
+}
+
+/** Chosen: a change is in force after so long, and twice that where a write is doubted. */
+const lookMs = 1_000;
+
+/** Reads the file once it is there, and again whenever it changed; what cannot be used is told of, and the last good one stays. */
+export function followProfiles(
+  { settings, registry, log, timers }: LimiterContext,
+  operate: (order: Order) => Promise<unknown>,
+): FollowedProfiles {
+  const path = profilesPath(settings);
+  const name = settings.profilesFile === '' ? path : `PROFILES_FILE: ${path}`;
+  let inForce: number | undefined;
+  let lastWasRefused = false;
+  /** Why the file could not be used when it was looked at last, and what of that was told. */
+  let doubted: string | undefined;
+  let told: string | undefined;
+  let close = (): void => {};
+  let isClosed = false;
+  const stats = registerProfilesFile(registry, {
+    profiles: () => inForce ?? 0,
+    lastWasRefused: () => lastWasRefused,
+  });
+  const use = async (profiles: readonly Profile[]): Promise<void> => {
+    await operate({ order: 'use-profiles', profiles });
+    inForce = profiles.length;
+    stats.loaded();
+    lines.profilesLoaded(log, { path, profiles: profiles.length }, lastWasRefused);
+    lastWasRefused = false;
+  };
+  const refuse = async (reason: string): Promise<void> => {
+    lastWasRefused = true;
+    stats.refused();
+    lines.profilesRefused(log, reason);
+    if (inForce === undefined) await operate({ order: 'use-profiles', profiles: undefined });
+  };
+  /** Whether the file is followed from now on. */
+  const isFollowed = async (): Promise<boolean> => {
+    if (settings.profilesFile === '' && !existsSync(path)) return false;
+    const { readProfilesFile } = await import('../../rules/proxy/read-profiles.ts');
+    const watch = await watchFiles({
+      paths: [path],
+      names: [name],
+      read: ([text = '']) => {
+        const file = readProfilesFile(text);
+        if (file.problems === undefined) return file.profiles;
+        throw new Error(problemsText(name, file.problems));
+      },
+      timers,
+      intervalMs: lookMs,
+      changed: (profiles) => void use(profiles),
+      refused: (reason) => void refuse(reason),
+    });
+    close = watch.close;
+    if (isClosed) close();
+    await use(watch.first);
+    return true;
+  };
+  /** `isSure`: whether nobody may still be writing it. */
+  const tryToFollow = async (isSure: boolean): Promise<boolean> => {
+    try {
+      if (await isFollowed()) return true;
+      doubted = undefined;
+    } catch (error) {
+      const reason = errorText(error);
+      // Once for as long as it stays the same.
+      if ((isSure || reason === doubted) && reason !== told) {
+        told = reason;
+        await refuse(reason);
+      }
+      doubted = reason;
+    }
+    return false;
+  };
+  return {
+    start: async () => {
+      if (isClosed || (await tryToFollow(true))) return;
+      let isLooking = false;
+      const look = async (): Promise<void> => {
+        if (isLooking) return;
+        isLooking = true;
+        if (await tryToFollow(false)) endLooking();
+        isLooking = false;
+      };
+      const endLooking = timers.every(lookMs, () => void look());
+      if (isClosed) endLooking();
+      else close = endLooking;
+    },
+    close: () => {
+      isClosed = true;
+      close();
+    },
+  };
+}
+
+/** Beside the rules and never in them: it would be taken for a rule file there. */
+function profilesPath({ profilesFile, runtimeRoot, runtimeSubdirectory }: LimiterSettings): string {
+  return profilesFile === ''
+    ? join(resolve(runtimeRoot), runtimeSubdirectory, 'profiles.yaml')
+    : profilesFile;
+}

@@ -1,0 +1,120 @@
+/**
+ * `/v1/forward-auth/<profile>`: whether another proxy may let a request pass, asked by its headers alone: nginx's auth_request,
+ * Traefik's ForwardAuth, Caddy's forward_auth, and whoever asks as they do.
+ */
+import { GrpcCode, type GrpcStatus, Right } from '../../process/grpc/handlers.ts';
+import { ApiProblem, shown } from '../../process/http/api-route.ts';
+import type { HttpCall } from '../../process/http/http-server.ts';
+import { endAnswer, sendProblem } from '../../process/http/json-exchange.ts';
+import type { DescriptorMaker } from '../../rules/proxy/make-descriptors.ts';
+import type { Profile } from '../../rules/proxy/read-profiles.ts';
+import type { ForwardAnswer } from '../stats/registry/forward-auth-stats.ts';
+import { type HttpAsker, originOf, problemOf } from './http-asker.ts';
+import type { DecideForHttp, HttpDecision } from './http-decision.ts';
+
+export const forwardAuthPath = '/v1/forward-auth/';
+
+/** A profile, and what makes descriptors by it. */
+export interface ReadyProfile {
+  profile: Profile;
+  make: DescriptorMaker;
+}
+
+export interface ForwardAuthOptions {
+  decide: DecideForHttp;
+  onAnswer(answer: ForwardAnswer): void;
+  /** A header did not come, or says nothing, of which a descriptor would have been made. */
+  onUntold(untold: { profile: string; header: string; peer: string }): void;
+  /** `onError` answered. */
+  onUndecided(undecided: { profile: string; answer: Profile['onError']; reason: string }): void;
+}
+
+/** Marks what a limit refused: nginx cannot tell it from other refusals by the status. */
+const refusedHeader = 'X-Weir-Refused';
+/** Chosen: names of rules may be long, and headers must not be. */
+const longestRefused = 200;
+/** Chosen: so many profiles are named where one is missing. */
+const mostNamed = 20;
+
+export class ForwardAuth {
+  readonly #options: ForwardAuthOptions;
+  #profiles: ReadonlyMap<string, ReadyProfile> | undefined = new Map();
+
+  constructor(options: ForwardAuthOptions) {
+    this.#options = options;
+  }
+
+  /** From the next request on. Undefined: there is a file, and it could not be used. */
+  use(profiles: readonly ReadyProfile[] | undefined): void {
+    this.#profiles = profiles && new Map(profiles.map((one) => [one.profile.name, one]));
+  }
+
+  /** Rejects with an `ApiProblem` for a profile that there is not, or that the caller may not use. */
+  async answer(call: HttpCall, asker: HttpAsker): Promise<void> {
+    const { profile, make } = this.#profileOf(call.target.path.slice(forwardAuthPath.length), asker);
+    const refusal = asker.caller?.refusal(profile.domain, Right.ASK);
+    if (refusal !== undefined) throw problemOf(refusal);
+    const { onAnswer, onUntold, decide } = this.#options;
+    const { descriptors, missing } = make(call.request.rawHeaders);
+    for (const header of missing)
+      onUntold({ profile: profile.name, header, peer: originOf(call.request).peer });
+    if (descriptors.length === 0) {
+      onAnswer('undescribed');
+      return endAnswer(call, 200, {});
+    }
+    const decision = await decide({ domain: profile.domain, descriptors, hits: 1 }, asker);
+    if ('failure' in decision) return this.#answerFailure(call, profile, decision.failure);
+    for (const [name, value] of decision.headers) call.response.setHeader(name, value);
+    if (decision.code === 'OK') {
+      onAnswer('allowed');
+      return endAnswer(call, 200, {});
+    }
+    onAnswer('refused');
+    call.response.setHeader(refusedHeader, refusedText(decision, profile));
+    return sendProblem(call, new ApiProblem(profile.refusedStatus, 'a rate limit is exceeded'));
+  }
+
+  #profileOf(name: string, { caller }: HttpAsker): ReadyProfile {
+    if (this.#profiles === undefined) {
+      this.#options.onAnswer('unknown_profile');
+      throw new ApiProblem(503, 'the profiles file cannot be used (PROFILES_FILE): the log tells why');
+    }
+    const found = this.#profiles.get(name);
+    if (found !== undefined) return found;
+    this.#options.onAnswer('unknown_profile');
+    const others = [...this.#profiles.values()]
+      .filter(({ profile }) => caller === undefined || caller.hasDomain(profile.domain))
+      .map(({ profile }) => profile.name);
+    const named = others.slice(0, mostNamed).join(', ') + (others.length > mostNamed ? ', ...' : '');
+    const there = others.length === 0 ? 'there are none (PROFILES_FILE)' : `there are ${named}`;
+    throw new ApiProblem(404, `there is no profile ${shown(name)}, ${there}`);
+  }
+
+  async #answerFailure(call: HttpCall, profile: Profile, failure: GrpcStatus): Promise<void> {
+    const { onAnswer, onUndecided } = this.#options;
+    switch (failure.code) {
+      case GrpcCode.UNAUTHENTICATED:
+      case GrpcCode.PERMISSION_DENIED:
+        throw problemOf(failure);
+      case GrpcCode.INVALID_ARGUMENT:
+        // Whoever could get past a limit by what he sends would: this is no matter of onError.
+        onAnswer('too_large');
+        throw new ApiProblem(403, failure.message);
+      default:
+    }
+    onUndecided({ profile: profile.name, answer: profile.onError, reason: failure.message });
+    if (profile.onError === 'allow') {
+      onAnswer('failed_allowed');
+      return endAnswer(call, 200, {});
+    }
+    onAnswer('failed_denied');
+    throw new ApiProblem(503, 'the request cannot be decided, and the profile denies it then (onError)');
+  }
+}
+
+/** Of the first limit that is exceeded: its rule, or the domain where that hides itself. */
+function refusedText({ descriptors }: HttpDecision, { domain }: Profile): string {
+  const rule = descriptors.find(({ code }) => code === 'OVER_LIMIT')?.rule ?? domain;
+  const text = rule.length > longestRefused ? rule.slice(0, longestRefused) : rule;
+  return text.toWellFormed().replace(/[^!-~]/g, (other) => encodeURIComponent(other));
+}

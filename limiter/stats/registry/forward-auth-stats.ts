@@ -1,0 +1,44 @@
+/** Statistics of `/v1/forward-auth`, and of the file with its profiles. */
+import type { StatsRegistry } from './stats-registry.ts';
+
+/**
+ * `undescribed`: allowed, as no descriptor came of it; `failed_allowed` and `failed_denied`: by the profile's `onError`;
+ * `too_large`: refused for its size; `unknown_profile`: there is none of that name.
+ */
+export const forwardAnswers = [
+  'allowed',
+  'refused',
+  'undescribed',
+  'failed_allowed',
+  'failed_denied',
+  'too_large',
+  'unknown_profile',
+] as const;
+export type ForwardAnswer = (typeof forwardAnswers)[number];
+
+export function createForwardAuthStats(registry: StatsRegistry): {
+  answered(answer: ForwardAnswer): void;
+  untold(header: string): void;
+} {
+  const name = 'ratelimit.forward_auth.requests';
+  const slots = new Map(
+    forwardAnswers.map((answer) => [answer, registry.counter(name, [['answer', answer]])]),
+  );
+  return {
+    answered: (answer) => registry.add(slots.get(answer) as number, 1),
+    untold: (header) =>
+      registry.add(registry.counter('ratelimit.forward_auth.headers_missing', [['header', header]]), 1),
+  };
+}
+
+/** Of the main thread. */
+export function registerProfilesFile(
+  registry: StatsRegistry,
+  file: { profiles(): number; lastWasRefused(): boolean },
+): { loaded(): void; refused(): void } {
+  registry.gauge('ratelimit.profiles.entries', () => file.profiles());
+  registry.gauge('ratelimit.profiles.load_failed', () => (file.lastWasRefused() ? 1 : 0));
+  const success = registry.counter('ratelimit.profiles.load_success');
+  const error = registry.counter('ratelimit.profiles.load_error');
+  return { loaded: () => registry.add(success, 1), refused: () => registry.add(error, 1) };
+}

@@ -1,0 +1,120 @@
+/** The address of a client, out of what proxies say of it, and as Envoy writes it. */
+
+/** In 4 bytes or in 16. */
+export type ClientAddress = Uint8Array;
+
+/**
+ * Of X-Forwarded-For, whose lines count as one list: the last address behind which `trustedHops` others stand, as Envoy's
+ * `xff_num_trusted_hops` has it. Undefined where there are too few, or where no address stands there.
+ */
+export function forwardedAddress(lines: readonly string[], trustedHops: number): ClientAddress | undefined {
+  let hops = trustedHops;
+  for (let index = lines.length - 1; index >= 0; index--) {
+    const line = lines[index]!;
+    let end = line.length;
+    while (end >= 0) {
+      const comma = end === 0 ? -1 : line.lastIndexOf(',', end - 1);
+      if (hops === 0) return parseAddress(line.slice(comma + 1, end));
+      hops -= 1;
+      end = comma;
+    }
+  }
+  return undefined;
+}
+
+/** Longer is no address, with brackets, zone and port. */
+const longestAddress = 100;
+
+/**
+ * Reads `192.0.2.1`, `2001:db8::1` and, as some proxies write them, either with a port (`192.0.2.1:80`, `[2001:db8::1]:80`) or a zone,
+ * which are left out. An IPv4 address that is mapped into IPv6 is the IPv4 address: it is the same client.
+ */
+export function parseAddress(text: string): ClientAddress | undefined {
+  if (text.length > longestAddress) return undefined;
+  const plain = text.trim();
+  const inBrackets = /^\[([^\]]*)\](?::\d{1,5})?$/.exec(plain);
+  if (inBrackets !== null) return parseV6(inBrackets[1]!);
+  const withPort = /^([\d.]+):\d{1,5}$/.exec(plain);
+  return plain.includes(':') && withPort === null ? parseV6(plain) : parseV4(withPort?.[1] ?? plain);
+}
+
+function parseV4(text: string): ClientAddress | undefined {
+  const parts = text.split('.');
+  if (parts.length !== 4) return undefined;
+  const bytes = new Uint8Array(4);
+  for (const [index, part] of parts.entries()) {
+    // No leading zero: some would read the number as octal.
+    if (!/^(?:0|[1-9]\d{0,2})$/.test(part) || Number(part) > 255) return undefined;
+    bytes[index] = Number(part);
+  }
+  return bytes;
+}
+
+function parseV6(withZone: string): ClientAddress | undefined {
+  const text = withZone.replace(/%[^%]+$/, '');
+  const halves = text.split('::');
+  if (halves.length > 2) return undefined;
+  const [before, after] = halves.map((half, index) => partsOf(half, index === halves.length - 1));
+  if (before === undefined || (halves.length === 2 && after === undefined)) return undefined;
+  const missing = 16 - before.length - (after?.length ?? 0);
+  // `::` stands for one part at least.
+  if (after === undefined ? missing !== 0 : missing < 2) return undefined;
+  const bytes = new Uint8Array([...before, ...new Array<number>(missing).fill(0), ...(after ?? [])]);
+  return isMapped(bytes) ? bytes.slice(12) : bytes;
+}
+
+/** The bytes of parts between colons, of which the last may be an IPv4 address. */
+function partsOf(text: string, mayEndInV4: boolean): number[] | undefined {
+  if (text === '') return [];
+  const bytes: number[] = [];
+  const parts = text.split(':');
+  for (const [index, part] of parts.entries()) {
+    if (/^[0-9a-f]{1,4}$/i.test(part)) {
+      const value = Number.parseInt(part, 16);
+      bytes.push(value >> 8, value & 0xff);
+      continue;
+    }
+    const v4 = mayEndInV4 && index === parts.length - 1 ? parseV4(part) : undefined;
+    if (v4 === undefined) return undefined;
+    bytes.push(...v4);
+  }
+  return bytes;
+}
+
+function isMapped(bytes: Uint8Array): boolean {
+  return bytes.subarray(0, 10).every((byte) => byte === 0) && bytes[10] === 0xff && bytes[11] === 0xff;
+}
+
+/** `192.0.2.0/24`, as of `masked_remote_address`. */
+export function maskedText(address: ClientAddress, v4Bits: number, v6Bits: number): string {
+  const bits = address.length === 4 ? v4Bits : v6Bits;
+  const masked = address.map((byte, index) => {
+    const kept = Math.min(8, Math.max(0, bits - 8 * index));
+    return byte & (0xff << (8 - kept));
+  });
+  return `${addressText(masked)}/${bits}`;
+}
+
+/** RFC 5952 for IPv6, as the C library writes it, and so Envoy. */
+export function addressText(address: ClientAddress): string {
+  if (address.length === 4) return address.join('.');
+  const parts = Array.from({ length: 8 }, (_, index) => (address[2 * index]! << 8) | address[2 * index + 1]!);
+  const { start, length } = longestZeros(parts);
+  // What remains of the days of IPv4-compatible addresses.
+  if (start === 0 && length === 6) return `::${address.slice(12).join('.')}`;
+  const texts = parts.map((part) => part.toString(16));
+  if (length < 2) return texts.join(':');
+  return `${texts.slice(0, start).join(':')}::${texts.slice(start + length).join(':')}`;
+}
+
+/** The first of the longest runs. */
+function longestZeros(parts: readonly number[]): { start: number; length: number } {
+  let best = { start: 0, length: 0 };
+  for (let start = 0; start < parts.length; start++) {
+    let end = start;
+    while (parts[end] === 0) end++;
+    if (end - start > best.length) best = { start, length: end - start };
+    start = end;
+  }
+  return best;
+}

@@ -1,0 +1,258 @@
+/** From the headers of a request that a proxy asks about to its descriptors, as Envoy's actions make them. */
+import { RE2JS } from 're2js';
+import type { Entry } from '../model.ts';
+import { addressText, type ClientAddress, forwardedAddress, maskedText } from './client-address.ts';
+import type { RateLimitAction, ValueMatcher } from './rate-limit-actions.ts';
+import { originalHeaders, type Profile } from './read-profiles.ts';
+
+export interface MadeDescriptors {
+  descriptors: Entry[][];
+  /** Headers that a proxy has to send, and that did not come or say nothing. */
+  missing: string[];
+}
+
+/** `rawHeaders`: name, value, name, value, in the order in which they came; bytes as Latin-1, as Node has them. */
+export type DescriptorMaker = (rawHeaders: readonly string[]) => MadeDescriptors;
+
+/** An entry, nothing where the descriptor goes on without one, or false where there is no descriptor. */
+type EntryMaker = (request: ProxiedRequest) => Entry | undefined | false;
+type Matches = (value: string | undefined) => boolean;
+
+const forwardedFor = 'X-Forwarded-For';
+
+/** Throws when a regular expression is none: `readProfilesFile` lets none through. */
+export function descriptorMaker(profile: Profile): DescriptorMaker {
+  const makers = profile.rateLimits.map(({ actions }) => actions.map(entryMaker));
+  const { method, target, host } = originalHeaders[profile.originalRequest];
+  const ofProxy = [forwardedFor, method, target, host].map((name) => name.toLowerCase());
+  const needed = new Set([
+    ...ofProxy,
+    ...profile.rateLimits.flatMap(({ actions }) => actions.flatMap(headersOf)),
+  ]);
+  return (rawHeaders) => {
+    const request = new ProxiedRequest(profile, linesOf(rawHeaders, needed));
+    const descriptors = makers.flatMap((entries) => descriptorOf(entries, request));
+    return { descriptors, missing: [...request.missing] };
+  };
+}
+
+function headersOf(action: RateLimitAction): string[] {
+  if (action.type === 'request_headers') return [action.headerName];
+  return action.type === 'header_value_match' ? action.headers.map(({ name }) => name) : [];
+}
+
+function linesOf(rawHeaders: readonly string[], needed: ReadonlySet<string>): Map<string, string[]> {
+  const lines = new Map<string, string[]>();
+  for (let index = 0; index + 1 < rawHeaders.length; index += 2) {
+    const name = rawHeaders[index]!.toLowerCase();
+    if (!needed.has(name)) continue;
+    const value = asUtf8(rawHeaders[index + 1]!);
+    const known = lines.get(name);
+    if (known === undefined) lines.set(name, [value]);
+    else known.push(value);
+  }
+  return lines;
+}
+
+/** Rules are text in UTF-8, and so are the values that they are compared to. */
+function asUtf8(latin1: string): string {
+  return /[\x80-\xff]/.test(latin1) ? Buffer.from(latin1, 'latin1').toString() : latin1;
+}
+
+function descriptorOf(makers: readonly EntryMaker[], request: ProxiedRequest): Entry[][] {
+  const entries: Entry[] = [];
+  for (const make of makers) {
+    const entry = make(request);
+    if (entry === false) return [];
+    if (entry !== undefined) entries.push(entry);
+  }
+  return entries.length === 0 ? [] : [entries];
+}
+
+/** What a proxy tells of a request. Read once, and when it is asked for. */
+class ProxiedRequest {
+  readonly missing = new Set<string>();
+  readonly #profile: Profile;
+  readonly #lines: ReadonlyMap<string, string[]>;
+  #address: ClientAddress | undefined | 'unread' = 'unread';
+  #query: URLSearchParams | undefined;
+
+  constructor(profile: Profile, lines: ReadonlyMap<string, string[]>) {
+    this.#profile = profile;
+    this.#lines = lines;
+  }
+
+  /** Every line of that name. Envoy's names for the request line, and `host`, are those of the original request. */
+  values(name: string): readonly string[] {
+    const { method } = originalHeaders[this.#profile.originalRequest];
+    switch (name) {
+      case ':method':
+        return listed(this.#told(method));
+      case ':path':
+        return listed(this.#path());
+      case ':authority':
+      case 'host':
+        return listed(this.#host());
+      default:
+        return this.#lines.get(name) ?? [];
+    }
+  }
+
+  get address(): ClientAddress | undefined {
+    if (this.#address === 'unread') {
+      const lines = this.#lines.get(forwardedFor.toLowerCase()) ?? [];
+      this.#address = forwardedAddress(lines, this.#profile.trustedHops);
+      if (this.#address === undefined) this.missing.add(forwardedFor);
+    }
+    return this.#address;
+  }
+
+  /** Decoded; the first of a name. */
+  parameter(name: string): string | undefined {
+    if (this.#query === undefined) {
+      const path = this.#path() ?? '';
+      const start = path.indexOf('?');
+      this.#query = new URLSearchParams(start === -1 ? '' : path.slice(start));
+    }
+    return this.#query.get(name) ?? undefined;
+  }
+
+  #path(): string | undefined {
+    const target = this.#told(originalHeaders[this.#profile.originalRequest].target);
+    if (target === undefined) return undefined;
+    const rest = target.replace(/^[a-z][a-z0-9+.-]*:\/\/[^/?#]*/i, '');
+    return rest.startsWith('/') || rest === '*' ? rest : `/${rest}`;
+  }
+
+  #host(): string | undefined {
+    const { originalRequest } = this.#profile;
+    const told = this.#told(originalHeaders[originalRequest].host);
+    if (originalRequest !== 'original-url' || told === undefined) return told;
+    return /^[a-z][a-z0-9+.-]*:\/\/(?:[^/?#@]*@)?([^/?#]+)/i.exec(told)?.[1];
+  }
+
+  /** The proxy writes one line: of several the last one, which is the nearest to it. */
+  #told(header: string): string | undefined {
+    const value = this.#lines.get(header.toLowerCase())?.at(-1);
+    if (value !== undefined && value !== '') return value;
+    this.missing.add(header);
+    return undefined;
+  }
+}
+
+function listed(value: string | undefined): readonly string[] {
+  return value === undefined ? [] : [value];
+}
+
+function entryMaker(action: RateLimitAction): EntryMaker {
+  switch (action.type) {
+    case 'request_headers': {
+      const { headerName, descriptorKey: key, skipIfAbsent } = action;
+      return (request) => {
+        // As Envoy: of several lines the first.
+        const [value] = request.values(headerName);
+        return value === undefined ? skipped(skipIfAbsent) : { key, value };
+      };
+    }
+    case 'query_parameters': {
+      const { queryParameterName, descriptorKey: key, skipIfAbsent } = action;
+      return (request) => {
+        const value = request.parameter(queryParameterName);
+        return value === undefined ? skipped(skipIfAbsent) : { key, value };
+      };
+    }
+    case 'remote_address':
+      return ({ address }) => address !== undefined && { key: 'remote_address', value: addressText(address) };
+    case 'masked_remote_address': {
+      const { v4PrefixMaskLen, v6PrefixMaskLen } = action;
+      return ({ address }) =>
+        address !== undefined && {
+          key: 'masked_remote_address',
+          value: maskedText(address, v4PrefixMaskLen, v6PrefixMaskLen),
+        };
+    }
+    case 'generic_key': {
+      const entry = { key: action.descriptorKey, value: action.descriptorValue };
+      return () => entry;
+    }
+    case 'header_value_match':
+      return matchMaker(action, action.headers, (request, name) => {
+        const values = request.values(name);
+        return values.length === 0 ? undefined : values.join(',');
+      });
+    case 'query_parameter_value_match':
+      return matchMaker(action, action.queryParameters, (request, name) => request.parameter(name));
+    default:
+      // `readProfilesFile` lets none through.
+      return () => false;
+  }
+}
+
+function skipped(skipIfAbsent: boolean): undefined | false {
+  return skipIfAbsent ? undefined : false;
+}
+
+function matchMaker(
+  {
+    descriptorKey: key,
+    descriptorValue: value,
+    expectMatch,
+  }: { descriptorKey: string; descriptorValue: string; expectMatch: boolean },
+  matchers: readonly ValueMatcher[],
+  look: (request: ProxiedRequest, name: string) => string | undefined,
+): EntryMaker {
+  const all = matchers.map((matcher) => ({ name: matcher.name, matches: valueMatcher(matcher) }));
+  const entry = { key, value };
+  return (request) => all.every(({ name, matches }) => matches(look(request, name))) === expectMatch && entry;
+}
+
+/** What is missing matches nothing, inverted or not, but where presence is asked for. */
+function valueMatcher({ match, invert, treatMissingAsEmpty }: ValueMatcher): Matches {
+  if (match.type === 'present') {
+    const { present } = match;
+    return (value) => ((value !== undefined || treatMissingAsEmpty) === present) !== invert;
+  }
+  const test = textTest(match);
+  return (given) => {
+    const value = given ?? (treatMissingAsEmpty ? '' : undefined);
+    return value !== undefined && test(value) !== invert;
+  };
+}
+
+function textTest(match: Exclude<ValueMatcher['match'], { type: 'present' }>): (value: string) => boolean {
+  if (match.type === 'range') {
+    const { start, end } = match;
+    return (value) => {
+      const number = wholeNumber(value);
+      return number !== undefined && number >= start && number < end;
+    };
+  }
+  if (match.type === 'regex') {
+    const regex = RE2JS.compile(match.text);
+    return (value) => regex.matches(value);
+  }
+  const fold = match.ignoreCase ? lowerAscii : (text: string) => text;
+  const text = fold(match.text);
+  switch (match.type) {
+    case 'exact':
+      return (value) => fold(value) === text;
+    case 'prefix':
+      return (value) => fold(value).startsWith(text);
+    case 'suffix':
+      return (value) => fold(value).endsWith(text);
+    case 'contains':
+      return (value) => fold(value).includes(text);
+  }
+}
+
+/** Of 64 bits, with a sign. */
+function wholeNumber(text: string): bigint | undefined {
+  const trimmed = text.trim();
+  if (!/^[+-]?\d{1,40}$/.test(trimmed)) return undefined;
+  const number = BigInt(trimmed.replace(/^\+/, ''));
+  return BigInt.asIntN(64, number) === number ? number : undefined;
+}
+
+function lowerAscii(text: string): string {
+  return text.replace(/[A-Z]+/g, (letters) => letters.toLowerCase());
+}

@@ -1,0 +1,270 @@
+/**
+ * The file of profiles (PROFILES_FILE): what requests of other proxies than Envoy become. Every mistake of it is told at once, with
+ * line and column. docs/forward-auth.md has the format for people. Every scalar arrives as its text, so that nothing has to be
+ * quoted to stay what it is.
+ */
+import { RE2JS } from 're2js';
+import { readDocument, type YamlDocument } from '../yaml/document.ts';
+import { LineIndex, type PathProblem, placedProblems, valuePlacer } from '../yaml/places.ts';
+import type { RateLimitAction, RateLimitConfig } from './rate-limit-actions.ts';
+import { readRateLimits } from './read-actions.ts';
+
+/** What tells of the original request: method, path with query, and host. */
+export const originalHeaders = {
+  forwarded: { method: 'X-Forwarded-Method', target: 'X-Forwarded-Uri', host: 'X-Forwarded-Host' },
+  'original-uri': { method: 'X-Original-Method', target: 'X-Original-URI', host: 'X-Original-Host' },
+  /** The host is that of the URL. */
+  'original-url': { method: 'X-Original-Method', target: 'X-Original-URL', host: 'X-Original-URL' },
+} as const;
+export type OriginalRequest = keyof typeof originalHeaders;
+
+/** Plain data: it is posted to other threads. */
+export interface Profile {
+  name: string;
+  domain: string;
+  refusedStatus: 429 | 403;
+  /** What a request gets that cannot be decided. */
+  onError: 'allow' | 'deny';
+  /** Behind the client's address in X-Forwarded-For: so many others. */
+  trustedHops: number;
+  /** Whose headers tell of the original request; the others are not looked at, as clients may have sent them. */
+  originalRequest: OriginalRequest;
+  rateLimits: RateLimitConfig[];
+}
+
+/** Places count from 1. */
+export interface ProfilesProblem {
+  line: number;
+  column: number;
+  message: string;
+}
+
+export type ProfilesFile =
+  | { profiles: Profile[]; problems?: undefined; placeOf(path: Path): { line: number; column: number } }
+  | { problems: ProfilesProblem[] };
+
+type Path = PathProblem['path'];
+
+/** Chosen: nobody reads more, and a thread holds each of them. */
+const mostProfiles = 1_000;
+/** Chosen: far above what anybody hides behind one proxy. */
+const mostTrustedHops = 100;
+/** As much as the limiter reads of a file that it follows. */
+const mostFileBytes = 262_144;
+/** As it stands in a path. */
+const profileName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
+const fieldNames = [
+  'domain',
+  'rate_limits',
+  'refusedStatus',
+  'onError',
+  'trustedHops',
+  'originalRequest',
+] as const;
+/** What of Envoy's request line there is here. */
+const pseudoHeaders: readonly string[] = [':method', ':path', ':authority'];
+
+/** Never throws. */
+export function readProfilesFile(text: string): ProfilesFile {
+  if (Buffer.byteLength(text) > mostFileBytes) {
+    return { problems: [{ line: 1, column: 1, message: `is larger than ${mostFileBytes} bytes` }] };
+  }
+  const document = readDocument(text, 'texts');
+  if (!('tape' in document)) {
+    return { problems: [{ ...new LineIndex(text).placeOf(document.offset), message: document.text }] };
+  }
+  const reader = new ProfilesReader();
+  const profiles = reader.file(document);
+  if (reader.problems.length > 0) return { problems: placedProblems(document.tape, reader.problems) };
+  return { profiles, placeOf: valuePlacer(document.tape) };
+}
+
+/** Whether a text means to be such a file, and no rules: by its first key. */
+export function looksLikeProfiles(text: string): boolean {
+  const first = /^(?:\ufeff|[ \t\r\n{]|#[^\n]*|---)*(["']?)([A-Za-z]+)\1[ \t]*:/.exec(text);
+  return first?.[2] !== undefined && /^(?:profiles?|proflies|porfiles)$/i.test(first[2]);
+}
+
+class ProfilesReader {
+  readonly problems: PathProblem[] = [];
+
+  file({ value, hasMore }: YamlDocument): Profile[] {
+    if (hasMore) return this.#refuse([], 'holds several documents, expected one') ?? [];
+    if (value === '') return [];
+    const file = this.#map([], value, ['profiles'], 'the file');
+    if (file === undefined) return [];
+    const { profiles } = file;
+    if (profiles === '' || profiles === undefined) return [];
+    if (!isMap(profiles)) {
+      const form = 'expected a map of names, each with domain and rate_limits';
+      return this.#refuse(['profiles'], `profiles: ${form}`) ?? [];
+    }
+    const names = Object.keys(profiles);
+    if (names.length > mostProfiles)
+      this.#refuse(['profiles'], `profiles: ${names.length} are too many, ${mostProfiles} are allowed`);
+    return names.slice(0, mostProfiles).flatMap((name) => this.#profile(name, profiles[name]) ?? []);
+  }
+
+  #profile(name: string, value: unknown): Profile | undefined {
+    const path = ['profiles', name];
+    if (!profileName.test(name)) {
+      const form = 'at most 63 letters, digits, `.`, `_` and `-`, and begins with a letter or digit';
+      this.#refuse(path, `${quoted(name)} is no name of a profile, which has ${form}`, true);
+    }
+    const map = this.#map(path, value, fieldNames, 'a profile', ['rateLimits']);
+    if (map === undefined) return undefined;
+    return {
+      name,
+      domain: this.#domain([...path, 'domain'], map['domain'], path),
+      refusedStatus: Number(
+        this.#choice([...path, 'refusedStatus'], map['refusedStatus'], ['429', '403']),
+      ) as 429,
+      onError: this.#choice([...path, 'onError'], map['onError'], ['allow', 'deny']),
+      trustedHops: this.#hops([...path, 'trustedHops'], map['trustedHops']),
+      originalRequest: this.#choice([...path, 'originalRequest'], map['originalRequest'], [
+        'forwarded',
+        'original-uri',
+        'original-url',
+      ]),
+      rateLimits: this.#rateLimits(path, map),
+    };
+  }
+
+  #rateLimits(path: Path, map: Record<string, unknown>): RateLimitConfig[] {
+    const name = map['rateLimits'] === undefined ? 'rate_limits' : 'rateLimits';
+    const at = [...path, name];
+    const value = map[name];
+    if (value === undefined || value === '') {
+      const problem = 'rate_limits: is missing, expected a list as in a route of Envoy';
+      return this.#refuse(value === undefined ? path : at, problem) ?? [];
+    }
+    const told = this.problems.length;
+    const read = readRateLimits(value, at, this.problems, { strict: true, regexProblem });
+    if (Array.isArray(value) && value.length === 0) this.#refuse(at, 'rate_limits: expected at least 1');
+    // Positions are those of the file only where nothing was left out.
+    if (this.problems.length === told)
+      for (const [index, one] of read.entries()) this.#check([...at, index], one);
+    return read;
+  }
+
+  /** What only Envoy has. */
+  #check(
+    path: Path,
+    { actions, stage, disableKey, hasOwnLimit, hasOwnHits, onStreamDone }: RateLimitConfig,
+  ): void {
+    const refuse = (isThere: boolean, key: string, why: string): void => {
+      if (isThere) this.#refuse([...path, key], `${key}: ${why}`, true);
+    };
+    refuse(stage !== 0, 'stage', 'a profile is one stage, 0');
+    refuse(disableKey !== '', 'disable_key', 'there is no runtime of Envoy that could disable it');
+    refuse(hasOwnLimit, 'limit', 'its value is metadata of Envoy, which is not there');
+    refuse(hasOwnHits, 'hits_addend', 'each request counts 1');
+    refuse(onStreamDone, 'apply_on_stream_done', 'a profile is asked before the request alone');
+    for (const [index, action] of actions.entries()) this.#checkAction([...path, 'actions', index], action);
+  }
+
+  #checkAction(path: Path, action: RateLimitAction): void {
+    switch (action.type) {
+      case 'source_cluster':
+      case 'destination_cluster':
+      case 'metadata':
+      case 'extension':
+        this.#refuse(
+          path,
+          `${action.type}: its value is known to Envoy alone, and a profile is for other proxies`,
+        );
+        break;
+      case 'request_headers':
+        this.#checkHeader([...path, action.type, 'header_name'], action.headerName);
+        break;
+      case 'header_value_match':
+        for (const [index, { name }] of action.headers.entries())
+          this.#checkHeader([...path, action.type, 'headers', index, 'name'], name);
+        break;
+      default:
+    }
+  }
+
+  #checkHeader(path: Path, name: string): void {
+    if (!name.startsWith(':') || pseudoHeaders.includes(name)) return;
+    this.#refuse(path, `${quoted(name)} is not known here, there are ${pseudoHeaders.join(', ')}`);
+  }
+
+  #domain(path: Path, value: unknown, profile: Path): string {
+    if (typeof value === 'string' && value !== '') return value;
+    const problem =
+      value === undefined || value === '' ? 'is missing: the domain of the rules' : 'expected text';
+    return this.#refuse(value === undefined ? profile : path, `domain: ${problem}`) ?? '';
+  }
+
+  /** The first one where nothing is said. */
+  #choice<Choice extends string>(
+    path: Path,
+    value: unknown,
+    choices: readonly [Choice, ...Choice[]],
+  ): Choice {
+    if (value === undefined) return choices[0];
+    const chosen = choices.find((one) => one === value);
+    if (chosen !== undefined) return chosen;
+    this.#refuse(path, `${path.at(-1)}: expected ${choices.join(' or ')}${cameAs(value)}`);
+    return choices[0];
+  }
+
+  #hops(path: Path, value: unknown): number {
+    if (value === undefined) return 0;
+    const hops = typeof value === 'string' && /^\d{1,3}$/.test(value) ? Number(value) : Number.NaN;
+    if (hops <= mostTrustedHops) return hops;
+    const form = `expected a whole number from 0 to ${mostTrustedHops}`;
+    return this.#refuse(path, `trustedHops: ${form}${cameAs(value)}`) ?? 0;
+  }
+
+  /** `others`: further keys that are let through. */
+  #map(
+    path: Path,
+    value: unknown,
+    known: readonly string[],
+    what: string,
+    others: readonly string[] = [],
+  ): Record<string, unknown> | undefined {
+    if (!isMap(value)) return this.#refuse(path, `${what}: expected a map with ${known.join(', ')}`);
+    for (const key of Object.keys(value)) {
+      if (known.includes(key) || others.includes(key)) continue;
+      const meant = known.find((one) => plain(one) === plain(key));
+      const hint = meant === undefined ? `known are ${known.join(', ')}` : `did you mean ${meant}?`;
+      this.#refuse([...path, key], `${what} has no field ${quoted(key)}: ${hint}`, true);
+    }
+    return value;
+  }
+
+  #refuse(path: Path, message: string, isKey = false): undefined {
+    this.problems.push({ path, message, isKey });
+    return undefined;
+  }
+}
+
+/** Of what is as good as the same: case, `-` and `_` apart. */
+function plain(name: string): string {
+  return name.toLowerCase().replaceAll(/[-_]/g, '');
+}
+
+function regexProblem(text: string): string | undefined {
+  try {
+    RE2JS.compile(text);
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
+function isMap(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function cameAs(value: unknown): string {
+  return typeof value === 'string' && value !== '' ? `, not ${quoted(value)}` : '';
+}
+
+/** Bounded: what is written in the wrong place may be long. */
+function quoted(text: string): string {
+  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}...` : text);
+}
