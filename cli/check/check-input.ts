@@ -5,12 +5,23 @@ import { manifestWords } from '../../rules/manifest/read-spec.ts';
 import type { Rule } from '../../rules/model.ts';
 import { meetingCounters } from '../../rules/review/meeting-counters.ts';
 import { meetingWarning, placedWarnings } from '../../rules/review/reviewed-load.ts';
+import type { RuleError } from '../../rules/rule-error.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import type { RuleInput } from '../shared/read-input.ts';
-import { type Finding, type Found, findingOf, type LinesOf } from './check-report.ts';
+import { parentKeyPlace, wordAt } from './caret.ts';
+import {
+  byPlace,
+  type Finding,
+  type Found,
+  findingOf,
+  type LinesOf,
+  type Strictness,
+  severityOf,
+} from './check-report.ts';
 import { domainConflicts } from './domain-conflicts.ts';
 import { hintFor } from './hints.ts';
+import { type PlainError, plainError, withoutConsequences } from './plain-words.ts';
 
 /** What is to be said about one argument. */
 export interface CheckedInput {
@@ -22,13 +33,16 @@ export interface CheckedInput {
   callersFiles: { file: string; callers: number }[];
   skipped: SkippedObject[];
   otherFiles: string[];
+  /** All that is listed, in the order of files and lines; in the Go program's words, in its order. */
+  findings: Finding[];
+  /** Those of them that are errors. */
   errors: Finding[];
   /** Errors, those beyond the listed ones too. */
   errorCount: number;
   warnings: Finding[];
   /** Whether the argument itself cannot be read. */
   isUnreadable: boolean;
-  /** Warnings that were waived. */
+  /** Findings that were waived. */
   allowed: number;
 }
 
@@ -40,42 +54,85 @@ export interface CheckOptions {
   counterKeys: CounterKeys;
   /** Why the limiter leases nothing, where that is known. */
   unleased: string | undefined;
-  /** Kinds of warning that are waived. */
+  /** Kinds of finding that are waived, where limiters accept what they are about. */
   allowed: ReadonlySet<string>;
+  strictness: Strictness;
+  /** Whether errors come in the Go program's words and order. */
+  inGoWords: boolean;
 }
 
 export function checkInput(input: RuleInput, options: CheckOptions): CheckedInput {
   const linesOf = linesOfTexts(input);
-  const errors = input.errors.map((error) => findingOf('error', error, hintFor(error), linesOf));
+  const say = (severity: Finding['severity'], error: RuleError): Finding => {
+    const lines = linesOf(error.source);
+    const { line, column = 1 } = error;
+    const written = line === undefined || lines === undefined ? '' : wordAt(lines, line, column);
+    const found: PlainError = options.inGoWords ? error : plainError(error, lines);
+    return findingOf(severity, found, found.mend ?? hintFor(error, written), linesOf);
+  };
+  const listed = options.inGoWords ? input.errors : withoutConsequences(input.errors);
+  const refused = listed.map((error) => say('error', error)).filter(isFirst);
   const { errors: ofCallers, good } = checkedCallers(input, linesOf);
-  errors.push(...ofCallers);
-  let errorCount = input.errorCount + ofCallers.length;
+  refused.push(...ofCallers);
+  let errorCount = input.errorCount - input.errors.length + refused.length;
   const isEmpty = input.sources.length + input.skipped.length + input.callersFiles.length === 0;
   if (errorCount === 0 && isEmpty && input.overrides === 0) {
-    errors.push(findingOf('error', noRules(input), undefined, linesOf));
+    refused.push(
+      findingOf(
+        'error',
+        noRules(input),
+        'rules are files *.yaml, of which the first line is "domain: <name>"',
+        linesOf,
+      ),
+    );
     errorCount = 1;
   }
   const rules = input.sources.reduce((sum, { source }) => sum + countRules(source.descriptors), 0);
-  const found = input.warnings.map((warning) => findingOf('warning', warning, hintFor(warning), linesOf));
-  found.push(...reviewFindings(input.sources, options, linesOf));
+  const found = input.warnings.map((warning) => say('warning', warning));
+  const reviewed = reviewFindings(input.sources, options, linesOf);
+  found.push(...reviewed.filter((one) => !followsFrom(one, found)));
   if (options.unleased !== undefined) found.push(...unleasedRules(input, options.unleased));
   if (errorCount === 0 && input.sources.length + input.callersFiles.length + input.overrides === 0)
     found.push(nothingChecked(input));
-  const warnings = found.filter(({ code }) => !options.allowed.has(code));
+  const accepted = found
+    .filter(({ code }) => !options.allowed.has(code))
+    .map((finding) => ({ ...finding, severity: severityOf(finding.code, options.strictness) }));
+  const files = [...input.texts, ...input.embedded, ...input.callersFiles].map(({ path }) => path);
+  const findings = options.inGoWords
+    ? [...accepted, ...refused]
+    : [...refused, ...accepted].sort(byPlace(files));
+  const errors = findings.filter(({ severity }) => severity === 'error');
   return {
     path: input.path,
-    files: [...input.texts, ...input.embedded, ...input.callersFiles].map(({ path }) => path),
+    files,
+    findings,
     domains: new Set(input.sources.map(({ source }) => source.domain)).size,
     rules,
     callersFiles: good,
     skipped: [...input.skipped, ...passedOver(input)],
     otherFiles: input.otherFiles,
     errors,
-    errorCount,
+    errorCount: errorCount + errors.length - refused.length,
     isUnreadable: input.errors.some(({ code, source }) => code === 'unreadable' && source === input.path),
-    warnings,
-    allowed: found.length - warnings.length,
+    warnings: findings.filter(({ severity }) => severity === 'warning'),
+    allowed: found.length - accepted.length,
   };
+}
+
+/** Of several with the same words at one place. */
+function isFirst({ file, line, column, message }: Finding, index: number, all: readonly Finding[]): boolean {
+  if (line === undefined) return true;
+  const same = (one: Finding) =>
+    one.file === file && one.line === line && one.column === column && one.message === message;
+  return all.findIndex(same) === index;
+}
+
+/** A rule changes nothing because its limit is misplaced: a line or two below. */
+function followsFrom({ code, file, line = 0 }: Finding, others: readonly Finding[]): boolean {
+  if (code !== 'no-effect') return false;
+  return others.some(
+    (one) => one.code === 'misplaced-key' && one.file === file && Math.abs((one.line ?? 0) - line) <= 2,
+  );
 }
 
 function checkedCallers(
@@ -116,7 +173,12 @@ function reviewFindings(
     for (const { text, hint, ...place } of found)
       warnings.push({ ...place, text: inWords(text), hint: inWords(hint) });
   }
-  const findings = warnings.map((warning) => findingOf('warning', warning, warning.hint, linesOf));
+  const findings = warnings.map((warning) => {
+    const { code, source, line, column = 1 } = warning;
+    const lines = line === undefined || code !== 'limit-of-zero' ? undefined : linesOf(source);
+    const place = lines === undefined ? {} : parentKeyPlace(lines, { line: line!, column });
+    return findingOf('warning', { ...warning, ...place }, warning.hint, linesOf);
+  });
   if (options.counterKeys === 'compatible') {
     const together = Map.groupBy(sources, ({ kind, load, fleet, className }) =>
       kind === 'rule-file' ? `load ${load}` : `${kind} ${className} ${fleet}`,

@@ -1,6 +1,7 @@
 import type { RuleError } from '../../rules/rule-error.ts';
 import type { LineIndex } from '../../rules/yaml/places.ts';
 import { type Paint, UsageError } from '../shared/flags.ts';
+import { wordLength } from './caret.ts';
 import type { CheckedInput } from './check-input.ts';
 
 /** One error or warning as it is shown. */
@@ -12,6 +13,8 @@ export interface Finding {
   /** From 1; undefined where a whole file is meant. */
   line: number | undefined;
   column: number | undefined;
+  /** How many characters from there on are meant; undefined where no line is. */
+  length: number | undefined;
   message: string;
   hint: string | undefined;
   excerpt: Excerpt | undefined;
@@ -21,51 +24,68 @@ export interface Finding {
 export type LinesOf = (file: string) => LineIndex | undefined;
 
 /** An error of a reader, or a warning in its form. */
-export type Found = Pick<RuleError, 'source' | 'text' | 'line' | 'column'> & { code: string };
+export type Found = Pick<RuleError, 'source' | 'text' | 'line' | 'column'> & {
+  code: string;
+  /** How many characters are meant, where that is known better than one line tells. */
+  length?: number;
+};
 
 export function findingOf(
   severity: Finding['severity'],
-  { code, source, text, line, column }: Found,
+  { code, source, text, line, column, length: known }: Found,
   hint: string | undefined,
   linesOf: LinesOf,
 ): Finding {
   const content = line === undefined ? undefined : linesOf(source);
-  const excerpt = content === undefined ? undefined : excerptAt(content, line ?? 1, column ?? 1);
-  return { severity, code, file: source, line, column, message: text, hint, excerpt };
+  const whole = content?.lineText(line ?? 1);
+  const length = whole === undefined ? undefined : (known ?? wordLength(whole, column ?? 1));
+  const excerpt = content === undefined ? undefined : excerptAt(content, line ?? 1, column ?? 1, length);
+  return { severity, code, file: source, line, column, length, message: text, hint, excerpt };
 }
 
-/** Every kind of warning that a check knows. */
-export const warningKinds = [
-  'never-matches',
-  'shadowed-wildcard',
-  'no-effect',
-  'no-rules',
-  'replaces-nothing',
-  'replaces-unlimited',
-  'replaces-each-other',
-  'limit-of-zero',
-  'burst-of-zero',
-  'never-tighter',
-  'never-leased',
-  'taken-as-written',
-  'dotted-metric',
-  'shared-metric',
-  'meeting-counters',
-  'duplicate-domain',
-  'duplicate-object',
-  'unread-document',
-  'passed-over',
-  'misplaced-key',
-  'duplicate-key',
-  'unreadable',
-] as const;
+/** How much of what limiters accept is an error: what the Go service's check lets pass passes; the usual; all of it. */
+export type Strictness = 'compat' | 'usual' | 'strict';
+
+/** Every kind of finding that limiters accept, and what it usually is in a check: an error is what nobody means. */
+const acceptedKinds = {
+  'never-matches': 'error',
+  'shadowed-wildcard': 'error',
+  'no-effect': 'error',
+  'replaces-nothing': 'error',
+  'limit-of-zero': 'error',
+  'unread-document': 'error',
+  'misplaced-key': 'error',
+  'duplicate-key': 'error',
+  'no-rules': 'warning',
+  'replaces-unlimited': 'warning',
+  'replaces-each-other': 'warning',
+  'burst-of-zero': 'warning',
+  'never-tighter': 'warning',
+  'never-leased': 'warning',
+  'taken-as-written': 'warning',
+  'dotted-metric': 'warning',
+  'shared-metric': 'warning',
+  'meeting-counters': 'warning',
+  'duplicate-domain': 'warning',
+  'duplicate-object': 'warning',
+  'passed-over': 'warning',
+  unreadable: 'warning',
+} as const satisfies Record<string, Finding['severity']>;
+
+export const warningKinds = Object.keys(acceptedKinds) as (keyof typeof acceptedKinds)[];
+
+/** What something is that limiters accept. What they refuse is always an error. */
+export function severityOf(kind: string, strictness: Strictness): Finding['severity'] {
+  if (strictness !== 'usual') return strictness === 'strict' ? 'error' : 'warning';
+  return (acceptedKinds as Record<string, Finding['severity'] | undefined>)[kind] ?? 'warning';
+}
 
 /** The kinds that `--allow` names, separated by commas. @throws UsageError */
 export function allowedKinds(values: readonly string[]): ReadonlySet<string> {
   const names = values.flatMap((value) => value.split(',')).map((name) => name.trim());
   for (const name of names) {
     if (warningKinds.some((kind) => kind === name)) continue;
-    throw new UsageError(`--allow: there is no warning "${name}"; there are ${warningKinds.join(', ')}`);
+    throw new UsageError(`--allow: there is no kind "${name}"; there are ${warningKinds.join(', ')}`);
   }
   return new Set(names);
 }
@@ -77,33 +97,37 @@ export interface Excerpt {
   text: string;
   /** Where the caret stands below it, from 0. */
   caret: number;
+  /** How many characters of the text it marks, at least 1. */
+  length: number;
 }
 
 /** Chosen: what fits beside a line number on most terminals. */
 const longest = 100;
 
-/** Undefined for a line that the text does not have. Both numbers count from 1. */
-export function excerptAt(lines: LineIndex, line: number, column: number): Excerpt | undefined {
+/** Undefined for a line that the text does not have. Line and column count from 1; `length`: of what is meant. */
+export function excerptAt(lines: LineIndex, line: number, column: number, length = 1): Excerpt | undefined {
   const whole = lines.lineText(line);
   if (whole === undefined) return undefined;
   const at = Math.min(Math.max(column - 1, 0), whole.length);
-  if (whole.length <= longest) return { line, text: whole, caret: at };
+  if (whole.length <= longest) return { line, text: whole, caret: at, length };
   const from = Math.max(0, Math.min(at - longest / 2, whole.length - longest));
   const before = from > 0 ? '...' : '';
   const after = from + longest < whole.length ? '...' : '';
+  const shown = Math.min(length, Math.max(1, from + longest - at));
   return {
     line,
     text: before + whole.slice(from, from + longest) + after,
     caret: at - from + before.length,
+    length: shown,
   };
 }
 
-/** The lines that are shown: the text, and the caret below, which keeps to tabs and to wide characters. */
-export function excerptLines({ line, text, caret }: Excerpt): string[] {
+/** The lines that are shown: the text, and the carets below, which keep to tabs. */
+export function excerptLines({ line, text, caret, length }: Excerpt): string[] {
   const number = String(line);
   const gap = ' '.repeat(number.length);
   const indent = text.slice(0, caret).replace(/[^\t]/g, ' ');
-  return [`  ${number} | ${printable(text)}`, `  ${gap} | ${indent}^`];
+  return [`  ${number} | ${printable(text)}`, `  ${gap} | ${indent}${'^'.repeat(length)}`];
 }
 
 /** A control character would move the cursor, or worse. */
@@ -112,58 +136,137 @@ function printable(text: string): string {
   return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\ufffd');
 }
 
-/** A finding with its line and what to do, for a person. */
+/** A finding with its line and what to do, for a person: as compilers tell them. */
 export function findingText(finding: Finding, paint: Paint): string {
-  const { severity, file, line, column, message, hint, excerpt } = finding;
-  const place = line === undefined ? file : `${file}:${line}:${column ?? 1}`;
+  const { severity, message, code } = finding;
+  const label = severity === 'error' ? paint('red', 'error:') : paint('yellow', 'warning:');
+  return withExcerpt(
+    `${paint('bold', `${placeText(finding)}:`)} ${label} ${message} [${code}]`,
+    finding,
+    paint,
+  );
+}
+
+/** The same in the words of the Go program, for those who read what it prints. */
+export function goFindingText(finding: Finding, paint: Paint): string {
+  const { severity, message, code } = finding;
   const label =
     severity === 'error'
-      ? paint('red', `error loading ${finding.code === 'callers' ? 'callers' : 'rate limit configs'}:`)
-      : paint('yellow', `warning (${finding.code}):`);
-  const lines = [`${label} ${place}: ${message}`];
-  if (excerpt !== undefined) lines.push(...excerptLines(excerpt));
+      ? paint('red', `error loading ${code === 'callers' ? 'callers' : 'rate limit configs'}:`)
+      : paint('yellow', `warning (${code}):`);
+  return withExcerpt(`${label} ${placeText(finding)}: ${message}`, finding, paint);
+}
+
+function placeText({ file, line, column }: Finding): string {
+  return line === undefined ? file : `${file}:${line}:${column ?? 1}`;
+}
+
+function withExcerpt(first: string, { hint, excerpt }: Finding, paint: Paint): string {
+  const lines = [first];
+  if (excerpt !== undefined) {
+    const [text, carets] = excerptLines(excerpt);
+    lines.push(
+      text!,
+      carets!.replace(/\^+$/, (marks) => paint('bold', marks)),
+    );
+  }
   if (hint !== undefined) lines.push(`  ${paint('cyan', 'hint:')} ${hint}`);
   return `${lines.join('\n')}\n`;
+}
+
+/** In the order of the files and of their lines; what is about the whole of one comes first. */
+export function byPlace(files: readonly string[]): (a: Finding, b: Finding) => number {
+  const order = new Map(files.map((file, index) => [file, index]));
+  const rank = ({ file }: Finding): number => order.get(file) ?? -1;
+  return (a, b) => rank(a) - rank(b) || (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0);
 }
 
 /** Chosen: warnings of one kind that a person looks at. */
 const mostOfKind = 50;
 
-/** The first warnings of each kind, and how many there are beyond. */
-export function shownWarnings(warnings: readonly Finding[]): {
-  shown: Finding[];
-  unshown: ReadonlyMap<string, number>;
-} {
-  const numbers = new Map<string, number>();
-  const unshown = new Map<string, number>();
-  const shown = warnings.filter(({ code }) => {
-    const number = (numbers.get(code) ?? 0) + 1;
-    numbers.set(code, number);
-    if (number > mostOfKind) unshown.set(code, number - mostOfKind);
-    return number <= mostOfKind;
-  });
-  return { shown, unshown };
+/** What is found, and one line that sums it up; of a quiet check errors alone. */
+export function checkText(inputs: readonly CheckedInput[], paint: Paint, isQuiet = false): string {
+  const { errors, warnings, allowed } = sumsOf(inputs);
+  const found = [errors > 0 ? count(errors, 'error') : '', warnings > 0 ? count(warnings, 'warning') : ''];
+  const told = found.filter((text) => text !== '').join(' and ');
+  const ok = paint('green', told === '' ? 'ok' : `ok with ${told}`);
+  const waived = allowed > 0 ? `; ${count(allowed, 'finding')} waived by --allow` : '';
+  const end = `${errors > 0 ? paint('red', `failed: ${told}`) : ok}: ${summaryText(inputs)}${waived}\n`;
+  const textOf = (finding: Finding): string => findingText(finding, paint);
+  return inputs.map((input) => findingsText(input, textOf, isQuiet)).join('') + (isQuiet ? '' : end);
 }
 
-/** `2 files, 3 domains, 9 rules; callers file, 3 callers ok; 4 other objects passed over (v1 ConfigMap ...)`. */
-export function summaryText(input: CheckedInput): string {
-  const { files, domains, rules, callersFiles, skipped, otherFiles } = input;
-  const parts: string[] = [];
-  const ofRules = files.length - callersFiles.length;
-  if (ofRules > 0 || callersFiles.length === 0)
-    parts.push(`${count(ofRules, 'file')}, ${count(domains, 'domain')}, ${count(rules, 'rule')}`);
-  if (callersFiles.length > 0) {
-    const callers = callersFiles.reduce((sum, one) => sum + one.callers, 0);
-    const what = callersFiles.length === 1 ? 'callers file' : `${callersFiles.length} callers files`;
-    parts.push(`${what}, ${count(callers, 'caller')} ok`);
+/** Those of one argument, the first of each kind that limiters accept, and all that they refuse. */
+export function findingsText(
+  input: CheckedInput,
+  textOf: (finding: Finding) => string,
+  isQuiet: boolean,
+): string {
+  const numbers = new Map<string, number>();
+  let text = '';
+  for (const finding of isQuiet ? input.errors : input.findings) {
+    const { code } = finding;
+    const number = (numbers.get(code) ?? 0) + 1;
+    numbers.set(code, number);
+    if (!(code in acceptedKinds) || number <= mostOfKind) text += textOf(finding);
   }
+  for (const [code, number] of numbers) {
+    const more = number - mostOfKind;
+    if (code in acceptedKinds && more > 0) text += `... and ${more} more (${code}); --output json has all\n`;
+  }
+  const unlisted = input.errorCount - input.errors.length;
+  return unlisted > 0 ? `${text}... and ${count(unlisted, 'more error')}\n` : text;
+}
+
+interface Sums {
+  errors: number;
+  warnings: number;
+  allowed: number;
+}
+
+export function sumsOf(inputs: readonly CheckedInput[]): Sums {
+  const sum = (pick: (input: CheckedInput) => number) => inputs.reduce((total, one) => total + pick(one), 0);
+  return {
+    errors: sum(({ errorCount }) => errorCount),
+    warnings: sum(({ warnings }) => warnings.length),
+    allowed: sum(({ allowed }) => allowed),
+  };
+}
+
+/** `2 files, 3 domains, 9 rules; callers file, 3 callers; 4 other objects passed over (v1 ConfigMap ...)`. */
+export function summaryText(inputs: readonly CheckedInput[]): string {
+  const sum = (pick: (input: CheckedInput) => number) => inputs.reduce((total, one) => total + pick(one), 0);
+  const callersFiles = inputs.flatMap((input) => input.callersFiles);
+  const parts: string[] = [];
+  const ofRules = sum(({ files }) => files.length) - callersFiles.length;
+  if (ofRules > 0 || callersFiles.length === 0) {
+    const rules = [
+      count(
+        sum(({ domains }) => domains),
+        'domain',
+      ),
+      count(
+        sum((one) => one.rules),
+        'rule',
+      ),
+    ];
+    // Of files with errors nothing is counted.
+    const isCounted = inputs.every(({ errors }) => errors.length === 0);
+    parts.push([count(ofRules, 'file'), ...(isCounted ? rules : [])].join(', '));
+  }
+  if (callersFiles.length > 0) {
+    const callers = callersFiles.reduce((total, one) => total + one.callers, 0);
+    const what = callersFiles.length === 1 ? 'callers file' : `${callersFiles.length} callers files`;
+    parts.push(`${what}, ${count(callers, 'caller')}`);
+  }
+  const skipped = inputs.flatMap((input) => input.skipped);
   const objects = skipped.filter(({ type }) => type !== 'file');
   if (objects.length > 0) {
     const types = [...new Set(objects.map(({ type }) => type))];
     const shown = types.slice(0, 3).join(', ') + (types.length > 3 ? ' ...' : '');
     parts.push(`${count(objects.length, 'other object')} passed over (${shown})`);
   }
-  const json = otherFiles.length;
+  const json = sum(({ otherFiles }) => otherFiles.length);
   if (json > 0) parts.push(`${count(json, 'other JSON file')} passed over`);
   const named = skipped.length - objects.length - json;
   if (named > 0) parts.push(`${count(named, 'file')} of other names passed over`);
@@ -173,16 +276,17 @@ export function summaryText(input: CheckedInput): string {
 /** One object for programs, whatever the number of arguments. */
 export function checkJson(inputs: readonly CheckedInput[]): string {
   const sum = (pick: (input: CheckedInput) => number) => inputs.reduce((total, one) => total + pick(one), 0);
+  const { errors, warnings, allowed } = sumsOf(inputs);
   const report = {
-    errorCount: sum(({ errorCount }) => errorCount),
-    warningCount: sum(({ warnings }) => warnings.length),
-    allowedCount: sum(({ allowed }) => allowed),
+    errorCount: errors,
+    warningCount: warnings,
+    allowedCount: allowed,
     files: inputs.flatMap(({ files }) => files),
     domains: sum(({ domains }) => domains),
     rules: sum(({ rules }) => rules),
     callersFiles: inputs.flatMap(({ callersFiles }) => callersFiles),
     skipped: inputs.flatMap(({ skipped }) => skipped),
-    findings: inputs.flatMap(({ errors, warnings }) => [...errors, ...warnings]).map(findingJson),
+    findings: inputs.flatMap(({ findings }) => findings).map(findingJson),
   };
   return `${JSON.stringify(report, undefined, 2)}\n`;
 }

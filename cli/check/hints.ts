@@ -1,12 +1,13 @@
-import { manifestWords } from '../../rules/manifest/read-spec.ts';
+import { fieldName, manifestWords } from '../../rules/manifest/read-spec.ts';
+import { apiVersion, kind } from '../../rules/manifest/spec-model.ts';
 import { algorithmNames, maxUint32 } from '../../rules/model.ts';
-import { fields } from '../../rules/reader/value-reader.ts';
+import { fields, Place } from '../../rules/reader/value-reader.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 import { largestMultiplier } from '../../rules/window.ts';
 
 const hints: Partial<Record<RuleErrorCode, string>> = {
   'invalid-unit': 'units are second, minute, hour, day, week, month and year',
-  'unit-when-unlimited': 'leave out what it names, or unlimited',
+  'unit-when-unlimited': 'leave it out, or unlimited',
   'invalid-window': 'write unit, with unit_multiplier if need be, or window: 5m',
   'burst-without-bucket': 'write algorithm: token_bucket, or leave burst out',
   'invalid-limits': 'write rate_limit for one limit, rate_limits for several',
@@ -28,34 +29,51 @@ const hints: Partial<Record<RuleErrorCode, string>> = {
 /** By the type that a value must have, in the Go service's words. */
 const typeHints: readonly (readonly [RegExp, string])[] = [
   [/into map\[interface/, 'a rule file is a mapping: "domain: <name>", then "descriptors:"'],
+  [/!!map into \[\]config\.YamlDescriptor/, 'put a dash before each rule: "- key:"'],
   [/into \[\]config\.YamlDescriptor/, 'descriptors is a list: each rule begins with "- key:"'],
   [
-    /into config\.YamlRateLimit/,
-    'rate_limit is a mapping: { unit: minute, requests_per_unit: 5 }; several of them stand in rate_limits',
+    /!!seq into config\.YamlRateLimit/,
+    'write one limit without a dash; several of them stand in rate_limits',
+  ],
+  [/into config\.YamlRateLimit/, `write a mapping: ${usualLimit()}`],
+  [
+    /!!map into \[]config\.YamlRateLimit/,
+    'write rate_limit for one limit; rate_limits is a list of 2 to 8 of them',
   ],
   [/into \[]config\.YamlRateLimit/, 'rate_limits is a list of 2 to 8 limits; one alone stands in rate_limit'],
   [/into \[\]config\.yamlReplaces/, replacesHint()],
   [/into map\[string]interface/, 'metadata is a mapping'],
-  [/into bool/, 'write true or false'],
+  [/into bool/, 'write true or false, without quotes'],
   [/into string/, 'write one text here, not a list or a mapping'],
 ];
+
+function usualLimit(): string {
+  return 'rate_limit: { unit: minute, requests_per_unit: 5 }';
+}
 
 function replacesHint(): string {
   return 'replaces is a list of mappings: [{ name: <name of a limit> }]';
 }
 
-/** Of the fields that are numbers. */
-function numberHint(field: unknown): string | undefined {
+/** Of the fields that are numbers; `written` is what stands in the place of one. */
+function numberHint(field: unknown, written: string): string | undefined {
+  if (field !== 'unit_multiplier' && field !== 'burst' && field !== 'requests_per_unit') return undefined;
+  const [, quoted, thousands, parts] =
+    /^(?:["'](\d+)["']|(\d+)k|(\d{1,3}(?:[,_']\d{3})+))$/i.exec(written) ?? [];
+  const meant = quoted ?? parts?.replace(/\D/g, '') ?? (thousands && `${thousands}000`);
+  if (meant !== undefined) return `write ${field}: ${meant}${quoted === undefined ? '' : ', without quotes'}`;
   const plain = ', without fraction and exponent';
   if (field === 'unit_multiplier')
     return `write a whole number from 1 to ${largestMultiplier}${plain}; for a fraction take a shorter unit, or window: 1h30m`;
   const words = `write a whole number from 0 to ${maxUint32}${plain}`;
   if (field === 'burst') return words;
-  return field === 'requests_per_unit' ? `${words}; for a fraction take a longer unit` : undefined;
+  if (/^-/.test(written)) return `${words}; what is not limited is unlimited: true`;
+  return `${words}; for a fraction take a longer unit`;
 }
 
 /** What a value of the wrong type is to be. */
-function typeHint({ path, text }: Pick<RuleError, 'path' | 'text'>): string | undefined {
+function typeHint({ path, text }: Pick<RuleError, 'path' | 'text'>, written: string): string | undefined {
+  const field = path.at(-1);
   if (text.startsWith('config error, yaml file contains list of type other than map')) {
     if (path.includes('replaces')) return replacesHint();
     return path.at(-2) === 'rate_limits'
@@ -63,9 +81,43 @@ function typeHint({ path, text }: Pick<RuleError, 'path' | 'text'>): string | un
       : 'each element of descriptors is a mapping: "- key: <key>"';
   }
   if (text === 'error checking config')
-    return numberHint(path.at(-1)) ?? 'put the number into quotes to make it a text';
-  if (/into uint32/.test(text)) return numberHint(path.at(-1));
-  return typeHints.find(([type]) => type.test(text))?.[1];
+    return numberHint(field, written) ?? `put it into quotes to make it a text: ${field}: "${written}"`;
+  if (/into uint32/.test(text)) return numberHint(field, written);
+  if (field === 'value' && /!!seq into string/.test(text))
+    return 'a rule has one value: write a rule for each, or a pattern with *';
+  return typeHints.find(([type]) => type.test(text))?.[1] ?? manifestTypeHint(path, text, written);
+}
+
+/** Of what a manifest's model refuses. */
+function manifestTypeHint(path: RuleError['path'], text: string, written: string): string | undefined {
+  const field = path.at(-1);
+  const [, wanted, found] =
+    /must be (a string|a whole number|true or false|a list|an object), found (.*)$/s.exec(text) ?? [];
+  if (wanted === 'a string' && !/^(?:null|an |a )/.test(found!))
+    return `put it into quotes: ${field}: "${written}"`;
+  if (wanted === 'a string' && field === 'value' && found === 'a list')
+    return 'a rule has one value: write a rule for each, or a pattern with *';
+  const [, inQuotes] = /^the text '(.*)'$/s.exec(found ?? '') ?? [];
+  if (wanted === 'a whole number' && inQuotes !== undefined && /^\d+$/.test(inQuotes))
+    return `write ${field}: ${inQuotes}, without quotes`;
+  if (wanted === 'a whole number') return `write a whole number from 0 to ${maxUint32}, without quotes`;
+  if (wanted === 'true or false') return 'write true or false, without quotes';
+  if (wanted === 'a list') return `each element of ${field} begins with a dash`;
+  if (field === 'rateLimit') return `write a mapping: ${usualLimit()}`;
+  if (field === 'requestsPerUnit') return 'write requestsPerUnit: 5';
+  if (field === 'apiVersion') return `write apiVersion: ${apiVersion}`;
+  if (field === 'kind') return `write kind: ${kind}, or what the object is`;
+  if (path[0] === 'metadata' && field === 'name' && /found "/.test(text)) {
+    const meant = /found "(.*)"$/
+      .exec(text)?.[1]
+      ?.toLowerCase()
+      .replace(/[^a-z0-9.]+/g, '-')
+      .replace(/^\W+|\W+$/g, '');
+    return meant ? `write name: ${meant}` : undefined;
+  }
+  if (!/: is required/.test(text)) return undefined;
+  if (field === 'spec') return 'write spec: with domain and descriptors below it';
+  return `write ${field}: <${field}>`;
 }
 
 /** Fields that are called otherwise elsewhere. */
@@ -78,26 +130,148 @@ const otherNames = new Map([
   ['multiplier', 'unit_multiplier'],
 ]);
 
-/** What to do about an error, in the words of its kind of text; undefined where it says it all. */
-export function hintFor(error: Pick<RuleError, 'code' | 'path' | 'text'>): string | undefined {
-  const hint = plainHint(error);
+/** What to do about an error, in the words of its kind of text; undefined where it says it all. `written`: what stands at its place. */
+export function hintFor(
+  error: Pick<RuleError, 'code' | 'path' | 'text'> & { source?: string },
+  written = '',
+): string | undefined {
+  const hint = plainHint(error, written);
   return error.path[0] === 'spec' && hint !== undefined ? manifestWords(hint) : hint;
 }
 
-function plainHint({ code, path, text }: Pick<RuleError, 'code' | 'path' | 'text'>): string | undefined {
+function plainHint(
+  { code, path, text, source = '' }: Pick<RuleError, 'code' | 'path' | 'text'> & { source?: string },
+  written: string,
+): string | undefined {
   const last = path.at(-1);
-  if (code === 'unknown-key' && typeof last === 'string' && !/did you mean|belongs to/.test(text)) {
-    const meant = nearestField(last);
-    if (meant !== undefined) return `did you mean ${meant}?`;
-  }
-  if (code === 'wrong-type' || code === 'list-element-not-a-map') return typeHint({ path, text });
-  if (code === 'invalid-algorithm') return meantAlgorithm(text);
-  if (code === 'invalid-unit' && text.endsWith("''"))
-    return 'write unit: minute, or window: 5m for other lengths';
+  if (code === 'unknown-key' && path.length === 1 && / unknown field/.test(text))
+    return objectHint(String(last));
+  if (code === 'unknown-key' && typeof last === 'string') return unknownHint(last, path.slice(0, -1), source);
+  if (code === 'misplaced-key' && typeof last === 'string') return misplacedHint(last, path.slice(0, -1));
+  if (code === 'wrong-type' && chartFile.test(source) && path[0] !== 'spec') return chartHint;
+  if (code === 'wrong-type' || code === 'list-element-not-a-map') return typeHint({ path, text }, written);
+  if (code === 'duplicate-key') return repeatedHint(last);
+  if (code === 'key-not-a-string' && /^[\d,._]+$/.test(written))
+    return 'write numbers without separators: 1000';
+  if (code === 'key-not-a-string' && /^(?:y|yes|no|n|on|off|true|false)$/i.test(written))
+    return `YAML takes ${written} for true or false: no field has that name`;
+  if (code === 'invalid-algorithm')
+    return meantAlgorithm(text) ?? `write one of ${algorithmNames.join(', ')}`;
+  if (code === 'invalid-unit') return unitHint(/'([^']*)'$/.exec(text)?.[1] ?? '');
   if (code === 'invalid-lease' && !text.startsWith('lease must be')) return 'leave it out';
   // It says itself which rule of the spelling is broken.
   if (code === 'invalid-window' && text.startsWith('the window ')) return undefined;
   return hints[code];
+}
+
+/** Units that are written otherwise elsewhere. */
+const otherUnits = new Map([
+  ['s', 'second'],
+  ['sec', 'second'],
+  ['m', 'minute'],
+  ['min', 'minute'],
+  ['h', 'hour'],
+  ['hr', 'hour'],
+  ['d', 'day'],
+  ['w', 'week'],
+  ['mo', 'month'],
+  ['mon', 'month'],
+  ['y', 'year'],
+  ['yr', 'year'],
+  ['daily', 'day'],
+]);
+const units = ['second', 'minute', 'hour', 'day', 'week', 'month', 'year'];
+
+function unitHint(written: string): string {
+  if (written === '') return 'write unit: minute, or window: 5m for other lengths';
+  const plain = written.toLowerCase().replace(/s$/, '');
+  const meant =
+    otherUnits.get(written.toLowerCase()) ??
+    otherUnits.get(plain) ??
+    units.find((unit) => distance(plain, unit) <= 2);
+  if (meant !== undefined) return `did you mean ${meant}?`;
+  const [, count, letter] = /^(\d+) *(s|m|h|d|w|mo|y)[a-z]*$/i.exec(written) ?? [];
+  if (count !== undefined)
+    return `a length of that kind is a window: write window: ${count}${letter!.toLowerCase()} in place of unit`;
+  return hints['invalid-unit']!;
+}
+
+function repeatedHint(name: string | number | undefined): string {
+  if (name === 'key') return 'each rule begins with a dash: "- key:"';
+  if (name === 'rate_limit') return 'leave one out; several limits of a rule stand in rate_limits';
+  return 'leave one of the two out';
+}
+
+const limitFields = [...fields.values()].filter(({ places }) => places & Place.RATE_LIMIT);
+
+/** Which mapping a path leads to, in either spelling; undefined for one that has no fields of ours. */
+function placeOf(path: RuleError['path']): Place | undefined {
+  const name = path.findLast((step) => typeof step === 'string');
+  if (name === undefined || (name === 'spec' && path.length === 1)) return Place.FILE;
+  if (name === 'descriptors') return Place.DESCRIPTOR;
+  if (name === 'replaces') return Place.REPLACES;
+  return /^rate(?:_l|L)imits?$/.test(name) ? Place.RATE_LIMIT : undefined;
+}
+
+/** Of a field that is known, and has no meaning where it stands. */
+function misplacedHint(name: string, above: RuleError['path']): string | undefined {
+  const belongs = fields.get(name)?.places ?? 0;
+  const place = placeOf(above);
+  if (belongs & Place.DESCRIPTOR && place === Place.RATE_LIMIT)
+    return `move ${name} out of ${above.findLast((step) => typeof step === 'string')}, to stand beside it`;
+  if (belongs & Place.RATE_LIMIT && place === Place.DESCRIPTOR) {
+    const example =
+      limitFields.some((field) => field.name === name) && name === 'burst'
+        ? ', with algorithm: token_bucket'
+        : '';
+    return `put ${name} below rate_limit, indented${example}`;
+  }
+  if (belongs & Place.DESCRIPTOR && place === Place.FILE) return `put ${name} into a rule, below "- key:"`;
+  if (belongs === Place.FILE) return 'a domain stands once, at the top of the file';
+  return `move ${name} to where it belongs`;
+}
+
+/** Words of Envoy's own configuration, of which rules are no part. */
+const envoyWords =
+  /^(?:static_resources|dynamic_resources|admin|node|layered_runtime|configs|virtual_hosts|route_config)$/;
+const actionWords = /^(?:actions|stage|disable_key)$/;
+const chartFile = /(?:^|[/\\])(?:Chart|values[\w.-]*)\.ya?ml$/;
+const chartHint = 'a chart is checked as it is rendered: helm template <chart> | weir check -';
+
+/** Of a field of an object, beside `spec`. */
+function objectHint(name: string): string {
+  const ofSpec = [...fields.values()].filter(({ places }) => places & Place.FILE).map((field) => field.name);
+  if ([...ofSpec, 'fleet', 'className'].includes(name)) return `${name} belongs below "spec:", indented`;
+  return 'known here: apiVersion, kind, metadata, spec';
+}
+
+/** Of a field that nobody knows: the one that is meant where it stands, or elsewhere, or all that are known here. */
+function unknownHint(written: string, above: RuleError['path'], source: string): string {
+  const isTop = above.length === 0;
+  if (isTop && /(?:^|[/\\])kustomization\.ya?ml$/.test(source))
+    return 'a Kustomization has no rules: check what it makes, kubectl kustomize <folder> | weir check -';
+  if (isTop && chartFile.test(source)) return chartHint;
+  if (isTop && envoyWords.test(written))
+    return "this is Envoy's configuration: rules stand in files of their own, with domain and descriptors";
+  if (actionWords.test(written))
+    return "actions are Envoy's, in its routes: a rule has the key and the value that they send";
+  const place = placeOf(above);
+  // Manifests call fields that they know, and that stand elsewhere, unknown.
+  const known = [...fields.keys()].find((name) => fieldName(name) === written);
+  if (known !== undefined && above[0] === 'spec' && !(fields.get(known)!.places & (place ?? 0)))
+    return misplacedHint(known, above)!;
+  const meant = nearestField(written, place);
+  if (meant === undefined) return `known here: ${knownHere(above, place).join(', ')}`;
+  const field = fields.get(meant);
+  if (field === undefined || place === undefined || field.places & place) return `did you mean ${meant}?`;
+  return `did you mean ${meant}? ${misplacedHint(meant, above)}`;
+}
+
+function knownHere(above: RuleError['path'], place: Place | undefined): string[] {
+  if (above.length === 0 && place === Place.FILE) return ['domain', 'descriptors'];
+  const names = [...fields.values()].filter(({ places }) => place !== undefined && places & place);
+  const ofSpec = above.length === 1 && above[0] === 'spec' ? ['fleet', 'className'] : [];
+  return [...names.map(({ name }) => name), ...ofSpec];
 }
 
 /** `did you mean sliding_window?` for `SlidingWindow` and `sliding`. */
@@ -110,16 +284,19 @@ function meantAlgorithm(text: string): string | undefined {
   return meant && `did you mean ${meant}?`;
 }
 
-/** The field that a misspelt one is nearest to, if any is near. */
-export function nearestField(written: string): string | undefined {
+/** The field that a misspelt one is nearest to, if any is near; of two as near the one that belongs to the place. */
+export function nearestField(written: string, place?: Place): string | undefined {
   const plain = written.toLowerCase().replaceAll('-', '_');
   const otherName = otherNames.get(plain);
   if (otherName !== undefined) return otherName;
   let best: string | undefined;
-  let least = Math.max(1, Math.floor(written.length / 3)) + 1;
-  for (const field of fields.keys()) {
-    const changes = Math.min(distance(plain, field), distance(plain, field.replaceAll('_', '')));
-    if (changes < least) [best, least] = [field, changes];
+  let least = written.length < 5 ? 2 : 3;
+  const ofPlace = [...fields.values()].sort(
+    (a, b) => Number((b.places & (place ?? 0)) > 0) - Number((a.places & (place ?? 0)) > 0),
+  );
+  for (const { name } of ofPlace) {
+    const changes = Math.min(distance(plain, name), distance(plain, name.replaceAll('_', '')));
+    if (changes < least) [best, least] = [name, changes];
   }
   return best;
 }

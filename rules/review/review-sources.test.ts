@@ -57,7 +57,7 @@ describe('a review', () => {
       'a rule that changes nothing',
       [rule({ key: 'k', value: 'v' }), rule({ key: 'other', rateLimit: limit() })],
       [
-        'no-effect descriptors.0.key: has no limit and no rules below, and no other rule would take its requests: it changes nothing',
+        'no-effect descriptors.0.key: the rule has no limit and no rules below, and no other rule would take its requests: it changes nothing',
       ],
     ],
     [

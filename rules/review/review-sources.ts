@@ -139,7 +139,7 @@ function unreachable(rule: PlacedRule, taker: PlacedRule, kind: 'key' | 'wildcar
 
 function idle(rule: PlacedRule): RuleWarning {
   const text =
-    'has no limit and no rules below, and no other rule would take its requests: it changes nothing';
+    'the rule has no limit and no rules below, and no other rule would take its requests: it changes nothing';
   return warningAt(rule, ['key'], {
     code: 'no-effect',
     text,

@@ -43,7 +43,7 @@ describe('weir check', () => {
     const path = write('a.yaml', shadowed);
     const { status, stderr, stdout } = runWeir(['check', path]);
     expect(stderr.split('\n')).toEqual([
-      `warning (never-matches): ${path}:3:10: no entry with the key 'k' finds this rule: 'k_*' takes all of its values (line 5)`,
+      `${path}:3:10: warning: no entry with the key 'k' finds this rule: 'k_*' takes all of its values (line 5) [never-matches]`,
       '  3 |   - key: k',
       '    |          ^',
       '  hint: patterns are tried before rules without a value, wherever they stand; one of the two is too many',
@@ -76,11 +76,11 @@ descriptors:
   - { key: b, rate_limit: { requests_per_unit: 5, unit: day, algorithm: token_bucket, burst: 0 } }
 `,
     );
-    const { stderr } = runWeir(['check', path]);
-    expect(stderr).toContain(
-      `warning (never-tighter): ${path}:6:9: '10000 per hour' never refuses anything: what '100 per minute' beside it lets pass is always within it\n`,
+    const { stdout } = runWeir(['check', path]);
+    expect(stdout).toContain(
+      `${path}:6:9: warning: '10000 per hour' never refuses anything: what '100 per minute' beside it lets pass is always within it [never-tighter]\n`,
     );
-    expect(stderr).toContain(`warning (burst-of-zero): ${path}:8:94: a burst of 0 refuses every request\n`);
+    expect(stdout).toContain(`${path}:8:94: warning: a burst of 0 refuses every request [burst-of-zero]\n`);
     expect(runWeir(['check', '--strict', '--allow', 'never-tighter,burst-of-zero', path]).status).toBe(0);
   });
 
@@ -88,11 +88,11 @@ descriptors:
     const bucket = '{ unit: minute, unitMultiplier: 2, requestsPerUnit: 5, burst: 5 }';
     const zero = '{ unit: day, requestsPerUnit: 5, algorithm: TokenBucket, burst: 0 }';
     const path = write('m.yaml', manifest('a', 'a', `    - { key: l, rateLimit: ${bucket} }\n`));
-    expect(runWeir(['check', path]).stderr).toMatch(
+    expect(runWeir(['check', path]).stdout).toMatch(
       /burst is for algorithm TokenBucket alone\n.*\n.*\n {2}hint: write algorithm: TokenBucket, or leave burst out\n/,
     );
     const odd = write('o.yaml', manifest('a', 'a', `    - { key: l, rateLimit: ${zero} }\n`));
-    expect(runWeir(['check', odd]).stderr).toContain('leave it out for as many as requestsPerUnit\n');
+    expect(runWeir(['check', odd]).stdout).toContain('leave it out for as many as requestsPerUnit\n');
   });
 
   it('refuses what a limiter with these settings refuses, in all spellings', () => {
@@ -110,7 +110,7 @@ descriptors:
     // Each is said of all three.
     const refusedBy = (...settings: string[]) => {
       const flags = settings.flatMap((one) => ['--setting', one]);
-      const { status, stderr } = runWeir(['check', rules, json, objects, ...flags]);
+      const { status, stdout } = runWeir(['check', rules, json, objects, ...flags]);
       const found = stderr.match(/(?<=of 'd\.)\w+' cannot be counted: [A-Z_]+/g) ?? [];
       expect(found).toHaveLength(3 * new Set(found).size);
       return [status, ...new Set(found)];
@@ -141,7 +141,7 @@ descriptors:
     const objects = write('m.yaml', runWeir(['convert', '--to', 'manifest', '--name', 'a', rules]).stdout);
     for (const path of [rules, json, objects]) {
       const warned = (...settings: string[]) => {
-        const { status, stderr } = runWeir(['check', path, ...settings.flatMap((one) => ['--setting', one])]);
+        const { status, stdout } = runWeir(['check', path, ...settings.flatMap((one) => ['--setting', one])]);
         return [status, ...(stderr.match(/(?<=warning \(never-leased\): ).*/g) ?? [])];
       };
       const few = expect.stringContaining(
@@ -189,9 +189,9 @@ descriptors:
 
   it('finds mistakes in manifests, each with its line', () => {
     const path = write('m.yaml', `${manifest('a', 'a')}---\n${manifest('b', 'b', '      rateLimitz: 1\n')}`);
-    const { status, stderr } = runWeir(['check', path]);
-    expect(stderr).toContain(`${path}:18:19: spec.descriptors[0].rateLimitz: unknown field`);
-    expect(stderr).toContain('  18 |       rateLimitz: 1\n     |                   ^\n');
+    const { status, stdout } = runWeir(['check', path]);
+    expect(stdout).toContain(`${path}:18:19: spec.descriptors[0].rateLimitz: unknown field`);
+    expect(stdout).toContain('  18 |       rateLimitz: 1\n     |                   ^\n');
     expect(status).toBe(1);
   });
 
@@ -201,10 +201,10 @@ descriptors:
     const path = write('m.yaml', `${manifest('a', 'shop')}---\n${ofClass('b', 'edge')}`);
     expect(runWeir(['check', path])).toMatchObject({ status: 0, stderr: '' });
     const twice = write('t.yaml', `${manifest('a', 'shop')}---\n${ofClass('b', 'weir')}`);
-    expect(runWeir(['check', twice]).stderr).toContain('warning (duplicate-domain)');
+    expect(runWeir(['check', twice]).stdout).toContain('warning (duplicate-domain)');
     const bad = write('bad.yaml', ofClass('b', 'Edge'));
-    const { stderr, status } = runWeir(['check', bad]);
-    expect(stderr).toContain(
+    const { stdout, status } = runWeir(['check', bad]);
+    expect(stdout).toContain(
       "spec.className: must be a DNS label (lower case letters, digits and inner hyphens), found 'Edge'",
     );
     expect(status).toBe(1);
@@ -215,17 +215,17 @@ descriptors:
       'm.yaml',
       `${manifest('a', 'shop')}---\n${manifest('b', 'shop').replace('key: k', 'key: l')}`,
     );
-    const { stderr, status } = runWeir(['check', path]);
-    expect(stderr).toContain(
-      `warning (duplicate-domain): ${path}:14:11: domain 'shop' of fleet 'default' is taken by default/a (${path}:5): only one of them is served`,
+    const { stdout, status } = runWeir(['check', path]);
+    expect(stdout).toContain(
+      `${path}:14:11: warning: domain 'shop' of fleet 'default' is taken by default/a (${path}:5): only one of them is served [duplicate-domain]`,
     );
     expect(status).toBe(0);
-    expect(runWeir(['check', '--merge-domain-configs', path]).stderr).toBe('');
+    expect(runWeir(['check', '--merge-domain-configs', path]).stdout).toBe('');
     const clash = write(
       'n.yaml',
       `${manifest('a', 'shop')}---\n${manifest('b', 'shop')}---\n${manifest('b', 'x')}`,
     );
-    const merged = runWeir(['check', '--merge-domain-configs', clash]).stderr;
+    const merged = runWeir(['check', '--merge-domain-configs', clash]).stdout;
     expect(merged).toContain("descriptor 'k' in domain 'shop' of fleet 'default' is taken by default/a");
     expect(merged).toContain('warning (duplicate-object)');
   });
@@ -243,7 +243,7 @@ descriptors:
     );
     write('sub/m.json', JSON.stringify({ apiVersion: 'v1', kind: 'ConfigMap' }));
     const { status, stdout, stderr } = runWeir(['check', folder]);
-    expect(stderr).toBe('');
+    expect(stdout).toBe('');
     expect(stdout).toContain(
       '3 files, 2 domains, 2 rules; 2 other objects passed over (v1 ConfigMap, type.googleapis.com/other); 1 other JSON file passed over\n',
     );
@@ -251,8 +251,8 @@ descriptors:
   });
 
   it('warns of documents behind the first of a rule file', () => {
-    const { stderr } = runWeir(['check', '-'], { input: 'domain: a\n---\n# nothing\n---\ndomain: b\n' });
-    expect(stderr).toContain(
+    const { stdout } = runWeir(['check', '-'], { input: 'domain: a\n---\n# nothing\n---\ndomain: b\n' });
+    expect(stdout).toContain(
       'warning (unread-document): <stdin>:4:1: only the first document of a rule file',
     );
   });
@@ -288,8 +288,8 @@ descriptors:
   it('takes a JSON file for a rule file only where it is named itself', () => {
     const path = write('rules.json', '{"domain":"d","descriptors":[]}');
     expect(runWeir(['check', path]).status).toBe(0);
-    const { status, stderr } = runWeir(['check', folder]);
-    expect(stderr).toContain(`${folder}: holds no rules`);
+    const { status, stdout } = runWeir(['check', folder]);
+    expect(stdout).toContain(`${folder}: holds no rules`);
     expect(status).toBe(1);
   });
 
@@ -314,10 +314,10 @@ descriptors:
     writeFileSync(join(mixed, 'b.json'), '{"some": ["other", 1]}');
     writeFileSync(join(mixed, 'c.json'), '{"@type": 1');
     writeFileSync(join(mixed, 'd.json'), '{"domain": ');
-    const { status, stderr } = runWeir(['check', '--strict', mixed]);
-    expect(stderr).toContain(`warning (unreadable): ${mixed}/d.json: is no JSON, and is passed over\n`);
-    expect(stderr).toContain(`error loading rate limit configs: ${mixed}/c.json`);
-    expect(stderr).not.toContain('b.json');
+    const { status, stdout } = runWeir(['check', '--strict', mixed]);
+    expect(stdout).toContain(`warning (unreadable): ${mixed}/d.json: is no JSON, and is passed over\n`);
+    expect(stdout).toContain(`error loading rate limit configs: ${mixed}/c.json`);
+    expect(stdout).not.toContain('b.json');
     expect(status).toBe(1);
   });
 
@@ -327,9 +327,9 @@ descriptors:
       (_, i) => `  - { key: a.${i}, rate_limit: { unit: day, requests_per_unit: 1 } }\n`,
     );
     const input = `domain: d\ndescriptors:\n${rules.join('')}`;
-    const { stderr } = runWeir(['check', '-'], { input });
+    const { stdout } = runWeir(['check', '-'], { input });
     expect(stderr.match(/^warning \(dotted-metric\)/gm)).toHaveLength(50);
-    expect(stderr).toContain('\n... and 1950 more (dotted-metric); --output json has all\n2000 warnings\n');
+    expect(stdout).toContain('\n... and 1950 more (dotted-metric); --output json has all\n2000 warnings\n');
     const json = JSON.parse(runWeir(['check', '-', '--output', 'json'], { input }).stdout);
     expect(json.findings).toHaveLength(2_000);
     expect(json.findings.at(-1).excerpt).toBe(rules.at(-1)!.trimEnd());
@@ -381,8 +381,8 @@ descriptors:
 
   it('fails with --strict where nothing was checked', () => {
     const input = 'apiVersion: v1\nkind: Service\n';
-    const { status, stderr } = runWeir(['check', '--strict', '-'], { input });
-    expect(stderr).toContain('warning (no-rules): -: holds no rules: nothing was checked of 1 object\n');
+    const { status, stdout } = runWeir(['check', '--strict', '-'], { input });
+    expect(stdout).toContain('warning (no-rules): -: holds no rules: nothing was checked of 1 object\n');
     expect(status).toBe(1);
     expect(runWeir(['check', '--strict', '-', '--allow', 'no-rules'], { input }).status).toBe(0);
     const bare = runWeir(['check', '--strict', '-'], { input: '# ours\ndomain: shop\n' });
@@ -405,7 +405,7 @@ descriptors:
     );
     expect(skipped.map(({ file }: { file: string }) => file)).toEqual([...files, join(folder, 'other.json')]);
     const { stdout, stderr } = runWeir(['check', folder]);
-    expect(stderr).toContain(
+    expect(stdout).toContain(
       `${files[1]}: holds rules and is not read: only *.yaml and *.yml are rule files\n`,
     );
     expect(stdout).toContain('2 other JSON files passed over; 2 files of other names passed over\n');
@@ -414,20 +414,20 @@ descriptors:
   it('finds a limit of 0 hardly meant only where it is not written', () => {
     const rules = (limit: string): string =>
       `domain: d\ndescriptors:\n  - key: k\n    rate_limit:\n      unit: day\n${limit}`;
-    expect(runWeir(['check', '-'], { input: rules('') }).stderr).toContain(
+    expect(runWeir(['check', '-'], { input: rules('') }).stdout).toContain(
       'warning (limit-of-zero): <stdin>:5:7',
     );
-    expect(runWeir(['check', '-'], { input: rules('      requests_per_unit: 0\n') }).stderr).toBe('');
+    expect(runWeir(['check', '-'], { input: rules('      requests_per_unit: 0\n') }).stdout).toBe('');
     const zero = manifest('a', 'a').replace('requestsPerUnit: 5', 'requestsPerUnit: 0');
-    expect(runWeir(['check', '-'], { input: zero }).stderr).toBe('');
+    expect(runWeir(['check', '-'], { input: zero }).stdout).toBe('');
   });
 
   it('finds mistakes in the spec of a manifest whose metadata is wrong', () => {
     const input = manifest('A', 'a').replace('minute', 'minuet');
-    const { stderr } = runWeir(['check', '-'], { input });
-    expect(stderr).toContain('metadata.name: must be a DNS name');
-    expect(stderr).toContain('spec.descriptors[0].rateLimit.unit');
-    expect(stderr).toMatch(/\n2 errors\n$/);
+    const { stdout } = runWeir(['check', '-'], { input });
+    expect(stdout).toContain('metadata.name: must be a DNS name');
+    expect(stdout).toContain('spec.descriptors[0].rateLimit.unit');
+    expect(stdout).toMatch(/\n2 errors\n$/);
   });
 
   it.each([
@@ -440,9 +440,9 @@ descriptors:
     ['5 }, shadow_mode: { a', 'into bool', 'write true or false'],
   ])('tells what requests_per_unit: %s is to be', (value, message, hint) => {
     const input = `domain: d\ndescriptors:\n  - { key: k, rate_limit: { unit: day, requests_per_unit: ${value} } }\n`;
-    const { stderr } = runWeir(['check', '-'], { input });
-    expect(stderr).toContain(message);
-    expect(stderr).toContain(`  hint: ${hint}`);
+    const { stdout } = runWeir(['check', '-'], { input });
+    expect(stdout).toContain(message);
+    expect(stdout).toContain(`  hint: ${hint}`);
   });
 
   it.each([
@@ -451,8 +451,8 @@ descriptors:
     ['descriptors:\n  - { key: k, limit: { unit: day } }', 'did you mean rate_limit?'],
     ['descriptors: [k]', 'each element of descriptors is a mapping: "- key: <key>"'],
   ])('tells what is to stand in the place of %j', (text, hint) => {
-    const { stderr } = runWeir(['check', '-'], { input: `domain: d\n${text}\n` });
-    expect(stderr).toContain(`  hint: ${hint}`);
+    const { stdout } = runWeir(['check', '-'], { input: `domain: d\n${text}\n` });
+    expect(stdout).toContain(`  hint: ${hint}`);
   });
 
   it('passes the examples of this project, strictly', () => {
@@ -473,15 +473,15 @@ descriptors:
       'meet.yaml',
       'domain: d\ndescriptors:\n  - key: ip\n    rate_limit: { unit: day, requests_per_unit: 1 }\n    descriptors:\n      - key: path\n        rate_limit: { unit: day, requests_per_unit: 1 }\n',
     );
-    const { status, stderr } = runWeir(['check', path]);
-    expect(stderr).toContain(
-      `warning (meeting-counters): ${path}:6:14: rule ip.path of domain d counts as d_ip_*_path_*_, which can be a key of rule ip of domain d as well (line 3)`,
+    const { status, stdout } = runWeir(['check', path]);
+    expect(stdout).toContain(
+      `${path}:6:14: warning: rule ip.path of domain d counts as d_ip_*_path_*_, which can be a key of rule ip of domain d as well (line 3) [meeting-counters]`,
     );
     expect(status).toBe(0);
     expect(runWeir(['check', '--strict', path]).status).toBe(1);
-    expect(runWeir(['check', '--strict', '--counter-keys', 'unambiguous', path]).stderr).toBe('');
+    expect(runWeir(['check', '--strict', '--counter-keys', 'unambiguous', path]).stdout).toBe('');
     const env = { ...process.env, COUNTER_KEYS: 'unambiguous' };
-    expect(runWeir(['check', '--strict', path], { env }).stderr).toBe('');
+    expect(runWeir(['check', '--strict', path], { env }).stdout).toBe('');
     expect(runWeir(['check', '--strict', '--counter-keys', 'compatible', path], { env }).status).toBe(1);
     expect(runWeir(['check', '--strict', '--allow', 'meeting-counters', path]).status).toBe(0);
   });
@@ -490,11 +490,11 @@ descriptors:
     [['--counter-keys', 'short'], {}, '--counter-keys is compatible or unambiguous, not "short"'],
     [[], { COUNTER_KEYS: 'long' }, 'the variable COUNTER_KEYS is compatible or unambiguous, not "long"'],
   ])('refuses other counter keys: %j %j', (flags, variables, text) => {
-    const { status, stderr } = runWeir(['check', ...flags, '-'], {
+    const { status, stdout } = runWeir(['check', ...flags, '-'], {
       input: 'domain: d\n',
       env: { ...process.env, ...variables },
     });
-    expect(stderr).toContain(text);
+    expect(stdout).toContain(text);
     expect(status).toBe(2);
   });
 
@@ -505,9 +505,9 @@ descriptors:
       'meet.manifest.yaml',
       `${manifest('one', 'bank', 'ip')}---\n${manifest('two', 'bank_ip', 'x')}`,
     );
-    const { stderr } = runWeir(['check', path]);
-    expect(stderr).toContain('(meeting-counters)');
-    expect(stderr).toContain(
+    const { stdout } = runWeir(['check', path]);
+    expect(stdout).toContain('(meeting-counters)');
+    expect(stdout).toContain(
       'rule x of domain bank_ip counts as bank_ip_x_*_, which can be a key of rule ip of domain bank as well',
     );
   });

@@ -946,7 +946,7 @@ describe('a limiter', () => {
       'level=warning msg="STATSD_PREFIX is a setting that this version does not have: ignored"',
       'level=warning msg="config.link.yaml: symbolic link to a directory, which is not followed"',
       `level=warning msg="config.a.yaml: config warning, key 'unit' has no effect here, it belongs to rate_limit" line=6 column=1`,
-      'level=warning msg="config.a.yaml: has no limit and no rules below, and no other rule would take its requests: it changes nothing" rule=idle line=5 column=10 hint="give it a rate_limit or descriptors, or leave it out"',
+      'level=warning msg="config.a.yaml: the rule has no limit and no rules below, and no other rule would take its requests: it changes nothing" rule=idle line=5 column=10 hint="give it a rate_limit or descriptors, or leave it out"',
     ]);
   });
 

@@ -1,0 +1,155 @@
+/** What readers refuse, in plain words and with what is to be marked: theirs are those of the Go service, which logs of limiters keep. */
+import { fieldPath, type RuleError } from '../../rules/rule-error.ts';
+import type { LineIndex } from '../../rules/yaml/places.ts';
+import { keyPlace, parentKeyPlace, wordAt } from './caret.ts';
+import { templateMistake, yamlMistake } from './yaml-mistakes.ts';
+
+/** An error in plain words, at the place that is to be marked; `mend` where that is found along with the words. */
+export interface PlainError extends RuleError {
+  mend?: string;
+  /** How many characters are meant. */
+  length?: number;
+}
+
+export function plainError(error: RuleError, lines: LineIndex | undefined): PlainError {
+  const { code, path, line, column } = error;
+  if (lines === undefined || line === undefined || column === undefined)
+    return { ...error, text: plainText(error, '') };
+  if (code === 'syntax') {
+    const { hint, ...mistake } = yamlMistake(error.text, lines, { line, column });
+    return { ...error, ...mistake, mend: hint };
+  }
+  const isTemplate = code === 'wrong-type' || code === 'key-not-a-string';
+  const template = isTemplate ? templateMistake(lines, { from: line, to: line }) : undefined;
+  if (template !== undefined) {
+    const { hint, ...mistake } = template;
+    return { ...error, ...mistake, mend: hint };
+  }
+  const written = wordAt(lines, line, column);
+  const text = plainText(error, written);
+  const name = path.at(-1);
+  const place = { line, column };
+  if (isAboutKey(error) && typeof name === 'string')
+    return { ...error, text, ...keyPlace(lines, place, name) };
+  // A value of several lines is not shown: its key is.
+  if (/!!(?:map|seq)/.test(error.text) && !/^[[{]/.test(written) && typeof name === 'string')
+    return { ...error, text, ...keyPlace(lines, place, name) };
+  if (isMissing(error)) return { ...error, text, ...parentKeyPlace(lines, place) };
+  return { ...error, text };
+}
+
+/** Of a manifest the reader knows the value's place. */
+function isAboutKey({ code, path, text }: RuleError): boolean {
+  if (code === 'unknown-key') return path[0] === 'spec' || /unknown field/.test(text);
+  return code === 'burst-without-bucket' || code === 'unit-when-unlimited' || code === 'invalid-limits';
+}
+
+function isMissing({ code, text }: RuleError): boolean {
+  return code === 'empty-key' || /is required|unit ''$/.test(text);
+}
+
+const typeWords: readonly (readonly [RegExp, string])[] = [
+  [/^(?:requests_per_unit|burst|unit_multiplier)$/, 'a whole number'],
+  [/^(?:unlimited|\w+_mode|detailed_metric|value_to_metric|share_threshold|hide_identity)$/, 'true or false'],
+  [/^descriptors$/, 'a list of rules'],
+  [/^rate_limits$/, 'a list of limits'],
+  [/^replaces$/, 'a list of mappings'],
+  [/^(?:rate_limit|metadata)$/, 'a mapping'],
+];
+
+/** What a field of a rule file is to be, whatever the Go service calls it. */
+function wantedOf(field: string | number | undefined): string {
+  if (field === undefined) return 'a mapping';
+  return typeWords.find(([names]) => names.test(String(field)))?.[1] ?? 'a text';
+}
+
+/** `written` is what stands at the place of the error. */
+export function plainText(
+  { code, path, text }: Pick<RuleError, 'code' | 'path' | 'text'>,
+  written: string,
+): string {
+  if (path[0] === 'spec' || text.startsWith(`${fieldPath(path)}: `)) return manifestText(path, text);
+  const name = path.at(-1);
+  const subject = name === undefined ? 'a rule file' : `'${name}'`;
+  const mismatch = /cannot unmarshal (!!\w+)/.exec(text)?.[1];
+  if (mismatch !== undefined || text === 'error checking config') {
+    return `${subject} must be ${wantedOf(name)}, found ${mismatch === '!!map' ? 'a mapping' : mismatch === '!!seq' ? 'a list' : written}`;
+  }
+  switch (code) {
+    case 'list-element-not-a-map':
+      return `an element of '${path.at(-2) ?? ''}' must be a mapping, found ${written}`;
+    case 'key-not-a-string':
+      return `the name of a field must be a text, found ${written}`;
+    case 'empty-domain':
+      if (/^["']/.test(written)) return 'the domain is empty';
+      return written === '' ? 'the file is empty: it has no domain' : 'the file has no domain';
+    case 'empty-key':
+      return /^["']/.test(written) ? 'the key is empty' : 'the rule has no key';
+    case 'duplicate-descriptor':
+      return text.replace('duplicate descriptor composite key', 'there is an earlier rule');
+    case 'duplicate-domain':
+      return text.replace(/^duplicate (domain .*) in config file$/, '$1 stands in an earlier file already');
+    case 'invalid-unit':
+      return text.endsWith("''")
+        ? 'the limit has no unit'
+        : text.replace('invalid rate limit unit', 'unknown unit');
+    case 'unit-when-unlimited':
+      return text.replace(
+        /^should not specify (?:rate limit )?(\w+) when unlimited$/,
+        "'$1' has no meaning beside unlimited",
+      );
+    case 'empty-replaces':
+      return 'the name is empty';
+    case 'replaces-itself':
+      return 'the limit replaces itself';
+    default:
+      return text.replace(/^config (?:error|warning), |^error loading config file: yaml: /, '');
+  }
+}
+
+/** Of manifests: the place stands for the path, of which the field's name is left. */
+function manifestText(path: RuleError['path'], text: string): string {
+  const words = text.startsWith(`${fieldPath(path)}: `) ? text.slice(fieldPath(path).length + 2) : text;
+  const name = path.findLast((step) => typeof step === 'string') ?? '';
+  const full = path[0] === 'metadata' ? fieldPath(path) : name;
+  const subject = typeof path.at(-1) === 'number' ? `an element of '${name}'` : `'${full}'`;
+  if (/^(?:must|is|are) /.test(words)) return `${subject} ${words}`;
+  if (words.startsWith('unknown field')) {
+    const where = /belongs to (.*)$/.exec(words)?.[1];
+    return where === undefined
+      ? `unknown field '${name}'`
+      : `field '${name}' has no meaning here, it belongs to ${where}`;
+  }
+  return plainText({ code: codeOfText(words), path: [], text: words }, '');
+}
+
+/** Texts that manifests share with rule files. */
+function codeOfText(text: string): RuleError['code'] {
+  if (text.startsWith('invalid rate limit unit')) return 'invalid-unit';
+  if (text.startsWith('duplicate descriptor')) return 'duplicate-descriptor';
+  return /when unlimited$/.test(text) ? 'unit-when-unlimited' : 'wrong-type';
+}
+
+/** Without errors that only follow from another one of them. */
+export function withoutConsequences(errors: readonly RuleError[]): RuleError[] {
+  return errors.filter((error) => !errors.some((other) => other !== error && follows(error, other)));
+}
+
+/** Chosen: errors of one object of a file of many stand closer. */
+const sameObjectLines = 30;
+
+function follows(error: RuleError, other: RuleError): boolean {
+  if (error.source !== other.source) return false;
+  const { path } = error;
+  if (other.code === 'wrong-type' && path[0] !== 'spec')
+    return other.path.length < path.length && other.path.every((step, index) => step === path[index]);
+  if (other.code !== 'unknown-key' || !/ is required/.test(error.text)) return false;
+  const far = Math.abs((error.line ?? 0) - (other.line ?? 0));
+  const above = other.path.length === 1 ? path.slice(1, -1) : path.slice(0, -1);
+  const isBeside = fieldPath(other.path.slice(0, -1)) === fieldPath(above);
+  return isBeside && far <= sameObjectLines && isMeant(String(other.path.at(-1)), String(path.at(-1)));
+}
+
+function isMeant(written: string, field: string): boolean {
+  return written.toLowerCase().replaceAll(/[-_]/g, '') === field.toLowerCase();
+}

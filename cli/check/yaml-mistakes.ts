@@ -1,0 +1,197 @@
+/** What somebody meant where YAML cannot be read: looked for in the lines around the place, as the parser cannot know. */
+import { fieldName } from '../../rules/manifest/read-spec.ts';
+import { fields } from '../../rules/reader/value-reader.ts';
+import type { LineIndex, TextPlace } from '../../rules/yaml/places.ts';
+
+export interface YamlMistake extends TextPlace {
+  text: string;
+  hint: string;
+  /** How many characters are meant. */
+  length?: number;
+}
+
+/** A text that helm or another program was to fill in. At the place of the first one of the file. */
+const template = /\{\{-?\s*(?:\.|-|\/\*|[a-z]+[\s.])/;
+
+/** Chosen: a template, or an open bracket, that stands farther from the place is not looked for. */
+const farthestLines = 2_000;
+
+/** `text`: the parser's, in libyaml's words. */
+export function yamlMistake(text: string, lines: LineIndex, place: TextPlace): YamlMistake {
+  const words = text.replace(/^(?:error loading config file: )?yaml: (?:line \d+: )?/, '');
+  const found =
+    templateMistake(lines, { from: 1, to: place.line + 1 }) ??
+    tabMistake(lines, place) ??
+    spaceMistake(lines, place) ??
+    characterMistake(words, lines, place) ??
+    mappingMistake(words, lines, place) ??
+    dashMistake(words, lines, place) ??
+    bracketMistake(words, lines, place);
+  if (found !== undefined) return found;
+  return { ...place, text: words, hint: hintsByWords.find(([known]) => known.test(words))?.[1] ?? usualHint };
+}
+
+const usualHint = 'look at the indentation, the quotes and the colons of this line and of the one above';
+
+const hintsByWords: readonly (readonly [RegExp, string])[] = [
+  [/could not find expected ':'/, 'write "name: value", with a colon and a space'],
+  [
+    /unexpected end of stream/,
+    'the quote that begins here is not closed: write the other one where the text ends',
+  ],
+  [/expected key/, 'fields of one mapping begin in one column: indent this line as its neighbours'],
+  [/escape/, 'in double quotes \\ begins an escape: write \\\\, or take single quotes'],
+  [/control characters|UTF-8|octet/, 'save the file as a text in UTF-8'],
+  [/separated by a line/, 'write --- on a line of its own between two objects'],
+];
+
+/** The first template within some lines. */
+export function templateMistake(
+  lines: LineIndex,
+  { from, to }: { from: number; to: number },
+): YamlMistake | undefined {
+  for (let line = Math.max(from, to - farthestLines); line <= to; line++) {
+    const at = lines.lineText(line)?.search(template) ?? -1;
+    if (at === -1) continue;
+    const hint = 'check what is rendered: helm template <chart> | weir check -';
+    return { line, column: at + 1, text: 'a template stands here, which nothing has filled in', hint };
+  }
+  return undefined;
+}
+
+function tabMistake(lines: LineIndex, { line }: TextPlace): YamlMistake | undefined {
+  const at = /^\s*/.exec(lines.lineText(line) ?? '')![0].indexOf('\t');
+  if (at === -1) return undefined;
+  return {
+    line,
+    column: at + 1,
+    text: 'a tab indents the line',
+    hint: 'YAML is indented by spaces alone: write spaces for tabs',
+  };
+}
+
+/** `key:plan` and `-key: plan`, on the line or on the one above, which YAML takes for a text that goes on. */
+function spaceMistake(lines: LineIndex, place: TextPlace): YamlMistake | undefined {
+  for (const line of [place.line, lineAbove(lines, place.line)]) {
+    const written = lines.lineText(line) ?? '';
+    const [, before, dash, name, value] = /^(\s*(?:-\s+)?)(-?)([A-Za-z_]+):(\S*)/.exec(written) ?? [];
+    if (name === undefined || !isField(name)) continue;
+    const column = before!.length + 1;
+    if (dash === '-')
+      return { line, column, text: 'there is no space behind the dash', hint: `write "- ${name}:"` };
+    if (value !== '')
+      return { line, column, text: 'there is no space behind the colon', hint: `write "${name}: ${value}"` };
+  }
+  return undefined;
+}
+
+const knownNames = new Set([...fields.keys()].flatMap((name) => [name, fieldName(name)]));
+
+function isField(name: string): boolean {
+  return knownNames.has(name);
+}
+
+/** Characters that begin something else than a text. */
+function characterMistake(
+  words: string,
+  lines: LineIndex,
+  { line, column }: TextPlace,
+): YamlMistake | undefined {
+  const written = lines.lineText(line) ?? '';
+  const isAlias = /expected alphabetic or numeric|unknown anchor/.test(words);
+  if (!isAlias && !/cannot start any token|expected node content|expected URI|expected tag/.test(words))
+    return undefined;
+  const at = isAlias
+    ? Math.max(written.lastIndexOf('*', column - 1), written.lastIndexOf('&', column - 1))
+    : column - 1;
+  const char = written[at];
+  if (char === undefined) return undefined;
+  const value = written
+    .slice(at)
+    .replace(/\s+#.*$/, '')
+    .trimEnd();
+  const bare = /[{[]/.test(written.slice(0, at)) ? (/^[^,}\]]+/.exec(value)?.[0] ?? value) : value;
+  const name = /([A-Za-z_]+):\s*$/.exec(written.slice(0, at))?.[1];
+  const meaning =
+    char === '*'
+      ? ' begins an alias in YAML'
+      : char === '&'
+        ? ' begins an anchor in YAML'
+        : ' cannot begin a text in YAML';
+  const quoted = JSON.stringify(bare.trimEnd());
+  return {
+    line,
+    column: at + 1,
+    text: `${char}${meaning}`,
+    hint: `put it into quotes: ${name === undefined ? '' : `${name}: `}${quoted}`,
+  };
+}
+
+/** A second colon on one line, or a line that is indented deeper than what it belongs to. */
+function mappingMistake(
+  words: string,
+  lines: LineIndex,
+  { line, column }: TextPlace,
+): YamlMistake | undefined {
+  if (!/mapping values are not allowed/.test(words)) return undefined;
+  const written = lines.lineText(line) ?? '';
+  const [, before, name, value] = /^(\s*(?:- +)?([A-Za-z_]+): +)(.*)$/.exec(written.slice(0, 1_000)) ?? [];
+  if (before !== undefined && before.length < column) {
+    const bare = value!.replace(/\s+#.*$/, '').trimEnd();
+    return {
+      line,
+      column: before.length + 1,
+      length: bare.length,
+      text: 'a text with a colon and a space in it',
+      hint: `put it into quotes: ${name}: ${JSON.stringify(bare)}`,
+    };
+  }
+  return {
+    line,
+    column: indentOf(written) + 1,
+    text: 'the line is indented deeper than the one above, which is complete',
+    hint: 'fields of one mapping begin in one column: indent this line as its neighbours',
+  };
+}
+
+function dashMistake(words: string, lines: LineIndex, place: TextPlace): YamlMistake | undefined {
+  if (!/expected '-' indicator/.test(words)) return undefined;
+  const name = /^\s*([A-Za-z_]+)/.exec(lines.lineText(place.line) ?? '')?.[1];
+  if (name === 'key')
+    return { ...place, text: 'a rule without its dash', hint: 'each rule begins with a dash: "- key:"' };
+  return {
+    ...place,
+    text: `${name === undefined ? 'the line' : `'${name}'`} stands beside the dashes of the list, and begins with none`,
+    hint: 'indent it as the first field of its rule, which stands behind the dash',
+  };
+}
+
+/** At the bracket that is open. */
+function bracketMistake(words: string, lines: LineIndex, place: TextPlace): YamlMistake | undefined {
+  const close = /did not find expected ',' or '([}\]])'/.exec(words)?.[1];
+  if (close === undefined) return undefined;
+  const open = close === '}' ? '{' : '[';
+  const hint = `write ${close} where it ends, or the comma that is missing`;
+  for (let line = place.line; line >= Math.max(1, place.line - 20); line--) {
+    const written = lines.lineText(line) ?? '';
+    const until = line === place.line ? place.column - 1 : written.length;
+    let depth = 0;
+    for (let at = Math.min(until, 10_000) - 1; at >= 0; at--) {
+      if (written[at] === close) depth++;
+      else if (written[at] === open && --depth < 0)
+        return { line, column: at + 1, text: `${open} is not closed, or a comma is missing in it`, hint };
+    }
+  }
+  return { ...place, text: `${open} is not closed, or a comma is missing in it`, hint };
+}
+
+function indentOf(line: string): number {
+  return /^\s*/.exec(line)![0].length;
+}
+
+/** The one before that has anything but a comment. */
+function lineAbove(lines: LineIndex, line: number): number {
+  let above = line - 1;
+  while (above > 1 && /^\s*(?:#|$)/.test(lines.lineText(above) ?? '')) above--;
+  return above;
+}
