@@ -35,7 +35,7 @@ describe('an excerpt', () => {
   });
 });
 
-describe('kinds of warning', () => {
+describe('kinds of what limiters accept', () => {
   it('are waived by name', () => {
     expect([...allowedKinds(['no-rules, dotted-metric', 'no-effect'])]).toEqual([
       'no-rules',
@@ -45,9 +45,7 @@ describe('kinds of warning', () => {
   });
 
   it.each(['', 'dotted', 'no-rules,'])('are not waived by "%s"', (value) => {
-    expect(() => allowedKinds([value])).toThrow(
-      /^--allow: there is no warning "(?:dotted)?"; there are never-/,
-    );
+    expect(() => allowedKinds([value])).toThrow(/^--allow: there is no kind "(?:dotted)?"; there are never-/);
   });
 
   it('all stand in the document, and no others', () => {

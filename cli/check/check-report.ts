@@ -1,6 +1,6 @@
 import type { RuleError } from '../../rules/rule-error.ts';
 import type { LineIndex } from '../../rules/yaml/places.ts';
-import { type Paint, UsageError } from '../shared/flags.ts';
+import { escaped, type Paint, UsageError } from '../shared/flags.ts';
 import { wordLength } from './caret.ts';
 import type { CheckedInput } from './check-input.ts';
 
@@ -141,7 +141,7 @@ export function findingText(finding: Finding, paint: Paint): string {
   const { severity, message, code } = finding;
   const label = severity === 'error' ? paint('red', 'error:') : paint('yellow', 'warning:');
   return withExcerpt(
-    `${paint('bold', `${placeText(finding)}:`)} ${label} ${message} [${code}]`,
+    `${paint('bold', `${placeText(finding)}:`)} ${label} ${escaped(message)} [${code}]`,
     finding,
     paint,
   );
@@ -158,7 +158,7 @@ export function goFindingText(finding: Finding, paint: Paint): string {
 }
 
 function placeText({ file, line, column }: Finding): string {
-  return line === undefined ? file : `${file}:${line}:${column ?? 1}`;
+  return line === undefined ? escaped(file) : `${escaped(file)}:${line}:${column ?? 1}`;
 }
 
 function withExcerpt(first: string, { hint, excerpt }: Finding, paint: Paint): string {
@@ -170,7 +170,7 @@ function withExcerpt(first: string, { hint, excerpt }: Finding, paint: Paint): s
       carets!.replace(/\^+$/, (marks) => paint('bold', marks)),
     );
   }
-  if (hint !== undefined) lines.push(`  ${paint('cyan', 'hint:')} ${hint}`);
+  if (hint !== undefined) lines.push(`  ${paint('cyan', 'hint:')} ${escaped(hint)}`);
   return `${lines.join('\n')}\n`;
 }
 

@@ -27,12 +27,11 @@ describe('a hint', () => {
   it('is given once, where the text does not have it', () => {
     const path = ['descriptors', 0, 'kye'];
     expect(hintFor({ code: 'unknown-key', path, text: "unknown key 'kye'" })).toBe('did you mean key?');
-    expect(
-      hintFor({ code: 'unknown-key', path, text: "unknown field, did you mean 'key'?" }),
-    ).toBeUndefined();
-    const placed = "unknown field, 'algorithm' belongs to rateLimit";
-    expect(hintFor({ code: 'unknown-key', path: ['algorithm'], text: placed })).toBeUndefined();
-    expect(hintFor({ code: 'invalid-unit', path, text: 'x' })).toBe(
+    const ofManifest = ['spec', ...path.slice(0, 2), 'rateLimit', 'shadowMode'];
+    expect(hintFor({ code: 'unknown-key', path: ofManifest, text: 'unknown field' })).toBe(
+      'move shadowMode out of rateLimit, to stand beside it',
+    );
+    expect(hintFor({ code: 'invalid-unit', path, text: "invalid rate limit unit 'fortnight'" })).toBe(
       'units are second, minute, hour, day, week, month and year',
     );
     const share = 'lease must be a share of the limit';
@@ -53,7 +52,7 @@ describe('a hint', () => {
     ['burst', 'a whole number from 0 to 4294967295, '],
     ['requests_per_unit', 'a whole number from 0 to 4294967295, '],
     ['unit_multiplier', 'a whole number from 1 to 65535, '],
-    ['key', 'put the number into quotes'],
+    ['key', 'put it into quotes to make it a text: key: '],
   ])('at a fraction in %s asks for what belongs there', (field, wanted) => {
     const path = ['descriptors', 0, 'rate_limit', field];
     expect(hintFor({ code: 'wrong-type', path, text: 'error checking config' })).toContain(wanted);
@@ -73,7 +72,9 @@ describe('a hint', () => {
     } as const;
     expect(hintFor({ ...error, path: ['algorithm'] })).toBe(`did you mean ${inFiles}?`);
     expect(hintFor({ ...error, path: ['spec', 'algorithm'] })).toBe(`did you mean ${inManifests}?`);
-    expect(hintFor({ ...error, path: [], text: "unknown algorithm 'leaky'" })).toBeUndefined();
+    expect(hintFor({ ...error, path: [], text: "unknown algorithm 'leaky'" })).toBe(
+      'write one of fixed_window, sliding_window, token_bucket',
+    );
   });
 
   it('speaks of what a list of limits is made of, and of windows where there is none', () => {

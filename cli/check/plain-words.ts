@@ -114,6 +114,7 @@ function manifestText(path: RuleError['path'], text: string): string {
   const full = path[0] === 'metadata' ? fieldPath(path) : name;
   const subject = typeof path.at(-1) === 'number' ? `an element of '${name}'` : `'${full}'`;
   if (/^(?:must|is|are) /.test(words)) return `${subject} ${words}`;
+  if (words.startsWith('"')) return `${subject}: ${words}`;
   if (words.startsWith('unknown field')) {
     const where = /belongs to (.*)$/.exec(words)?.[1];
     return where === undefined

@@ -226,9 +226,7 @@ describe('OVERRIDES_DIR', () => {
     write('domain: shop\noverrides:\n  - { match: [], block: true, permanent: true, reason: r }\n');
     expect(check()).toMatchObject({
       status: 1,
-      stderr: expect.stringContaining(
-        'shop.yaml:3:14: overrides[0].match: must have 1 to 32 entries, and has 0',
-      ),
+      stdout: expect.stringContaining("shop.yaml:3:14: error: 'match' must have 1 to 32 entries, and has 0"),
     });
     rmSync(directory, { recursive: true });
   });
