@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { LineIndex } from '../../rules/yaml/places.ts';
-import { allowedKinds, excerptAt, excerptLines, warningKinds } from './check-report.ts';
+import { sarifLog } from '../forms/sarif.ts';
+import { allowedKinds, excerptAt, excerptLines, severityOf, warningKinds } from './check-report.ts';
 
-function shown(text: string, line: number, column: number): string[] {
-  const excerpt = excerptAt(new LineIndex(text), line, column);
+function shown(text: string, line: number, column: number, length: number): string[] {
+  const excerpt = excerptAt(new LineIndex(text), line, column, length);
   return excerpt === undefined ? [] : excerptLines(excerpt);
 }
 
@@ -15,10 +16,14 @@ describe('an excerpt', () => {
     ['tabs, which stay tabs', 'x\n\t\tk: v', 2, 6, ['  2 | \t\tk: v', '    | \t\t   ^']],
     ['the end of a line', 'ab', 1, 9, ['  1 | ab', '    |   ^']],
     ['an empty last line', 'ab\n', 2, 1, ['  2 | ', '    | ^']],
+    ['several characters', 'ab cd', 1, 4, ['  1 | ab cd', '    |    ^^'], 2],
     ['control characters', 'a\u001b[2J', 1, 1, ['  1 | a\ufffd[2J', '    | ^']],
-  ])('shows %s', (_, text, line, column, expected) => {
-    expect(shown(text, line, column)).toEqual(expected);
-  });
+  ] as [string, string, number, number, string[], number?][])(
+    'shows %s',
+    (_, text, line, column, expected, length = 1) => {
+      expect(shown(text, line, column, length)).toEqual(expected);
+    },
+  );
 
   it('is none for a line that is not there', () => {
     expect(excerptAt(new LineIndex('ab'), 2, 1)).toBeUndefined();
@@ -48,12 +53,55 @@ describe('kinds of what limiters accept', () => {
     expect(() => allowedKinds([value])).toThrow(/^--allow: there is no kind "(?:dotted)?"; there are never-/);
   });
 
-  it('all stand in the document, and no others', () => {
-    const document = readFileSync(new URL('../../docs/gitops.md', import.meta.url), 'utf8');
-    const [table = ''] = /\| warning \| what it says \|[\s\S]*?\n\n/.exec(document) ?? [];
-    const cells = [...table.matchAll(/^\| (`[^|]*) \|/gm)].flatMap(
-      ([, cell]) => cell!.match(/[a-z-]+/g) ?? [],
+  const document = readFileSync(new URL('../../docs/check.md', import.meta.url), 'utf8');
+  /** The rows of the table that begins so. */
+  const rowsOf = (head: string): string[] => {
+    const begin = document.indexOf(head);
+    expect(begin).toBeGreaterThan(0);
+    return document.slice(begin, document.indexOf('\n\n', begin)).split('\n').slice(2);
+  };
+
+  it('all stand in the document with what they are, and no others', () => {
+    const rows = rowsOf('| kind | is | what it says |').map((row) =>
+      /^\| `([a-z-]+)` \| (\w+) \|/.exec(row)?.slice(1),
     );
-    expect(cells.sort()).toEqual([...warningKinds].sort());
+    expect(rows).toEqual(warningKinds.map((kind) => [kind, severityOf(kind, 'usual')]));
+  });
+
+  it('are those of SARIF, with what it calls usual; what limiters refuse stands in the document, too', () => {
+    const report = {
+      command: 'check',
+      findings: [],
+      files: [],
+      exitStatus: 0,
+      isQuiet: false,
+      markdown: () => '',
+    } as const;
+    const rules = (
+      sarifLog(report, '/') as {
+        runs: { tool: { driver: { rules: { id: string; defaultConfiguration: { level: string } }[] } } }[];
+      }
+    ).runs[0]!.tool.driver.rules;
+    const accepted: readonly string[] = warningKinds;
+    // These are kinds of what limiters refuse, too, and errors then.
+    const both = ['duplicate-domain', 'misplaced-key', 'unreadable'];
+    for (const { id, defaultConfiguration } of rules) {
+      const usual = accepted.includes(id) && !both.includes(id) ? severityOf(id, 'usual') : 'error';
+      expect([id, defaultConfiguration.level]).toEqual([id, usual]);
+    }
+    const refused = rowsOf('| kind | what it says |').flatMap(
+      (row) => row.split('|')[1]!.match(/[a-z-]+/g) ?? [],
+    );
+    const ids = rules.map(({ id }) => id).filter((id) => !accepted.includes(id) || both.includes(id));
+    expect(refused.toSorted()).toEqual(ids.toSorted());
+  });
+
+  it.each([
+    ['compat', 'warning', 'warning'],
+    ['usual', 'error', 'warning'],
+    ['strict', 'error', 'error'],
+  ] as const)('are with %s: no-effect %s, dotted-metric %s', (strictness, idle, dotted) => {
+    expect(severityOf('no-effect', strictness)).toBe(idle);
+    expect(severityOf('dotted-metric', strictness)).toBe(dotted);
   });
 });

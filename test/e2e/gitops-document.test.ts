@@ -1,4 +1,4 @@
-/** Runs the commands in docs/gitops.md as they are written, and holds what they print to what the document shows. */
+/** Runs the commands in the pages about rules in Git as they are written, and holds what they print to what the pages show. */
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
@@ -8,8 +8,11 @@ import { commandsToRun, projectRoot, readDocument } from '../support/documents.t
 import { fencedBlocks } from '../support/fenced-blocks.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
-const commands = commandsToRun('docs/gitops.md');
-const blocks = fencedBlocks(readDocument('docs/gitops.md'));
+const pages = [
+  { page: 'docs/gitops.md', commands: commandsToRun('docs/gitops.md') },
+  { page: 'docs/check.md', commands: commandsToRun('docs/check.md') },
+];
+const blocks = pages.flatMap(({ page }) => fencedBlocks(readDocument(page)));
 
 let folder: string;
 
@@ -67,9 +70,9 @@ function runnerFolders(): Record<string, string> {
   return { RUNNER_TEMP: temporary, GITHUB_STEP_SUMMARY: join(folder, 'summary.md') };
 }
 
-describe('docs/gitops.md', () => {
+describe.each(pages)('$page', ({ commands }) => {
   it('has commands', () => {
-    expect(commands.length).toBeGreaterThanOrEqual(8);
+    expect(commands.length).toBeGreaterThanOrEqual(5);
   });
 
   it.each(commands)('shows what is printed by: %s', (command) => {
@@ -78,7 +81,9 @@ describe('docs/gitops.md', () => {
     // A comparison that finds changes says so by its status; the others mask theirs.
     expect(status).toBe(command.startsWith('git show') ? 1 : 0);
   });
+});
 
+describe('docs/gitops.md', () => {
   it('has a job that shows changes, and fails for mistakes and for limits that go', () => {
     const run = (name: string, failOn = 'gone,unlimited,shadow'): Outcome => {
       return shell(stepOf(name), { ...runnerFolders(), FAIL_ON: failOn });
