@@ -1,0 +1,361 @@
+/** Runs what the action, the template of GitLab and the hooks of pre-commit run, in a repository with rules of its own. */
+import { execFile, spawnSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { delimiter, join } from 'node:path';
+import { promisify } from 'node:util';
+import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { parse } from 'yaml';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { actionlintProgram, preCommitProgram, xmllintProgram } from '../support/find-server.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+
+const root = join(import.meta.dirname, '../..');
+const read = (path: string): string => readFileSync(join(root, path), 'utf8');
+
+let folder: string;
+let runner: string;
+
+/** A repository with rules, a limit of which changed since `main`. */
+beforeEach(() => {
+  [folder, runner] = [temporaryFolder(), temporaryFolder()];
+  mkdirSync(join(folder, 'rules'));
+  shop(5);
+  shell('git init -q -b main && git add . && git commit -q -m rules');
+  shop(3);
+  mkdirSync(join(runner, 'path'));
+  program('weir', `exec '${process.execPath}' '${root}/bin/weir.js' "$@"`);
+});
+
+function shop(requests: number): void {
+  const rule = `- key: remote_address\n  rate_limit: { unit: minute, requests_per_unit: ${requests} }\n`;
+  writeFileSync(join(folder, 'rules/shop.yaml'), `domain: shop\ndescriptors:\n${rule}`);
+}
+
+/** One that is found before those of the machine. */
+function program(name: string, script: string): void {
+  const path = join(runner, 'path', name);
+  writeFileSync(path, `#!/bin/sh\n${script}\n`);
+  chmodSync(path, 0o755);
+}
+
+function environmentOf(more: Record<string, string>): Record<string, string> {
+  const who = { name: 'test', email: 'test@localhost' };
+  return {
+    PATH: [join(runner, 'path'), join(process.execPath, '..'), process.env['PATH'] ?? ''].join(delimiter),
+    HOME: runner,
+    GIT_AUTHOR_NAME: who.name,
+    GIT_AUTHOR_EMAIL: who.email,
+    GIT_COMMITTER_NAME: who.name,
+    GIT_COMMITTER_EMAIL: who.email,
+    ...more,
+  };
+}
+
+interface Outcome {
+  status: number | null;
+  stdout: string;
+  stderr: string;
+}
+
+/** As a runner of GitHub runs `shell: bash`. */
+function shell(script: string, environment: Record<string, string> = {}): Outcome {
+  const { status, stdout, stderr } = spawnSync(
+    'bash',
+    ['--noprofile', '--norc', '-eo', 'pipefail', '-c', script],
+    {
+      cwd: folder,
+      encoding: 'utf8',
+      env: environmentOf(environment),
+    },
+  );
+  return { status, stdout, stderr };
+}
+
+interface Action {
+  inputs: Record<string, { description: string; default: string }>;
+  runs: { steps: { name?: string; uses?: string; run?: string; env?: Record<string, string> }[] };
+}
+
+const action = parse(read('action.yml')) as Action;
+const steps = action.runs.steps.filter(({ run }) => run !== undefined);
+
+/** Runs a step of the action with the inputs that its environment names, and what a runner sets. */
+function step(
+  name: string,
+  given: Record<string, string> = {},
+): Outcome & { said: (file: string) => string } {
+  const { run = '', env = {} } = steps.find((one) => one.name === name)!;
+  const values = Object.entries(env).map(([variable, expression]) => {
+    const input = /^\$\{\{ inputs\.([\w-]+) \}\}$/.exec(expression)?.[1];
+    return [variable, input === undefined ? '' : action.inputs[input]!.default];
+  });
+  const files = ['GITHUB_OUTPUT', 'GITHUB_PATH', 'GITHUB_STEP_SUMMARY'].map((file) => [
+    file,
+    join(runner, file),
+  ]);
+  const environment = Object.fromEntries([...values, ...files]) as Record<string, string>;
+  const outcome = shell(run, { ...environment, RUNNER_TEMP: runner, GITHUB_REPOSITORY: 'us/shop', ...given });
+  const said = (file: string): string =>
+    existsSync(join(runner, file)) ? readFileSync(join(runner, file), 'utf8') : '';
+  return { ...outcome, said };
+}
+
+const comment = `<!-- weir diff -->
+### Rate limits: 1 stricter
+
+| effect | rule | change | what it means |
+| --- | --- | --- | --- |
+| **stricter** | \`shop: remote_address\` | \`requests_per_unit: 5 -> 3\` | 3 per minute instead of 5 per minute |
+`;
+
+describe('the action', () => {
+  it('has scripts that take inputs as variables alone', () => {
+    expect(steps.map(({ name }) => name)).toEqual(['install', 'check', 'compare', 'comment']);
+    for (const { run } of steps) expect(run).not.toContain('${{');
+    for (const { description } of Object.values(action.inputs))
+      expect(description.length).toBeGreaterThan(20);
+  });
+
+  it('uses actions of one commit each', () => {
+    const uses = read('action.yml').match(/(?<=uses: ).*/g) ?? [];
+    const inWorkflows = read('.github/workflows/release.yml');
+    expect(uses.filter((one) => !inWorkflows.includes(`uses: ${one}\n`))).toEqual([]);
+  });
+
+  it('runs the commit that it is of', () => {
+    program('npm', 'echo "$@"');
+    const { status, stdout, said } = step('install', { ACTION_PATH: root });
+    expect([status, stdout]).toEqual([
+      0,
+      expect.stringMatching(/^ci --prefix \S+ --omit=dev --ignore-scripts /),
+    ]);
+    const weir = join(said('GITHUB_PATH').trim(), 'weir');
+    expect(shell(`${weir} --version`).stdout).toMatch(/^weir \d/);
+  });
+
+  it('runs a release, whose checksum it looks at', () => {
+    const name = 'weir-1.2.0-linux-x64';
+    mkdirSync(join(runner, name));
+    writeFileSync(join(runner, name, 'weir'), '#!/bin/sh\necho a release\n');
+    chmodSync(join(runner, name, 'weir'), 0o755);
+    shell(`tar -czf '${runner}/${name}.tar.gz' -C '${runner}' ${name}`);
+    const sum = createHash('sha256')
+      .update(readFileSync(join(runner, `${name}.tar.gz`)))
+      .digest('hex');
+    program('uname', 'echo x86_64');
+    program('gh', `echo "$@" > ${runner}/asked; cp ${runner}/${name}.tar.gz ${runner}/SHA256SUMS .`);
+    const given = { VERSION: '1.2.0', ACTION_REPOSITORY: 'them/weir' };
+    writeFileSync(join(runner, 'SHA256SUMS'), `${'0'.repeat(64)}  ${name}.tar.gz\n`);
+    expect(step('install', given).status).toBe(1);
+    writeFileSync(join(runner, 'SHA256SUMS'), `${'1'.repeat(64)}  other\n${sum}  ${name}.tar.gz\n`);
+    const { status, said } = step('install', given);
+    expect([status, said('asked')]).toEqual([
+      0,
+      expect.stringContaining('release download v1.2.0 --repo them/weir '),
+    ]);
+    expect(shell(`${said('GITHUB_PATH').trim()}/weir`).stdout).toBe('a release\n');
+    expect(step('install', { ...given, VERSION: '../x' })).toMatchObject({ status: 2 });
+  });
+
+  it('annotates mistakes, and says nothing about good rules', () => {
+    expect(step('check')).toMatchObject({ status: 0, stdout: '', stderr: '' });
+    writeFileSync(join(folder, 'rules/b.yaml'), 'domain: b\ndescriptors:\n- key: ""\n');
+    const { status, stdout } = step('check');
+    expect([status, stdout]).toEqual([
+      1,
+      expect.stringMatching(/^::error file=rules\/b\.yaml,line=3,col=\d+,.*title=weir%3A empty-key::.*\n$/),
+    ]);
+    const sarif = step('check', { OUTPUT: 'sarif' });
+    expect([sarif.status, sarif.stdout]).toEqual([1, '']);
+    const report = /^report=(.*)$/m.exec(sarif.said('GITHUB_OUTPUT'))![1]!;
+    expect(JSON.parse(readFileSync(report, 'utf8'))).toMatchObject({ version: '2.1.0' });
+  });
+
+  it('takes inputs for words, never for commands', () => {
+    const hostile = '$(>pwned)`>pwned`;>pwned --help';
+    expect(step('check', { PATHS: hostile }).status).toBe(2);
+    expect(step('check', { ARGS: hostile }).stderr).not.toContain('syntax');
+    expect(step('compare', { BASE: '--output=pwned' }).status).toBe(2);
+    expect(step('compare', { BASE: 'main', PATHS: hostile, FAIL_ON: '$(>pwned)' }).status).toBe(2);
+    expect(existsSync(join(folder, 'pwned'))).toBe(false);
+  });
+
+  it('tells what changes against a base, and fails for what it is told to', () => {
+    const { status, said } = step('compare', { BASE: 'main' });
+    expect([status, said('GITHUB_STEP_SUMMARY')]).toEqual([0, comment]);
+    expect(said('GITHUB_OUTPUT')).toContain(`comparison=${runner}/weir-comparison.md\n`);
+    expect(step('compare', { BASE: 'main', FAIL_ON: 'stricter' }).status).toBe(1);
+    expect(step('compare', { BASE: 'main', PATHS: 'rules/shop.yaml' }).said('weir-comparison.md')).toBe(
+      comment,
+    );
+    shell('git rm -rq --cached rules && git commit -qm none && mkdir more && cp rules/* more');
+    const anew = step('compare', { BASE: 'main', PATHS: 'rules more gone' }).said('weir-comparison.md');
+    expect(anew.match(/### .*/g)).toEqual([
+      '### Rate limits: 1 new',
+      '### Rate limits: 1 new',
+      '### Rate limits: no changes',
+    ]);
+    const shallow = step('compare', { BASE: 'origin/main' });
+    expect([shallow.status, shallow.stdout]).toEqual([2, expect.stringContaining('fetch-depth 0')]);
+  });
+
+  it('writes the comparison as a comment, over that of an earlier run', () => {
+    writeFileSync(join(runner, 'comparison.md'), comment);
+    const given = { COMPARISON: join(runner, 'comparison.md'), NUMBER: '7' };
+    const asks = `echo "$@" >> ${runner}/asked`;
+    const first = () => step('comment', given);
+    program('gh', asks.replace('echo', 'case $* in *--paginate*) exit 0 ;; esac; echo'));
+    expect(first()).toMatchObject({ status: 0, stdout: '' });
+    program('gh', asks.replace('echo', 'case $* in *--paginate*) echo 42; echo 43; exit 0 ;; esac; echo'));
+    expect(first().said('asked').trim().split('\n')).toEqual([
+      `api --silent --method POST repos/us/shop/issues/7/comments --field body=@${runner}/comparison.md`,
+      `api --silent --method PATCH repos/us/shop/issues/comments/42 --field body=@${runner}/comparison.md`,
+    ]);
+    program('gh', 'exit 1');
+    expect(first()).toMatchObject({
+      status: 0,
+      stdout: expect.stringMatching(/^::warning::The comment cannot/),
+    });
+    program('gh', `touch ${folder}/asked`);
+    expect(step('comment', { ...given, NUMBER: '' }).status).toBe(0);
+    expect(existsSync(join(folder, 'asked'))).toBe(false);
+  });
+});
+
+describeWithServer('a workflow that uses the action', actionlintProgram, (actionlint) => {
+  it('has the inputs that there are', () => {
+    cpSync(join(root, 'action.yml'), join(folder, 'action.yml'));
+    mkdirSync(join(folder, '.github/workflows'), { recursive: true });
+    const lint = (inputs: Record<string, string>): string => {
+      const job = { 'runs-on': 'ubuntu-24.04', steps: [{ uses: './', with: inputs }] };
+      const text = JSON.stringify({ on: { pull_request: null }, jobs: { limits: job } });
+      writeFileSync(join(folder, '.github/workflows/limits.yml'), text);
+      return spawnSync(actionlint, ['-no-color', '-shellcheck=', '-pyflakes='], {
+        cwd: folder,
+        encoding: 'utf8',
+      }).stdout;
+    };
+    const all = Object.fromEntries(Object.keys(action.inputs).map((name) => [name, 'x']));
+    expect(lint(all)).toBe('');
+    expect(lint({ path: 'rules' })).toContain('input "path" is not defined');
+  });
+});
+
+interface Job {
+  script?: string[];
+  before_script?: string[];
+}
+
+describe("GitLab's template", () => {
+  const template = parse(read('examples/pipelines/gitlab/weir.gitlab-ci.yml')) as Record<string, Job> & {
+    variables: Record<string, string>;
+  };
+  /** As a runner runs a job: all lines by one shell. */
+  const job = async (name: string, more: Record<string, string> = {}) => {
+    const script = [...template['.weir']!.before_script!, ...template[name]!.script!].join('\n');
+    program('npm', `mkdir -p .weir/node_modules/.bin && cp ${runner}/path/weir .weir/node_modules/.bin`);
+    const env = environmentOf({ ...template.variables, CI_PROJECT_DIR: folder, ...more });
+    const options = { cwd: folder, env };
+    return promisify(execFile)('bash', ['-eo', 'pipefail', '-c', script], options).then(
+      ({ stdout }) => ({ status: 0, stdout }),
+      (error: { code: number; stdout: string }) => ({ status: error.code, stdout: error.stdout }),
+    );
+  };
+  const base = () => shell('git rev-parse main').stdout.trim();
+
+  it('has scripts that take values as variables alone', () => {
+    expect(read('examples/pipelines/gitlab/weir.gitlab-ci.yml')).not.toContain('$[[');
+  });
+
+  describeWithServer('its check', xmllintProgram, (xmllint) => {
+    it('fails for mistakes, which its report has', async () => {
+      expect((await job('weir-check')).status).toBe(0);
+      writeFileSync(join(folder, 'rules/b.yaml'), 'domain: b\ndescriptors:\n- key: ""\n');
+      expect((await job('weir-check')).status).toBe(1);
+      const path = join(folder, 'weir-check.xml');
+      const { stdout } = spawnSync(xmllint, ['--xpath', 'string(//failure/@message)', path], {
+        encoding: 'utf8',
+      });
+      expect(stdout.trim()).toMatch(/^descriptor has empty key/);
+    });
+  });
+
+  it('compares a merge request with what it is merged into, and writes one note', async () => {
+    const asked: string[] = [];
+    const bodies: string[] = [];
+    const answers = ['[]', '{}', '[{"id":3,"body":"a"},{"id":4,"body":"<!-- weir diff -->"}]', '{}'];
+    const server: Server = createServer((request, response) => {
+      asked.push(`${request.method} ${request.url} ${String(request.headers['private-token'])}`);
+      let body = '';
+      request.on('data', (chunk) => {
+        body += String(chunk);
+      });
+      request.on('end', () => {
+        if (body !== '') bodies.push(new URLSearchParams(body).get('body') ?? '');
+        response.end(answers.shift());
+      });
+    });
+    await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
+    onTestFinished(() => void server.close());
+    const api = `http://127.0.0.1:${(server.address() as AddressInfo).port}/api/v4`;
+    const given = {
+      CI_MERGE_REQUEST_DIFF_BASE_SHA: base(),
+      CI_API_V4_URL: api,
+      CI_PROJECT_ID: '1',
+      CI_MERGE_REQUEST_IID: '2',
+    };
+    expect(await job('weir-diff', given)).toEqual({ status: 0, stdout: comment });
+    expect(asked).toEqual([]);
+    const noted = { ...given, WEIR_GITLAB_TOKEN: 'secret' };
+    expect((await job('weir-diff', { ...noted, WEIR_FAIL_ON: 'stricter' })).status).toBe(1);
+    expect((await job('weir-diff', noted)).status).toBe(0);
+    const notes = '/api/v4/projects/1/merge_requests/2/notes';
+    expect(asked).toEqual([
+      `GET ${notes}?per_page=100 secret`,
+      `POST ${notes} secret`,
+      `GET ${notes}?per_page=100 secret`,
+      `PUT ${notes}/4 secret`,
+    ]);
+    expect(bodies).toEqual([expect.stringMatching(/^<!-- weir diff -->[\s\S]*failed: 1 change/), comment]);
+  });
+
+  it('says what it lacks', async () => {
+    const { status, stdout } = await job('weir-diff', { CI_MERGE_REQUEST_DIFF_BASE_SHA: '--output=pwned' });
+    expect([status, stdout]).toEqual([2, expect.stringContaining('GIT_DEPTH has to be 0')]);
+  });
+});
+
+describeWithServer('pre-commit', preCommitProgram, (preCommit) => {
+  /** A repository of Weir that has all but its history: what it does not copy it links to. */
+  function clone(): string {
+    const repository = temporaryFolder();
+    for (const path of ['.pre-commit-hooks.yaml', 'bin', 'package.json'])
+      cpSync(join(root, path), join(repository, path), { recursive: true });
+    symlinkSync(join(root, 'cli'), join(repository, 'cli'));
+    shell(`cd '${repository}' && git init -q && git add . && git commit -q -m weir`);
+    return repository;
+  }
+
+  const run = (hook: string, repository: string) => {
+    const rev = shell(`git -C '${repository}' rev-parse HEAD`).stdout.trim();
+    const config = { repos: [{ repo: repository, rev, hooks: [{ id: hook }] }] };
+    writeFileSync(join(folder, '.pre-commit-config.yaml'), JSON.stringify(config));
+    return shell(`git add . && '${preCommit}' run --color never`, { PRE_COMMIT_HOME: join(runner, 'cache') });
+  };
+
+  it.each(['weir-check', 'weir-check-installed'])('runs %s where rules change', (hook) => {
+    const repository = clone();
+    // The packages of a clone are those of the project.
+    program('npm', `ln -s '${root}/node_modules' "$3/node_modules"`);
+    const good = run(hook, repository);
+    expect([good.status, good.stdout]).toEqual([0, expect.stringMatching(/check rate limits\.+Passed\n$/)]);
+    writeFileSync(join(folder, 'rules/b.yaml'), 'domain: b\ndescriptors:\n- key: ""\n');
+    const bad = run(hook, repository);
+    expect([bad.status, bad.stdout]).toEqual([1, expect.stringContaining('rules/b.yaml:3:')]);
+    shell('git rm -qrf rules && git commit -qm none && echo a > other');
+    expect(run(hook, repository).stdout).toMatch(/no files to check\)Skipped\n$/);
+  });
+});
