@@ -9,6 +9,7 @@ import { promisify } from 'node:util';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { parse } from 'yaml';
 import { describeWithServer } from '../support/describe-with-server.ts';
+import { fencedBlocks } from '../support/fenced-blocks.ts';
 import { actionlintProgram, preCommitProgram, xmllintProgram } from '../support/find-server.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -226,6 +227,22 @@ describe('the action', () => {
 });
 
 describeWithServer('a workflow that uses the action', actionlintProgram, (actionlint) => {
+  it('is as in docs/pull-requests.md', () => {
+    const blocks = fencedBlocks(read('docs/pull-requests.md')).filter(({ language }) => language === 'yaml');
+    const workflow = blocks.find(({ text }) => text.includes('runs-on:'))!.text;
+    const { stdout } = spawnSync(actionlint, ['-no-color', '-shellcheck=', '-pyflakes=', '-'], {
+      input: workflow,
+      encoding: 'utf8',
+    });
+    expect(stdout).toBe('');
+    const { jobs } = parse(workflow) as { jobs: { limits: { steps: { uses: string; with: object }[] } } };
+    const given = jobs.limits.steps.find(({ uses }) => uses.startsWith('example/weir@'))!.with;
+    expect(Object.keys(given).filter((name) => !(name in action.inputs))).toEqual([]);
+    const hooks = blocks.find(({ text }) => text.includes('hooks:'))!.text;
+    const [ours] = parse(read('.pre-commit-hooks.yaml')) as { id: string }[];
+    expect(hooks).toContain(`- id: ${ours!.id}\n`);
+  });
+
   it('has the inputs that there are', () => {
     cpSync(join(root, 'action.yml'), join(folder, 'action.yml'));
     mkdirSync(join(folder, '.github/workflows'), { recursive: true });
