@@ -16,7 +16,8 @@ export type DescriptorMaker = (rawHeaders: readonly string[]) => MadeDescriptors
 
 /** An entry, nothing where the descriptor goes on without one, or false where there is no descriptor. */
 type EntryMaker = (request: ProxiedRequest) => Entry | undefined | false;
-type Matches = (value: string | undefined) => boolean;
+/** Of all values of a name: none where it is missing. */
+type Matches = (values: readonly string[]) => boolean;
 
 const forwardedFor = 'X-Forwarded-For';
 
@@ -75,7 +76,7 @@ class ProxiedRequest {
   readonly #profile: Profile;
   readonly #lines: ReadonlyMap<string, string[]>;
   #address: ClientAddress | undefined | 'unread' = 'unread';
-  #query: URLSearchParams | undefined;
+  #parameters: ReadonlyMap<string, string> | undefined;
 
   constructor(profile: Profile, lines: ReadonlyMap<string, string[]>) {
     this.#profile = profile;
@@ -109,12 +110,8 @@ class ProxiedRequest {
 
   /** Decoded; the first of a name. */
   parameter(name: string): string | undefined {
-    if (this.#query === undefined) {
-      const path = this.#path() ?? '';
-      const start = path.indexOf('?');
-      this.#query = new URLSearchParams(start === -1 ? '' : path.slice(start));
-    }
-    return this.#query.get(name) ?? undefined;
+    this.#parameters ??= parametersOf(this.#path() ?? '');
+    return this.#parameters.get(name);
   }
 
   #path(): string | undefined {
@@ -138,6 +135,25 @@ class ProxiedRequest {
     this.missing.add(header);
     return undefined;
   }
+}
+
+/** As Envoy reads them: the first of a name; `+` stays one, and what is no escape stays as it is. */
+function parametersOf(path: string): Map<string, string> {
+  const parameters = new Map<string, string>();
+  const mark = path.indexOf('?');
+  if (mark === -1) return parameters;
+  for (const part of path.slice(mark + 1).split('&')) {
+    const equals = part.indexOf('=');
+    const name = unescaped(equals === -1 ? part : part.slice(0, equals));
+    if (!parameters.has(name)) parameters.set(name, equals === -1 ? '' : unescaped(part.slice(equals + 1)));
+  }
+  return parameters;
+}
+
+function unescaped(text: string): string {
+  return text.replace(/(?:%[0-9a-f]{2})+/gi, (escapes) =>
+    Buffer.from(escapes.replaceAll('%', ''), 'hex').toString(),
+  );
 }
 
 function listed(value: string | undefined): readonly string[] {
@@ -176,12 +192,9 @@ function entryMaker(action: RateLimitAction): EntryMaker {
       return () => entry;
     }
     case 'header_value_match':
-      return matchMaker(action, action.headers, (request, name) => {
-        const values = request.values(name);
-        return values.length === 0 ? undefined : values.join(',');
-      });
+      return matchMaker(action, action.headers, (request, name) => request.values(name));
     case 'query_parameter_value_match':
-      return matchMaker(action, action.queryParameters, (request, name) => request.parameter(name));
+      return matchMaker(action, action.queryParameters, (request, name) => listed(request.parameter(name)));
     default:
       // `readProfilesFile` lets none through.
       return () => false;
@@ -199,23 +212,20 @@ function matchMaker(
     expectMatch,
   }: { descriptorKey: string; descriptorValue: string; expectMatch: boolean },
   matchers: readonly ValueMatcher[],
-  look: (request: ProxiedRequest, name: string) => string | undefined,
+  look: (request: ProxiedRequest, name: string) => readonly string[],
 ): EntryMaker {
   const all = matchers.map((matcher) => ({ name: matcher.name, matches: valueMatcher(matcher) }));
   const entry = { key, value };
   return (request) => all.every(({ name, matches }) => matches(look(request, name))) === expectMatch && entry;
 }
 
-/** What is missing matches nothing, inverted or not, but where presence is asked for. */
+/** Any of several values may match. What is missing matches nothing, inverted or not, but where presence is asked for. */
 function valueMatcher({ match, invert, treatMissingAsEmpty }: ValueMatcher): Matches {
-  if (match.type === 'present') {
-    const { present } = match;
-    return (value) => ((value !== undefined || treatMissingAsEmpty) === present) !== invert;
-  }
-  const test = textTest(match);
+  const test = match.type === 'present' ? undefined : textTest(match);
   return (given) => {
-    const value = given ?? (treatMissingAsEmpty ? '' : undefined);
-    return value !== undefined && test(value) !== invert;
+    const values = given.length === 0 && treatMissingAsEmpty ? [''] : given;
+    if (match.type === 'present') return (values.length > 0 === match.present) !== invert;
+    return values.length > 0 && values.some(test!) !== invert;
   };
 }
 

@@ -17,6 +17,8 @@ export interface EnvoyConfigOptions {
   trustedHops?: number;
   /** More of the rate limit filter. */
   filter?: object;
+  /** In the place of the usual ones. */
+  rateLimits?: readonly object[];
 }
 
 const rateLimits = [
@@ -59,7 +61,7 @@ export function envoyConfig(options: EnvoyConfigOptions): object {
     typed_per_filter_config: {
       'envoy.filters.http.ratelimit': {
         '@type': type('envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute'),
-        rate_limits: rateLimits,
+        rate_limits: options.rateLimits ?? rateLimits,
       },
     },
   };
