@@ -12,7 +12,7 @@ import {
   UsageError,
 } from '../shared/flags.ts';
 import { dataText } from '../shared/output.ts';
-import { readInput } from '../shared/read-input.ts';
+import { type RuleInput, readInput } from '../shared/read-input.ts';
 import { type CheckedInput, checkInput } from './check-input.ts';
 import {
   allowedKinds,
@@ -83,12 +83,16 @@ is checked by itself: the rules of two folders may name the same domain.
   --undotted-metrics         the limiter has SANITIZE_DESCRIPTOR_METRIC_DOTS=true: no word of dots
   --setting <NAME=VALUE>     a setting by which the limiter refuses rules that it cannot count, or leases nothing; repeat the flag for several. It takes
                              ${checkSettingNames.join(', ')}
+  --envoy <file>             an Envoy's configuration, a dump of its /config_dump or EnvoyFilters of Istio; repeat the flag for
+                             several: finds descriptors that no rule matches, rules that no descriptor reaches, and what else
+                             limits nothing; docs/envoy.md has the kinds
   -o, --output <form>        how to print the result, on standard output: text (default), json, yaml, sarif, junit, github
                              (annotations of a workflow's run) or markdown (a comment of a pull request)
   -q, --quiet                say nothing but what makes the status 1 or 2; for text and github
 
   weir check examples/rules
   helm template charts/my-limits | weir check --strict -
+  weir check --envoy examples/envoy/envoy.yaml examples/rules/shop.yaml
 
 Kinds of errors: ${listed(kindsOf('error'))}.
 Kinds of warnings: ${listed(kindsOf('warning'))}.
@@ -117,6 +121,7 @@ export const checkCommand = commandOf(
     strict: { type: 'boolean' },
     compat: { type: 'boolean' },
     allow: { type: 'string', multiple: true },
+    envoy: { type: 'string', multiple: true },
     ...reportFlag,
   },
   async (flags) => {
@@ -136,10 +141,21 @@ export const checkCommand = commandOf(
       strictness: strictnessOf(flags),
       inGoWords,
     };
-    const check = (path: string): CheckedInput =>
-      checkInput(readInput(path, { mergeDomains, support, callersToo: true }), options);
+    const envoyFiles = flags.list('envoy');
+    if (envoyFiles.length > 0 && inGoWords)
+      throw new UsageError('--envoy needs the folder as an argument, not by --config-dir');
+    const read: RuleInput[] = [];
+    const check = (path: string): CheckedInput => {
+      const input = readInput(path, { mergeDomains, support, callersToo: true });
+      read.push(input);
+      return checkInput(input, options);
+    };
     const isQuiet = flags.on('quiet');
     const inputs = inGoWords ? printLikeGo(paths, check, isQuiet) : paths.map(check);
+    if (envoyFiles.length > 0) {
+      const { checkEnvoy } = await import('./check-envoy.ts');
+      inputs.push(checkEnvoy(envoyFiles, read, options));
+    }
     const exitStatus = statusOf(inputs);
     if (form === 'json' || form === 'yaml') process.stdout.write(dataText(checkJson(inputs), form));
     else if (form !== 'text')

@@ -44,6 +44,8 @@ export interface CheckedInput {
   isUnreadable: boolean;
   /** Findings that were waived. */
   allowed: number;
+  /** What to say of it where there is no error, in the place of numbers. */
+  summary?: string;
 }
 
 export interface CheckOptions {
@@ -212,7 +214,7 @@ function isMergedWith(
   return mergeDomains && isServedWith && a.source.domain === b.source.domain;
 }
 
-function linesOfTexts({ texts, embedded, callersFiles }: RuleInput): LinesOf {
+export function linesOfTexts({ texts, embedded, callersFiles }: RuleInput): LinesOf {
   const contents = new Map([...texts, ...embedded, ...callersFiles].map(({ path, text }) => [path, text]));
   const indexes = new Map<string, LineIndex>();
   return (file) => {

@@ -1,3 +1,4 @@
+import { envoyFindingKinds } from '../../rules/proxy/envoy-review.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import type { LineIndex } from '../../rules/yaml/places.ts';
 import { escaped, type Paint, UsageError } from '../shared/flags.ts';
@@ -84,7 +85,7 @@ export function severityOf(kind: string, strictness: Strictness): Finding['sever
 export function allowedKinds(values: readonly string[]): ReadonlySet<string> {
   const names = values.flatMap((value) => value.split(',')).map((name) => name.trim());
   for (const name of names) {
-    if (warningKinds.some((kind) => kind === name)) continue;
+    if ([...warningKinds, ...envoyFindingKinds].some((kind) => kind === name)) continue;
     throw new UsageError(`--allow: there is no kind "${name}"; there are ${warningKinds.join(', ')}`);
   }
   return new Set(names);
@@ -234,12 +235,13 @@ export function sumsOf(inputs: readonly CheckedInput[]): Sums {
 }
 
 /** `2 files, 3 domains, 9 rules; callers file, 3 callers; 4 other objects passed over (v1 ConfigMap ...)`. */
-export function summaryText(inputs: readonly CheckedInput[]): string {
+export function summaryText(all: readonly CheckedInput[]): string {
+  const inputs = all.filter(({ summary }) => summary === undefined);
   const sum = (pick: (input: CheckedInput) => number) => inputs.reduce((total, one) => total + pick(one), 0);
   const callersFiles = inputs.flatMap((input) => input.callersFiles);
   const parts: string[] = [];
   const ofRules = sum(({ files }) => files.length) - callersFiles.length;
-  if (ofRules > 0 || callersFiles.length === 0) {
+  if (ofRules > 0 || (callersFiles.length === 0 && inputs.length > 0)) {
     const rules = [
       count(
         sum(({ domains }) => domains),
@@ -270,6 +272,7 @@ export function summaryText(inputs: readonly CheckedInput[]): string {
   if (json > 0) parts.push(`${count(json, 'other JSON file')} passed over`);
   const named = skipped.length - objects.length - json;
   if (named > 0) parts.push(`${count(named, 'file')} of other names passed over`);
+  parts.push(...all.flatMap(({ summary }) => summary ?? []));
   return parts.join('; ');
 }
 

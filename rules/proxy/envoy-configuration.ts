@@ -1,0 +1,463 @@
+/**
+ * What of an Envoy's configuration has to do with the limiter: rate limit filters, the routes behind them with all their
+ * `rate_limits`, clusters. Found wherever it stands: in a bootstrap file, a dump of `/config_dump`, Istio's EnvoyFilters, or
+ * a part of any of them. Names are snake_case or camelCase, as in protobuf's JSON.
+ */
+import { documentTexts, readManifestDocument } from '../manifest/read-manifests.ts';
+import { isObject } from '../manifest/read-spec.ts';
+import type { PathProblem, TextPlace } from '../yaml/places.ts';
+import { valuePlacer } from '../yaml/places.ts';
+import type { RateLimitConfig } from './rate-limit-actions.ts';
+import { readRateLimits } from './read-actions.ts';
+
+export interface EnvoyPlace extends TextPlace {
+  file: string;
+}
+
+/** One item of `rate_limits`. */
+export interface PlacedRateLimit {
+  config: RateLimitConfig;
+  place: EnvoyPlace;
+  placeOfAction(index: number): EnvoyPlace;
+  /** Of a RateLimitPerRoute or the filter: has neither stage nor disable_key. */
+  isEmbedded: boolean;
+}
+
+/** RateLimitPerRoute of a filter, on any level of a route configuration. */
+export interface PerRoute {
+  filterName: string;
+  isDisabled: boolean;
+  domain: { text: string; place: EnvoyPlace } | undefined;
+  rateLimits: PlacedRateLimit[];
+  hostOption: 'OVERRIDE' | 'INCLUDE' | 'IGNORE' | undefined;
+  place: EnvoyPlace;
+}
+
+export interface RateLimitFilter {
+  name: string;
+  /** Undefined: what the filter is was not given, and it may be any. */
+  domain: { text: string; place: EnvoyPlace } | undefined;
+  stage: number | undefined;
+  rateLimits: PlacedRateLimit[];
+  service: { version: unknown; cluster: string | undefined; place: EnvoyPlace } | undefined;
+  /** Parts of all requests that the filter is on for, and that it refuses, in percent, where that is set for good. */
+  enabledPercent: number | undefined;
+  enforcedPercent: number | undefined;
+  place: EnvoyPlace;
+}
+
+/** The requests of one route, and what is configured for them. */
+export interface RouteSite {
+  /** Whether it goes to a cluster: Envoy asks about no others. */
+  isForwarded: boolean;
+  own: PlacedRateLimit[];
+  host: PlacedRateLimit[];
+  includesHost: boolean;
+  /** Of the cluster, the route, the host and the configuration: the first that names a filter holds. */
+  perRoutes: PerRoute[];
+  place: EnvoyPlace;
+}
+
+/** Filters, and the routes behind them. */
+export interface ConnectionManager {
+  filters: RateLimitFilter[];
+  sites: RouteSite[];
+  /** Whether there are no other routes and filters than these. */
+  isComplete: boolean;
+  /** Loose ones have been put together: of filters and route configurations that stand apart, or of single lists. */
+  origin: 'manager' | 'routes' | 'part';
+}
+
+export interface EnvoyCluster {
+  isHttp2: boolean;
+  place: EnvoyPlace;
+}
+
+export interface EnvoyConfiguration {
+  managers: ConnectionManager[];
+  clusters: Map<string, EnvoyCluster>;
+  /** Whether there are no other clusters. */
+  hasAllClusters: boolean;
+  /** Keys of Envoy's static runtime, flat. */
+  runtime: Map<string, unknown>;
+  problems: { place: EnvoyPlace; code: 'syntax' | 'invalid-rate-limit'; text: string }[];
+}
+
+type Path = (string | number)[];
+type Fields = Record<string, unknown>;
+
+/** Reads the files of one Envoy, or of Envoys that have the same routes. Never throws. */
+export function readEnvoyConfiguration(files: readonly { path: string; text: string }[]): EnvoyConfiguration {
+  const reader = new ConfigurationReader();
+  for (const { path, text } of files) reader.file(path, text);
+  return reader.configuration();
+}
+
+/** A part of a route configuration that is not in a connection manager. */
+interface LooseRoutes {
+  name: string | undefined;
+  sites: RouteSite[];
+  /** Whether it was told to be all: a route configuration, and not some lines of one. */
+  isWhole: boolean;
+}
+
+class ConfigurationReader {
+  readonly #managers: (ConnectionManager & { routeName: string | undefined })[] = [];
+  readonly #filters: RateLimitFilter[] = [];
+  readonly #routes: LooseRoutes[] = [];
+  readonly #clusters = new Map<string, EnvoyCluster>();
+  readonly #runtime = new Map<string, unknown>();
+  readonly #problems: EnvoyConfiguration['problems'] = [];
+  #hasAllClusters = false;
+  #hasOtherClusters = false;
+  #placeOf: (path: Path) => EnvoyPlace = () => ({ file: '', line: 1, column: 1 });
+
+  file(file: string, text: string): void {
+    for (const document of documentTexts(text)) {
+      const yaml = readManifestDocument(document.text);
+      if (yaml.ok) {
+        const placeOf = valuePlacer(yaml.tape, document.firstLine);
+        this.#placeOf = (path) => ({ file, ...placeOf(path) });
+        this.#any(yaml.value, []);
+      } else if (!yaml.empty) {
+        const place = { file, line: yaml.line + document.firstLine - 1, column: yaml.column };
+        this.#problems.push({ place, code: 'syntax', text: yaml.text });
+      }
+    }
+  }
+
+  /** Puts routes that stand apart to the managers that name them, and the others to the filters that stand apart. */
+  configuration(): EnvoyConfiguration {
+    const claimed = new Set<LooseRoutes>();
+    for (const manager of this.#managers) {
+      if (manager.filters.length === 0) manager.filters.push(...this.#filters);
+      if (manager.routeName === undefined) continue;
+      const named = this.#routes.filter(({ name }) => name === manager.routeName);
+      for (const routes of named) claimed.add(routes);
+      manager.sites.push(...named.flatMap(({ sites }) => sites));
+      if (named.length > 0) manager.isComplete = true;
+    }
+    const loose = this.#routes.filter((routes) => !claimed.has(routes));
+    const managers: ConnectionManager[] = [...this.#managers];
+    if (loose.length > 0 || (this.#filters.length > 0 && managers.length === 0)) {
+      const filters = this.#filters.length > 0 ? this.#filters : managers.flatMap((one) => one.filters);
+      const sites = loose.flatMap((routes) => routes.sites);
+      const origin = loose.some(({ isWhole }) => isWhole) ? 'routes' : 'part';
+      managers.push({ filters: [...filters], sites, isComplete: sites.length > 0, origin });
+    }
+    return {
+      managers,
+      clusters: this.#clusters,
+      hasAllClusters: this.#hasAllClusters && !this.#hasOtherClusters,
+      runtime: this.#runtime,
+      problems: this.#problems,
+    };
+  }
+
+  #any(value: unknown, path: Path): void {
+    if (Array.isArray(value)) {
+      for (const [index, one] of value.entries()) this.#any(one, [...path, index]);
+      return;
+    }
+    if (!isObject(value)) return;
+    const type = String(value['@type'] ?? '');
+    if (value['kind'] === 'EnvoyFilter') this.#envoyFilter(value, path);
+    else if (Array.isArray(value['configs'])) this.#dump(value['configs'], [...path, 'configs']);
+    else if (list(value, 'http_filters').length > 0) this.#manager(value, path);
+    else if (list(value, 'virtual_hosts').length > 0) this.#looseConfiguration(value, path);
+    else if (isRateLimitFilter(value)) this.#filters.push(this.#filter(value, path));
+    else if (type.endsWith('.config.cluster.v3.Cluster')) this.#cluster(value, path);
+    else if (['rate_limits', 'typed_per_filter_config'].some((name) => field(value, name) !== undefined)) {
+      this.#routes.push({ name: undefined, sites: [this.#fragment(value, path)], isWhole: false });
+    } else {
+      for (const [name, one] of Object.entries(value)) this.#any(one, [...path, name]);
+    }
+    this.#resources(value, path);
+  }
+
+  /** Clusters and runtime, which stand beside others. */
+  #resources(value: Fields, path: Path): void {
+    const clusters = list(value, 'clusters');
+    for (const [index, one] of clusters.entries())
+      if (isObject(one)) this.#cluster(one, [...path, 'clusters', index]);
+    if (clusters.length > 0) this.#hasAllClusters = true;
+    if (field(value, 'dynamic_resources') !== undefined) this.#hasOtherClusters = true;
+    for (const layer of list(field(value, 'layered_runtime'), 'layers')) {
+      const fixed = field(layer, 'static_layer');
+      if (isObject(fixed)) this.#runtimeKeys(fixed, '');
+    }
+  }
+
+  #runtimeKeys(layer: Fields, before: string): void {
+    for (const [name, value] of Object.entries(layer)) {
+      if (isObject(value) && field(value, 'numerator') === undefined)
+        this.#runtimeKeys(value, `${before}${name}.`);
+      else this.#runtime.set(before + name, value);
+    }
+  }
+
+  /** A dump says twice what is in the bootstrap: listeners and their routes. */
+  #dump(configs: readonly unknown[], path: Path): void {
+    const isOf = (config: unknown, name: string): boolean =>
+      isObject(config) && String(config['@type']).endsWith(`.${name}`);
+    const hasListeners = configs.some((config) => isOf(config, 'ListenersConfigDump'));
+    this.#hasOtherClusters = true;
+    for (const [index, config] of configs.entries()) {
+      if (!isObject(config)) continue;
+      const bootstrap = config['bootstrap'];
+      if (hasListeners && isObject(bootstrap)) {
+        this.#resources(bootstrap, [...path, index, 'bootstrap']);
+        continue;
+      }
+      const skipped = hasListeners && isOf(config, 'RoutesConfigDump') ? 'static_route_configs' : '';
+      for (const [name, one] of Object.entries(config))
+        if (name !== skipped) this.#any(one, [...path, index, name]);
+    }
+  }
+
+  #envoyFilter(object: Fields, path: Path): void {
+    for (const [index, one] of list(object['spec'], 'config_patches').entries()) {
+      const [applyTo, patch] = [field(one, 'apply_to'), field(one, 'patch')];
+      const name =
+        isObject(object['spec']) && 'configPatches' in object['spec'] ? 'configPatches' : 'config_patches';
+      const below = [...path, 'spec', name, index, 'patch', 'value'];
+      const value = field(patch, 'value');
+      if (!isObject(value) || field(patch, 'operation') === 'REMOVE') continue;
+      if (applyTo === 'CLUSTER') this.#cluster(value, below);
+      else if (applyTo === 'VIRTUAL_HOST' && list(value, 'routes').length > 0)
+        this.#routes.push({ name: undefined, sites: this.#hostSites(value, below, []), isWhole: true });
+      else if (applyTo === 'VIRTUAL_HOST')
+        this.#routes.push({ name: undefined, sites: [this.#fragment(value, below)], isWhole: true });
+      else if (applyTo === 'HTTP_ROUTE')
+        this.#routes.push({ name: undefined, sites: this.#routeSites(value, below, [], []), isWhole: true });
+      else this.#any(value, below);
+    }
+  }
+
+  #manager(value: Fields, path: Path): void {
+    const filtersName = 'http_filters' in value ? 'http_filters' : 'httpFilters';
+    const all = list(value, 'http_filters');
+    const filters = all.flatMap((one, index) =>
+      isObject(one) && isRateLimitFilter(one) ? [this.#filter(one, [...path, filtersName, index])] : [],
+    );
+    const hasOthers = all.some((one) => {
+      if (!isObject(one) || isRateLimitFilter(one)) return false;
+      return (
+        field(one, 'config_discovery') !== undefined || /\.http\.ratelimit\.v3\./.test(JSON.stringify(one))
+      );
+    });
+    const [inlineName, inline] = namedField(value, 'route_config');
+    const sites = isObject(inline) ? this.#configurationSites(inline, [...path, inlineName]) : [];
+    // As weir envoy writes it.
+    if (field(value, 'typed_per_filter_config') !== undefined) sites.push(this.#fragment(value, path));
+    const isComplete = sites.length > 0 && !hasOthers && field(inline, 'vhds') === undefined;
+    const routeName = field(field(value, 'rds'), 'route_config_name');
+    this.#managers.push({
+      ...{ filters, sites, isComplete, origin: 'manager' },
+      routeName: typeof routeName === 'string' ? routeName : undefined,
+    });
+  }
+
+  #looseConfiguration(value: Fields, path: Path): void {
+    const name = typeof value['name'] === 'string' ? value['name'] : undefined;
+    this.#routes.push({ name, sites: this.#configurationSites(value, path), isWhole: true });
+  }
+
+  #configurationSites(value: Fields, path: Path): RouteSite[] {
+    const perRoutes = this.#perRoutes(value, path);
+    const [name, hosts] = namedField(value, 'virtual_hosts');
+    return (Array.isArray(hosts) ? hosts : []).flatMap((host: unknown, index) =>
+      isObject(host) ? this.#hostSites(host, [...path, name, index], perRoutes) : [],
+    );
+  }
+
+  #hostSites(host: Fields, path: Path, above: PerRoute[]): RouteSite[] {
+    const limits = this.#rateLimits(host, path, false);
+    const perRoutes = [...this.#perRoutes(host, path), ...above];
+    const routes = list(host, 'routes');
+    if (routes.length === 0) return [{ ...this.#emptySite(path), host: limits, perRoutes }];
+    return routes.flatMap((route, index) =>
+      isObject(route) ? this.#routeSites(route, [...path, 'routes', index], limits, perRoutes) : [],
+    );
+  }
+
+  /** A route, once for each of its weighted clusters that has something of its own. */
+  #routeSites(route: Fields, path: Path, host: PlacedRateLimit[], above: PerRoute[]): RouteSite[] {
+    const action = field(route, 'route');
+    const others = ['redirect', 'direct_response', 'non_forwarding_action', 'filter_action'];
+    const perRoutes = [...this.#perRoutes(route, path), ...above];
+    const below = [...path, 'route'];
+    // In a part of a route, as EnvoyFilters have it, the action may stand elsewhere.
+    const isForwarded = isObject(action) || !others.some((name) => field(route, name) !== undefined);
+    const site: RouteSite = {
+      isForwarded,
+      own: isObject(action) ? this.#rateLimits(action, below, false) : [],
+      host,
+      includesHost: isSet(field(action, 'include_vh_rate_limits')),
+      perRoutes,
+      place: this.#placeOf(path),
+    };
+    const [weightedName, weighted] = namedField(action, 'weighted_clusters');
+    const clusters = list(weighted, 'clusters').map((one, index) =>
+      isObject(one) ? this.#perRoutes(one, [...below, weightedName, 'clusters', index]) : [],
+    );
+    if (clusters.every((own) => own.length === 0)) return [site];
+    return clusters.map((own) => ({ ...site, perRoutes: [...own, ...perRoutes] }));
+  }
+
+  /** `rate_limits` or `typed_per_filter_config` of something. */
+  #fragment(value: Fields, path: Path): RouteSite {
+    const host = this.#rateLimits(value, path, false);
+    return { ...this.#emptySite(path), host, perRoutes: this.#perRoutes(value, path) };
+  }
+
+  #emptySite(path: Path): RouteSite {
+    const place = this.#placeOf(path);
+    return { isForwarded: true, own: [], host: [], includesHost: false, perRoutes: [], place };
+  }
+
+  #perRoutes(owner: Fields, path: Path): PerRoute[] {
+    const [fieldName, configs] = namedField(owner, 'typed_per_filter_config');
+    if (!isObject(configs)) return [];
+    return Object.entries(configs).flatMap(([filterName, given]) => {
+      const below = [...path, fieldName, filterName];
+      const wrapped = isObject(given) && String(given['@type']).endsWith('.route.v3.FilterConfig');
+      const isDisabled = wrapped && isSet(given['disabled']);
+      const [config, rest] = wrapped ? typed(given['config']) : typed(given);
+      const at = [...below, ...(wrapped ? ['config'] : []), ...rest];
+      const isOurs = isTyped(config, wrapped ? given['config'] : given, 'RateLimitPerRoute');
+      if (!isOurs && !(wrapped && isDisabled)) return [];
+      const option = field(config, 'vh_rate_limits');
+      const names = ['OVERRIDE', 'INCLUDE', 'IGNORE'] as const;
+      return [
+        {
+          filterName,
+          isDisabled,
+          domain: this.#domain(config, at),
+          rateLimits: isObject(config) ? this.#rateLimits(config, at, true) : [],
+          hostOption: typeof option === 'number' ? names[option] : names.find((name) => name === option),
+          place: this.#placeOf(below),
+        },
+      ];
+    });
+  }
+
+  #domain(config: unknown, path: Path): PerRoute['domain'] {
+    const text = field(config, 'domain');
+    if (typeof text !== 'string' || text === '') return undefined;
+    return { text, place: this.#placeOf([...path, 'domain']) };
+  }
+
+  #filter(given: Fields, path: Path): RateLimitFilter {
+    const [configName, own] = namedField(given, 'typed_config');
+    const [config, rest] = typed(own);
+    const at = [...path, configName, ...rest];
+    const [serviceName, service] = namedField(config, 'rate_limit_service');
+    const version = field(service, 'transport_api_version');
+    const cluster = field(field(field(service, 'grpc_service'), 'envoy_grpc'), 'cluster_name');
+    const stage = Number(field(config, 'stage') ?? 0);
+    return {
+      name: String(given['name'] ?? ''),
+      domain: this.#domain(config, at),
+      stage,
+      rateLimits: isObject(config) ? this.#rateLimits(config, at, true) : [],
+      service: isObject(service)
+        ? {
+            version,
+            cluster: typeof cluster === 'string' ? cluster : undefined,
+            place: this.#placeOf([...at, serviceName]),
+          }
+        : undefined,
+      enabledPercent: percentOf(field(config, 'filter_enabled')),
+      enforcedPercent: percentOf(field(config, 'filter_enforced')),
+      place: this.#placeOf(path),
+    };
+  }
+
+  /** Items that Envoy would refuse are problems, and not among them. */
+  #rateLimits(owner: Fields, path: Path, isEmbedded: boolean): PlacedRateLimit[] {
+    const [name, items] = namedField(owner, 'rate_limits');
+    if (!Array.isArray(items)) return [];
+    return items.flatMap((item: unknown, index) => {
+      const at = [...path, name, index];
+      const problems: PathProblem[] = [];
+      const [config] = readRateLimits([item], [...path, name], problems, { strict: false });
+      for (const {
+        path: [...where],
+        message,
+      } of problems) {
+        // Each is read as if it were the only one.
+        where[path.length + 1] = index;
+        const place = this.#placeOf(where);
+        this.#problems.push({ place, code: 'invalid-rate-limit', text: message });
+      }
+      if (config === undefined || problems.length > 0) return [];
+      const placeOf = this.#placeOf;
+      const placeOfAction = (action: number): EnvoyPlace => placeOf([...at, 'actions', action]);
+      return [{ config, place: placeOf(at), placeOfAction, isEmbedded }];
+    });
+  }
+
+  #cluster(value: Fields, path: Path): void {
+    if (typeof value['name'] !== 'string') return;
+    const options = field(value, 'typed_extension_protocol_options');
+    const http = isObject(options) ? Object.values(options).map((one) => typed(one)[0]) : [];
+    const isHttp2 = http.some((one) => {
+      const fixed = field(one, 'explicit_http_config');
+      return (
+        field(fixed, 'http2_protocol_options') !== undefined ||
+        ['auto_config', 'use_downstream_protocol_config'].some((name) => field(one, name) !== undefined)
+      );
+    });
+    const isOldHttp2 = field(value, 'http2_protocol_options') !== undefined;
+    this.#clusters.set(value['name'], { isHttp2: isHttp2 || isOldHttp2, place: this.#placeOf(path) });
+  }
+}
+
+/** By its name in snake_case. */
+function field(owner: unknown, name: string): unknown {
+  return namedField(owner, name)[1];
+}
+
+/** Also the name that it has. */
+function namedField(owner: unknown, name: string): [string, unknown] {
+  if (!isObject(owner)) return [name, undefined];
+  const camel = name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+  return Object.hasOwn(owner, name) || !Object.hasOwn(owner, camel)
+    ? [name, owner[name]]
+    : [camel, owner[camel]];
+}
+
+function list(owner: unknown, name: string): unknown[] {
+  const value = field(owner, name);
+  return Array.isArray(value) ? value : [];
+}
+
+function isSet(value: unknown): boolean {
+  return value === true || value === 'true';
+}
+
+/** What a `typed_config` holds, and where below it: the fields of a TypedStruct are one step further down. */
+function typed(given: unknown): [unknown, string[]] {
+  const isStruct = isObject(given) && String(given['@type']).endsWith('.TypedStruct');
+  return isStruct ? [given['value'], ['value']] : [given, []];
+}
+
+function isTyped(config: unknown, given: unknown, name: string): boolean {
+  const type = isObject(given) ? String(field(given, 'type_url') ?? given['@type'] ?? '') : '';
+  return isObject(config) && type.endsWith(`.filters.http.ratelimit.v3.${name}`);
+}
+
+function isRateLimitFilter(value: Fields): boolean {
+  const given = field(value, 'typed_config');
+  return isTyped(typed(given)[0], given, 'RateLimit');
+}
+
+/** Of a RuntimeFractionalPercent that no runtime can change. */
+function percentOf(value: unknown): number | undefined {
+  const fraction = field(value, 'default_value');
+  if (!isObject(fraction) || field(value, 'runtime_key') !== undefined) return undefined;
+  const parts = { HUNDRED: 100, TEN_THOUSAND: 10_000, MILLION: 1_000_000 };
+  const denominator = String(field(fraction, 'denominator') ?? 'HUNDRED') as keyof typeof parts;
+  return (100 * Number(field(fraction, 'numerator') ?? 0)) / (parts[denominator] ?? 100);
+}

@@ -1,0 +1,290 @@
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { readRuleTexts } from '../documents/read-rule-texts.ts';
+import { readEnvoyConfiguration } from './envoy-configuration.ts';
+import { envoyFindingKinds, reviewEnvoy } from './envoy-review.ts';
+
+const rules = `domain: shop
+descriptors:
+  - key: remote_address
+    rate_limit: { unit: minute, requests_per_unit: 5 }
+  - key: path
+    value: /search*
+    descriptors:
+      - key: plan
+        rate_limit: { unit: minute, requests_per_unit: 5 }
+`;
+
+const type = 'type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3';
+const filter = (more = '', name = 'envoy.filters.http.ratelimit'): string => `
+  - name: ${name}
+    typed_config:
+      "@type": ${type}.RateLimit
+      domain: shop
+      rate_limit_service: { transport_api_version: V3, grpc_service: { envoy_grpc: { cluster_name: weir } } }
+      ${more}`;
+const address = '{ actions: [{ remote_address: {} }] }';
+const header = (key: string, more = ''): string =>
+  `{ request_headers: { header_name: x, descriptor_key: ${key}${more} } }`;
+const search = `{ actions: [${header('path')}, ${header('plan')}] }`;
+/** Both rules are asked for. */
+const good = `rate_limits: [${address}, ${search}]`;
+
+/** A connection manager with the filter, and one route with this behind its cluster. */
+const manager = (route: string, { filters = filter(), host = '' } = {}): string => `http_filters: ${filters}
+route_config:
+  virtual_hosts:
+    - name: all
+      domains: ["*"]
+      ${host}
+      routes:
+        - match: { prefix: / }
+          ${route}
+`;
+const forwarded = (limits: string): string => `route: { cluster: service, ${limits} }`;
+
+function review(envoy: string, rulesText = rules): { told: string[]; isOpen: boolean } {
+  const { sources, errors } = readRuleTexts([{ path: 'rules.yaml', text: rulesText }], {
+    mergeDomains: false,
+  });
+  expect(errors).toEqual([]);
+  const configuration = readEnvoyConfiguration([{ path: 'envoy.yaml', text: envoy }]);
+  const { findings, isOpen } = reviewEnvoy(configuration, sources, (given, known) =>
+    known.includes(given.replace('shpo', 'shop')) ? '; did you mean "shop"?' : '',
+  );
+  const told = findings.map(
+    ({ severity, code, file, line, text }) => `${severity} ${code} ${file}:${line}: ${text}`,
+  );
+  return { told, isOpen };
+}
+
+const told = (envoy: string, rulesText?: string): string[] => review(envoy, rulesText).told;
+
+describe('reviewEnvoy', () => {
+  it.each<[string, string]>([
+    ['a route', manager(forwarded(good))],
+    [
+      'camelCase',
+      manager(forwarded(good)).replaceAll('rate_limits', 'rateLimits').replace('http_filters', 'httpFilters'),
+    ],
+    ['a virtual host', manager('route: { cluster: service }', { host: good })],
+    [
+      'RateLimitPerRoute',
+      manager(`route: { cluster: service }
+          typed_per_filter_config: { envoy.filters.http.ratelimit: { "@type": ${type}.RateLimitPerRoute, ${good} } }`),
+    ],
+    [
+      'RateLimitPerRoute in a FilterConfig, of a weighted cluster',
+      manager(`route:
+            weighted_clusters:
+              clusters:
+                - name: service
+                  typed_per_filter_config:
+                    envoy.filters.http.ratelimit:
+                      "@type": type.googleapis.com/envoy.config.route.v3.FilterConfig
+                      config: { "@type": ${type}.RateLimitPerRoute, ${good} }`),
+    ],
+    [
+      'a TypedStruct',
+      manager(`route: { cluster: service }
+          typed_per_filter_config:
+            envoy.filters.http.ratelimit:
+              "@type": type.googleapis.com/xds.type.v3.TypedStruct
+              type_url: ${type}.RateLimitPerRoute
+              value: { ${good} }`),
+    ],
+    ['the filter itself', manager('route: { cluster: service }', { filters: filter(good) })],
+    [
+      'the stage of the filter',
+      manager(forwarded(good.replaceAll('{ actions', '{ stage: 2, actions')), {
+        filters: filter('stage: 2'),
+      }),
+    ],
+    [
+      'the route and its host',
+      manager(forwarded(`include_vh_rate_limits: true, rate_limits: [${address}]`), {
+        host: `rate_limits: [${search}]`,
+      }),
+    ],
+    ['a list alone', good],
+    [
+      'values that only Envoy knows',
+      manager(
+        forwarded(
+          `rate_limits: [${address}, { actions: [${header('path')}, { metadata: { descriptor_key: plan, metadata_key: { key: a, path: [{ key: b }] } } }] }]`,
+        ),
+      ),
+    ],
+  ])('finds nothing wrong with %s', (_, envoy) => {
+    expect(review(envoy)).toEqual({ told: [], isOpen: false });
+  });
+
+  it('finds a key that no rule has, and the rule that it was for', () => {
+    const limits = `rate_limits: [${address}, { actions: [${header('path')}, ${header('plann')}] }]`;
+    expect(told(manager(forwarded(limits)))).toEqual([
+      'error unmatched-descriptor envoy.yaml:15: this limits nothing: no rule matches the descriptor (path, plann)',
+      'error unreached-rule rules.yaml:8: no descriptor (path, plan) of the domain "shop" reaches this rule',
+    ]);
+  });
+
+  it.each<[string, string, string]>([
+    [
+      'a descriptor that is too short',
+      manager(forwarded(`${good.slice(0, -1)}, { actions: [${header('path')}] }]`)),
+      'error unmatched-descriptor envoy.yaml:15: this limits nothing: path=/search* has no limit for the descriptor (path)',
+    ],
+    [
+      'one that is too long',
+      manager(forwarded(`${good.slice(0, -1)}, { actions: [{ remote_address: {} }, ${header('plan')}] }]`)),
+      'error unmatched-descriptor envoy.yaml:15: this limits nothing: no rule matches the descriptor (remote_address, plan)',
+    ],
+    [
+      'a value that no rule has',
+      manager(
+        forwarded(
+          `${good.slice(0, -1)}, { actions: [{ generic_key: { descriptor_key: path, descriptor_value: /a } }] }]`,
+        ),
+      ),
+      'error unmatched-descriptor envoy.yaml:15: this limits nothing: no rule matches the descriptor (path=/a)',
+    ],
+    [
+      'another stage',
+      manager(forwarded(`${good.slice(0, -1)}, { stage: 1, actions: [{ remote_address: {} }] }]`)),
+      'error unread-rate-limits envoy.yaml:15: this limits nothing: it is for filters of stage 1, and the filter has stage 0',
+    ],
+    [
+      'a route to no cluster',
+      `${manager(forwarded(good))}        - match: { prefix: /b }
+          direct_response: { status: 200 }
+          typed_per_filter_config: { envoy.filters.http.ratelimit: { "@type": ${type}.RateLimitPerRoute, ${good} } }
+`,
+      'error unread-rate-limits envoy.yaml:18: this limits nothing: Envoy asks about routes that go to a cluster, and about no others (and in 1 more place)',
+    ],
+    [
+      'a filter of another name',
+      manager(`${forwarded(good)}
+          typed_per_filter_config: { ratelimit: { "@type": ${type}.RateLimitPerRoute, ${good} } }`),
+      'error unread-rate-limits envoy.yaml:16: no rate limit filter is called "ratelimit", so this is read by none',
+    ],
+    [
+      'a host whose only route has a list of its own',
+      manager(forwarded(good), { host: good }),
+      'error unread-rate-limits envoy.yaml:12: this limits nothing: rate_limits of the route on line 15 take its place (and in 1 more place)',
+    ],
+    [
+      'a route whose list gives way to that of its RateLimitPerRoute',
+      manager(`${forwarded(`rate_limits: [${address}]`)}
+          typed_per_filter_config: { envoy.filters.http.ratelimit: { "@type": ${type}.RateLimitPerRoute, ${good} } }`),
+      'error unread-rate-limits envoy.yaml:15: this limits nothing: the rate_limits of a RateLimitPerRoute on line 16 take its place',
+    ],
+    [
+      'a host that some routes hide',
+      `${manager('route: { cluster: service }', { host: good })}        - match: { prefix: /b }
+          route: { cluster: service, rate_limits: [${address}] }
+`,
+      'warning shadowed-rate-limits envoy.yaml:17: the rate_limits of the virtual host are not read here: those of the route take their place',
+    ],
+    [
+      'what a request is charged when it is over',
+      manager(forwarded(good.replace('{ actions', '{ apply_on_stream_done: true, actions'))),
+      'warning charged-later rules.yaml:3: descriptors of (remote_address) are charged when requests are over: by themselves they refuse nothing',
+    ],
+    [
+      'a filter that is off',
+      manager(forwarded(good), { filters: filter('filter_enabled: { default_value: { numerator: 0 } }') }),
+      'error rate-limits-off envoy.yaml:2: the rate limit filter "envoy.filters.http.ratelimit" is off: enabled for 0 %',
+    ],
+    [
+      'a list that the runtime disables',
+      `${manager(forwarded(good.replace('{ actions', '{ disable_key: k, actions')))}layered_runtime:
+  layers: [{ name: a, static_layer: { ratelimit.k.http_filter_enabled: 0 } }]
+`,
+      'error rate-limits-off envoy.yaml:15: this limits nothing: ratelimit.k.http_filter_enabled is 0 in the runtime',
+    ],
+    [
+      'a cluster without HTTP/2',
+      `${manager(forwarded(good))}clusters: [{ name: weir }]
+`,
+      'error rate-limit-service envoy.yaml:16: the cluster "weir" of the limiter is without HTTP/2, and no question gets there',
+    ],
+    [
+      'a cluster that is not there',
+      `${manager(forwarded(good))}clusters: [{ name: service }]
+`,
+      'error rate-limit-service envoy.yaml:6: there is no cluster "weir" for the rate limit filter "envoy.filters.http.ratelimit"',
+    ],
+    [
+      'a filter without the version of the protocol',
+      manager(forwarded(good)).replace('transport_api_version: V3, ', ''),
+      'error rate-limit-service envoy.yaml:6: the rate limit filter "envoy.filters.http.ratelimit" does not say transport_api_version: V3',
+    ],
+    [
+      'an action that Envoy refuses',
+      manager(forwarded(`${good.slice(0, -1)}, { actions: [{ generic_key: {} }] }]`)),
+      'error invalid-rate-limit envoy.yaml:15: generic_key: expected descriptor_value',
+    ],
+    ['what is no YAML', `${manager(forwarded(good))}---\na: [`, 'error syntax envoy.yaml:17: yaml: '],
+  ])('finds %s', (_, envoy, finding) => {
+    const all = told(envoy);
+    expect(all).toHaveLength(1);
+    expect(all[0]).toContain(finding);
+  });
+
+  it('finds routes without a filter, and a filter without lists', () => {
+    const router = '[{ name: envoy.filters.http.router }]';
+    expect(told(manager(forwarded(good), { filters: router }))[0]).toBe(
+      'error unread-rate-limits envoy.yaml:9: these rate_limits limit nothing: there is no rate limit filter before the routes',
+    );
+    expect(told(manager('route: { cluster: service }'))[0]).toBe(
+      'error filter-without-rate-limits envoy.yaml:2: the rate limit filter "envoy.filters.http.ratelimit" limits nothing: no route tells it what to ask for',
+    );
+  });
+
+  it('finds a domain without rules, and rules that nobody asks for', () => {
+    expect(told(manager(forwarded(good)).replace('domain: shop', 'domain: shpo'))).toEqual([
+      'error domain-without-rules envoy.yaml:5: no rules have the domain "shpo": nothing is limited; did you mean "shop"?',
+      'warning unasked-domain rules.yaml:1: no rate limit filter asks for the domain "shop"',
+    ]);
+  });
+
+  it('knows how long the prefix of a masked address is', () => {
+    const masked = (value: string): string => `domain: shop
+descriptors:
+  - key: masked_remote_address
+    value: ${value}
+    rate_limit: { unit: day, requests_per_unit: 1 }
+`;
+    const limits = 'rate_limits: [{ actions: [{ masked_remote_address: { v4_prefix_mask_len: 24 } }] }]';
+    expect(told(manager(forwarded(limits)), masked('192.0.2.0/24'))).toEqual([]);
+    expect(told(manager(forwarded(limits)), masked('10.0.0.0/8'))).toHaveLength(2);
+  });
+
+  it('does not tell of rules that routes from elsewhere may ask for', () => {
+    const elsewhere = `http_filters: ${filter()}\nrds: { route_config_name: all }\n`;
+    expect(review(elsewhere)).toEqual({ told: [], isOpen: true });
+    const routes = `---\nname: all\nvirtual_hosts: [{ name: a, domains: ["*"], rate_limits: [${address}] }]\n`;
+    expect(review(elsewhere + routes)).toEqual({
+      told: [
+        'error unreached-rule rules.yaml:8: no descriptor (path, plan) of the domain "shop" reaches this rule',
+      ],
+      isOpen: false,
+    });
+  });
+
+  it('tells once of many rules with the same keys', () => {
+    const many = Array.from(
+      { length: 100 },
+      (_, n) => `  - { key: user, value: u${n}, rate_limit: { unit: day, requests_per_unit: 1 } }\n`,
+    );
+    expect(told(manager(forwarded(good)), rules + many.join(''))).toEqual([
+      'error unreached-rule rules.yaml:10: no descriptor (user) of the domain "shop" reaches this rule, nor 99 more of these keys',
+    ]);
+  });
+});
+
+it('finds what docs/envoy.md lists, and nothing else', () => {
+  const document = readFileSync(new URL('../../docs/envoy.md', import.meta.url), 'utf8');
+  const [, table = ''] = /\| finding \| severity \|.*\n([\s\S]*?)\n\n/.exec(document) ?? [];
+  const listed = [...table.matchAll(/^\| `([a-z-]+)` \|/gm)].map(([, code]) => code);
+  expect(listed.sort()).toEqual([...envoyFindingKinds].sort());
+});

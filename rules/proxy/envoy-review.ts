@@ -1,0 +1,583 @@
+/**
+ * Whether an Envoy and the rules fit together: descriptors that no rule matches, rules that no descriptor reaches, and lists of
+ * `rate_limits` that are never read. Whatever is not known may be anything, so that what is told is so.
+ */
+import type { LoadedSource } from '../loaded-source.ts';
+import { patternMatches } from '../model.ts';
+import { ruleName } from '../review/explain-descriptor.ts';
+import {
+  compositeOf,
+  type PlacedRule,
+  patternsOverlap,
+  placedRules,
+  rulesFor,
+} from '../review/rule-level.ts';
+import type {
+  ConnectionManager,
+  EnvoyConfiguration,
+  EnvoyPlace,
+  PerRoute,
+  PlacedRateLimit,
+  RateLimitFilter,
+  RouteSite,
+} from './envoy-configuration.ts';
+import { hasEffect, valueFor } from './needed-rate-limits.ts';
+import type { RateLimitAction, RateLimitConfig } from './rate-limit-actions.ts';
+
+export const envoyFindingKinds = [
+  'unmatched-descriptor',
+  'unreached-rule',
+  'domain-without-rules',
+  'unread-rate-limits',
+  'filter-without-rate-limits',
+  'rate-limit-service',
+  'rate-limits-off',
+  'invalid-rate-limit',
+  'syntax',
+  'no-rate-limit-filter',
+  'shadowed-rate-limits',
+  'unasked-domain',
+  'charged-later',
+] as const;
+
+/** In the Envoy's file, or in a file of rules. */
+export interface EnvoyFinding {
+  severity: 'error' | 'warning';
+  code: (typeof envoyFindingKinds)[number];
+  file: string;
+  line: number | undefined;
+  column: number | undefined;
+  text: string;
+  hint: string | undefined;
+}
+
+/** One entry of a descriptor: its key, if that is known, and what its value may be. */
+interface PossibleEntry {
+  key: string | undefined;
+  /** Texts as they are, or patterns in which each `*` stands for any text. */
+  values: { exact: string } | { patterns: string[] };
+  /** Left out where the request lacks it. */
+  isOptional: boolean;
+}
+
+/** `; did you mean "shop"?` where one of the known is near, else nothing. */
+export type DidYouMean = (given: string, known: readonly string[]) => string;
+
+/** A list of `rate_limits` that a filter asks for, under a domain: undefined where that is not known. */
+interface Asked {
+  domain: { text: string; place: EnvoyPlace } | undefined;
+  item: PlacedRateLimit;
+}
+
+export function reviewEnvoy(
+  configuration: EnvoyConfiguration,
+  sources: readonly LoadedSource[],
+  didYouMean: DidYouMean,
+): { findings: EnvoyFinding[]; isOpen: boolean } {
+  const review = new EnvoyReview(configuration, sources, didYouMean);
+  return { findings: review.findings(), isOpen: review.isOpen };
+}
+
+class EnvoyReview {
+  readonly #configuration: EnvoyConfiguration;
+  readonly #sources: readonly LoadedSource[];
+  readonly #didYouMean: DidYouMean;
+  /** By what is told, so that a mistake that is in many routes is told once. */
+  readonly #findings = new Map<string, { finding: EnvoyFinding; places: Set<string> }>();
+  readonly #asked = new Map<string, Asked>();
+  readonly #used = new Set<PlacedRateLimit>();
+  /** Whether more may be asked than what was given, so that no rule is told to be unreached. */
+  isOpen = false;
+
+  constructor(configuration: EnvoyConfiguration, sources: readonly LoadedSource[], didYouMean: DidYouMean) {
+    this.#configuration = configuration;
+    this.#sources = sources;
+    this.#didYouMean = didYouMean;
+  }
+
+  findings(): EnvoyFinding[] {
+    const { managers, problems } = this.#configuration;
+    for (const { place, code, text } of problems) this.#tell('error', code, place, text, undefined);
+    if (problems.length > 0) this.isOpen = true;
+    for (const manager of managers) this.#manager(manager);
+    this.#rules();
+    return [...this.#findings.values()].map(({ finding, places: { size } }) => {
+      const more = size > 1 ? ` (and in ${size - 1} more ${size === 2 ? 'place' : 'places'})` : '';
+      return { ...finding, text: finding.text + more };
+    });
+  }
+
+  #tell(
+    severity: EnvoyFinding['severity'],
+    code: EnvoyFinding['code'],
+    { file, line, column }: { file: string; line: number | undefined; column: number | undefined },
+    text: string,
+    hint: string | undefined,
+  ): void {
+    const place = `${file}:${line}:${column}`;
+    const told = this.#findings.get(`${code} ${text}`);
+    if (told !== undefined) told.places.add(place);
+    else {
+      const finding = { severity, code, file, line, column, text, hint };
+      this.#findings.set(`${code} ${text}`, { finding, places: new Set([place]) });
+    }
+  }
+
+  #manager({ filters, sites, isComplete, origin }: ConnectionManager): void {
+    const [first] = sites.flatMap(limitsOf);
+    if (filters.length === 0 && origin === 'manager') {
+      if (first !== undefined) {
+        const text = 'these rate_limits limit nothing: there is no rate limit filter before the routes';
+        this.#tell('error', 'unread-rate-limits', first.place, text, filterHint);
+      }
+      return;
+    }
+    if (filters.length === 0 && origin === 'routes' && first !== undefined) {
+      const text =
+        'no rate limit filter is in what was given: domain, stage and name of it are taken as fitting';
+      this.#tell('warning', 'no-rate-limit-filter', first.place, text, 'add its file with another --envoy');
+    }
+    if (!isComplete && filters.length > 0) this.isOpen = true;
+    const asking = filters.length > 0 ? filters : [anyFilter];
+    for (const filter of asking) this.#filter(filter, sites, isComplete);
+    if (filters.length > 0) this.#unread(filters, sites);
+  }
+
+  #filter(filter: RateLimitFilter, sites: readonly RouteSite[], isComplete: boolean): void {
+    this.#service(filter);
+    const before = this.#asked.size;
+    let isAsked = false;
+    for (const site of sites) {
+      if (!site.isForwarded) continue;
+      const perRoute = perRouteOf(site, filter);
+      if (perRoute?.isDisabled === true) continue;
+      const domain = perRoute?.domain ?? filter.domain;
+      for (const item of itemsAsked(filter, site, perRoute)) {
+        isAsked = true;
+        this.#used.add(item);
+        const key = JSON.stringify([domain?.text, item.config.actions, item.config.onStreamDone, item.place]);
+        this.#asked.set(key, { domain, item });
+        this.#disabled(item);
+      }
+    }
+    if (isAsked || !isComplete || filter === anyFilter || this.#asked.size > before) return;
+    const text = `the rate limit filter "${filter.name}" limits nothing: no route tells it what to ask for`;
+    const hint = '"weir envoy" writes the rate_limits that rules need';
+    this.#tell('error', 'filter-without-rate-limits', filter.place, text, hint);
+  }
+
+  /** The cluster of the limiter, and what turns the filter off. */
+  #service({ name, service, place, enabledPercent, enforcedPercent }: RateLimitFilter): void {
+    const { clusters, hasAllClusters, runtime } = this.#configuration;
+    const enabled = enabledPercent ?? percent(runtime.get('ratelimit.http_filter_enabled'));
+    if (enabled === 0)
+      this.#tell(
+        'error',
+        'rate-limits-off',
+        place,
+        `the rate limit filter "${name}" is off: enabled for 0 %`,
+        undefined,
+      );
+    const enforced = enforcedPercent ?? percent(runtime.get('ratelimit.http_filter_enforcing'));
+    if (enforced === 0)
+      this.#tell(
+        'warning',
+        'rate-limits-off',
+        place,
+        `the rate limit filter "${name}" refuses nothing: enforced for 0 %`,
+        undefined,
+      );
+    if (service === undefined) return;
+    if (service.version !== 'V3' && service.version !== 2) {
+      const text = `the rate limit filter "${name}" does not say transport_api_version: V3`;
+      this.#tell(
+        'error',
+        'rate-limit-service',
+        service.place,
+        text,
+        'Envoy refuses any other, and to say none',
+      );
+    }
+    if (service.cluster === undefined) return;
+    const cluster = clusters.get(service.cluster);
+    if (cluster?.isHttp2 === false) {
+      const text = `the cluster "${service.cluster}" of the limiter is without HTTP/2, and no question gets there`;
+      const hint =
+        'typed_extension_protocol_options with explicit_http_config: { http2_protocol_options: {} }';
+      this.#tell('error', 'rate-limit-service', cluster.place, text, hint);
+    } else if (cluster === undefined && hasAllClusters) {
+      const near = this.#didYouMean(service.cluster, [...clusters.keys()]);
+      const text = `there is no cluster "${service.cluster}" for the rate limit filter "${name}"${near}`;
+      this.#tell('error', 'rate-limit-service', service.place, text, undefined);
+    }
+  }
+
+  #disabled({ config: { disableKey }, place }: PlacedRateLimit): void {
+    const key = `ratelimit.${disableKey}.http_filter_enabled`;
+    if (disableKey === '' || percent(this.#configuration.runtime.get(key)) !== 0) return;
+    this.#tell(
+      'error',
+      'rate-limits-off',
+      place,
+      `this limits nothing: ${key} is 0 in the runtime`,
+      undefined,
+    );
+  }
+
+  /** Lists that no filter reads, and why; and those that others hide on some routes. */
+  #unread(filters: readonly RateLimitFilter[], sites: readonly RouteSite[]): void {
+    const names = new Set(filters.map(({ name }) => name));
+    for (const site of sites) {
+      for (const one of site.perRoutes) {
+        if (names.has(one.filterName) || filters.some(({ domain }) => domain === undefined)) continue;
+        const near = [...names].map((name) => `"${name}"`).join(', ');
+        const text = `no rate limit filter is called "${one.filterName}", so this is read by none`;
+        this.#tell('error', 'unread-rate-limits', one.place, text, `the filter is called ${near}`);
+        for (const item of one.rateLimits) this.#used.add(item);
+      }
+    }
+    // Routes to clusters first: why they do not read a list of their host says more.
+    const byUse = sites.toSorted((a, b) => Number(b.isForwarded) - Number(a.isForwarded));
+    const told = new Set<PlacedRateLimit>();
+    for (const site of byUse) {
+      for (const item of limitsOf(site)) {
+        if (this.#used.has(item) || told.has(item)) continue;
+        told.add(item);
+        const why = this.#whyUnread(item, filters, site);
+        this.#tell('error', 'unread-rate-limits', item.place, `this limits nothing: ${why}`, undefined);
+      }
+    }
+    for (const filter of filters) {
+      for (const item of filter.rateLimits) {
+        if (this.#used.has(item) || sites.length === 0) continue;
+        this.#tell(
+          'error',
+          'unread-rate-limits',
+          item.place,
+          `this limits nothing: all routes have rate_limits of their own`,
+          undefined,
+        );
+      }
+    }
+    this.#hiddenHosts(filters, sites);
+  }
+
+  #whyUnread(
+    { config: { stage }, isEmbedded }: PlacedRateLimit,
+    filters: readonly RateLimitFilter[],
+    site: RouteSite,
+  ): string {
+    if (!site.isForwarded) return 'Envoy asks about routes that go to a cluster, and about no others';
+    if (!isEmbedded && !filters.some((filter) => filter.stage === undefined || filter.stage === stage)) {
+      const stages = [...new Set(filters.map((filter) => filter.stage))].join(', ');
+      return `it is for filters of stage ${stage}, and the filter has stage ${stages}`;
+    }
+    const hiding = site.perRoutes.find(({ rateLimits }) => rateLimits.length > 0);
+    if (hiding !== undefined)
+      return `the rate_limits of a RateLimitPerRoute${onLine(hiding.place)} take its place`;
+    if (filters.some(({ rateLimits }) => rateLimits.length > 0))
+      return 'the rate_limits of the filter itself take its place';
+    return `rate_limits of the route${site.own[0] ? onLine(site.own[0].place) : ''} take its place`;
+  }
+
+  /** Where a route says what is to become of its host's list, that is meant. */
+  #hiddenHosts(filters: readonly RateLimitFilter[], sites: readonly RouteSite[]): void {
+    for (const site of sites) {
+      const [first] = site.host.filter((item) => this.#used.has(item));
+      if (first === undefined || site.own.length === 0 || site.includesHost || !site.isForwarded) continue;
+      const perRoutes = filters.map((filter) => perRouteOf(site, filter));
+      if (
+        perRoutes.some(
+          (one) => one !== undefined && (one.hostOption !== undefined || one.rateLimits.length > 0),
+        )
+      )
+        continue;
+      const text = `the rate_limits of the virtual host are not read here: those of the route take their place`;
+      const hint =
+        'vh_rate_limits: INCLUDE in a RateLimitPerRoute takes both; OVERRIDE says that this is meant';
+      this.#tell('warning', 'shadowed-rate-limits', site.own[0]!.place, text, hint);
+    }
+  }
+
+  #rules(): void {
+    const tops = new Map<string, PlacedRule[]>();
+    for (const [index, { source }] of this.#sources.entries()) {
+      const top = tops.get(source.domain) ?? [];
+      tops.set(source.domain, [...top, ...placedRules(source.descriptors, index, [])]);
+    }
+    const reached = { now: new Set<string>(), later: new Set<string>() };
+    const domains = new Set<string>();
+    for (const asked of this.#asked.values()) {
+      const { domain, item } = asked;
+      if (domain !== undefined) domains.add(domain.text);
+      if (domain !== undefined && !tops.has(domain.text)) this.#unknownDomain(domain, [...tops.keys()]);
+      else
+        this.#descriptor(
+          asked,
+          domain === undefined ? [...tops.values()] : [tops.get(domain.text)!],
+          reached,
+        );
+      if (item.config.actions.some(isUnknown)) this.isOpen = true;
+    }
+    if (this.isOpen) return;
+    const isAnyAsked = [...this.#asked.values()].some(({ domain }) => domain === undefined);
+    for (const [domain, top] of tops) {
+      if (isAnyAsked || domains.has(domain)) this.#unreached(domain, top, reached);
+      else this.#unaskedDomain(domain);
+    }
+  }
+
+  #unknownDomain({ text, place }: { text: string; place: EnvoyPlace }, known: string[]): void {
+    const message = `no rules have the domain "${text}": nothing is limited${this.#didYouMean(text, known)}`;
+    this.#tell('error', 'domain-without-rules', place, message, `there are rules of ${firstFew(known)}`);
+  }
+
+  #unaskedDomain(domain: string): void {
+    const loaded = this.#sources.find(({ source }) => source.domain === domain)!;
+    const { line, column } = loaded.placeOf(['domain']) ?? { line: undefined, column: undefined };
+    const text = `no rate limit filter asks for the domain "${domain}"`;
+    this.#tell('warning', 'unasked-domain', { file: loaded.file, line, column }, text, undefined);
+  }
+
+  #descriptor(
+    { item }: Asked,
+    tops: readonly PlacedRule[][],
+    reached: { now: Set<string>; later: Set<string> },
+  ): void {
+    const { config, place } = item;
+    const variants = variantsOf(config);
+    if (variants === undefined) return;
+    const ways = variants.flatMap((entries) => tops.map((top) => walk(top, entries)));
+    const found = ways.flatMap((way) => way.found);
+    for (const rule of found) (config.onStreamDone ? reached.later : reached.now).add(idOf(rule));
+    if (config.hasOwnLimit || found.some(({ rule }) => rule.limits.length > 0)) return;
+    const names = variants[0]!.map(entryName).join(', ');
+    if (found.length > 0) {
+      // Left out on purpose, if it goes no further.
+      const isMeant = found.some(({ rule }) => rule.descriptors.length === 0);
+      const text = `this limits nothing: ${ruleName(found[0]!)} has no limit for the descriptor (${names})`;
+      const hint = isMeant
+        ? undefined
+        : `rules stand below it: ${keysOf(placedRules(found[0]!.rule.descriptors, 0, []))}`;
+      this.#tell(isMeant ? 'warning' : 'error', 'unmatched-descriptor', place, text, hint);
+      return;
+    }
+    const deepest = ways.reduce((a, b) => (b.depth > a.depth ? b : a));
+    this.#tell(
+      'error',
+      'unmatched-descriptor',
+      // Where none is left out, entries stand as the actions do.
+      variants.length === 1 ? item.placeOfAction(deepest.depth) : item.place,
+      ...unmatchedWords(names, variants[0]!, deepest),
+    );
+  }
+
+  /** Rules of the same keys are told together. */
+  #unreached(
+    domain: string,
+    top: readonly PlacedRule[],
+    reached: { now: Set<string>; later: Set<string> },
+  ): void {
+    const groups = new Map<string, { first: PlacedRule; keys: string[]; count: number; isLater: boolean }>();
+    const visit = (level: readonly PlacedRule[], above: string[]): void => {
+      const rules = level.map(({ rule }) => rule);
+      for (const placed of level) {
+        const { rule, source, path } = placed;
+        const keys = [...above, rule.key];
+        const isReached = reached.now.has(idOf(placed));
+        const isLater = reached.later.has(idOf(placed));
+        const id = JSON.stringify([keys, isLater]);
+        const group = groups.get(id);
+        const counts = hasEffect(rule) && !isReached;
+        if (counts && group !== undefined) group.count++;
+        const isNew = counts && group === undefined;
+        if (!isNew && rule.descriptors.length === 0) continue;
+        // What the matcher never takes is told as that.
+        if (valueFor(rules, rule) === undefined) continue;
+        if (isNew) groups.set(id, { first: placed, keys, count: 1, isLater });
+        visit(placedRules(rule.descriptors, source, path), keys);
+      }
+    };
+    visit(top, []);
+    for (const { first, keys, count, isLater } of groups.values()) {
+      const loaded = this.#sources[first.source]!;
+      const { line, column } = loaded.placeOf(first.path) ?? { line: undefined, column: undefined };
+      const place = { file: loaded.file, line, column };
+      const others = count > 1 ? `, nor ${count - 1} more of these keys` : '';
+      const list = keys.join(', ');
+      if (isLater) {
+        const text = `descriptors of (${list}) are charged when requests are over: by themselves they refuse nothing`;
+        this.#tell('warning', 'charged-later', place, text, undefined);
+      } else {
+        const text = `no descriptor (${list}) of the domain "${domain}" reaches this rule${others}`;
+        const hint = `"weir envoy" writes the rate_limits for it`;
+        this.#tell('error', 'unreached-rule', place, text, hint);
+      }
+    }
+  }
+}
+
+const filterHint =
+  'http_filters needs envoy.filters.http.ratelimit before the router: see "weir envoy --output filter"';
+
+/** Stands for what was not given. */
+const anyFilter: RateLimitFilter = {
+  name: '',
+  domain: undefined,
+  stage: undefined,
+  rateLimits: [],
+  service: undefined,
+  enabledPercent: undefined,
+  enforcedPercent: undefined,
+  place: { file: '', line: 1, column: 1 },
+};
+
+function limitsOf({ own, host, perRoutes }: RouteSite): PlacedRateLimit[] {
+  return [...own, ...host, ...perRoutes.flatMap(({ rateLimits }) => rateLimits)];
+}
+
+function perRouteOf({ perRoutes }: RouteSite, filter: RateLimitFilter): PerRoute | undefined {
+  return perRoutes.find(({ filterName }) => filter === anyFilter || filterName === filter.name);
+}
+
+/** As the filter of Envoy 1.40 chooses: the list of the RateLimitPerRoute, its own, or those of route and host of its stage. */
+function itemsAsked(
+  filter: RateLimitFilter,
+  site: RouteSite,
+  perRoute: PerRoute | undefined,
+): PlacedRateLimit[] {
+  if (perRoute !== undefined && perRoute.rateLimits.length > 0) return perRoute.rateLimits;
+  if (filter.rateLimits.length > 0) return filter.rateLimits;
+  const option = site.includesHost ? 'INCLUDE' : (perRoute?.hostOption ?? 'OVERRIDE');
+  const isHostRead = option === 'INCLUDE' || (option === 'OVERRIDE' && site.own.length === 0);
+  const items = [...site.own, ...(isHostRead ? site.host : [])];
+  return items.filter(({ config }) => filter.stage === undefined || config.stage === filter.stage);
+}
+
+function percent(value: unknown): number | undefined {
+  return typeof value === 'number' ? value : undefined;
+}
+
+function onLine({ line }: EnvoyPlace): string {
+  return ` on line ${line}`;
+}
+
+function isUnknown(action: RateLimitAction): boolean {
+  return action.type === 'extension' && action.descriptorKey === undefined;
+}
+
+/** Chosen: entries of one descriptor that may be left out. Each doubles what is looked at. */
+const mostOptional = 6;
+
+/** What a descriptor may look like; undefined where that is not known. */
+function variantsOf({ actions }: RateLimitConfig): PossibleEntry[][] | undefined {
+  const entries = actions.map(entryOf);
+  if (actions.some(isUnknown) || entries.filter(({ isOptional }) => isOptional).length > mostOptional)
+    return undefined;
+  let variants: PossibleEntry[][] = [[]];
+  for (const entry of entries) {
+    const longer = variants.map((variant) => [...variant, entry]);
+    variants = entry.isOptional ? [...longer, ...variants] : longer;
+  }
+  return variants.filter((variant) => variant.length > 0);
+}
+
+const anyValue = { patterns: ['*'] };
+
+function entryOf(action: RateLimitAction): PossibleEntry {
+  switch (action.type) {
+    case 'source_cluster':
+    case 'destination_cluster':
+    case 'remote_address':
+      return { key: action.type, values: anyValue, isOptional: false };
+    case 'masked_remote_address': {
+      const patterns = [`*/${action.v4PrefixMaskLen}`, `*/${action.v6PrefixMaskLen}`];
+      return { key: action.type, values: { patterns }, isOptional: false };
+    }
+    case 'generic_key':
+    case 'header_value_match':
+    case 'query_parameter_value_match': {
+      const { descriptorKey, descriptorValue } = action;
+      // A runtime flag of Envoy makes formats of them, as in access logs.
+      const values = descriptorValue.includes('%') ? anyValue : { exact: descriptorValue };
+      return { key: descriptorKey, values, isOptional: false };
+    }
+    case 'extension':
+      return { key: action.descriptorKey, values: anyValue, isOptional: true };
+    default:
+      return { key: action.descriptorKey, values: anyValue, isOptional: action.skipIfAbsent };
+  }
+}
+
+function entryName({ key, values }: PossibleEntry): string {
+  return 'exact' in values ? `${key}=${values.exact}` : `${key}`;
+}
+
+/** Rules that the descriptor may find, and how many of its entries found any. */
+function walk(
+  top: readonly PlacedRule[],
+  entries: readonly PossibleEntry[],
+): { found: PlacedRule[]; depth: number; level: readonly PlacedRule[] } {
+  let level = top;
+  let found: PlacedRule[] = [];
+  for (const [depth, entry] of entries.entries()) {
+    const next = found.length === 0 && depth === 0 ? [top] : childrenOf(found);
+    level = next.flat();
+    found = next.flatMap((rules) => possibleRules(rules, entry));
+    if (found.length === 0) return { found, depth, level };
+  }
+  return { found, depth: entries.length, level };
+}
+
+function childrenOf(found: readonly PlacedRule[]): PlacedRule[][] {
+  return found.map(({ rule, source, path }) => placedRules(rule.descriptors, source, path));
+}
+
+function possibleRules(level: readonly PlacedRule[], { key = '', values }: PossibleEntry): PlacedRule[] {
+  if ('exact' in values) {
+    const rules = level.map(({ rule }) => rule);
+    const [first] = rulesFor(rules, { key, value: values.exact });
+    // Several sources may bring the same rule.
+    return first === undefined
+      ? []
+      : level.filter(({ rule }) => compositeOf(rule) === compositeOf(first.rule));
+  }
+  const { patterns } = values;
+  return level.filter(({ rule }) => {
+    const composite = compositeOf(rule);
+    if (composite === key) return true;
+    if (composite.includes('*')) return patterns.some((one) => patternsOverlap(composite, `${key}_${one}`));
+    const value = composite.slice(key.length + 1);
+    return composite.startsWith(`${key}_`) && patterns.some((one) => patternMatches(one, value));
+  });
+}
+
+function idOf({ source, path }: PlacedRule): string {
+  return `${source} ${path.join(' ')}`;
+}
+
+function unmatchedWords(
+  names: string,
+  entries: readonly PossibleEntry[],
+  { depth, level }: { depth: number; level: readonly PlacedRule[] },
+): [string, string] {
+  const head = `this limits nothing: no rule matches the descriptor (${names})`;
+  const { key } = entries[depth]!;
+  if (level.length === 0) return [head, `rules end before "${key}": nothing stands below`];
+  const sameKey = level.filter(({ rule }) => rule.key === key).map(({ rule }) => rule.value);
+  if (sameKey.length === 0)
+    return [
+      head,
+      `"${key}" is none of the keys ${depth === 0 ? 'of the first level' : 'there'}: ${keysOf(level)}`,
+    ];
+  return [head, `rules for "${key}" have the values ${firstFew(sameKey)}`];
+}
+
+function keysOf(level: readonly PlacedRule[]): string {
+  return firstFew(level.map(({ rule }) => rule.key));
+}
+
+function firstFew(names: readonly string[]): string {
+  const all = [...new Set(names)];
+  return all.slice(0, 5).join(', ') + (all.length > 5 ? ' ...' : '');
+}
