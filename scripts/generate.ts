@@ -43,10 +43,12 @@ if (process.argv.includes('--check')) {
   mustRun('node', ['scripts/crd.ts', '--check']);
   mustRun('node', ['scripts/chart.ts', '--check']);
   mustRun('node', ['scripts/draw-algorithms.ts', '--check']);
+  mustRun('node', ['scripts/openapi.ts', '--check']);
 } else {
   mustRun('buf', ['generate']);
   mustRun('node', ['scripts/settings-doc.ts']);
   mustRun('node', ['scripts/crd.ts']);
   mustRun('node', ['scripts/chart.ts']);
   mustRun('node', ['scripts/draw-algorithms.ts']);
+  mustRun('node', ['scripts/openapi.ts']);
 }

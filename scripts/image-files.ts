@@ -33,6 +33,8 @@ async function copyApp(): Promise<void> {
   for (const name of ['bin', 'console', 'crds', 'examples', 'package.json', 'LICENSE']) {
     cpSync(join(projectRoot, name), join(app, name), { recursive: true });
   }
+  mkdirSync(join(app, 'docs'));
+  copyFileSync(join(projectRoot, 'docs', 'openapi.json'), join(app, 'docs', 'openapi.json'));
   copyPackages(projectRoot, productionPackages(projectRoot), app);
 }
 

@@ -450,7 +450,7 @@ const allowed: Record<string, string[]> = {
   ],
   'process/files': ['process/log', 'process/time'],
   'process/grpc': ['gen', 'process/net', 'process/time'],
-  'process/http': ['process/net', 'process/time'],
+  'process/http': ['process/files', 'process/net', 'process/time'],
   'process/log': ['process/time'],
   'process/net': ['process/files', 'process/log', 'process/time'],
   'process/settings': ['process/net'],

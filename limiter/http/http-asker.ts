@@ -14,6 +14,7 @@ import {
   type UnaryReply,
 } from '../../process/grpc/handlers.ts';
 import { ApiProblem } from '../../process/http/api-route.ts';
+import type { HttpCall } from '../../process/http/http-server.ts';
 import { peerName, SocketPeer } from '../../process/net/peer.ts';
 
 export interface HttpAsker {
@@ -30,15 +31,15 @@ export interface AdmissionOptions {
   tracer?: CallTracer | undefined;
 }
 
-/** Before anything of the body is read. Its span ends with the response. */
+/** Before anything of the body is read. Its span ends with the response, and says which `route` it was. */
 export function admitted(
-  request: IncomingMessage,
-  response: ServerResponse,
+  { request, response }: HttpCall,
+  route: string,
   { gate, tracer }: AdmissionOptions,
 ): HttpAsker | { refused: GrpcStatus } {
   const caller = gate?.admit(connectionOf(request), authorizationOf(request));
   if (caller?.refused !== undefined) return caller;
-  return { request, caller, span: beginSpan(request, response, tracer) };
+  return { request, caller, span: beginSpan(request, response, { route, tracer }) };
 }
 
 /**
@@ -110,10 +111,10 @@ function connectionOf({ socket }: IncomingMessage): CallerConnection {
 function beginSpan(
   request: IncomingMessage,
   response: ServerResponse,
-  tracer: CallTracer | undefined,
+  { route, tracer }: { route: string; tracer: CallTracer | undefined },
 ): CallSpan | undefined {
   if (tracer === undefined) return undefined;
-  const span = tracer.begin(request.method ?? '', fieldsOf(request));
+  const span = tracer.begin(`${request.method} ${route}`, fieldsOf(request));
   if (span !== undefined) response.once('close', () => span.end(response.statusCode));
   return span;
 }

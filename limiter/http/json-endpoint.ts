@@ -35,7 +35,7 @@ export interface JsonEndpointOptions extends AdmissionOptions {
 export async function answerJson(call: HttpCall, options: JsonEndpointOptions): Promise<void> {
   const { request, response, holding } = call;
   const { bounds, maxBodyBytes } = options;
-  const asker = admitted(request, response, options);
+  const asker = admitted(call, '/json', options);
   if ('refused' in asker) {
     await refuseAtOnce(call, refusalOf(request, response, asker.refused), maxBodyBytes);
     return;

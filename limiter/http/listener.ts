@@ -3,7 +3,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Right } from '../../process/grpc/handlers.ts';
 import type { HealthView } from '../../process/grpc/health.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
-import { isApiPath } from '../../process/http/api-router.ts';
+import { checkParameters, isApiPath, openApiPath, openApiText } from '../../process/http/api-router.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { sendProblem } from '../../process/http/json-exchange.ts';
@@ -57,7 +57,8 @@ export interface HttpTlsListener extends CertificateListener {
   refused(refused: { reason: HttpTlsRefusal; peer: string; problem: string }): void;
 }
 
-const apiPaths = ['/v1/check', `${forwardAuthPath}{profile}`];
+const forwardAuthRoute = `${forwardAuthPath}{profile}`;
+const apiPaths = ['/v1/check', forwardAuthRoute, openApiPath];
 
 export class ApiListener implements HttpListener {
   readonly #options: HttpListenerOptions;
@@ -148,11 +149,12 @@ export class ApiListener implements HttpListener {
 
   /** Who asks comes before anything else is told. */
   async #answerCaller(call: HttpCall): Promise<void> {
-    const { target, request, response } = call;
+    const { target, request } = call;
     const detail = this.#certificateProblem(request);
     if (detail !== undefined) throw new ApiProblem(403, detail);
-    const asker = admitted(request, response, this.#options);
+    const asker = admitted(call, routeOf(target.path), this.#options);
     if ('refused' in asker) throw problemOf(asker.refused);
+    if (target.path === openApiPath) return sendOpenApi(call);
     const refusal = asker.caller?.refusal(undefined, Right.ASK);
     if (refusal !== undefined) throw problemOf(refusal);
     if (target.path === '/v1/check') return answerCheck(call, asker, this.#options);
@@ -176,6 +178,23 @@ export class ApiListener implements HttpListener {
     tls.listener.refused({ reason: 'tls_client_certificate', peer, problem });
     return problem;
   }
+}
+
+/** As spans name it: not by what anybody asks for. */
+function routeOf(path: string): string {
+  if (path.startsWith(forwardAuthPath)) return forwardAuthRoute;
+  return apiPaths.includes(path) ? path : '/v1';
+}
+
+function sendOpenApi({ request, response, target }: HttpCall): void {
+  if (request.method !== 'GET' && request.method !== 'HEAD') {
+    response.setHeader('Allow', 'GET, HEAD');
+    throw new ApiProblem(405, `${openApiPath} takes GET, HEAD, not ${shown(request.method ?? '')}`);
+  }
+  checkParameters(target.query, []);
+  const text = openApiText();
+  const headers = { 'Content-Type': 'application/json', 'Content-Length': Buffer.byteLength(text) };
+  response.writeHead(200, headers).end(text);
 }
 
 function answerHealth(response: ServerResponse, health: HealthView): void {

@@ -37,7 +37,7 @@ export const accessSettings = {
     needs: overTls,
     kind: text(),
     summary:
-      'PEM file with authorities: callers of `/json` must show a certificate of one of them, `/healthcheck` and `/livez` need none; empty: nobody does. Not in the Go service. Without `HTTP_SERVER_USE_TLS=true` it stops the start.',
+      'PEM file with authorities: callers of `/json` and `/v1` must show a certificate of one of them, `/healthcheck` and `/livez` need none; empty: nobody does. Not in the Go service. Without `HTTP_SERVER_USE_TLS=true` it stops the start.',
   },
   httpClientTlsSan: {
     name: 'HTTP_CLIENT_TLS_SAN',

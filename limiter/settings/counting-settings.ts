@@ -168,7 +168,7 @@ export const requestSettings = {
     kind: integer({ min: 1, max: 65_536 }),
     default: usualRequestLimits.maxDescriptors,
     summary:
-      'Descriptors that a request may have. One with more is refused, with INVALID_ARGUMENT over gRPC and 400 over `/json`, and nothing of it is counted. Not in the Go service.',
+      'Descriptors that a request may have. One with more is refused, with INVALID_ARGUMENT over gRPC and 400 over HTTP, and nothing of it is counted. Not in the Go service.',
   },
   requestMaxEntries: {
     name: 'REQUEST_MAX_ENTRIES',
@@ -187,7 +187,7 @@ export const requestSettings = {
     kind: integer({ min: 1024, max: 4 * mebibyte }),
     default: usualRequestLimits.maxBytes,
     summary:
-      'Bytes that a whole request may have, as a message of gRPC or as the body of `/json`, where `HTTP_MAX_BODY_BYTES` holds as well; likewise. Not in the Go service.',
+      'Bytes that a whole request may have, as a message of gRPC or as the body of `/json` or `/v1/check`, where `HTTP_MAX_BODY_BYTES` holds as well; likewise. Not in the Go service.',
   },
 } as const satisfies SettingsTable;
 

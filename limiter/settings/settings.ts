@@ -82,7 +82,7 @@ const listeners = {
     name: 'HOST',
     kind: bindHost(),
     default: '0.0.0.0',
-    summary: 'Address of the HTTP listener (`/json`, `/healthcheck`, `/livez`).',
+    summary: 'Address of the HTTP listener (`/v1/check`, `/json`, `/healthcheck`, `/livez`).',
   },
   httpPort: {
     name: 'PORT',
@@ -94,7 +94,8 @@ const listeners = {
     name: 'HTTP_MAX_BODY_BYTES',
     kind: integer({ min: 1, max: 256 * mebibyte }),
     default: 4 * mebibyte,
-    summary: 'Longest body that `/json` takes; a longer one is answered with 413. Not in the Go service.',
+    summary:
+      'Longest body that `/json` and `/v1` take; a longer one is answered with 413. Not in the Go service.',
   },
   httpMaxConnections: {
     name: 'HTTP_MAX_CONNECTIONS',

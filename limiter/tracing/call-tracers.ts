@@ -69,7 +69,7 @@ export function rpcStatus(code: number): { name: string; isFault: boolean } {
   return { name, isFault: serverFaults.has(name) };
 }
 
-// Spans of calls: of gRPC, and of /json over HTTP.
+// Spans of calls: of gRPC, and of decisions over HTTP.
 
 export interface CallTracerOptions {
   sampling: Sampling;
@@ -96,21 +96,17 @@ export function grpcTracer(options: CallTracerOptions): CallTracer {
   };
 }
 
-/** For /json over HTTP: `method` is that of HTTP. */
+/** For HTTP: `request` is method and path, as in `POST /json`. */
 export function httpTracer(options: CallTracerOptions): CallTracer {
   const begin = traceBeginner(options);
   return {
-    begin: (method, fields) =>
-      begin(fields)?.span(
-        `${method} /json`,
-        {
-          'http.request.method': method,
-          'http.route': '/json',
-          'url.path': '/json',
-          'url.scheme': 'http',
-        },
-        endHttp,
-      ),
+    begin: (request, fields) => {
+      const trace = begin(fields);
+      if (trace === undefined) return undefined;
+      const [method = '', path = ''] = request.split(' ');
+      const route = { 'http.route': path, 'url.path': path };
+      return trace.span(request, { 'http.request.method': method, ...route, 'url.scheme': 'http' }, endHttp);
+    },
   };
 }
 

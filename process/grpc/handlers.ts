@@ -160,7 +160,7 @@ export interface CallSpan {
 /** How a call becomes a span of a trace, for listeners and stores, which know no more of tracing. */
 export interface CallTracer {
   /**
-   * Undefined for a call that is not traced, which costs next to nothing. `method` is the path of gRPC, or HTTP's method;
+   * Undefined for a call that is not traced, which costs next to nothing. `method` is the path of gRPC, or HTTP's method and path;
    * `fields` are name, value, name, value, names in lower case. Never throws.
    */
   begin(method: string, fields: readonly string[]): CallSpan | undefined;

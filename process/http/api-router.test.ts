@@ -303,7 +303,12 @@ describe('a request', () => {
   });
 
   it.each([
-    ['GET', '/v1/nothing', 404, 'there is no "/v1/nothing", there are /v1/lines, /v1/things'],
+    [
+      'GET',
+      '/v1/nothing',
+      404,
+      'there is no "/v1/nothing", there are /v1/lines, /v1/openapi.json, /v1/things',
+    ],
     ['PATCH', '/v1/things', 405, '/v1/things takes GET, HEAD, POST, DELETE, not "PATCH"'],
     ['OPTIONS', '/v1/things', 405, '/v1/things takes GET, HEAD, POST, DELETE, not "OPTIONS"'],
     ['GET', '/v1/things', 400, 'domain is missing: expected ?domain=<domain>'],

@@ -1,5 +1,6 @@
 /** `/v1`: from a request to its route, and back as JSON or as the description of a problem (RFC 9457). Knows no paths beyond the prefix. */
 import type { ServerResponse } from 'node:http';
+import { packageFile } from '../files/package-file.ts';
 import type { ApiGuard } from './api-guard.ts';
 import { type ApiAnswer, ApiProblem, type ApiRoute, shown } from './api-route.ts';
 import type { HttpCall } from './http-server.ts';
@@ -17,6 +18,25 @@ export interface ApiRouterOptions {
 /** The one parameter that may come several times. */
 const repeatable = 'entry';
 
+/** What there is to ask, on every listener: docs/openapi.json. */
+export const openApiPath = '/v1/openapi.json';
+
+let openApi: string | undefined;
+
+/** As JSON. */
+export function openApiText(): string {
+  openApi ??= packageFile('docs/openapi.json');
+  return openApi;
+}
+
+const openApiRoute: ApiRoute = {
+  method: 'GET',
+  path: openApiPath,
+  right: 'read',
+  parameters: [],
+  answer: async () => ({ lines: [openApiText().trimEnd()] }),
+};
+
 /** Whether a path is of the API, be it one that there is or not. */
 export function isApiPath(path: string | undefined): boolean {
   return path === '/v1' || path?.startsWith('/v1/') === true;
@@ -29,7 +49,7 @@ export class ApiRouter {
 
   constructor(options: ApiRouterOptions) {
     this.#options = options;
-    for (const route of options.routes) {
+    for (const route of [...options.routes, openApiRoute]) {
       const methods = this.#routes.get(route.path) ?? new Map<string, ApiRoute>();
       if (methods.has(route.method)) throw new Error(`two routes for ${route.method} ${route.path}`);
       this.#routes.set(route.path, methods.set(route.method, route));

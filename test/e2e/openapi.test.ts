@@ -25,7 +25,8 @@ interface Schema {
 }
 
 interface Asked {
-  of: 'limiter' | 'control-plane';
+  /** `callers`: a limiter on the port of callers. */
+  of: 'limiter' | 'callers' | 'control-plane';
   query?: string;
   body?: unknown;
   status: number;
@@ -131,10 +132,12 @@ afterAll(async () => {
 });
 
 const portOf = (of: Asked['of']): number =>
-  of === 'limiter' ? limiter.ports.debug : controlPlane.ports.http;
+  of === 'control-plane' ? controlPlane.ports.http : limiter.ports[of === 'callers' ? 'http' : 'debug'];
 
 const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
-  Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
+  Object.entries(methods)
+    .filter(([method]) => method !== 'servers')
+    .map(([method, operation]) => ({ path, method: method.toUpperCase(), operation })),
 );
 // What changes something comes last.
 const asked = operations
@@ -152,16 +155,27 @@ describe('docs/openapi.yaml', () => {
           : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
       });
       expect([answer.status, answer.body]).toEqual([status, answer.body]);
-      const type = schema === 'Problem' ? 'application/problem+json' : 'application/json';
+      const isProblem = schema === 'Problem' || schema === 'MistakenQuestion';
+      const type = isProblem ? 'application/problem+json' : 'application/json';
       expect(answer.headers['content-type']).toBe(type);
       expect(problems(schemas[schema]!, JSON.parse(answer.body))).toEqual([]);
     });
   }
 
-  it.each(['limiter', 'control-plane'] as const)('has every path of a %s', async (of) => {
+  it.each(['limiter', 'callers', 'control-plane'] as const)('has every path of (a) %s', async (of) => {
     const { detail } = JSON.parse((await httpAsk(portOf(of), '/v1/nothing')).body);
     const served = /there are (.*)$/.exec(detail)?.[1]?.split(', ');
     expect([...new Set(asked.filter((one) => one.of === of).map(({ path }) => path))].sort()).toEqual(served);
+  });
+
+  it('is served as JSON, with what is asked here as examples', async () => {
+    const { body } = await httpAsk(limiter.ports.http, '/v1/openapi.json');
+    const served = JSON.parse(body);
+    expect(Object.keys(served.paths)).toEqual(Object.keys(document.paths));
+    const { examples } = served.paths['/v1/check'].post.requestBody.content['application/json'];
+    const bodies = Object.values(examples).map((one) => (one as { value: unknown }).value);
+    expect(bodies).toEqual(document.paths['/v1/check']!['post']!['x-asked'].map((one) => one.body));
+    expect(body).not.toContain('x-asked');
   });
 
   it('has an example of every operation, and the parameters that processes know', async () => {
