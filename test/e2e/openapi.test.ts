@@ -28,14 +28,18 @@ interface Asked {
   /** `callers`: a limiter on the port of callers. */
   of: 'limiter' | 'callers' | 'control-plane';
   query?: string;
+  /** In place of `{name}`. */
+  path?: Record<string, string>;
+  headers?: Record<string, string>;
   body?: unknown;
   status: number;
+  /** `Nothing`: there is no body. */
   schema: string;
 }
 
 interface Operation {
   operationId: string;
-  parameters?: { name?: string; $ref?: string }[];
+  parameters?: { name?: string; in?: string; $ref?: string }[];
   'x-asked': Asked[];
 }
 
@@ -104,6 +108,11 @@ descriptors:
   - key: open
     rate_limit: { unlimited: true }
 `;
+const profiles = `profiles:
+  shop:
+    domain: shop
+    rate_limits: [{ actions: [{ remote_address: {} }] }]
+`;
 let limiter: InProcessLimiter;
 let controlPlane: InProcessControlPlane;
 let client: ScriptedXdsClient;
@@ -111,6 +120,7 @@ let client: ScriptedXdsClient;
 beforeAll(async () => {
   mkdirSync(join(folder, 'config'));
   writeFileSync(join(folder, 'config/shop.yaml'), rules);
+  writeFileSync(join(folder, 'profiles.yaml'), profiles);
   limiter = await InProcessLimiter.start({ env: { RUNTIME_ROOT: folder } });
   for (let n = 0; n < 3; n++) await limiter.ask('shop', [{ remote_address: '203.0.113.7' }]);
   await limiter.ask('shop', [{ path: '/api/cart', plan: 'gold' }]);
@@ -141,20 +151,30 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
 );
 // What changes something comes last.
 const asked = operations
-  .flatMap(({ operation, ...rest }) => operation['x-asked'].map((one) => ({ ...rest, ...one })))
+  .flatMap(({ operation, path, method }) =>
+    operation['x-asked'].map((one) => {
+      const asks = path.replace(/\{(\w+)\}/g, (_, name: string) => one.path?.[name] ?? '');
+      return { ...one, method, path, asks };
+    }),
+  )
   .sort((a, b) => Number(a.method === 'DELETE') - Number(b.method === 'DELETE'));
 
 describe('docs/openapi.yaml', () => {
-  for (const { path, method, of, query = '', body, status, schema } of asked) {
-    const what = `${method} ${path}${query === '' ? '' : `?${query}`} ${body === undefined ? '' : JSON.stringify(body)}`;
+  for (const { asks, method, of, query = '', headers, body, status, schema } of asked) {
+    const what = `${method} ${asks}${query === '' ? '' : `?${query}`} ${JSON.stringify(body ?? headers) ?? ''}`;
     it(`says what a ${of} answers to ${what}`, async () => {
-      const answer = await httpAsk(portOf(of), `${path}?${query}`, {
+      const answer = await httpAsk(portOf(of), `${asks}?${query}`, {
         method,
+        headers: headers ?? {},
         ...(body === undefined
           ? {}
           : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
       });
       expect([answer.status, answer.body]).toEqual([status, answer.body]);
+      if (schema === 'Nothing') {
+        expect([answer.body, answer.headers['content-type']]).toEqual(['', undefined]);
+        return;
+      }
       const isProblem = schema === 'Problem' || schema === 'MistakenQuestion';
       const type = isProblem ? 'application/problem+json' : 'application/json';
       expect(answer.headers['content-type']).toBe(type);
@@ -187,9 +207,9 @@ describe('docs/openapi.yaml', () => {
         const names = /expected (.*)$/.exec(JSON.parse(body).detail)?.[1];
         for (const name of names?.split(', ') ?? []) known.add(name);
       }
-      const said = (operation.parameters ?? []).map(
-        ({ name, $ref }) => name ?? parameters[$ref!.split('/').at(-1)!]!.name,
-      );
+      const said = (operation.parameters ?? [])
+        .filter((one) => one.in === undefined || one.in === 'query')
+        .map(({ name, $ref }) => name ?? parameters[$ref!.split('/').at(-1)!]!.name);
       expect([path, method, [...new Set(said)].sort()]).toEqual([path, method, [...known].sort()]);
     }
   });
