@@ -37,6 +37,11 @@ const files = {
     ],
     'github.com/kuadrant/kuadrant-operator': ['config/crd/bases/kuadrant.io_authpolicies.yaml'],
   },
+  traefik: {
+    'github.com/traefik/traefik/v3': [
+      'docs/content/reference/dynamic-configuration/traefik.io_middlewares.yaml',
+    ],
+  },
   sarif: {
     'github.com/owenrumney/go-sarif/v3': ['pkg/report/v210/sarif/schema.go'],
   },

@@ -14,6 +14,7 @@ require (
 	github.com/owenrumney/go-sarif/v3 v3.3.1
 	github.com/projectcontour/contour v1.33.8
 	github.com/prometheus-operator/prometheus-operator v0.85.0
+	github.com/traefik/traefik/v3 v3.7.13
 	istio.io/api v1.31.1
 	sigs.k8s.io/gateway-api v1.6.3
 )
