@@ -1,7 +1,8 @@
 /**
  * `/v1/forward-auth/<profile>`: whether another proxy may let a request pass, asked by its headers alone: nginx's auth_request,
- * Traefik's ForwardAuth, Caddy's forward_auth, and whoever asks as they do.
+ * Traefik's ForwardAuth, Caddy's forward_auth, Envoy's ext_authz, and whoever asks as they do.
  */
+import type { IncomingMessage } from 'node:http';
 import { GrpcCode, type GrpcStatus, Right } from '../../process/grpc/handlers.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
@@ -13,6 +14,11 @@ import { type HttpAsker, originOf, problemOf } from './http-asker.ts';
 import type { DecideForHttp, HttpDecision } from './http-decision.ts';
 
 export const forwardAuthPath = '/v1/forward-auth/';
+
+/** `/v1/forward-auth/shop/a//b`: Envoy's ext_authz over HTTP writes the path of the client behind the one that it was given. */
+export function hasPathOfClient(url: string): boolean {
+  return url.startsWith(forwardAuthPath) && url.includes('/', forwardAuthPath.length);
+}
 
 /** A profile, and what makes descriptors by it. */
 export interface ReadyProfile {
@@ -51,13 +57,20 @@ export class ForwardAuth {
 
   /** Rejects with an `ApiProblem` for a profile that there is not, or that the caller may not use. */
   async answer(call: HttpCall, asker: HttpAsker): Promise<void> {
-    const { profile, make } = this.#profileOf(call.target.path.slice(forwardAuthPath.length), asker);
+    const { request, target } = call;
+    const [name = '', ...rest] = target.path.slice(forwardAuthPath.length).split('/');
+    const { profile, make } = this.#profileOf(name, asker);
     const refusal = asker.caller?.refusal(profile.domain, Right.ASK);
     if (refusal !== undefined) throw problemOf(refusal);
     const { onAnswer, onUntold, decide } = this.#options;
-    const { descriptors, missing } = make(call.request.rawHeaders);
-    for (const header of missing)
-      onUntold({ profile: profile.name, header, peer: originOf(call.request).peer });
+    const takesPath = profile.originalRequest === 'ext-authz';
+    if (rest.length > 0 && !takesPath) {
+      this.#options.onAnswer('unknown_profile');
+      const known = `its originalRequest is ${profile.originalRequest}, and ext-authz alone has a path here`;
+      throw new ApiProblem(404, `there is nothing below the profile ${profile.name}: ${known}`);
+    }
+    const { descriptors, missing } = make(takesPath ? headersAndLine(request) : request.rawHeaders);
+    for (const header of missing) onUntold({ profile: profile.name, header, peer: originOf(request).peer });
     if (descriptors.length === 0) {
       onAnswer('undescribed');
       return endAnswer(call, 200, {});
@@ -110,6 +123,12 @@ export class ForwardAuth {
     onAnswer('failed_denied');
     throw new ApiProblem(503, 'the request cannot be decided, and the profile denies it then (onError)');
   }
+}
+
+/** The request line of the client, as the one who asks repeats it, and the headers. */
+function headersAndLine({ rawHeaders, method = '', url = '' }: IncomingMessage): string[] {
+  const path = url.indexOf('/', forwardAuthPath.length);
+  return [...rawHeaders, ':method', method, ...(path === -1 ? [] : [':path', url.slice(path)])];
 }
 
 /** Of the first limit that is exceeded: its rule, or the domain where that hides itself. */

@@ -18,7 +18,7 @@ import {
 } from '../../process/net/tls-credentials.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import { answerCheck, type CheckOptions } from './check-endpoint.ts';
-import { forwardAuthPath } from './forward-auth.ts';
+import { forwardAuthPath, hasPathOfClient } from './forward-auth.ts';
 import { admitted, fault, type HttpAsker, problemOf } from './http-asker.ts';
 import { answerJson, type JsonEndpointOptions, loadJsonCodec, refuseAtOnce } from './json-endpoint.ts';
 
@@ -75,6 +75,7 @@ export class ApiListener implements HttpListener {
     const { closeGraceMs, connections, onFault, tls } = this.#options;
     const server = new HttpServer({
       serve: (call) => this.#route(call),
+      isForeign: hasPathOfClient,
       closeGraceMs,
       connections,
       onFault: (error) => onFault(error),

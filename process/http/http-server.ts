@@ -8,7 +8,7 @@ import { listenerCredentials } from '../net/tls-credentials.ts';
 import { handshakeProblem, handshakeTimeoutMs } from '../net/tls-handshake.ts';
 import { type RequestHolding, unwatched } from './http-connection.ts';
 import { HttpConnections, type HttpConnectionsOptions } from './http-connections.ts';
-import { type RequestPath, requestPath, sendError, sendRedirect } from './text-response.ts';
+import { foreignPath, type RequestPath, requestPath, sendError, sendRedirect } from './text-response.ts';
 
 export interface HttpListener {
   /** Rejects with a BindError. */
@@ -29,6 +29,11 @@ export interface HttpCall {
 export interface HttpServerOptions {
   /** Asked first, before the path is looked at; false when it has answered. Without it every request goes on. */
   admit?(request: IncomingMessage, response: ServerResponse): boolean;
+  /**
+   * Paths that are served as they came: what stands behind is another request's, which is neither mended nor refused here.
+   * `path` and `clean` of their targets are what was sent.
+   */
+  isForeign?(url: string): boolean;
   /** What it throws, or rejects with, is answered with 500 and reported to `onFault`. */
   serve(call: HttpCall): void | Promise<void>;
   /** How long requests may take at the end before they are cut. */
@@ -110,7 +115,8 @@ export class HttpServer implements HttpListener {
   }
 
   async #route(request: IncomingMessage, response: ServerResponse, holding: RequestHolding): Promise<void> {
-    const target = requestPath(request.url ?? '/');
+    const url = request.url ?? '/';
+    const target = this.#options.isForeign?.(url) === true ? foreignPath(url) : requestPath(url);
     if (target === undefined) sendError(response, 400, 'Bad Request', 'damaged request target');
     else if (target.path !== target.clean) sendRedirect(response, target.location);
     else await this.#options.serve({ target, request, response, holding });

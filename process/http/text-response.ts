@@ -108,6 +108,12 @@ export function requestPath(target: string): RequestPath | undefined {
   return { path, clean, query: new URLSearchParams(search), location: encodeURI(clean) + search };
 }
 
+/** Of a path that is another request's, behind one of ours: as it was sent. */
+export function foreignPath(target: string): RequestPath {
+  const [path = ''] = target.split('?', 1);
+  return { path, clean: path, query: new URLSearchParams(target.slice(path.length)), location: target };
+}
+
 /** RFC 9112, section 3.2.2: a server takes the absolute form, too. */
 function targetOfProxyRequest(target: string): string | undefined {
   const match = /^https?:\/\/[^/?#]+(.*)$/i.exec(target);

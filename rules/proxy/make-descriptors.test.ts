@@ -36,11 +36,14 @@ describe('the original request', () => {
     ['X-Original-Host', 'uri.example'],
     ['X-Original-URL', 'https://user@url.example:8443/url?a=3'],
     ['Host', 'weir:8080'],
+    [':method', 'DELETE'],
+    [':path', '/line?a=4'],
   ];
   const families: [originalRequest: string, text: string][] = [
     ['forwarded', 'method=PUT path=/forwarded?a=1 host=forwarded.example'],
     ['original-uri', 'method=PATCH path=/uri?a=2 host=uri.example'],
     ['original-url', 'method=PATCH path=/url?a=3 host=url.example:8443'],
+    ['ext-authz', 'method=DELETE path=/line?a=4 host=weir:8080'],
   ];
   for (const [originalRequest, text] of families) {
     it(`is what one family of headers tells, whatever the others say: ${originalRequest}`, () => {

@@ -83,7 +83,7 @@ profiles:
       '4:5: a profile has no field "refused_status": did you mean refusedStatus?',
       '5:14: onError: expected allow or deny, not "maybe"',
       '6:18: trustedHops: expected a whole number from 0 to 100, not "-1"',
-      '7:22: originalRequest: expected forwarded or original-uri or original-url, not "both"',
+      '7:22: originalRequest: expected forwarded or original-uri or original-url or ext-authz, not "both"',
       expect.stringMatching(/^10:13: actions has no field "remote_adress": known are source_cluster, /),
       expect.stringMatching(/^12:3: "-x" is no name of a profile, which has at most 63 letters/),
       '13:5: rate_limits: is missing, expected a list as in a route of Envoy',

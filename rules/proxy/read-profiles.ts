@@ -15,6 +15,8 @@ export const originalHeaders = {
   'original-uri': { method: 'X-Original-Method', target: 'X-Original-URI', host: 'X-Original-Host' },
   /** The host is that of the URL. */
   'original-url': { method: 'X-Original-Method', target: 'X-Original-URL', host: 'X-Original-URL' },
+  /** No headers of a proxy: who asks repeats the request line. */
+  'ext-authz': { method: ':method', target: ':path', host: 'Host' },
 } as const;
 export type OriginalRequest = keyof typeof originalHeaders;
 
@@ -125,6 +127,7 @@ class ProfilesReader {
         'forwarded',
         'original-uri',
         'original-url',
+        'ext-authz',
       ]),
       rateLimits: this.#rateLimits(path, map),
     };

@@ -21,7 +21,7 @@ import { runWeir } from '../support/weir-command.ts';
 
 interface K8sObject {
   apiVersion: string;
-  kind: string;
+  kind: string | undefined;
   metadata: { name: string; namespace?: string };
   spec: Record<string, unknown>;
 }
@@ -39,14 +39,14 @@ const examples: Readonly<Record<string, string[]>> = {
 const names = Object.keys(examples);
 
 /** No objects: files that programs read. */
-const isConfiguration = (object: K8sObject): boolean => object.kind === 'EnvoyGateway';
+const isConfiguration = (object: K8sObject): boolean => [undefined, 'EnvoyGateway'].includes(object.kind);
 
 /** Of all YAML files of a folder that are objects. */
 function objectsOf(name: string): K8sObject[] {
   return readdirSync(join(examplesFolder, name))
     .filter((file) => file.endsWith('.yaml'))
     .flatMap((file) => objectsIn(readExample(name, file)))
-    .filter((object) => object.kind !== undefined && !isConfiguration(object));
+    .filter((object) => !isConfiguration(object));
 }
 
 function objectsIn(text: string): K8sObject[] {
@@ -137,6 +137,68 @@ function boundStrings<Schema>(schema: Schema): Schema {
 
 const found = foreignModules('examples');
 
+/** Names that a program reads where no definition says so, by what its module says. */
+describe.skipIf('missing' in found && process.env['CI'] !== 'true')('files of configuration', () => {
+  const sourceOf = (module: string, file: string): string => {
+    if ('missing' in found) throw new Error(found.missing);
+    const { folder = '' } = found.modules.find(({ path }) => path === module) ?? {};
+    return readFileSync(join(folder, file), 'utf8');
+  };
+
+  it('of Envoy Gateway have fields that it knows', () => {
+    const types = ['envoygateway_types.go', 'shared_types.go', 'kubernetes_helpers.go'].map((file) =>
+      sourceOf('github.com/envoyproxy/gateway', `api/v1alpha1/${file}`),
+    );
+    const known = new Set([...types.join('').matchAll(/json:"(\w+)/g)].map(([, name]) => name as string));
+    const { apiVersion, kind, ...config } = parse(
+      readExample('envoy-gateway', 'envoy-gateway.yaml'),
+    ) as Record<string, unknown>;
+    expect([apiVersion, kind]).toEqual(['gateway.envoyproxy.io/v1alpha1', 'EnvoyGateway']);
+    expect(keysOf(config).filter((key) => !known.has(key))).toEqual([]);
+  });
+
+  it('of Contour, in the README, have fields that it knows', () => {
+    const [, text = ''] =
+      /```yaml\n(rateLimitService:\n.*?)```/s.exec(readExample('contour', 'README.md')) ?? [];
+    const known = sourceOf('github.com/projectcontour/contour', 'examples/contour/01-contour-config.yaml');
+    const keys = keysOf(parse(text));
+    expect(keys).toHaveLength(5);
+    expect(keys.filter((key) => !known.includes(`# ${key}:`) && !known.includes(`#   ${key}:`))).toEqual([]);
+  });
+
+  it('of Istio have fields that a provider has', () => {
+    const proto = sourceOf('istio.io/api', 'mesh/v1alpha1/config.proto');
+    const body =
+      proto.split('message EnvoyExternalAuthorizationHttpProvider')[1]?.split('\n    }\n')[0] ?? '';
+    const known = [...body.matchAll(/^ +[\w.<>, ]+ (\w+) = \d+/gm)].map(([, name = '']) =>
+      name.replace(/_(\w)/g, (_, letter: string) => letter.toUpperCase()),
+    );
+    expect(known.length).toBeGreaterThan(10);
+    const provider = waypointProvider();
+    expect(Object.keys(provider).filter((key) => !known.includes(key))).toEqual([]);
+    expect(provider).toMatchObject({ service: 'weir-limiter.weir-system.svc.cluster.local', port: 8080 });
+  });
+
+  it("of Weir's chart have values that it has, and mount the profiles where they are read", () => {
+    const { limiter } = parse(readExample('istio-ambient', 'weir-values.yaml')) as {
+      limiter: { extraEnv: { name: string; value: string }[]; extraVolumeMounts: { mountPath: string }[] };
+    };
+    const values = parse(readFileSync('charts/weir/values.yaml', 'utf8')) as { limiter: object };
+    expect(Object.keys(limiter).filter((key) => !Object.hasOwn(values.limiter, key))).toEqual([]);
+    const [{ name, value } = { name: '', value: '' }] = limiter.extraEnv;
+    expect([name, value]).toEqual([
+      'PROFILES_FILE',
+      `${limiter.extraVolumeMounts[0]?.mountPath}/profiles.yaml`,
+    ]);
+  });
+});
+
+/** Of maps within maps. */
+function keysOf(value: unknown): string[] {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return [];
+  return Object.entries(value).flatMap(([key, inner]) => [key, ...keysOf(inner)]);
+}
+
 const isWithout = 'missing' in found && process.env['CI'] !== 'true';
 
 describe.skipIf(isWithout)("by the projects' own definitions", () => {
@@ -183,6 +245,8 @@ describe.skipIf(isWithout)("by the projects' own definitions", () => {
   });
 });
 
+const rateLimitFilter = 'envoy.filters.http.ratelimit';
+
 interface EnvoyPart {
   filter: Record<string, unknown>;
   rateLimits: unknown[];
@@ -218,7 +282,7 @@ function filterOf(domain: string): Record<string, unknown> {
   const rls = { transport_api_version: 'V3', grpc_service: { envoy_grpc: { cluster_name: 'weir' } } };
   const type = 'type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit';
   const config = { '@type': type, domain, rate_limit_service: rls };
-  return { name: 'envoy.filters.http.ratelimit', typed_config: config };
+  return { name: rateLimitFilter, typed_config: config };
 }
 
 /** internal/envoy/v3/ratelimit.go of Contour 1.33: a rate limit for each descriptor. */
@@ -287,16 +351,63 @@ function partOfKgateway(): EnvoyPart {
   return { filter: filterOf(service.domain), rateLimits: [{ actions }] };
 }
 
+/** The one provider of istiod-values.yaml. */
+function waypointProvider(): Record<string, unknown> {
+  const { meshConfig } = parse(readExample('istio-ambient', 'istiod-values.yaml')) as {
+    meshConfig: { extensionProviders: { name: string; envoyExtAuthzHttp: Record<string, unknown> }[] };
+  };
+  const { provider } = objectOf<{ provider: { name: string } }>(
+    'istio-ambient',
+    'waypoint.yaml',
+    'AuthorizationPolicy',
+  );
+  const found = meshConfig.extensionProviders.find(({ name }) => name === provider.name);
+  if (found === undefined) throw new Error(`istiod-values.yaml has no provider ${provider.name}`);
+  return found.envoyExtAuthzHttp;
+}
+
+/** pilot/pkg/security/authz/builder/extauthz.go of Istio 1.31. */
+function waypointFilter(): Record<string, unknown> {
+  const provider = waypointProvider();
+  const names = (key: string) => ({ patterns: (provider[key] as string[]).map((exact) => ({ exact })) });
+  return {
+    name: 'envoy.filters.http.ext_authz',
+    typed_config: {
+      '@type': 'type.googleapis.com/envoy.extensions.filters.http.ext_authz.v3.ExtAuthz',
+      transport_api_version: 'V3',
+      failure_mode_allow: false,
+      allowed_headers: names('includeRequestHeadersInCheck'),
+      http_service: {
+        path_prefix: provider['pathPrefix'],
+        server_uri: { uri: 'http://weir', cluster: 'weir-http', timeout: '20s' },
+        authorization_response: {
+          allowed_client_headers: names('headersToDownstreamOnDeny'),
+          allowed_client_headers_on_success: names('headersToDownstreamOnAllow'),
+        },
+      },
+    },
+  };
+}
+
 const parts: readonly [example: string, what: string, part: () => EnvoyPart][] = [
   ['istio', 'the gateway', () => partOfEnvoyFilter('istio', 'envoyfilter-gateway.yaml')],
   ['istio', 'a sidecar', () => partOfEnvoyFilter('istio', 'envoyfilter-sidecar.yaml')],
   ['istio-ambient', 'the gateway', () => partOfEnvoyFilter('istio-ambient', 'gateway.yaml')],
+  ['istio-ambient', 'the waypoint', () => ({ filter: waypointFilter(), rateLimits: [] })],
   ['kuadrant', 'the gateway', () => partOfEnvoyFilter('kuadrant', 'envoy-filter.yaml')],
   ['envoy-gateway', 'the patched gateway', partOfPatchPolicy],
   ['contour', 'the proxy', partOfContour],
   ['emissary', 'the mapping', partOfEmissary],
   ['kgateway', 'the route', partOfKgateway],
 ];
+
+/** The filter of an example, for another domain, and the limiter by the name that it has in examples/envoy. */
+function askingFor(domain: string, filter: Record<string, unknown>): Record<string, unknown> {
+  const settings = filter['typed_config'] as Record<string, unknown>;
+  expect(settings['domain']).toBe('shop');
+  const weir = { grpc_service: { envoy_grpc: { cluster_name: 'weir' } }, transport_api_version: 'V3' };
+  return { ...filter, typed_config: { ...settings, domain, rate_limit_service: weir } };
+}
 
 describeWithServer('an Envoy configured as examples for clusters say', envoyProgram, (envoyPath) => {
   const root = suiteFolder();
@@ -315,17 +426,16 @@ describeWithServer('an Envoy configured as examples for clusters say', envoyProg
         stdout.replace(/^domain: .*/m, `domain: ${example}`),
       );
     }
-    limiter = await startLimiter({
-      env: { BACKEND_TYPE: 'memory', RUNTIME_ROOT: root, RUNTIME_APPDIRECTORY: 'config' },
-    });
+    const profiles = join(root, 'profiles.yaml');
+    const text = readExample('istio-ambient', 'profiles.yaml');
+    writeFileSync(profiles, text.replace('domain: shop', 'domain: istio-ambient'));
+    const places = { RUNTIME_ROOT: root, RUNTIME_APPDIRECTORY: 'config', PROFILES_FILE: profiles };
+    limiter = await startLimiter({ env: { BACKEND_TYPE: 'memory', ...places } });
     const service = await freePort();
     const configs: ExampleEnvoy[] = [];
     for (const [example, , part] of parts) {
       const { filter, rateLimits } = part();
-      const settings = filter['typed_config'] as Record<string, unknown>;
-      expect(settings['domain']).toBe('shop');
-      const weir = { grpc_service: { envoy_grpc: { cluster_name: 'weir' } }, transport_api_version: 'V3' };
-      const own = { ...filter, typed_config: { ...settings, domain: example, rate_limit_service: weir } };
+      const own = filter['name'] === rateLimitFilter ? askingFor(example, filter) : filter;
       const type = 'type.googleapis.com/envoy.extensions.filters.http.router.v3.Router';
       const router = { name: 'envoy.filters.http.router', typed_config: { '@type': type } };
       const routes = [{ match: { prefix: '/' }, route: { cluster: 'service' } }];
@@ -347,8 +457,15 @@ describeWithServer('an Envoy configured as examples for clusters say', envoyProg
       .listeners;
     if (backend === undefined) throw new Error('examples/envoy/envoy.yaml has no service');
     backend.address.socket_address.port_value = service;
-    const all = [...listeners, backend];
-    envoy = await startEnvoy(envoyPath, { static_resources: { ...first.static_resources, listeners: all } });
+    const { clusters } = first.static_resources;
+    const http = structuredClone(clusters.find(({ name }) => name === 'service'));
+    if (http === undefined) throw new Error('examples/envoy/envoy.yaml has no service');
+    const [endpoint] = http.load_assignment.endpoints[0]!.lb_endpoints;
+    endpoint!.endpoint.address.socket_address.port_value = limiter.ports.http;
+    clusters.push({ ...http, name: 'weir-http' });
+    envoy = await startEnvoy(envoyPath, {
+      static_resources: { clusters, listeners: [...listeners, backend] },
+    });
   }, 60_000);
   afterAll(async () => {
     await envoy?.stop();
@@ -376,4 +493,18 @@ describeWithServer('an Envoy configured as examples for clusters say', envoyProg
     },
     30_000,
   );
+
+  it('tells the client of a waypoint when to come again, and leaves its path alone', async () => {
+    const index = parts.findIndex(([, what]) => what === 'the waypoint');
+    const headers = { 'x-user': 'eve' };
+    const seen: Response[] = [];
+    for (let i = 0; i < 11; i++)
+      seen.push(
+        await fetch(`http://127.0.0.1:${ports[index]}//a/%zz/b?c=//`, { headers, redirect: 'manual' }),
+      );
+    expect(new Set(seen.map(({ status }) => status))).toEqual(new Set([200, 429]));
+    const refused = seen.find(({ status }) => status === 429);
+    expect(Number(refused?.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(seen[0]?.headers.get('ratelimit-remaining')).toBe('4');
+  }, 30_000);
 });

@@ -20,6 +20,9 @@ descriptors:
     value: /größe
     rate_limit: { unit: day, requests_per_unit: 0 }
     hide_identity: true
+  - key: path
+    value: //a/../b
+    rate_limit: { unit: day, requests_per_unit: 0 }
 `;
 
 const byAddress = 'rate_limits: [{actions: [{remote_address: {}}]}]';
@@ -100,6 +103,20 @@ describe('/v1/forward-auth/<profile>', () => {
     expect((await ask(limiter, 'shop', from('203.0.113.8'))).status).toBe(200);
     expect((await ask(limiter, 'shop', from('10.8.8.8'))).status).toBe(200);
     expect(await answers(limiter)).toEqual({ allowed: 4, refused: 1 });
+  });
+
+  it("takes the client's path behind a profile that says so, as it was written", async () => {
+    const line = `profiles:\n  line: {domain: shop, originalRequest: ext-authz, ${byPath}}\n`;
+    const limiter = await start({}, profiles.replace('profiles:\n', line));
+    for (const path of ['', '/', '/a/b', '/%zz', '/a?b=/c', '/a%2Fb'])
+      expect({ path, ...(await ask(limiter, `line${path}`)) }).toMatchObject({ path, status: 200, body: '' });
+    expect(await ask(limiter, 'line//a/../b')).toMatchObject({ status: 429 });
+    expect(await answers(limiter)).toEqual({ allowed: 5, undescribed: 1, refused: 1 });
+    expect(problem(await ask(limiter, 'path/a'))).toMatchObject({
+      status: 404,
+      detail: expect.stringContaining('nothing below the profile path'),
+    });
+    expect(problem(await ask(limiter, 'none/a')).detail).toContain('there is no profile "none"');
   });
 
   it('takes any method, and reads no body', async () => {
