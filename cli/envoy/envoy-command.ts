@@ -30,7 +30,7 @@ folders of rule files or manifests; - is standard input.
                          path, method, host, generic (the route says the rule's own value), header_match:<name> (the rule's own
                          value where there is such a header), query_match:<name>
   --limiter <host:port>  the limiter's gRPC listener (default: 127.0.0.1:8081; for Istio
-                         weir-limiter.weir.svc.cluster.local:8081)
+                         weir-limiter.weir-system.svc.cluster.local:8081)
   --domain <domain>      this domain alone, where there are several
   --class <name>         whose manifests to read, where there are several classes (of control planes)
   --fleet <name>         whose manifests to read, where there are several fleets
@@ -108,7 +108,7 @@ export function limiterAddress(
   given: string | undefined,
   output: EnvoyOutput,
 ): { host: string; port: number } {
-  const usual = output === 'istio' ? 'weir-limiter.weir.svc.cluster.local:8081' : '127.0.0.1:8081';
+  const usual = output === 'istio' ? 'weir-limiter.weir-system.svc.cluster.local:8081' : '127.0.0.1:8081';
   const [, v6, name, port] = /^(?:\[([\da-fA-F:.]+)\]|([\w.-]+)):(\d{1,5})$/.exec(given ?? usual) ?? [];
   const number = Number(port);
   const host = v6 ?? name;

@@ -10,6 +10,7 @@ import { awaitCrds } from '../support/cluster.ts';
 import { type ForeignModule, foreignModules } from '../support/definitions.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
+import { commandsToRun } from '../support/documents.ts';
 import { type EnvoyProcess, startEnvoy } from '../support/envoy.ts';
 import { examplesFolder, readExample } from '../support/example-cases.ts';
 import { type ExampleEnvoy, envoyAt } from '../support/example-envoy.ts';
@@ -105,6 +106,19 @@ interface Definition extends K8sObject {
     versions: { name: string; storage: boolean }[];
   };
 }
+
+it.each([
+  commandsToRun('examples/compose/README.md'),
+  commandsToRun('examples/istio/README.md'),
+  commandsToRun('examples/istio-ambient/README.md'),
+  commandsToRun('examples/kuadrant/README.md'),
+])('%s finds that both sides fit', (command, ...others) => {
+  expect(others).toEqual([]);
+  const [program, ...args] = command?.split(' ') ?? [];
+  expect([program, args.shift()]).toEqual(['npx', 'weir']);
+  const { status, stdout } = runWeir(args);
+  expect([status, stdout]).toEqual([0, expect.stringContaining('descriptors and rules fit together')]);
+});
 
 /** As kubectl can apply them here: no templates, and only what is wanted, each as `apiVersion kind`. */
 function definitionsOf(modules: readonly ForeignModule[], wanted: ReadonlySet<string>): object[] {
