@@ -1,5 +1,5 @@
 /**
- * Writes what is made of charts/weir and for it: values.schema.json and the table of values in README.md from values.yaml,
+ * Writes what is made of charts/weir and for it: values.schema.json and the tables in VALUES.md from values.yaml,
  * the CustomResourceDefinitions, and examples/kubernetes/install.yaml, which Helm renders: without Helm that file stays as it
  * is, and a test looks after it. With `--check`, writes nothing and fails when one is stale.
  */
@@ -18,7 +18,7 @@ const end = '<!-- End of what is made. -->';
 function withTables(text: string): string {
   const [head, rest] = text.split(begin);
   const tail = rest?.split(end)[1];
-  if (tail === undefined) throw new Error(`charts/weir/README.md has no "${begin}" and "${end}"`);
+  if (tail === undefined) throw new Error(`charts/weir/VALUES.md has no "${begin}" and "${end}"`);
   return `${head}${begin}\n\n${tables()}\n\n${end}${tail}`;
 }
 
@@ -35,7 +35,7 @@ function tableOf(name: string, group: readonly ChartValue[]): string {
   const rows = group.map(({ path, description, default: value }) => {
     return `| \`${path}\` | ${cell(value)} | ${description.replaceAll('|', '\\|')} |`;
   });
-  const title = name === '' ? '### General' : `### ${name}`;
+  const title = name === '' ? '## General' : `## ${name}`;
   return [title, '', '| value | default | meaning |', '| --- | --- | --- |', ...rows].join('\n');
 }
 
@@ -108,7 +108,7 @@ function write(file: string, text: string): void {
 
 const { schema, values } = readChartValues(committed('charts/weir/values.yaml'));
 write('charts/weir/values.schema.json', `${JSON.stringify(schema, null, 2)}\n`);
-write('charts/weir/README.md', withTables(committed('charts/weir/README.md')));
+write('charts/weir/VALUES.md', withTables(committed('charts/weir/VALUES.md')));
 for (const name of readdirSync(new URL('crds/', root))) {
   write(`charts/weir/files/${name}`, committed(`crds/${name}`));
 }

@@ -84,7 +84,7 @@ describeWithServer('what the chart has in common with the rest', helmProgram, ()
   });
 
   it('are the commands and values of its README and of the README, which are accepted', () => {
-    const own = read('charts/weir/README.md');
+    const own = read('charts/weir/README.md') + read('charts/weir/RECIPES.md');
     const named = blocksOf(own, 'yaml').map(
       (text) => [/^# (values-\S+\.yaml)\n/.exec(text)?.[1], parse(text)] as [string, Values],
     );
@@ -124,7 +124,9 @@ describeWithServer('what the chart has in common with the rest', helmProgram, ()
     const keyed = [...text.matchAll(/"secretKeyRef":\{"key":"([^"]+)","name":"([^"]+)"/g)];
     const named = keyed.map(([, key, name]) => `${name} ${key}`);
     const mounted = [...text.matchAll(/"secretName":"([^"]+)"/g)].map(([, name]) => `${name} ca.crt`);
-    const commands = blocksOf(read('charts/weir/README.md'), 'sh').join('').replaceAll('\\\n', ' ');
+    const commands = blocksOf(read('charts/weir/README.md') + read('charts/weir/RECIPES.md'), 'sh')
+      .join('')
+      .replaceAll('\\\n', ' ');
     const made = [...commands.matchAll(/create secret generic (\S+) (.*)/g)].flatMap(([, name, from = '']) =>
       [...from.matchAll(/--from-(?:literal|file)=([\w.]+)/g)].map(([, key]) => `${name} ${key}`),
     );
