@@ -722,7 +722,8 @@ describe('RateLimitService', () => {
       ],
     ])('refuses %s and counts nothing', (_, asked, loaded, message) => {
       const decider = service(loaded ? { rules: { k: rule() } } : {});
-      expect(outcome(decider, asked)).toEqual(new ServiceError(message, { transient: !loaded }));
+      const transient = message === 'no rate limit configuration loaded';
+      expect(outcome(decider, asked)).toEqual(new ServiceError(message, { transient }));
       expect(events).toEqual(['service error']);
       expect(stats.counted).toEqual({});
       expect(store.asked).toEqual([]);
