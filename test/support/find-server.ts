@@ -81,6 +81,12 @@ export const grpcurlProgram: ServerProgram = { command: 'grpcurl', variable: 'WE
 /** A Python that can import grpcio. */
 export const grpcioProgram: ServerProgram = { command: 'python-grpcio', variable: 'WEIR_PYTHON_GRPCIO' };
 
+/** A Python that can import FastAPI, uvicorn and httpx. */
+export const fastApiProgram: ServerProgram = { command: 'python-fastapi', variable: 'WEIR_PYTHON_FASTAPI' };
+
+/** Runs what follows it, as in `java-spring javac`, with Spring Boot on the class path. */
+export const springProgram: ServerProgram = { command: 'java-spring', variable: 'WEIR_JAVA_SPRING' };
+
 /** A browser, headless, for the consoles. */
 export const chromiumProgram: ServerProgram = { command: 'chromium', variable: 'WEIR_CHROMIUM' };
 

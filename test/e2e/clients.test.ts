@@ -1,0 +1,188 @@
+/** Each program in examples/clients limits by a real limiter, and goes on when that is slow, fails or is away. */
+import { spawnSync } from 'node:child_process';
+import { once } from 'node:events';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { createServer, request as httpRequest, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { ChildProgram } from '../support/child-program.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { examplesFolder } from '../support/example-cases.ts';
+import { fastApiProgram, goProgram, springProgram } from '../support/find-server.ts';
+import { type HttpAnswer, httpAsk } from '../support/http-ask.ts';
+import { InProcessLimiter } from '../support/in-process-limiter.ts';
+import { suiteFolder } from '../support/suite-folder.ts';
+
+const folder = suiteFolder();
+const clients = join(examplesFolder, 'clients');
+
+beforeAll(() => {
+  const limit = 'rate_limit: { unit: year, requests_per_unit: 5 }';
+  writeFileSync(
+    join(folder, 'shop.yaml'),
+    `domain: shop\ndescriptors: [{ key: remote_address, ${limit} }]\n`,
+  );
+});
+
+/** Stands between a client and the limiter. */
+class Front {
+  mode: 'passes on' | 'says nothing' | 'fails' = 'passes on';
+  connections = 0;
+  readonly #server: Server;
+
+  constructor(limiterPort: number) {
+    this.#server = createServer((request, response) => {
+      if (this.mode === 'says nothing') return;
+      if (this.mode === 'fails') {
+        response.writeHead(503, { 'retry-after': '1', 'content-type': 'application/problem+json' }).end('{}');
+        return;
+      }
+      const { method, url, headers } = request;
+      const asked = httpRequest(
+        { port: limiterPort, host: '127.0.0.1', method, path: url, headers },
+        (answer) => {
+          response.writeHead(answer.statusCode ?? 0, answer.headers);
+          answer.pipe(response);
+        },
+      );
+      asked.on('error', () => response.destroy());
+      request.pipe(asked);
+    }).on('connection', () => {
+      this.connections += 1;
+    });
+  }
+
+  async listen(): Promise<string> {
+    this.#server.listen(0, '127.0.0.1');
+    await once(this.#server, 'listening');
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`;
+  }
+
+  close(): void {
+    this.#server.close();
+    this.#server.closeAllConnections();
+  }
+}
+
+interface Started {
+  command: string;
+  args: string[];
+  /** What it prints, with its port. */
+  listens: RegExp;
+}
+
+function compile(command: string, args: string[], name: string): void {
+  const { status, stdout, stderr } = spawnSync(command, args, { cwd: join(clients, name), encoding: 'utf8' });
+  if (status !== 0) throw new Error(`${command} ${args.join(' ')}: ${stdout}${stderr}`);
+}
+
+/** `prepare` compiles what has to be. */
+function limits(name: string, prepare: () => Started): void {
+  let limiter: InProcessLimiter;
+  let front: Front;
+  let client: ChildProgram;
+  let port: number;
+  const ask = (): Promise<HttpAnswer> => httpAsk(port, '/');
+
+  beforeAll(async () => {
+    const { command, args, listens } = prepare();
+    limiter = await InProcessLimiter.start({ env: { RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: '.' } });
+    front = new Front(limiter.ports.http);
+    // Where Java looks for what was compiled.
+    const java = { CLASSPATH: folder, SERVER_PORT: '0' };
+    const env = { ...process.env, ...java, WEIR_URL: await front.listen(), PORT: '0' };
+    client = new ChildProgram({ command, args, cwd: join(clients, name), env });
+    const [, printed] = await client.printed(listens);
+    port = Number(printed);
+  }, 120_000);
+
+  afterAll(async () => {
+    front?.close();
+    await Promise.all([client?.stop(), limiter?.stop()]);
+  });
+
+  it('lets pass up to the limit, hands on what is left, and refuses', async () => {
+    const answers: HttpAnswer[] = [];
+    // Some may pass uncounted, as a program that has just started takes longer than it waits for.
+    while (answers.length < 50 && answers.at(-1)?.status !== 429) answers.push(await ask());
+    const told = answers.filter(({ headers }) => headers['ratelimit-limit'] === '5');
+    expect(answers.slice(0, -1).map(({ status }) => status)).toEqual(answers.slice(1).map(() => 200));
+    expect(told.length).toBeGreaterThanOrEqual(5);
+    const { status, headers } = answers.at(-1)!;
+    expect([status, headers['ratelimit-remaining']]).toEqual([429, '0']);
+    expect(Number(headers['retry-after'])).toBeGreaterThan(0);
+  });
+
+  it('keeps its connection', async () => {
+    let kept = false;
+    for (let tries = 0; !kept && tries < 20; tries++) {
+      const before = front.connections;
+      for (let n = 0; n < 3; n++) await ask();
+      kept = front.connections === before;
+    }
+    expect(kept).toBe(true);
+  });
+
+  it.each(['says nothing', 'fails'] as const)('lets pass when Weir %s', async (mode) => {
+    front.mode = mode;
+    const { status, headers, body } = await ask();
+    expect([status, headers['retry-after'], body]).toEqual([
+      200,
+      undefined,
+      expect.stringContaining('hello'),
+    ]);
+    front.mode = 'passes on';
+  });
+
+  it('lets pass when Weir is away', async () => {
+    front.close();
+    expect((await ask()).status).toBe(200);
+  });
+}
+
+describe('the client for Express', () => {
+  limits('express', () => ({ command: process.execPath, args: ['server.js'], listens: /listens on (\d+)/ }));
+});
+
+describe('the client for Fastify', () => {
+  limits('fastify', () => ({ command: process.execPath, args: ['server.js'], listens: /listens on (\d+)/ }));
+});
+
+describeWithServer('the client for FastAPI', fastApiProgram, (command) => {
+  limits('fastapi', () => ({
+    command,
+    args: ['-m', 'uvicorn', 'server:app', '--host', '127.0.0.1', '--port', '0'],
+    listens: /running on http:\/\/127\.0\.0\.1:(\d+)/,
+  }));
+});
+
+describeWithServer('the client for Go', goProgram, (go) => {
+  limits('go', () => {
+    const command = join(folder, 'shop');
+    compile(go, ['build', '-o', command, '.'], 'go');
+    return { command, args: [], listens: /listens on (\d+)/ };
+  });
+});
+
+describeWithServer('the client for Spring', springProgram, (command) => {
+  limits('spring', () => {
+    const sources = ['Limit', 'Shop'].map((name) => `src/main/java/shop/${name}.java`);
+    compile(command, ['javac', '-d', folder, ...sources], 'spring');
+    // Starts sooner when it compiles less.
+    const args = ['java', '-XX:TieredStopAtLevel=1', 'shop.Shop'];
+    return { command, args, listens: /started on port (\d+)/ };
+  });
+});
+
+it.each([
+  'express/limit.js',
+  'fastify/limit.js',
+  'fastapi/limit.py',
+  'go/limit.go',
+  'spring/src/main/java/shop/Limit.java',
+])('%s has 40 lines of code at the most', (path) => {
+  const lines = readFileSync(join(clients, path), 'utf8').split('\n');
+  const code = lines.filter((line) => !/^\s*($|\/\/|\/\*\*|#|""")/.test(line));
+  expect(code.length).toBeLessThanOrEqual(40);
+});
