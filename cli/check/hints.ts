@@ -103,6 +103,8 @@ function manifestTypeHint(path: RuleError['path'], text: string, written: string
   if (wanted === 'a whole number') return `write a whole number from 0 to ${maxUint32}, without quotes`;
   if (wanted === 'true or false') return 'write true or false, without quotes';
   if (wanted === 'a list') return `each element of ${field} begins with a dash`;
+  if (field === 'rateLimit' && found === 'a list')
+    return 'write one limit without a dash; several of them stand in rateLimits';
   if (field === 'rateLimit') return `write a mapping: ${usualLimit()}`;
   if (field === 'requestsPerUnit') return 'write requestsPerUnit: 5';
   if (field === 'apiVersion') return `write apiVersion: ${apiVersion}`;
@@ -116,6 +118,7 @@ function manifestTypeHint(path: RuleError['path'], text: string, written: string
     return meant ? `write name: ${meant}` : undefined;
   }
   if (!/: is required/.test(text)) return undefined;
+  if (path[0] === 'metadata') return `write metadata: with ${field}: <${field}> below it`;
   if (field === 'spec') return 'write spec: with domain and descriptors below it';
   return `write ${field}: <${field}>`;
 }
@@ -148,6 +151,8 @@ function plainHint(
     return objectHint(String(last));
   if (code === 'unknown-key' && typeof last === 'string') return unknownHint(last, path.slice(0, -1), source);
   if (code === 'misplaced-key' && typeof last === 'string') return misplacedHint(last, path.slice(0, -1));
+  if (/^(?:spec\S+: )?unknown algorithm/.test(text))
+    return meantAlgorithm(text) ?? `write one of ${algorithmNames.join(', ')}`;
   if (code === 'wrong-type' && chartFile.test(source) && path[0] !== 'spec') return chartHint;
   if (code === 'wrong-type' || code === 'list-element-not-a-map') return typeHint({ path, text }, written);
   if (code === 'duplicate-key') return repeatedHint(last);
@@ -155,12 +160,12 @@ function plainHint(
     return 'write numbers without separators: 1000';
   if (code === 'key-not-a-string' && /^(?:y|yes|no|n|on|off|true|false)$/i.test(written))
     return `YAML takes ${written} for true or false: no field has that name`;
-  if (code === 'invalid-algorithm')
-    return meantAlgorithm(text) ?? `write one of ${algorithmNames.join(', ')}`;
   if (code === 'invalid-unit') return unitHint(/'([^']*)'$/.exec(text)?.[1] ?? '');
   if (code === 'invalid-lease' && !text.startsWith('lease must be')) return 'leave it out';
   // It says itself which rule of the spelling is broken.
   if (code === 'invalid-window' && text.startsWith('the window ')) return undefined;
+  if (code === 'unreadable' && /is no JSON/.test(text))
+    return 'look for a comma too many, or a quote that is missing';
   return hints[code];
 }
 
@@ -267,9 +272,18 @@ function unknownHint(written: string, above: RuleError['path'], source: string):
   return `did you mean ${meant}? ${misplacedHint(meant, above)}`;
 }
 
+const ruleParts = ['key', 'value', 'rate_limit', 'rate_limits', 'descriptors'];
+
+function rank(name: string): number {
+  const at = ruleParts.indexOf(name);
+  return at === -1 ? ruleParts.length : at;
+}
+
 function knownHere(above: RuleError['path'], place: Place | undefined): string[] {
   if (above.length === 0 && place === Place.FILE) return ['domain', 'descriptors'];
-  const names = [...fields.values()].filter(({ places }) => place !== undefined && places & place);
+  const all = [...fields.values()].filter(({ places }) => place !== undefined && places & place);
+  // Where both are, what a rule is made of comes first.
+  const names = place === Place.DESCRIPTOR ? all.toSorted((a, b) => rank(a.name) - rank(b.name)) : all;
   const ofSpec = above.length === 1 && above[0] === 'spec' ? ['fleet', 'className'] : [];
   return [...names.map(({ name }) => name), ...ofSpec];
 }

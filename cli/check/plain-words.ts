@@ -32,7 +32,11 @@ export function plainError(error: RuleError, lines: LineIndex | undefined): Plai
   if (isAboutKey(error) && typeof name === 'string')
     return { ...error, text, ...keyPlace(lines, place, name) };
   // A value of several lines is not shown: its key is.
-  if (/!!(?:map|seq)/.test(error.text) && !/^[[{]/.test(written) && typeof name === 'string')
+  if (
+    /!!(?:map|seq)|found (?:null|a list|an object)$/.test(error.text) &&
+    !/^[[{]/.test(written) &&
+    typeof name === 'string'
+  )
     return { ...error, text, ...keyPlace(lines, place, name) };
   if (isMissing(error)) return { ...error, text, ...parentKeyPlace(lines, place) };
   return { ...error, text };

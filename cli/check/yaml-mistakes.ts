@@ -39,6 +39,7 @@ const hintsByWords: readonly (readonly [RegExp, string])[] = [
     /unexpected end of stream/,
     'the quote that begins here is not closed: write the other one where the text ends',
   ],
+  [/duplicated mapping key/, 'leave one of the two out'],
   [/expected key/, 'fields of one mapping begin in one column: indent this line as its neighbours'],
   [/escape/, 'in double quotes \\ begins an escape: write \\\\, or take single quotes'],
   [/control characters|UTF-8|octet/, 'save the file as a text in UTF-8'],

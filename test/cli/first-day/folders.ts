@@ -1,0 +1,172 @@
+import type { Mistake } from './mistake.ts';
+
+/** Files of a folder together. */
+export const folderMistakes: readonly Mistake[] = [
+  {
+    name: 'JSON with a comma too many',
+    text: {
+      'rules/shop.json': `{
+  "name": "limits",
+}
+`,
+      'rules/mail.yaml': `domain: mail
+descriptors:
+  - key: tenant
+    rate_limit: { unit: minute, requests_per_unit: 5 }
+`,
+    },
+    answer: `rules/shop.json: warning: is no JSON, and is passed over [unreadable]
+  hint: look for a comma too many, or a quote that is missing
+ok with 1 warning: 1 file, 1 domain, 1 rule; 1 other JSON file passed over
+`,
+  },
+  {
+    name: 'JSON that breaks off',
+    text: {
+      'rules/shop.json': `{
+  "apiVersion": "ratelimit.weir.dev/v1alpha1",
+  "kind": 
+`,
+    },
+    answer: `rules/shop.json:1:1: error: { is not closed, or a comma is missing in it [syntax]
+  1 | {
+    | ^
+  hint: write } where it ends, or the comma that is missing
+failed: 1 error: 1 file
+`,
+  },
+  {
+    name: 'JSON of rules in a folder',
+    text: {
+      'rules/shop.json': `{"domain":"shop","descriptors":[]}`,
+      'rules/mail.yaml': `domain: mail
+descriptors:
+  - key: tenant
+    rate_limit: { unit: minute, requests_per_unit: 5 }
+`,
+    },
+    answer: `rules/shop.json: warning: holds rules and is not read: only *.yaml and *.yml are rule files [passed-over]
+  hint: give it a name that ends in .yaml; the Go service reads files of any name
+ok with 1 warning: 1 file, 1 domain, 1 rule; 1 other JSON file passed over
+`,
+  },
+  {
+    name: 'a folder without rules',
+    text: {
+      'rules/README.md': `# Rules
+`,
+    },
+    answer: `rules: error: holds no *.yaml, *.yml or *.json file [unreadable]
+  hint: rules are files *.yaml, of which the first line is "domain: <name>"
+failed: 1 error: 0 files
+`,
+  },
+  {
+    name: 'a folder with a Kustomization',
+    text: {
+      'rules/kustomization.yaml': `resources:
+  - shop.yaml
+`,
+      'rules/shop.yaml': `domain: shop
+descriptors:
+  - key: plan
+    rate_limit: { unit: minute, requests_per_unit: 5 }
+`,
+    },
+    answer: `rules/kustomization.yaml:1:1: error: unknown key 'resources' [unknown-key]
+  1 | resources:
+    | ^^^^^^^^^
+  hint: a Kustomization has no rules: check what it makes, kubectl kustomize <folder> | weir check -
+failed: 1 error: 2 files
+`,
+  },
+  {
+    name: 'a folder with a Kustomization of a kind',
+    text: {
+      'rules/kustomization.yaml': `apiVersion: kustomize.config.k8s.io/v1beta1
+kind: Kustomization
+resources:
+  - shop.yaml
+`,
+    },
+    answer: `rules: warning: holds no rules: nothing was checked of 1 object [no-rules]
+  hint: rules are RateLimitConfigs, or rule files in ConfigMaps
+ok with 1 warning: 1 file, 0 domains, 0 rules; 1 other object passed over (kustomize.config.k8s.io/v1beta1 Kustomization)
+`,
+  },
+  {
+    name: 'a chart that is not rendered',
+    text: {
+      'rules/Chart.yaml': `apiVersion: v2
+name: limits
+version: 0.1.0
+`,
+      'rules/values.yaml': `requests: 5
+`,
+      'rules/templates/limits.yaml': `apiVersion: ratelimit.weir.dev/v1alpha1
+kind: RateLimitConfig
+metadata:
+  name: shop
+spec:
+  domain: shop
+  descriptors:
+    - key: plan
+      rateLimit: { unit: minute, requestsPerUnit: {{ .Values.requests }} }
+`,
+    },
+    answer: `rules/Chart.yaml:1:1: error: 'kind' is required [wrong-type]
+  1 | apiVersion: v2
+    | ^^^^^^^^^^
+  hint: a chart is checked as it is rendered: helm template <chart> | weir check -
+rules/templates/limits.yaml:9:51: error: a template stands here, which nothing has filled in [syntax]
+  9 |       rateLimit: { unit: minute, requestsPerUnit: {{ .Values.requests }} }
+    |                                                   ^^^^^^^^^^^^^^^^^^^^^^
+  hint: check what is rendered: helm template <chart> | weir check -
+rules/values.yaml:1:1: error: unknown key 'requests' [unknown-key]
+  1 | requests: 5
+    | ^^^^^^^^
+  hint: a chart is checked as it is rendered: helm template <chart> | weir check -
+failed: 3 errors: 3 files
+`,
+  },
+  {
+    name: 'rules under another name',
+    text: {
+      'rules/shop.conf': `domain: shop
+descriptors:
+  - key: plan
+    rate_limit: { unit: minute, requests_per_unit: 5 }
+`,
+      'rules/mail.yaml': `domain: mail
+descriptors:
+  - key: tenant
+    rate_limit: { unit: minute, requests_per_unit: 5 }
+`,
+    },
+    answer: `rules/shop.conf: warning: holds rules and is not read: only *.yaml and *.yml are rule files [passed-over]
+  hint: give it a name that ends in .yaml; the Go service reads files of any name
+ok with 1 warning: 1 file, 1 domain, 1 rule; 1 file of other names passed over
+`,
+  },
+  {
+    name: 'one domain in two files',
+    text: {
+      'rules/a.yaml': `domain: shop
+descriptors:
+  - key: plan
+    rate_limit: { unit: minute, requests_per_unit: 5 }
+`,
+      'rules/b.yaml': `domain: shop
+descriptors:
+  - key: plan
+    rate_limit: { unit: minute, requests_per_unit: 5 }
+`,
+    },
+    answer: `rules/b.yaml:1:9: error: domain 'shop' stands in an earlier file already [duplicate-domain]
+  1 | domain: shop
+    |         ^^^^
+  hint: with --merge-domain-configs (MERGE_DOMAIN_CONFIG=true) several files may name one domain
+failed: 1 error: 2 files
+`,
+  },
+];
