@@ -54,7 +54,7 @@ const allowed: Record<string, string[]> = {
     'rules/review',
   ],
   'cli/envoy': ['cli/shared', 'rules', 'rules/proxy', 'rules/write'],
-  'cli/explain': ['cli/shared', 'limiter/operate', 'rules', 'rules/review', 'rules/table'],
+  'cli/explain': ['cli/operate', 'cli/shared', 'limiter/operate', 'rules', 'rules/review', 'rules/table'],
   'cli/forms': ['cli/shared', 'process/files', 'rules'],
   'cli/kubectl': [
     'cli/explain',

@@ -19,7 +19,8 @@ import {
   sourcesServedBy,
 } from '../shared/read-input.ts';
 import { ExplainReport, explainJson } from './explain-report.ts';
-import { explainRequest } from './explain-request.ts';
+import { explainRequest, type ToldDescriptor } from './explain-request.ts';
+import { askLimiter, isLimiter } from './limiter-rules.ts';
 
 /**
  * Reads one descriptor: `key=value,key2=value2`. A pair ends its key at the first `=`. A value, or a key, may stand in
@@ -137,16 +138,20 @@ export function requestOf(flags: ParsedFlags): ExplainOptions {
   };
 }
 
+/** What another knows better of each descriptor: in their order, undefined where it knows nothing. */
+export type KnownBetter = readonly (Pick<ToldDescriptor, 'overrides'> & { counters: readonly string[] })[];
+
 /** Prints what the sources of one load make of the request, or why no limiter would load them; returns the exit status. */
 export function printExplanation(
   sources: readonly LoadedSource[],
   options: ExplainOptions,
-  { format, mergeDomains }: { format: OutputFormat; mergeDomains: boolean },
+  { format, mergeDomains, known = [] }: { format: OutputFormat; mergeDomains: boolean; known?: KnownBetter },
 ): number {
   const calendarMonths = options.useCalendarMonthRateLimit;
   const support = { admission: undefined, groups: undefined, calendarMonths };
   if (printClashes(sources, { mergeDomains, support })) return 2;
   const request = explainRequest(sources, options);
+  request.descriptors = request.descriptors.map((told, index) => withKnown(told, known[index]));
   const report = new ExplainReport(sources, paintFor(process.stdout), options.usualLease);
   process.stdout.write(
     format === 'text'
@@ -156,19 +161,29 @@ export function printExplanation(
   return request.descriptors.every(({ effect }) => effect !== 'none') ? 0 : 1;
 }
 
+function withKnown(told: ToldDescriptor, known: KnownBetter[number] | undefined): ToldDescriptor {
+  if (known === undefined) return told;
+  const { overrides, counters: keys } = known;
+  const isSame = keys.length === told.counters.length;
+  const counters = told.counters.map((one, index) => ({ ...one, key: isSame ? keys[index]! : one.key }));
+  return { ...told, overrides, counters };
+}
+
 const help = `Usage: weir explain <rules> --domain <domain> --descriptors <key=value,...> [flags]
 
 Tells which rule applies to a request and why, level by level; where it counts, and what else nearly matched. Nothing is
-counted. <rules> is a file, a folder, - for standard input, or the debug listener of a running limiter
-(http://host:6070/rlconfig). "kubectl weir explain" reads the objects of a cluster.
+counted. <rules> is a file, a folder, - for standard input, or host:port of the debug listener of a running limiter, which also
+tells what overrides lie over the rules, and names counters as it is set. "kubectl weir explain" reads the objects of a cluster.
 
 ${requestHelp}  --class <name>              whose manifests to read, where there are several classes (of control planes)
   --fleet <name>              whose manifests to read, where there are several fleets
   --merge-domain-configs      several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
+  --token-file <path>         what to show a limiter that asks for a token (default: the file that WEIR_TOKEN_FILE names)
+  --timeout <t>               how long to wait for a limiter's answers (default 5s)
   -o, --output <form>         how to print the result: table (default), json or yaml
 
   weir explain examples/rules --domain shop --descriptors path=/search/shoes,plan=gold
-  weir explain http://localhost:6070/rlconfig --domain shop --entry 'path=/a,b'
+  weir explain localhost:6070 --domain shop --entry 'path=/a,b'
 
 Exit status: 0 when a rule limits each descriptor, or lets it pass as unlimited or replaced; 1 when one has no limit;
 2 for a wrong command line, or rules that cannot be read.
@@ -176,14 +191,23 @@ Exit status: 0 when a rule limits each descriptor, or lets it pass as unlimited 
 
 export const explainCommand = commandOf(
   help,
-  { ...requestFlags, 'merge-domain-configs': { type: 'boolean' } },
+  {
+    ...requestFlags,
+    'merge-domain-configs': { type: 'boolean' },
+    'token-file': { type: 'string' },
+    timeout: { type: 'string' },
+  },
   async (flags) => {
     const format = outputFormat(flags);
     const [path, stray] = flags.positionals;
     if (path === undefined)
-      throw new UsageError('explain needs rules: a file, a folder or the URL of a limiter');
+      throw new UsageError('explain needs rules: a file, a folder or host:port of a limiter');
     if (stray !== undefined) throw new UsageError(`explain takes one set of rules, "${stray}" is another`);
     const options = requestOf(flags);
+    if (isLimiter(path)) {
+      const { sources, known } = await askLimiter(path, flags, options);
+      return printExplanation(sources, options, { format, mergeDomains: true, known });
+    }
     const mergeDomains = flags.on('merge-domain-configs');
     const input = await readInputOrUrl(path, { mergeDomains });
     if (printInputErrors(input)) return 2;

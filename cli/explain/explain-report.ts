@@ -10,11 +10,16 @@ import {
   type Rule,
   unitOf,
 } from '../../rules/model.ts';
-import { type ExplainedStep, noLimitWords, ruleName } from '../../rules/review/explain-descriptor.ts';
+import {
+  type ExplainedStep,
+  noLimitWords,
+  ruleName,
+  unfitWords,
+} from '../../rules/review/explain-descriptor.ts';
 import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
 import { limitsWords, limitWords, windowSeconds, windowText } from '../../rules/window.ts';
-import type { Paint } from '../shared/flags.ts';
-import type { ExplainedRequest } from './explain-request.ts';
+import { hintOf, type Paint } from '../shared/flags.ts';
+import type { ExplainedRequest, ToldDescriptor } from './explain-request.ts';
 
 const howWords: Record<FoundHow, string> = {
   exact: 'has this very value',
@@ -27,12 +32,27 @@ const passedOverWords: Record<FoundHow, string> = {
   key: 'has the key and no value, which counts last',
 };
 
-/** Writes an explanation for a person. */
+/** A line, and what stands below it. */
+interface Branch {
+  text: string;
+  below?: readonly Branch[];
+}
+
+function treeLines(branches: readonly Branch[], indent = ''): string[] {
+  return branches.flatMap(({ text, below = [] }, index) => {
+    const [here, on] = index === branches.length - 1 ? ['└─ ', '   '] : ['├─ ', '│  '];
+    return [indent + here + text, ...treeLines(below, indent + on)];
+  });
+}
+
+/** Chosen: rules of a level that a person looks at. */
+const mostPassedOver = 5;
+
+/** Writes an explanation for a person: the way of each descriptor as a tree. */
 export class ExplainReport {
   readonly #sources: readonly LoadedSource[];
   readonly #paint: Paint;
   readonly #usualLease: number;
-  readonly #lines: string[] = [];
 
   /** `usualLease` is that of rules without one of their own. */
   constructor(sources: readonly LoadedSource[], paint: Paint, usualLease: number) {
@@ -42,44 +62,52 @@ export class ExplainReport {
   }
 
   text(domain: string, request: ExplainedRequest): string {
-    if (!request.hasDomain) {
-      this.#lines.push(`no rules for the domain '${domain}': every request is OK`);
-      const known = request.domains.slice(0, 10).join(', ') + (request.domains.length > 10 ? ' ...' : '');
-      if (known !== '') this.#lines.push(`  there are rules for: ${known}`);
-      return `${this.#lines.join('\n')}\n`;
+    const { hasDomain, domains, descriptors } = request;
+    if (!hasDomain) {
+      const lines = [`no rules for the domain '${domain}': every request is OK${hintOf(domain, domains)}`];
+      const known = domains.slice(0, 10).join(', ') + (domains.length > 10 ? ' ...' : '');
+      if (known !== '') lines.push(`  there are rules for: ${known}`);
+      return `${lines.join('\n')}\n`;
     }
-    for (const descriptor of request.descriptors) this.#descriptor(domain, descriptor);
-    return `${this.#lines.join('\n')}\n`;
+    const lines = descriptors.flatMap((one) => [
+      this.#paint('bold', `${domain}: ${one.entries.map(entryText).join(', ')}`),
+      ...treeLines(this.#branches(one)),
+    ]);
+    return `${lines.join('\n')}\n`;
   }
 
-  #descriptor(domain: string, descriptor: ExplainedDescriptor): void {
-    const { entries, explanation, effect, counters } = descriptor;
-    this.#lines.push(this.#paint('bold', `${domain}: ${entries.map(entryText).join(', ')}`));
-    for (const [index, step] of explanation.steps.entries()) this.#step(index, step);
-    this.#lines.push(`  ${this.#paint(effect === 'limited' ? 'green' : 'yellow', this.#result(descriptor))}`);
-    const { outcome } = explanation;
-    if (outcome.kind !== 'found') return;
-    const { limits } = outcome.placed.rule;
-    for (const [index, counter] of counters.entries()) {
-      if (limits.length > 1) this.#lines.push(`    ${limitOfSeveral(limits[index]!, counter)}`);
-      if (!counter.isReplaced) this.#counter(limits.length > 1 ? '      ' : '  ', limits[index]!, counter);
-    }
-    if (effect === 'limited') this.#leases(outcome.placed.rule, counters[0]!.leaseMost);
+  #branches(descriptor: ToldDescriptor): Branch[] {
+    const { explanation, effect, counters, overrides = [] } = descriptor;
+    const { steps, outcome } = explanation;
+    const levels = steps.map((step, index) => this.#step(index, step));
+    const text = this.#paint(effect === 'limited' ? 'green' : 'yellow', this.#result(descriptor));
+    const over = overrides.map((words) => ({ text: this.#paint('yellow', words) }));
+    if (outcome.kind !== 'found') return [...levels, ...over, { text }];
+    const { rule } = outcome.placed;
+    const leases = effect === 'limited' ? this.#leases(rule, counters[0]!.leaseMost) : [];
+    return [...levels, ...over, { text, below: [...limitBranches(rule.limits, counters), ...leases] }];
   }
 
-  #step(index: number, { entry, found, passedOver, near, levelSize }: ExplainedStep): void {
-    const level = `  level ${index + 1}, ${entryText(entry)}:`;
-    if (found === undefined) {
-      const rules = levelSize === 1 ? 'the one rule here does' : `none of the ${levelSize} rules here does`;
-      this.#lines.push(`${level} no rule fits (${levelSize === 1 ? `${rules} not` : rules})`);
-    } else {
-      this.#lines.push(`${level} ${this.#ruleText(found.placed)} ${howWords[found.how]}`);
-    }
-    for (const { placed, how } of passedOver.slice(0, 5)) {
-      this.#lines.push(`    passed over: ${this.#ruleText(placed)} ${passedOverWords[how]}`);
-    }
-    if (found?.how === 'exact') return;
-    for (const placed of near) this.#lines.push(`    nearly: ${this.#ruleText(placed)}`);
+  #step(index: number, { entry, found, passedOver, near, others, levelSize }: ExplainedStep): Branch {
+    const level = `level ${index + 1}, ${entryText(entry)}:`;
+    const none = levelSize === 1 ? 'the one rule here does not' : `none of the ${levelSize} rules here does`;
+    const text =
+      found === undefined
+        ? `${level} no rule fits (${none})`
+        : `${level} ${this.#ruleText(found.placed)} ${howWords[found.how]}`;
+    const unfit = (word: string, placed: PlacedRule) => ({
+      text: `${word}: ${this.#ruleText(placed)}, ${unfitWords(placed, entry)}`,
+    });
+    const below = [
+      ...passedOver.slice(0, mostPassedOver).map(({ placed, how }) => ({
+        text: `passed over: ${this.#ruleText(placed)} ${passedOverWords[how]}`,
+      })),
+      ...near.map((placed) => unfit(found?.how === 'exact' ? 'not' : 'nearly', placed)),
+      ...others.map((placed) => unfit('not', placed)),
+    ];
+    const more = levelSize - below.length - (found === undefined ? 0 : 1);
+    if (more > 0) below.push({ text: `and ${more} more rule${more === 1 ? '' : 's'}` });
+    return { text, below };
   }
 
   #result({ explanation: { outcome }, effect }: ExplainedDescriptor): string {
@@ -105,26 +133,17 @@ export class ExplainReport {
     return `limit: ${limitWords(limit!)}${more}`;
   }
 
-  #counter(indent: string, limit: RateLimit, { key, metric, window }: ExplainedCounter): void {
-    const where =
-      window === undefined
-        ? `${steadyWords(limit)}, by the clock of the store`
-        : `window: ${timeText(window.startSeconds)} to ${timeText(window.endSeconds)}`;
-    this.#lines.push(...[`counter key: ${key}`, where, `metric: ${metric}`].map((text) => indent + text));
-  }
-
-  #leases({ lease, limits }: Rule, leaseMost: number): void {
+  #leases({ lease, limits }: Rule, leaseMost: number): Branch[] {
     const share = lease ?? this.#usualLease;
     const most = `up to ${leaseMost} hits at a time, so at most ${leaseMost} a limiter refused too early`;
-    if (leaseMost > 0) this.#lines.push(`  leases with LEASES=on: ${most}`);
-    else if (lease === 0) this.#lines.push('  leases: none, as the rule says');
-    else if (share > 0) {
-      const isSmall = limits.length === 1 && limits[0]!.algorithm === Algorithm.FIXED_WINDOW;
-      const small = `${leaseText(share)} of the limit is less than 2 hits`;
-      this.#lines.push(
-        `  leases: none, as ${isSmall ? small : 'only fixed windows without other limits are leased'}`,
-      );
-    }
+    if (leaseMost > 0) return [{ text: `leases with LEASES=on: ${most}` }];
+    if (lease === 0) return [{ text: 'leases: none, as the rule says' }];
+    if (share === 0) return [];
+    const isSmall = limits.length === 1 && limits[0]!.algorithm === Algorithm.FIXED_WINDOW;
+    const small = `${leaseText(share)} of the limit is less than 2 hits`;
+    return [
+      { text: `leases: none, as ${isSmall ? small : 'only fixed windows without other limits are leased'}` },
+    ];
   }
 
   #ruleText(placed: PlacedRule): string {
@@ -133,6 +152,23 @@ export class ExplainReport {
     const words = [limitsWords(placed.rule.limits), ...placeWords(loaded, place?.line)];
     return `${this.#paint('cyan', ruleName(placed))} (${words.join(', ')})`;
   }
+}
+
+/** One for each limit of a rule; of a limit alone what it is counted by. */
+function limitBranches(limits: readonly RateLimit[], counters: readonly ExplainedCounter[]): Branch[] {
+  const all = counters.map((counter, index) => ({
+    text: limitOfSeveral(limits[index]!, counter),
+    below: counter.isReplaced ? [] : counterBranches(limits[index]!, counter),
+  }));
+  return limits.length > 1 ? all : (all[0]?.below ?? []);
+}
+
+function counterBranches(limit: RateLimit, { key, metric, window }: ExplainedCounter): Branch[] {
+  const where =
+    window === undefined
+      ? `${steadyWords(limit)}, by the clock of the store`
+      : `window: ${timeText(window.startSeconds)} to ${timeText(window.endSeconds)}`;
+  return [`counter key: ${key}`, where, `metric: ${metric}`].map((text) => ({ text }));
 }
 
 /** `name n`, `replaces a, b`. */
@@ -191,7 +227,7 @@ export function explainJson(
 
 /** What one limit alone has stands beside its rule, as it did before there were several. */
 function descriptorJson(
-  { entries, explanation: { steps, outcome }, effect, counters }: ExplainedDescriptor,
+  { entries, explanation: { steps, outcome }, effect, counters, overrides }: ToldDescriptor,
   sources: readonly LoadedSource[],
 ): object {
   const limits = counters.map(({ limit, isReplaced, key, metric, window, leaseMost }) => ({
@@ -221,6 +257,7 @@ function descriptorJson(
     windowStart: only?.windowStart,
     windowEnd: only?.windowEnd,
     metric: only?.metric,
+    overrides,
     levels: steps.map((step) => stepJson(step, sources)),
   };
 }

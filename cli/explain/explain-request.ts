@@ -12,7 +12,12 @@ export interface ExplainedRequest {
   hasDomain: boolean;
   /** Domains that there are rules for. */
   domains: string[];
-  descriptors: ExplainedDescriptor[];
+  descriptors: ToldDescriptor[];
+}
+
+/** `overrides`: what lies over the rules, in words; undefined where nobody was asked. */
+export interface ToldDescriptor extends ExplainedDescriptor {
+  overrides?: readonly string[] | undefined;
 }
 
 /** The sources are those of one load. */

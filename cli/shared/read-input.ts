@@ -186,7 +186,14 @@ export async function readInputOrUrl(path: string, options: InputOptions): Promi
     throw new UsageError(`${url.origin}: an address with a name or a password is not taken`);
   if (url.pathname === '/') url.pathname = '/rlconfig';
   url.searchParams.set('format', 'json');
-  const files = ruleFiles(await fetchGiven(url, { timeoutMs }, (response) => response.text()), url);
+  return inputOfLimiter(
+    path,
+    ruleFiles(await fetchGiven(url, { timeoutMs }, (response) => response.text()), url),
+  );
+}
+
+/** What a limiter answers to `/rlconfig?format=json`. */
+export function inputOfLimiter(path: string, files: readonly JsonObject[]): RuleInput {
   // As YAML, which unlike JSON has no raw control characters.
   const texts = files.map((file) => ({ path, text: yamlText(file) }));
   const reading = readRuleTexts(texts, { mergeDomains: true });

@@ -60,6 +60,8 @@ export interface ExplainedStep {
   passedOver: { placed: PlacedRule; how: FoundHow }[];
   /** Rules of the level that look alike and do not fit, the first few. */
   near: PlacedRule[];
+  /** The first few of the others. */
+  others: PlacedRule[];
   /** Rules of the level, fitting or not. */
   levelSize: number;
 }
@@ -99,8 +101,18 @@ function stepOf(level: readonly PlacedRule[], entry: Entry): ExplainedStep {
     entry,
   ).map(({ index, how }) => ({ placed: level[index]!, how }));
   const [found, ...passedOver] = fitting;
-  const others = level.filter((placed) => fitting.every((one) => one.placed !== placed));
-  return { entry, found, passedOver, near: nearRules(others, entry), levelSize: level.length };
+  const unfit = level.filter((placed) => fitting.every((one) => one.placed !== placed));
+  const near = nearRules(unfit, entry);
+  const others = unfit.filter((placed) => !near.includes(placed)).slice(0, shown);
+  return { entry, found, passedOver, near, others, levelSize: level.length };
+}
+
+/** Why a rule does not fit an entry. */
+export function unfitWords({ rule }: PlacedRule, { key }: Entry): string {
+  // Rules that a limiter tells of have key and value in one.
+  const isOfKey = rule.key === key || rule.key.startsWith(`${key}_`);
+  if (!isOfKey && !rule.key.includes('*')) return 'another key';
+  return rule.value.includes('*') || rule.key.includes('*') ? 'another pattern' : 'another value';
 }
 
 /** How a rule is called: `key`, `key=value`. */

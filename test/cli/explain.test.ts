@@ -19,14 +19,16 @@ describe('weir explain', () => {
     expect(runWeir([...args, ...at])).toEqual({
       status: 0,
       stdout: `shop: path=/search/x, plan=gold
-  level 1, path=/search/x: path=/search* (no limit, examples/rules/shop.yaml:11) is the first pattern that fits
-    nearly: path=/checkout (1000 per hour, examples/rules/shop.yaml:26)
-  level 2, plan=gold: plan=gold (50 per second, examples/rules/shop.yaml:19) has this very value
-    passed over: plan (2 per second, examples/rules/shop.yaml:15) has the key and no value, which counts last
-  limit: 50 per second
-  counter key: shop_path_/search*_plan_gold_1769860830
-  window: 2026-01-31T12:00:30Z to 2026-01-31T12:00:31Z
-  metric: ratelimit.service.rate_limit.shop.path_/search*.plan_gold
+├─ level 1, path=/search/x: path=/search* (no limit, examples/rules/shop.yaml:11) is the first pattern that fits
+│  ├─ nearly: path=/checkout (1000 per hour, examples/rules/shop.yaml:26), another value
+│  ├─ not: remote_address (5 per minute, examples/rules/shop.yaml:5), another key
+│  └─ not: remote_address=192.0.2.1 (unlimited, examples/rules/shop.yaml:34), another key
+├─ level 2, plan=gold: plan=gold (50 per second, examples/rules/shop.yaml:19) has this very value
+│  └─ passed over: plan (2 per second, examples/rules/shop.yaml:15) has the key and no value, which counts last
+└─ limit: 50 per second
+   ├─ counter key: shop_path_/search*_plan_gold_1769860830
+   ├─ window: 2026-01-31T12:00:30Z to 2026-01-31T12:00:31Z
+   └─ metric: ratelimit.service.rate_limit.shop.path_/search*.plan_gold
 `,
       stderr: '',
     });
@@ -42,14 +44,14 @@ describe('weir explain', () => {
       'path=/a,b',
     ]);
     expect(stdout).toContain('shop: path="/a,b"\n');
-    expect(stdout).toContain('  level 1, path="/a,b": no rule fits (none of the 4 rules here does)\n');
+    expect(stdout).toContain('├─ level 1, path="/a,b": no rule fits (none of the 4 rules here does)\n');
     expect(stdout).toContain(
       'no limit: no rule fits at level 1, and there is no second try at a level above',
     );
     expect(status).toBe(1);
     const unknown = runWeir(['explain', 'examples/rules', '--domain', 'shops', '--entry', 'a=b']);
     expect(unknown.stdout).toBe(
-      "no rules for the domain 'shops': every request is OK\n  there are rules for: mail, shop\n",
+      'no rules for the domain \'shops\': every request is OK; did you mean "shop"?\n  there are rules for: mail, shop\n',
     );
     expect(unknown.status).toBe(1);
   });
@@ -94,28 +96,28 @@ descriptors:
     runWeir(
       ['explain', '-', '--domain', 'd', ...at, ...descriptors.flatMap((one) => ['--descriptors', one])],
       { input: several },
-    ).stdout.replace(/^ {2}level.*\n/gm, '');
+    ).stdout.replace(/^(?:├─ level|│).*\n/gm, '');
 
   it('tells every limit of a rule with its counter, of those that slide and of buckets too', () => {
     expect(explainSeveral('tenant=a', 'message=b')).toBe(`d: tenant=a
-  limit: 100 in 5m, sliding window (name all)
-  counter key: 1{d;tenant=a}300:sliding
-  window: the last 5m, by the clock of the store
-  metric: ratelimit.service.rate_limit.d.tenant
+└─ limit: 100 in 5m, sliding window (name all)
+   ├─ counter key: 1{d;tenant=a}300:sliding
+   ├─ window: the last 5m, by the clock of the store
+   └─ metric: ratelimit.service.rate_limit.d.tenant
 d: message=b
-  3 limits: all have to allow, and what one refuses counts in none (shadow mode: never refuses)
-    5 per second, token bucket, burst 10
-      counter key: 1{d;message=b}1:bucket
-      bucket: 10 when full, filled at 5 per second, by the clock of the store
-      metric: ratelimit.service.rate_limit.d.message.1s
-    60 in 30s
-      counter key: 1{d;message=b}30:1769860830
-      window: 2026-01-31T12:00:30Z to 2026-01-31T12:01:00Z
-      metric: ratelimit.service.rate_limit.d.message.30s
-    1000 per day (name daily)
-      counter key: 1{d;message=b}86400:1769817600
-      window: 2026-01-31T00:00:00Z to 2026-02-01T00:00:00Z
-      metric: ratelimit.service.rate_limit.d.message.daily
+└─ 3 limits: all have to allow, and what one refuses counts in none (shadow mode: never refuses)
+   ├─ 5 per second, token bucket, burst 10
+   │  ├─ counter key: 1{d;message=b}1:bucket
+   │  ├─ bucket: 10 when full, filled at 5 per second, by the clock of the store
+   │  └─ metric: ratelimit.service.rate_limit.d.message.1s
+   ├─ 60 in 30s
+   │  ├─ counter key: 1{d;message=b}30:1769860830
+   │  ├─ window: 2026-01-31T12:00:30Z to 2026-01-31T12:01:00Z
+   │  └─ metric: ratelimit.service.rate_limit.d.message.30s
+   └─ 1000 per day (name daily)
+      ├─ counter key: 1{d;message=b}86400:1769817600
+      ├─ window: 2026-01-31T00:00:00Z to 2026-02-01T00:00:00Z
+      └─ metric: ratelimit.service.rate_limit.d.message.daily
 `);
   });
 
@@ -156,11 +158,11 @@ d: message=b
 
   it('tells which of several limits another descriptor replaces', () => {
     const stdout = explainSeveral('message=b', 'contract=c', 'tenant=a');
-    expect(stdout).toContain("    1000 per day: not applied, another descriptor's rule replaces 'daily'\n");
-    expect(stdout).toContain('      metric: ratelimit.service.rate_limit.d.message.30s\n');
+    expect(stdout).toContain("   └─ 1000 per day: not applied, another descriptor's rule replaces 'daily'\n");
+    expect(stdout).toContain('─ metric: ratelimit.service.rate_limit.d.message.30s\n');
     expect(stdout).not.toContain('d.message.daily');
     expect(stdout).toContain(
-      "d: tenant=a\n  no limit: another descriptor's rule replaces 'all', 100 in 5m, sliding window\n",
+      "d: tenant=a\n└─ no limit: another descriptor's rule replaces 'all', 100 in 5m, sliding window\n",
     );
   });
 
@@ -228,6 +230,50 @@ d: message=b
       });
       const stats = await (await fetch(`${url}/stats`)).text();
       expect(stats).not.toMatch(/path_\/search\*\.plan_gold\.total_hits: [1-9]/);
+      const address = `127.0.0.1:${limiter.ports.debug}`;
+      const block = runWeir([
+        ...[
+          'override',
+          'set',
+          'shop',
+          'remote_address=192.0.2.9',
+          '--block',
+          '--for',
+          '1h',
+          '--reason',
+          'an attack',
+        ],
+        ...['--limiter', address],
+      ]);
+      expect([block.stderr, block.status]).toEqual(['', 0]);
+      const told = runWeir([
+        'explain',
+        address,
+        '--domain',
+        'shop',
+        '--descriptors',
+        'remote_address=192.0.2.9',
+      ]);
+      expect(told.stdout).toMatch(
+        /^├─ level 1, .*remote_address \(5 per minute\) has the key and no value\n/m,
+      );
+      expect(told.stdout).toMatch(/^├─ override: blocked, until 2\S+Z, by .*, for "an attack" \(api .*\)\n/m);
+      expect(told.status).toBe(0);
+      const data = runWeir([
+        'explain',
+        address,
+        '--domain',
+        'shop',
+        '--entry',
+        'remote_address=192.0.2.9',
+        '-o',
+        'json',
+      ]);
+      expect(JSON.parse(data.stdout).descriptors).toMatchObject([
+        { effect: 'limited', overrides: [expect.stringContaining('override: blocked')] },
+      ]);
+      const nobody = runWeir(['explain', '127.0.0.1:1', '--domain', 'shop', '--entry', 'a=b']);
+      expect([nobody.stderr, nobody.status]).toEqual(['weir: 127.0.0.1:1: connection refused\n', 2]);
       const wrong = runWeir(['explain', `${url}/stats`, '--domain', 'd', '--entry', 'a=b']);
       expect(wrong.stderr).toContain('lists no rules as JSON: only a limiter of Weir does');
       expect(wrong.status).toBe(2);
@@ -283,7 +329,7 @@ d: message=b
   });
 
   it.each([
-    [['explain'], 'explain needs rules: a file, a folder or the URL of a limiter'],
+    [['explain'], 'explain needs rules: a file, a folder or host:port of a limiter'],
     [['explain', 'a', 'b'], 'explain takes one set of rules, "b" is another'],
     [['explain', 'examples/rules', '--domain', 'd'], 'explain needs --domain and at least one --descriptors'],
     [

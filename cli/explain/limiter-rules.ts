@@ -1,0 +1,82 @@
+/** The rules of a running limiter, and what it says of a request beside them: by its debug listener. */
+import { existsSync } from 'node:fs';
+import type { ExplainOptions } from '../../limiter/operate/explain.ts';
+import type { LoadedSource } from '../../rules/loaded-source.ts';
+import type { Answer, Json, Limiters, Member } from '../operate/limiters.ts';
+import { withLimiters } from '../operate/operate-command.ts';
+import { CommandError, escaped, type ParsedFlags } from '../shared/flags.ts';
+import { inputOfLimiter } from '../shared/read-input.ts';
+
+/** Whether an argument is `host:port`, and no file. */
+export function isLimiter(path: string): boolean {
+  return /^(?:\[[0-9a-f:.]+\]|[^/\\:]+):\d{1,5}$/i.test(path) && !existsSync(path);
+}
+
+export interface LimiterSays {
+  sources: readonly LoadedSource[];
+  /** Of each descriptor: what lies over it, and the keys of its counters. */
+  known: { overrides: string[]; counters: string[] }[];
+}
+
+/** Rejects where it cannot be asked. */
+export function askLimiter(
+  address: string,
+  flags: ParsedFlags,
+  { domain, descriptors, nowSeconds }: ExplainOptions,
+): Promise<LimiterSays> {
+  const named: ParsedFlags = {
+    ...flags,
+    list: (name) => (name === 'limiter' ? [address] : flags.list(name)),
+  };
+  return withLimiters(named, async (limiters) => {
+    const { members, silent } = await limiters.members();
+    const [member] = members;
+    if (member === undefined) throw new CommandError(`${silent[0]!.address}: ${silent[0]!.problem}`, 2);
+    const files = bodyOf(
+      await limiters.ask(member.limiter, { path: '/rlconfig', query: { format: 'json' } }),
+    );
+    const at = new Date(nowSeconds * 1000).toISOString();
+    const known = await Promise.all(
+      descriptors.map((entries) => toldOf(limiters, member, { domain, entries, at })),
+    );
+    return { sources: inputOfLimiter(address, files).sources, known };
+  });
+}
+
+async function toldOf(
+  limiters: Limiters,
+  { limiter }: Member,
+  body: object,
+): Promise<LimiterSays['known'][number]> {
+  const told = bodyOf(await limiters.ask(limiter, { method: 'POST', path: '/v1/explain', body }));
+  const overrides = [...(told.override === null ? [] : [told.override]), ...told.grants];
+  return { overrides: overrides.map(overrideText), counters: told.counters };
+}
+
+function bodyOf(answer: Answer): Json {
+  if (answer.ok) return answer.body;
+  throw new CommandError(answer.problem, 2);
+}
+
+/** `override: blocked, by ada, until 2026-01-31T12:00:00Z (api "stop")`. */
+function overrideText(override: Json): string {
+  const { source, name, endsAt, createdBy, reason, requestsPerUnit, unit, grant, block, unlimited } =
+    override;
+  const what =
+    grant !== undefined
+      ? `${grant} more`
+      : block === true
+        ? 'blocked'
+        : unlimited === true
+          ? 'unlimited'
+          : requestsPerUnit === undefined
+            ? 'shadow mode'
+            : `${requestsPerUnit} ${unit === undefined ? 'a window' : `per ${unit}`}`;
+  const words = [
+    `override: ${what}`,
+    ...(endsAt ? [`until ${endsAt}`] : []),
+    ...(createdBy ? [`by ${createdBy}`] : []),
+    ...(reason ? [`for "${reason}"`] : []),
+  ];
+  return escaped(`${words.join(', ')} (${source} ${name})`);
+}
