@@ -45,6 +45,10 @@ const ofWeir: Record<string, CommandEntry> = {
       'serve RateLimitConfigs to limiters, and report what is in force; settings come from the environment',
     load: async () => (await import('./control-plane-command.ts')).controlPlaneCommand,
   },
+  init: {
+    summary: "write a first limit: rules, the proxy's part, and the commands that end in a 429",
+    load: async () => (await import('./init/init-command.ts')).initCommand,
+  },
   ask: {
     summary: 'ask a limiter for one decision, as a proxy would (it counts)',
     load: async () => (await import('./ask/ask-command.ts')).askCommand,

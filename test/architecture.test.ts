@@ -16,6 +16,7 @@ const allowed: Record<string, string[]> = {
     'cli/diff',
     'cli/envoy',
     'cli/explain',
+    'cli/init',
     'cli/kubectl',
     'cli/operate',
     'cli/replay',
@@ -56,6 +57,15 @@ const allowed: Record<string, string[]> = {
   'cli/envoy': ['cli/shared', 'rules', 'rules/proxy', 'rules/write'],
   'cli/explain': ['cli/operate', 'cli/shared', 'limiter/operate', 'rules', 'rules/review', 'rules/table'],
   'cli/forms': ['cli/shared', 'process/files', 'rules'],
+  'cli/init': [
+    'cli/envoy',
+    'cli/shared',
+    'process/files',
+    'process/log',
+    'rules',
+    'rules/proxy',
+    'rules/write',
+  ],
   'cli/kubectl': [
     'cli/explain',
     'cli/shared',

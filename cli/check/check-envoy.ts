@@ -41,7 +41,7 @@ export function checkEnvoy(
     warnings: kept.filter(({ severity }) => severity === 'warning'),
     isUnreadable: false,
     allowed: findings.length - kept.length,
-    summary: `${count(paths.length, 'file')} of Envoy${summaryOf(review, errors.length > 0)}`,
+    summary: `${count(paths.length, 'file')} of the proxy${summaryOf(review, errors.length > 0)}`,
   };
 }
 

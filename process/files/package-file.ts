@@ -3,7 +3,18 @@ import { existsSync, readFileSync } from 'node:fs';
 import { getAsset, isSea } from 'node:sea';
 
 /** Those that the single executable carries; scripts/single-executable.ts puts them in. */
-export const carriedFiles = ['package.json', 'docs/openapi.json'] as const;
+export const carriedFiles = [
+  'package.json',
+  'docs/openapi.json',
+  // What `weir init` copies.
+  'examples/caddy/Caddyfile',
+  'examples/haproxy/haproxy.cfg',
+  'examples/haproxy/weir.lua',
+  'examples/nginx/nginx.conf',
+  'examples/nginx/weir.conf',
+  'examples/traefik/dynamic.yaml',
+  'examples/traefik/traefik.yaml',
+] as const;
 
 /** The text of one, by its path in the package. Throws where it is missing. */
 export function packageFile(path: string): string {

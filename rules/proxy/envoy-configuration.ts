@@ -307,8 +307,15 @@ class ConfigurationReader {
 
   /** `rate_limits` or `typed_per_filter_config` of something. */
   #fragment(value: Fields, path: Path): RouteSite {
-    const host = this.#rateLimits(value, path, false);
-    return { ...this.#emptySite(path), host, perRoutes: this.#perRoutes(value, path) };
+    const rateLimits = this.#rateLimits(value, path, false);
+    const perRoutes = this.#perRoutes(value, path);
+    const domain = this.#domain(value, path);
+    const site = this.#emptySite(path);
+    if (domain === undefined) return { ...site, host: rateLimits, perRoutes };
+    // A profile of forward auth, which says its domain itself.
+    const { place } = site;
+    const profile = { filterName: '', isDisabled: false, hostOption: undefined, domain, rateLimits, place };
+    return { ...site, perRoutes: [profile, ...perRoutes] };
   }
 
   #emptySite(path: Path): RouteSite {

@@ -12,7 +12,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 import { runWeir } from '../support/weir-command.ts';
 
 const shop = 'examples/rules/shop.yaml';
-const fits = /(?:^|\n)ok.* of Envoy: descriptors and rules fit together\n$/;
+const fits = /(?:^|\n)ok.* of the proxy: descriptors and rules fit together\n$/;
 
 function checkOf(envoy: string, input: string, ...rules: string[]): ReturnType<typeof runWeir> {
   return runWeir(['check', '--envoy', envoy, ...rules], { input });
@@ -59,6 +59,20 @@ describe('weir check --envoy', () => {
       expect(status).toBe(0);
     },
   );
+
+  it.each(['caddy', 'haproxy', 'nginx', 'traefik'])('reads the profile of examples/%s', (name) => {
+    const path = `examples/${name}/profiles.yaml`;
+    const { status, stdout } = checkOf(path, '', shop);
+    expect(stdout).toMatch(fits);
+    expect(status).toBe(0);
+    const profile = readFileSync(path, 'utf8');
+    const bad = checkOf('-', profile.replace('domain: shop', 'domain: shpo'), shop);
+    expect(bad.stdout).toContain(
+      'error: no rules have the domain "shpo": nothing is limited; did you mean "shop"?',
+    );
+    const other = checkOf('-', profile.replace('descriptor_key: plan', 'descriptor_key: tier'), shop);
+    expect(other.stdout).toContain('no rule matches the descriptor (path, tier) [unmatched-descriptor]\n');
+  });
 
   it('says what limits nothing, and where', () => {
     const folder = temporaryFolder();
@@ -115,7 +129,9 @@ describe('weir check --envoy', () => {
     const bad = runWeir(['check', '--envoy', 'examples/envoy/envoy.yaml', '-'], {
       input: 'domain: shop\nx: 1\n',
     });
-    expect(bad.stdout).toContain('1 file of Envoy, not compared: there are no rules, or errors in them\n');
+    expect(bad.stdout).toContain(
+      '1 file of the proxy, not compared: there are no rules, or errors in them\n',
+    );
     expect(bad.status).toBe(1);
     const missing = runWeir(['check', '--envoy', 'nowhere.yaml', shop]);
     expect(missing.stderr).toBe(

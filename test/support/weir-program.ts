@@ -6,6 +6,7 @@ import { cpSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import type { TestProject } from 'vitest/node';
+import { carriedFiles } from '../../process/files/package-file.ts';
 import { bundle } from '../../scripts/bundle.ts';
 import { projectRoot } from '../../scripts/commands.ts';
 
@@ -18,7 +19,7 @@ export let weirProgram = process.env[variable] ?? join(projectRoot, 'bin/weir.js
 export default async function setup(project?: TestProject): Promise<(() => void) | undefined> {
   if (process.env[variable] !== undefined) return undefined;
   const folder = mkdtempSync(join(tmpdir(), 'weir-program-'));
-  for (const name of ['bin', 'package.json']) {
+  for (const name of ['bin', ...carriedFiles]) {
     cpSync(join(projectRoot, name), join(folder, name), { recursive: true });
   }
   symlinkSync(join(projectRoot, 'node_modules'), join(folder, 'node_modules'));

@@ -1,0 +1,94 @@
+import { describe, expect, it } from 'vitest';
+import { CommandError, UsageError } from '../shared/flags.ts';
+import { answersOf } from './init-command.ts';
+import { parseBy, parseLimit } from './starter.ts';
+
+const flagsOf = (given: Record<string, string>) => ({ text: (name: string) => given[name] });
+const all = { by: 'address', limit: '5/hour', domain: 'web', proxy: 'nginx' };
+
+/** Gives these answers, one after the other, and keeps the questions. */
+function person(...answers: (string | undefined)[]) {
+  const questions: string[] = [];
+  const ask = async (question: string) => {
+    questions.push(question);
+    return answers.shift();
+  };
+  return { ask, questions };
+}
+
+describe('answersOf', () => {
+  it('asks four questions, each with what an empty answer means', async () => {
+    const { ask, questions } = person('', '20 per hour', 'web', 'Caddy');
+    const { by, limit, domain, proxy } = await answersOf(flagsOf({}), ask);
+    expect([by.map(({ key }) => key), limit, domain, proxy]).toEqual([
+      ['remote_address'],
+      { requests: 20, unit: 'hour' },
+      'web',
+      'caddy',
+    ]);
+    expect(questions.map((text) => /\[([^\]]*)\]: $/.exec(text)?.[1])).toEqual([
+      'address',
+      '100/minute',
+      'shop',
+      'envoy',
+    ]);
+  });
+
+  it('asks for nothing that a flag says, and again where an answer is none', async () => {
+    const { ask, questions } = person('apache', 'none');
+    const { proxy } = await answersOf(flagsOf({ ...all, proxy: undefined as unknown as string }), ask);
+    expect(proxy).toBe('none');
+    expect(questions).toHaveLength(2);
+    expect(questions[1]).toContain(
+      '"apache" is none of envoy, istio, nginx, haproxy, caddy, traefik, none\n',
+    );
+  });
+
+  it('refuses a bad flag before it asks anything', async () => {
+    const { ask, questions } = person();
+    await expect(answersOf(flagsOf({ domain: 'a b' }), ask)).rejects.toThrow(UsageError);
+    expect(questions).toEqual([]);
+  });
+
+  it('ends where nobody answers any more', async () => {
+    await expect(answersOf(flagsOf({}), person(undefined).ask)).rejects.toThrow(CommandError);
+  });
+
+  it('names the flags that are missing without a terminal', async () => {
+    await expect(answersOf(flagsOf({ by: 'address' }), undefined)).rejects.toThrow(
+      'no terminal to ask at: say --limit, --domain, --proxy',
+    );
+  });
+});
+
+describe('parseBy', () => {
+  it.each([
+    ['address', ['remote_address']],
+    ['header:X-Api-Key, path', ['api_key', 'path']],
+    ['path,header:x-path', ['path', 'header_path']],
+  ])('takes %s', (text, keys) => {
+    expect((parseBy(text) as { key: string }[]).map(({ key }) => key)).toEqual(keys);
+  });
+
+  it.each(['', 'ip', 'constructor', 'header:', 'header:a b', 'path,', 'path,path', 'header:x-a,header:a'])(
+    'refuses "%s"',
+    (text) => {
+      expect(parseBy(text)).toMatch(/^"[^"]*" is (?:none of address, path|there twice)/);
+    },
+  );
+});
+
+describe('parseLimit', () => {
+  it.each([['1/second'], ['100 / Minute'], ['5 per day'], ['7 a week'], ['4294967295/year']])(
+    'takes %s',
+    (text) => {
+      expect(parseLimit(text)).toMatchObject({ requests: Number.parseInt(text, 10) });
+    },
+  );
+  it.each([['0/second'], ['-1/second'], ['1.5/second'], ['4294967296/day'], ['5/fortnight'], ['5'], ['']])(
+    'refuses "%s"',
+    (text) => {
+      expect(parseLimit(text)).toMatch(/ is no limit: /);
+    },
+  );
+});

@@ -1,0 +1,179 @@
+import { existsSync, mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { createInterface } from 'node:readline/promises';
+import { packageFile } from '../../process/files/package-file.ts';
+import { systemErrorReason } from '../../process/log/error-text.ts';
+import { CommandError, commandOf, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import {
+  type ProxyName,
+  parseBy,
+  parseDomain,
+  parseLimit,
+  proxyNames,
+  type Starter,
+  type StarterAnswers,
+  starterFiles,
+} from './starter.ts';
+
+const help = `Usage: weir init [folder] [flags]
+
+Writes what a first limit needs into a folder (default: weir): rules, the part of your proxy, and the commands that end in a
+429. Asks four questions at a terminal; flags answer them. Files that are there are left alone.
+
+  --by <what>[,...]      what each has a limit of its own: address, header:<name>, path; several are counted together
+  --limit <n>/<unit>     how many requests each may make, as 100/minute
+  --domain <name>        what the rules are called, here and in the proxy
+  --proxy <name>         ${proxyNames.join(', ')}; none asks over HTTP by itself
+  --force                writes over files that are there
+
+  weir init
+  weir init limits --by header:x-api-key --limit 100/minute --domain shop --proxy envoy
+
+Exit status: 0 when all was written, 1 when files are there already or cannot be written, 2 for a wrong command line.
+`;
+
+/** Answers one question; undefined where nobody is there any more. */
+export type Ask = (question: string) => Promise<string | undefined>;
+
+interface Question<Name extends keyof Flags> {
+  flag: Name;
+  question: string;
+  /** What an empty answer means. */
+  usual: string;
+  read(text: string): Flags[Name] | string;
+}
+
+interface Flags {
+  by: StarterAnswers['by'];
+  limit: StarterAnswers['limit'];
+  domain: { domain: string };
+  proxy: { proxy: ProxyName };
+}
+
+const questions: { [Name in keyof Flags]: Question<Name> } = {
+  by: {
+    flag: 'by',
+    question: 'What has a limit of its own: each address, header:<name> or path? Several by commas',
+    usual: 'address',
+    read: parseBy,
+  },
+  limit: {
+    flag: 'limit',
+    question: 'How many requests may each make',
+    usual: '100/minute',
+    read: parseLimit,
+  },
+  domain: { flag: 'domain', question: 'What are the rules called', usual: 'shop', read: parseDomain },
+  proxy: {
+    flag: 'proxy',
+    question: `Which proxy asks: ${proxyNames.join(', ')}`,
+    usual: 'envoy',
+    read: (text) => {
+      const proxy = proxyNames.find((name) => name === text.toLowerCase());
+      return proxy === undefined ? `"${text}" is none of ${proxyNames.join(', ')}` : { proxy };
+    },
+  },
+};
+
+export const initCommand = commandOf(
+  help,
+  {
+    by: { type: 'string' },
+    limit: { type: 'string' },
+    domain: { type: 'string' },
+    proxy: { type: 'string', values: proxyNames },
+    force: { type: 'boolean' },
+  },
+  async (flags) => {
+    const [folder = 'weir', stray] = flags.positionals;
+    if (stray !== undefined) throw new UsageError(`init takes one folder, "${stray}" is another`);
+    // Steps are typed into a shell as they are printed.
+    if (!/^[\w./-]+$/.test(folder) || folder.startsWith('-'))
+      throw new UsageError(`"${folder}": take a folder of letters, digits, ".", "_", "-" and "/"`);
+    const terminal = process.stdin.isTTY && process.stdout.isTTY ? openTerminal() : undefined;
+    try {
+      const answers = await answersOf(flags, terminal?.ask);
+      write(starterFiles(answers, folder, packageExample), folder, flags.on('force'));
+    } finally {
+      terminal?.close();
+    }
+    return 0;
+  },
+);
+
+function openTerminal(): { ask: Ask; close(): void } {
+  const lines = createInterface({ input: process.stdin, output: process.stdout });
+  const ended = new Promise<undefined>((resolve) => lines.once('close', () => resolve(undefined)));
+  return { ask: (question) => Promise.race([lines.question(question), ended]), close: () => lines.close() };
+}
+
+/** `ask`: of a terminal, where there is one. @throws UsageError */
+export async function answersOf(
+  flags: Pick<ParsedFlags, 'text'>,
+  ask: Ask | undefined,
+): Promise<StarterAnswers> {
+  const all = Object.values(questions);
+  const missing = all.filter(({ flag }) => flags.text(flag) === undefined);
+  if (ask === undefined && missing.length > 0)
+    throw new UsageError(`no terminal to ask at: say ${missing.map(({ flag }) => `--${flag}`).join(', ')}`);
+  // Before anybody is asked.
+  for (const one of all) if (flags.text(one.flag) !== undefined) answerOf(one, flags.text(one.flag)!);
+  const by = await answered(questions.by, flags, ask);
+  const limit = await answered(questions.limit, flags, ask);
+  const { domain } = await answered(questions.domain, flags, ask);
+  const { proxy } = await answered(questions.proxy, flags, ask);
+  return { by, limit, domain, proxy };
+}
+
+async function answered<Name extends keyof Flags>(
+  question: Question<Name>,
+  flags: Pick<ParsedFlags, 'text'>,
+  ask: Ask | undefined,
+): Promise<Flags[Name]> {
+  const given = flags.text(question.flag);
+  if (given !== undefined || ask === undefined) return answerOf(question, given ?? question.usual);
+  let problem = '';
+  for (;;) {
+    const text = await ask(`${problem}${question.question} [${question.usual}]: `);
+    if (text === undefined) throw new CommandError('nothing was written: the questions were not answered');
+    const answer = question.read(text.trim() || question.usual);
+    if (typeof answer !== 'string') return answer;
+    problem = `${answer}\n`;
+  }
+}
+
+function answerOf<Name extends keyof Flags>(question: Question<Name>, text: string): Flags[Name] {
+  const answer = question.read(text);
+  if (typeof answer === 'string') throw new UsageError(`--${question.flag}: ${answer}`);
+  return answer;
+}
+
+function packageExample(path: string): string {
+  try {
+    return packageFile(path);
+  } catch {
+    throw new CommandError(
+      `${path} is not in this installation: it is in the npm package, and in the repository`,
+    );
+  }
+}
+
+/** Nothing is written where anything is in the way. */
+function write({ files, steps }: Starter, folder: string, isForced: boolean): void {
+  const paths = [...files].map(([name, text]) => ({ path: join(folder, name), text }));
+  const taken = paths.filter(({ path }) => existsSync(path));
+  if (taken.length > 0 && !isForced) {
+    const names = taken.map(({ path }) => path).join(', ');
+    throw new CommandError(`${names}: there already; nothing was written, --force writes over it`);
+  }
+  for (const { path, text } of paths) {
+    try {
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(path, text, { flag: isForced ? 'w' : 'wx' });
+    } catch (error) {
+      throw new CommandError(`${path}: ${systemErrorReason(error)}`);
+    }
+    process.stdout.write(`wrote ${path}\n`);
+  }
+  for (const { what, command } of steps) process.stdout.write(`\n${what}\n  ${command}\n`);
+}

@@ -1,0 +1,217 @@
+/** The first files of somebody who wants a limit: rules, the proxy's part, and what to type to see a 429. */
+import { emptyLimit, type JsonObject, type Rule, unitFromText } from '../../rules/model.ts';
+import { type KeySource, neededRateLimits } from '../../rules/proxy/needed-rate-limits.ts';
+import { ruleFileValue } from '../../rules/write/rule-file-value.ts';
+import { yamlText } from '../../rules/write/yaml-text.ts';
+import { envoyOutputs } from '../envoy/envoy-texts.ts';
+import { perUnit } from '../shared/flags.ts';
+
+export interface StarterAnswers {
+  /** What each has a limit of its own: together, where there are several. */
+  by: LimitedBy[];
+  limit: { requests: number; unit: string };
+  domain: string;
+  proxy: ProxyName;
+}
+
+interface LimitedBy {
+  key: string;
+  source: KeySource;
+  /** A value to try it with. */
+  sample: string;
+}
+
+export interface Starter {
+  /** By their paths in the folder. */
+  files: Map<string, string>;
+  /** What to do next, in this order: what it is for, and what to type. */
+  steps: { what: string; command: string }[];
+}
+
+interface Recipe {
+  /** Files of its folder below examples/. */
+  copied: readonly string[];
+  /** Starts it, with what was written to this folder. */
+  start(folder: string): string;
+  /** What nginx makes of a 429 is a 500. */
+  refusedStatus?: number;
+}
+
+/** Proxies that ask over HTTP; test/e2e has each of these files tried with the real one. */
+const recipes = {
+  nginx: {
+    copied: ['nginx.conf', 'weir.conf'],
+    start: (folder) => `nginx -e stderr -c "$(realpath ${folder})/nginx.conf"`,
+    refusedStatus: 403,
+  },
+  haproxy: { copied: ['haproxy.cfg', 'weir.lua'], start: (folder) => `haproxy -db -f ${folder}/haproxy.cfg` },
+  caddy: {
+    copied: ['Caddyfile'],
+    start: (folder) => `caddy run --config ${folder}/Caddyfile --adapter caddyfile`,
+  },
+  traefik: {
+    copied: ['traefik.yaml', 'dynamic.yaml'],
+    start: (folder) => `python3 -m http.server 10001 & traefik --configFile=${folder}/traefik.yaml`,
+  },
+} as const satisfies Record<string, Recipe>;
+
+export const proxyNames = [
+  'envoy',
+  'istio',
+  ...(Object.keys(recipes) as (keyof typeof recipes)[]),
+  'none',
+] as const;
+export type ProxyName = (typeof proxyNames)[number];
+
+/** `address`, `path` and `header:<name>`, separated by commas; a text says what is wrong. */
+export function parseBy(text: string): LimitedBy[] | string {
+  const parts = text.split(',').map((part) => part.trim());
+  const by: LimitedBy[] = [];
+  for (const part of parts) {
+    const [, header] = /^header:([A-Za-z0-9_-]{1,60})$/.exec(part) ?? [];
+    const one = header === undefined ? plainBy[part as keyof typeof plainBy] : headerBy(header);
+    if (one === undefined || !(header !== undefined || Object.hasOwn(plainBy, part)))
+      return `"${part}" is none of address, path and header:<name>; several are separated by commas`;
+    if (by.some(({ key }) => key === one.key)) return `"${part}" is there twice`;
+    by.push(one);
+  }
+  return by;
+}
+
+const plainBy = {
+  address: { key: 'remote_address', source: { type: 'remote_address' }, sample: '203.0.113.7' },
+  path: { key: 'path', source: { type: 'header', name: ':path' }, sample: '/' },
+} as const satisfies Record<string, LimitedBy>;
+
+function headerBy(header: string): LimitedBy {
+  const name = header.toLowerCase();
+  const key = name.replace(/^x-/, '').replaceAll('-', '_');
+  const isTaken = Object.values(plainBy).some((one) => one.key === key);
+  return { key: isTaken ? `header_${key}` : key, source: { type: 'header', name }, sample: 'first' };
+}
+
+/** `100/minute`; a text says what is wrong. */
+export function parseLimit(text: string): StarterAnswers['limit'] | string {
+  const [, digits, unit = ''] = /^(\d{1,10})\s*(?:\/|per\s|a\s)\s*([a-z]+)$/i.exec(text.trim()) ?? [];
+  const requests = Number(digits);
+  if (unitFromText(unit) === undefined || !(requests > 0 && requests <= 0xffff_ffff))
+    return `"${text}" is no limit: it is a number of requests and second, minute, hour, day, week, month or year, as 100/minute`;
+  return { requests, unit: unit.toLowerCase() };
+}
+
+/** A text says what is wrong. It names a file and a profile, too. */
+export function parseDomain(text: string): { domain: string } | string {
+  if (/^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/.test(text)) return { domain: text };
+  return `"${text}" is no name: at most 63 letters, digits, ".", "_" and "-", with a letter or digit first`;
+}
+
+/** `folder` is what steps call it; `example` reads a file of the package. */
+export function starterFiles(
+  answers: StarterAnswers,
+  folder: string,
+  example: (path: string) => string,
+): Starter {
+  const { by, domain, proxy } = answers;
+  const rule = ruleOf(answers);
+  const needed = neededRateLimits([rule], new Map(by.map(({ key, source }) => [key, source])));
+  const files = new Map([[`config/${domain}.yaml`, rulesText(answers, rule)]]);
+  const steps = [{ what: 'Start a limiter.', command: limiterCommand(folder) }];
+  const inTheEnd = 'Ask once more than the limit: the last answer is 429.';
+  if (proxy === 'none') {
+    steps.push({ what: inTheEnd, command: repeated(answers, checkCommand(answers)) });
+  } else if (proxy === 'istio') {
+    const target = { host: 'weir-limiter.weir.svc.cluster.local', port: 8081 };
+    files.set('istio.yaml', envoyOutputs.istio(needed, { domain, limiter: target }));
+    const rules = `weir convert ${folder}/config --to manifest --namespace weir | kubectl apply -f -`;
+    steps[0] = { what: 'Give the rules to the control plane, where Weir is installed.', command: rules };
+    steps.push({ what: 'Have the gateways ask.', command: `kubectl apply -f ${folder}/istio.yaml` });
+  } else {
+    if (proxy === 'envoy') {
+      const target = { host: '127.0.0.1', port: 8081 };
+      files.set('envoy.yaml', envoyOutputs.bootstrap(needed, { domain, limiter: target }));
+      steps.push({ what: 'Start Envoy on port 10000.', command: `envoy -c ${folder}/envoy.yaml` });
+    } else {
+      const recipe: Recipe = recipes[proxy];
+      const items = needed.map(({ value }) => value);
+      files.set('profiles.yaml', profileText(domain, items, recipe.refusedStatus));
+      for (const name of recipe.copied)
+        files.set(name, adapted(example(`examples/${proxy}/${name}`), { proxy, domain, folder }));
+      steps.push({ what: `Start ${proxy} on port 10000.`, command: recipe.start(folder) });
+    }
+    steps.push({ what: inTheEnd, command: repeated(answers, curlCommand(by)) });
+  }
+  steps.unshift({ what: 'Check what was written.', command: weirCheck(folder, files) });
+  files.set('README.md', readme(answers, steps));
+  return { files, steps };
+}
+
+/** One below the other, in the order of the question; the last one has the limit. */
+function ruleOf({ by, limit }: StarterAnswers): Rule {
+  const limits = [{ ...emptyLimit(), unit: limit.unit, requestsPerUnit: limit.requests }];
+  const rules = by.toReversed().reduce<Rule[]>(
+    (descriptors, { key }) => [
+      {
+        ...{ key, value: '', limits: descriptors.length === 0 ? limits : [], descriptors },
+        ...{ shadowMode: false, quotaMode: false, detailedMetric: false, valueToMetric: false },
+        ...{ shareThreshold: false, hideIdentity: false, lease: undefined, metadata: undefined },
+      },
+    ],
+    [],
+  );
+  return rules[0] as Rule;
+}
+
+function rulesText({ by, limit, domain }: StarterAnswers, rule: Rule): string {
+  const whose = by.map(({ key }) => key).join(' and ');
+  const comment = `# ${limit.requests} requests ${perUnit(limit.unit)} for each ${whose}. docs/rules.md has all that rules can say.\n`;
+  return comment + yamlText(ruleFileValue({ domain, descriptors: [rule] }));
+}
+
+function profileText(domain: string, rate_limits: JsonObject[], refusedStatus = 429): string {
+  const comment =
+    '# What of a request is counted, in the words of Envoy: docs/forward-auth.md has all of them.\n';
+  return comment + yamlText({ profiles: { [domain]: { domain, refusedStatus, rate_limits } } });
+}
+
+/** The examples ask for the profile "shop", and know where they are. */
+function adapted(
+  text: string,
+  { proxy, domain, folder }: { proxy: string; domain: string; folder: string },
+): string {
+  return text
+    .replaceAll('/v1/forward-auth/shop', `/v1/forward-auth/${domain}`)
+    .replaceAll('http-request lua.weir shop', `http-request lua.weir ${domain}`)
+    .replace(/^ {4}shop:$/m, `    ${domain}:`)
+    .replaceAll(`examples/${proxy}/`, `${folder}/`);
+}
+
+/** Profiles have Envoy's words, too. */
+function weirCheck(folder: string, files: ReadonlyMap<string, string>): string {
+  const parts = ['envoy.yaml', 'istio.yaml', 'profiles.yaml'].filter((name) => files.has(name));
+  return `weir check ${parts.map((name) => `--envoy ${folder}/${name} `).join('')}${folder}/config`;
+}
+
+function limiterCommand(folder: string): string {
+  return `BACKEND_TYPE=memory DISABLE_STATS=true RUNTIME_ROOT=${folder} RUNTIME_WATCH_ROOT=false weir limiter`;
+}
+
+function curlCommand(by: readonly LimitedBy[]): string {
+  const headers = by.flatMap(({ source, sample }) =>
+    source.type === 'header' && !source.name.startsWith(':') ? [` -H '${source.name}: ${sample}'`] : [],
+  );
+  return `curl -so /dev/null -w '%{http_code} '${headers.join('')} localhost:10000/`;
+}
+
+function checkCommand({ by, domain }: StarterAnswers): string {
+  const body = { domain, descriptors: [by.map(({ key, sample }) => ({ [key]: sample }))] };
+  return `curl -so /dev/null -w '%{http_code} ' localhost:8080/v1/check --json '${JSON.stringify(body)}'`;
+}
+
+function repeated({ limit }: StarterAnswers, command: string): string {
+  return `for i in $(seq ${limit.requests + 1}); do ${command}; done`;
+}
+
+function readme({ domain }: StarterAnswers, steps: Starter['steps']): string {
+  const lines = steps.flatMap(({ what, command }) => ['', what, '', '```sh', command, '```']);
+  return [`# Rate limits of ${domain}`, ...lines, ''].join('\n');
+}
