@@ -25,8 +25,6 @@ import { fencedBlocks } from './support/fenced-blocks.ts';
 
 const documents = documentPaths();
 
-const stillToSplit: readonly string[] = [];
-
 /** The other tests, by path. */
 const tests = readdirSync(join(projectRoot, 'test'), { recursive: true, encoding: 'utf8' })
   .filter((path) => path.endsWith('.test.ts') && path !== 'documents.test.ts')
@@ -111,7 +109,7 @@ describe('the pages', () => {
 
   it('can be read at one sitting', () => {
     const long = documents
-      .filter((document) => !references.test(document) && !stillToSplit.includes(document))
+      .filter((document) => !references.test(document))
       .map((document) => ({ document, lines: readDocument(document).trimEnd().split('\n').length }))
       .filter(({ lines }) => lines > mostLines);
     expect(long).toEqual([]);

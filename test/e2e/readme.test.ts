@@ -26,6 +26,8 @@ const blocks = [
   ]),
 ];
 
+const sixTimes = "for i in 1 2 3 4 5 6; do curl -s -o /dev/null -w '%{http_code}";
+
 /** The PATH of a person: without the project's own programs, which npm and npx put there themselves. */
 const personalPath = (process.env['PATH'] ?? '')
   .split(delimiter)
@@ -95,13 +97,14 @@ describe('the first pages', () => {
   it('has no block that nobody runs', () => {
     const known = [
       'curl -i --json',
-      "for i in 1 2 3 4 5 6; do curl -s -o /dev/null -w '%{http_code} ' --json",
+      `${sixTimes} ' --json`,
+      `${sixTimes}\\n' -H`,
       'npx weir ask',
       'npx weir explain',
       'curl http://localhost:6070/rlconfig',
       'npx weir why',
       'envoy -c',
-      "for i in 1 2 3 4 5 6; do curl -s -o /dev/null -w '%{http_code}\\n'",
+      `${sixTimes}\\n' http://localhost:10000`,
       'npx weir check',
       'npm run control-plane',
       'CONFIG_TYPE=GRPC_XDS_DELTA',
@@ -124,6 +127,18 @@ describe('the first pages', () => {
       /"rule":"shop.remote_address","limit":\{"name":"","requestsPerUnit":5,"unit":"minute"/,
     );
     shellUntil(curl, /^HTTP\/1\.1 429 Too Many Requests\r\n/, 12);
+  });
+
+  it('asks six times in a line', () => {
+    expect(shellUntil(block(`${sixTimes} ' --json`), /429 $/, 2)).toMatch(/^((200|429) ){6}$/);
+  });
+
+  it('answers other proxies until it says 429', () => {
+    expect(shellUntil(block(`${sixTimes}\\n' -H`), /429\n$/, 2)).toMatch(/^((200|429)\n){6}$/);
+  });
+
+  it('tells which rule applies', () => {
+    expect(shell(block('npx weir explain'))).toContain('5 per minute');
   });
 
   it('starts with a curl line to copy that works', () => {
@@ -165,11 +180,7 @@ describe('the first pages', () => {
       });
       try {
         await program.printed(/starting main dispatch loop/);
-        const output = shellUntil(
-          block("for i in 1 2 3 4 5 6; do curl -s -o /dev/null -w '%{http_code}\\n'"),
-          /429\n$/,
-          2,
-        );
+        const output = shellUntil(block(`${sixTimes}\\n' http://localhost:10000`), /429\n$/, 2);
         expect(output).toMatch(/^((200|429)\n){6}$/);
       } finally {
         await program.stop();
