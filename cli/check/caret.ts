@@ -64,7 +64,8 @@ export function parentKeyPlace(lines: LineIndex, { line, column }: TextPlace): T
   if (/\S/.test(written.slice(0, column - 1)) || /^[[{]/.test(written.slice(column - 1)))
     return { line, column };
   for (let at = line - 1; at >= Math.max(1, line - farthestLines); at--) {
-    const [, before, key] = /^(\s*(?:- +)*)(\S.*)$/.exec(lines.lineText(at) ?? '') ?? [];
+    const [, before, key] =
+      /^(\s*(?:- +)*)(\S.*)$/.exec((lines.lineText(at) ?? '').slice(0, 10 * farthest)) ?? [];
     if (before === undefined || key!.startsWith('#') || before.length >= column - 1) continue;
     return /^\S.*:\s*(?:#.*)?$/.test(key!) ? { line: at, column: before.length + 1 } : { line, column };
   }

@@ -16,6 +16,9 @@ const template = /\{\{-?\s*(?:\.|-|\/\*|[a-z]+[\s.])/;
 /** Chosen: a template, or an open bracket, that stands farther from the place is not looked for. */
 const farthestLines = 2_000;
 
+/** Chosen: characters of a line that a hint repeats, or looks at before the place. */
+const shownText = 200;
+
 /** `text`: the parser's, in libyaml's words. */
 export function yamlMistake(text: string, lines: LineIndex, place: TextPlace): YamlMistake {
   const words = text.replace(/^(?:error loading config file: )?yaml: (?:line \d+: )?/, '');
@@ -108,11 +111,12 @@ function characterMistake(
   const char = written[at];
   if (char === undefined) return undefined;
   const value = written
-    .slice(at)
+    .slice(at, at + shownText)
     .replace(/\s+#.*$/, '')
     .trimEnd();
-  const bare = /[{[]/.test(written.slice(0, at)) ? (/^[^,}\]]+/.exec(value)?.[0] ?? value) : value;
-  const name = /([A-Za-z_]+):\s*$/.exec(written.slice(0, at))?.[1];
+  const before = written.slice(Math.max(0, at - shownText), at);
+  const bare = /[{[]/.test(before) ? (/^[^,}\]]+/.exec(value)?.[0] ?? value) : value;
+  const name = /([A-Za-z_]+):\s*$/.exec(before)?.[1];
   const meaning =
     char === '*'
       ? ' begins an alias in YAML'
@@ -136,7 +140,8 @@ function mappingMistake(
 ): YamlMistake | undefined {
   if (!/mapping values are not allowed/.test(words)) return undefined;
   const written = lines.lineText(line) ?? '';
-  const [, before, name, value] = /^(\s*(?:- +)?([A-Za-z_]+): +)(.*)$/.exec(written.slice(0, 1_000)) ?? [];
+  const [, before, name, value] =
+    /^(\s*(?:- +)?([A-Za-z_]+): +)(.*)$/.exec(written.slice(0, shownText)) ?? [];
   if (before !== undefined && before.length < column) {
     const bare = value!.replace(/\s+#.*$/, '').trimEnd();
     return {

@@ -61,7 +61,13 @@ describe('weir completion', () => {
       'weir|completion|f',
       'weir|webhook|',
     ]);
-    expect(found.slice(0, 5)).toEqual(['check', '--fail-on', 'json table yaml', 'fish', 'verify']);
+    expect(found.slice(0, 5)).toEqual([
+      'check',
+      '--fail-on',
+      'github json junit markdown sarif text yaml',
+      'fish',
+      'verify',
+    ]);
   });
 
   it('leaves files to bash where any may stand, and sees a value behind "="', () => {
