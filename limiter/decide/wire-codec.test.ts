@@ -12,7 +12,12 @@ import type { JsonObject } from '../../rules/model.ts';
 import { fromBinaryMended } from '../../test/support/grpc-message.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import type { Code, Descriptor, RateLimitRequest, RateLimitResponse } from './messages.ts';
-import { DecodeError, decodeRateLimitRequest, encodeRateLimitResponse } from './wire-codec.ts';
+import {
+  DecodeError,
+  decodeRateLimitRequest,
+  encodeRateLimitRequest,
+  encodeRateLimitResponse,
+} from './wire-codec.ts';
 
 const uint32 = fc.oneof(fc.constantFrom(0, 1, 127, 128, 16_383, 16_384, 0xffff_ffff), fc.nat());
 const text = fc.oneof(
@@ -419,5 +424,25 @@ describe('encodeRateLimitResponse', () => {
     for (const [index, bytes] of encoded.entries()) {
       expect(Buffer.from(bytes).equals(generatedEncode(messages[index]!)), `message ${index}`).toBe(true);
     }
+  });
+});
+
+describe('encodeRateLimitRequest', () => {
+  it('writes what the generated codec writes', () => {
+    const entries = fc.array(fc.record({ key: text, value: text }), { maxLength: 4 });
+    fc.assert(
+      fc.property(text, fc.array(entries, { maxLength: 4 }), uint32, (domain, descriptors, hits) => {
+        const wanted = create(RateLimitRequestSchema, {
+          domain,
+          descriptors: descriptors.map((one) => ({ entries: one, ...(hits === 0 && { hitsAddend: 0n }) })),
+          hitsAddend: hits,
+        });
+        const written = encodeRateLimitRequest(domain, descriptors, hits);
+        expect(Buffer.from(written).toString('hex')).toBe(
+          Buffer.from(toBinary(RateLimitRequestSchema, wanted)).toString('hex'),
+        );
+      }),
+      { numRuns: caseCount(300) },
+    );
   });
 });

@@ -526,9 +526,13 @@ describeWithServer('with certificates', opensslProgram, (openssl) => {
     expect(await ask('/json')).toEqual([403, noCertificate]);
     expect(await ask('/json', stranger)).toEqual([403, noCertificate]);
     expect(await ask('/json', edge)).toEqual([403, 'caller edge may not use the domain ""']);
+    expect(await ask('/v1/check')).toEqual([403, undefined]);
+    expect(await ask('/v1/openapi.json', stranger)).toEqual([403, undefined]);
+    // It may ask, in JSON.
+    expect(await ask('/v1/check', edge)).toEqual([415, undefined]);
     await expect(httpAsk(limiter.ports.http, '/livez')).rejects.toThrow();
     const stats = await limiter.stats();
-    expect(stats.get('ratelimit.http.tls_client_certificate')).toBe(2);
+    expect(stats.get('ratelimit.http.tls_client_certificate')).toBe(4);
     expect(stats.get('ratelimit.http.tls_handshake')).toBe(1);
     expect(stats.get('http_certs.expires_at_seconds')).toBeGreaterThan(Date.now() / 1000);
   });

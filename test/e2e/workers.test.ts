@@ -191,6 +191,21 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
     ]);
   });
 
+  it('counts what is asked over HTTP as one, whichever of them a connection comes to', async () => {
+    const limiter = await start(env);
+    const body = JSON.stringify({ domain: 'w', descriptors: [[{ k: 'http' }]], hits: 10 });
+    const headers = { 'content-type': 'application/json' };
+    const asked = Array.from({ length: 30 }, () =>
+      httpAsk(limiter.ports.http, '/v1/check', { method: 'POST', headers, body }),
+    );
+    const answers = await Promise.all(asked);
+    expect(answers.filter(({ status }) => status === 200).length).toBe(10);
+    expect(answers.filter(({ status }) => status === 429).length).toBe(20);
+    const known = answers.map((answer) => JSON.parse(answer.body).descriptors[0].used);
+    expect(known.sort((a, b) => a - b)).toEqual(Array.from({ length: 30 }, (_, n) => 10 * (n + 1)));
+    expect((await limiter.stats()).get('ratelimit.http.v1_requests')).toBe(30);
+  });
+
   it('shows who is over limit in all of its threads together', async () => {
     const limiter = await start(env);
     const opened = connect(limiter);

@@ -9,13 +9,16 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { RateLimitRequestSchema } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { createDecisionService } from '../../limiter/assembly/decision-service.ts';
 import { RequestBounds, usualRequestLimits } from '../../limiter/decide/request-bounds.ts';
-import { DecodeError } from '../../limiter/decide/wire-codec.ts';
+import { DecodeError, encodeRateLimitRequest } from '../../limiter/decide/wire-codec.ts';
+import { readQuestion } from '../../limiter/http/check-question.ts';
 import { requestFromJson, responseToJson } from '../../limiter/http/json-codec.ts';
 import { createShouldRateLimit } from '../../limiter/service/should-rate-limit.ts';
 import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';
 import { ReplyReader } from '../../limiter/stores/redis/resp.ts';
 import type { GrpcStatus, UnaryHandler } from '../../process/grpc/handlers.ts';
+import { ApiProblem } from '../../process/http/api-route.ts';
+import { parseJson } from '../../process/http/json-exchange.ts';
 import { systemClock } from '../../process/time/clock.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
@@ -136,6 +139,29 @@ const jsonFamilies: Record<string, (n: number) => Buffer> = {
   'unknown fields': (n) => json(Array.from({ length: n }, (_, i) => `"f${i}":1`).join(',')),
 };
 
+const check = (descriptors: string): Buffer => Buffer.from(`{"domain":"d","descriptors":${descriptors}}`);
+
+const checkFamilies: Record<string, (n: number) => Buffer> = {
+  descriptors: (n) => check(list('[{"k":"v"}]', n)),
+  'entries of one descriptor': (n) => check(`[${list('{"k":"v"}', n)}]`),
+  'descriptors that are none': (n) => check(list('1', 8 * n)),
+  'entries with many keys': (n) =>
+    check(`[[{${Array.from({ length: n }, (_, i) => `"k${i}":"v"`).join(',')}}]]`),
+  'unknown members': (n) => check(`[],${Array.from({ length: n }, (_, i) => `"f${i}":1`).join(',')}`),
+  'nested lists': (n) => check(`${'['.repeat(16 * n)}${']'.repeat(16 * n)}`),
+  // Below what the encoder takes new memory for.
+  'a long value': (n) => check(`[[{"k":"${'v'.repeat(4 * n)}"}]]`),
+};
+
+function readCheck(bytes: Uint8Array): void {
+  try {
+    const { domain, descriptors, hits } = readQuestion(parseJson(bytes), { caller: undefined });
+    encodeRateLimitRequest(domain, descriptors, hits);
+  } catch (error) {
+    if (!(error instanceof ApiProblem)) throw error;
+  }
+}
+
 const lifted = new RequestBounds({
   maxDescriptors: 1e9,
   maxEntries: 1e9,
@@ -166,6 +192,13 @@ describe('CPU grows by 2.5 at most where the input doubles', { timeout: 120_000 
     const runs = doubled(1024)
       .map(family)
       .map((bytes) => () => void requestFromJson(bytes, lifted));
+    expect(growth(runs)).toBeLessThan(mostGrowth);
+  });
+
+  it.each(Object.entries(checkFamilies))('in /v1/check, for %s', (_, family) => {
+    const runs = doubled(1024)
+      .map(family)
+      .map((bytes) => () => readCheck(bytes));
     expect(growth(runs)).toBeLessThan(mostGrowth);
   });
 

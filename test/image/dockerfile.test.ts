@@ -67,8 +67,9 @@ describe('the Dockerfile', () => {
       include: string[];
     };
     const compiled = include.map((pattern) => pattern.split('/')[0] as string);
-    const files = ['bin', 'crds', 'examples', 'package.json', 'LICENSE', 'package-lock.json', 'scripts'];
-    for (const name of [...compiled, ...files, 'tsconfig.json', 'tsconfig.build.json'])
+    const folders = ['bin', 'crds', 'examples', 'scripts'];
+    const files = ['docs/openapi.json', 'package.json', 'LICENSE', 'package-lock.json'];
+    for (const name of [...compiled, ...folders, ...files, 'tsconfig.json', 'tsconfig.build.json'])
       expect(sent).toContain(name);
     for (const name of sent) expect(existsSync(join(root, name)), name).toBe(true);
   });

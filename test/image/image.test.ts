@@ -67,6 +67,7 @@ describe('the files of the image', () => {
     }
     const files = readdirSync(join(image.root, 'app'), { recursive: true, encoding: 'utf8' });
     expect(files.filter((name) => /\.ts$|\.map$/.test(name))).toEqual([]);
+    expect(files).toContain('docs/openapi.json');
   });
 
   it('have programs that name Node by its path, without env', () => {
