@@ -97,6 +97,7 @@ const allowed: Record<string, string[]> = {
     'rules',
     'rules/documents',
     'rules/manifest',
+    'rules/proxy',
     'rules/reader',
     'rules/write',
     'rules/yaml',

@@ -69,7 +69,7 @@ const help = `Usage: weir check <folder, file or -> [...] [flags]
 Reads rules and prints every mistake with its file, line and column, the line itself and what to do. Errors are what limiters
 refuse, and what they accept and nobody means; warnings are what is hardly meant. Takes rule files, manifests
 (RateLimitConfig), rendered charts (rule files in ConfigMaps are read; other objects are passed over, and counted), JSON of
-xDS, and callers files (CALLERS_FILE); folders with their subfolders (*.yaml, *.yml, *.json); - is standard input. Each argument
+xDS, callers files (CALLERS_FILE) and files of profiles (PROFILES_FILE); folders with their subfolders (*.yaml, *.yml, *.json); - is standard input. Each argument
 is checked by itself: the rules of two folders may name the same domain.
 
   --strict                   warnings are errors
@@ -146,15 +146,16 @@ export const checkCommand = commandOf(
       throw new UsageError('--envoy needs the folder as an argument, not by --config-dir');
     const read: RuleInput[] = [];
     const check = (path: string): CheckedInput => {
-      const input = readInput(path, { mergeDomains, support, callersToo: true });
+      const input = readInput(path, { mergeDomains, support, othersToo: true });
       read.push(input);
       return checkInput(input, options);
     };
     const isQuiet = flags.on('quiet');
     const inputs = inGoWords ? printLikeGo(paths, check, isQuiet) : paths.map(check);
-    if (envoyFiles.length > 0) {
-      const { checkEnvoy } = await import('./check-envoy.ts');
-      inputs.push(checkEnvoy(envoyFiles, read, options));
+    const hasProfiles = inputs.some(({ profilesFiles }) => profilesFiles.length > 0);
+    if (envoyFiles.length > 0 || (hasProfiles && !inGoWords)) {
+      const { checkAskers } = await import('./check-askers.ts');
+      inputs.push(...checkAskers(envoyFiles, read, options));
     }
     const exitStatus = statusOf(inputs);
     if (form === 'json' || form === 'yaml') process.stdout.write(dataText(checkJson(inputs), form));

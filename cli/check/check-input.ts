@@ -1,8 +1,12 @@
+import { dirname } from 'node:path';
 import { readCallersFile } from '../../limiter/callers/callers-file.ts';
 import type { CounterKeys } from '../../rules/counter-keys.ts';
-import type { LoadedSource, SkippedObject } from '../../rules/loaded-source.ts';
+import type { LoadedSource, RuleText, SkippedObject } from '../../rules/loaded-source.ts';
 import { manifestWords } from '../../rules/manifest/read-spec.ts';
 import type { Rule } from '../../rules/model.ts';
+import { regexProblem } from '../../rules/proxy/make-descriptors.ts';
+import { type ProfilesFile, readProfilesFile } from '../../rules/proxy/read-profiles.ts';
+import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
 import { meetingCounters } from '../../rules/review/meeting-counters.ts';
 import { meetingWarning, placedWarnings } from '../../rules/review/reviewed-load.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
@@ -31,6 +35,8 @@ export interface CheckedInput {
   rules: number;
   /** Callers files that are good, and the entries of each. */
   callersFiles: { file: string; callers: number }[];
+  /** Files of profiles that are good, and the profiles of each. */
+  profilesFiles: { file: string; profiles: number }[];
   skipped: SkippedObject[];
   otherFiles: string[];
   /** All that is listed, in the order of files and lines; in the Go program's words, in its order. */
@@ -74,10 +80,19 @@ export function checkInput(input: RuleInput, options: CheckOptions): CheckedInpu
   };
   const listed = options.inGoWords ? input.errors : withoutConsequences(input.errors);
   const refused = listed.map((error) => say('error', error)).filter(isFirst);
-  const { errors: ofCallers, good } = checkedCallers(input, linesOf);
-  refused.push(...ofCallers);
+  const callersFiles: CheckedInput['callersFiles'] = [];
+  for (const { path, read } of readings(input.callersFiles, readCallersFile)) {
+    if (read.problems === undefined) callersFiles.push({ file: path, callers: read.callers.length });
+    refused.push(...refusedOf('callers', path, read.problems, linesOf));
+  }
+  const profilesFiles: CheckedInput['profilesFiles'] = [];
+  for (const { path, read } of readings(input.profilesFiles, profilesOf)) {
+    if (read.problems === undefined) profilesFiles.push({ file: path, profiles: read.profiles.length });
+    refused.push(...refusedOf('profiles', path, read.problems, linesOf));
+  }
   let errorCount = input.errorCount - input.errors.length + refused.length;
-  const isEmpty = input.sources.length + input.skipped.length + input.callersFiles.length === 0;
+  const others = input.callersFiles.length + input.profilesFiles.length;
+  const isEmpty = input.sources.length + input.skipped.length + others === 0;
   if (errorCount === 0 && isEmpty && input.overrides === 0) {
     refused.push(
       findingOf(
@@ -93,13 +108,14 @@ export function checkInput(input: RuleInput, options: CheckOptions): CheckedInpu
   const found = input.warnings.map((warning) => say('warning', warning));
   const reviewed = reviewFindings(input.sources, options, linesOf);
   found.push(...reviewed.filter((one) => !followsFrom(one, found)));
+  found.push(...amongRules(input, linesOf));
   if (options.unleased !== undefined) found.push(...unleasedRules(input, options.unleased));
-  if (errorCount === 0 && input.sources.length + input.callersFiles.length + input.overrides === 0)
+  if (errorCount === 0 && input.sources.length + others + input.overrides === 0)
     found.push(nothingChecked(input));
   const accepted = found
     .filter(({ code }) => !options.allowed.has(code))
     .map((finding) => ({ ...finding, severity: severityOf(finding.code, options.strictness) }));
-  const files = [...input.texts, ...input.embedded, ...input.callersFiles].map(({ path }) => path);
+  const files = allTexts(input).map(({ path }) => path);
   const findings = options.inGoWords
     ? [...accepted, ...refused]
     : [...refused, ...accepted].sort(byPlace(files));
@@ -110,7 +126,8 @@ export function checkInput(input: RuleInput, options: CheckOptions): CheckedInpu
     findings,
     domains: new Set(input.sources.map(({ source }) => source.domain)).size,
     rules,
-    callersFiles: good,
+    callersFiles,
+    profilesFiles,
     skipped: [...input.skipped, ...passedOver(input)],
     otherFiles: input.otherFiles,
     errors,
@@ -137,23 +154,42 @@ function followsFrom({ code, file, line = 0 }: Finding, others: readonly Finding
   );
 }
 
-function checkedCallers(
-  { callersFiles }: RuleInput,
-  linesOf: LinesOf,
-): { errors: Finding[]; good: CheckedInput['callersFiles'] } {
-  const errors: Finding[] = [];
-  const good: CheckedInput['callersFiles'] = [];
-  for (const { path, text } of callersFiles) {
+/** Of files that are no rules; those that are no text are told of elsewhere. */
+export function readings<Reading>(
+  files: readonly RuleText[],
+  read: (text: string) => Reading,
+): { path: string; read: Reading }[] {
+  return files.flatMap(({ path, text }) => {
     const decoded = decodeYaml(text);
-    if (typeof decoded !== 'string') continue;
-    const file = readCallersFile(decoded);
-    if (file.problems === undefined) good.push({ file: path, callers: file.callers.length });
-    for (const { line, column, message } of file.problems ?? []) {
-      const found = { code: 'callers', source: path, text: message, line, column };
-      errors.push(findingOf('error', found, undefined, linesOf));
-    }
-  }
-  return { errors, good };
+    return typeof decoded === 'string' ? [{ path, read: read(decoded) }] : [];
+  });
+}
+
+/** A limiter reads every file of a folder of rules as rules, and refuses them all for one that has none. */
+function amongRules({ texts, callersFiles, profilesFiles }: RuleInput, linesOf: LinesOf): Finding[] {
+  const ofRules = texts.filter(({ text }) => looksLikeRules(text));
+  const folders = new Set(ofRules.map(({ path }) => dirname(path)));
+  const what = 'stands among rule files, where a limiter takes it for one and refuses it';
+  return [...callersFiles, ...profilesFiles].flatMap(({ path: source }) => {
+    if (!folders.has(dirname(source))) return [];
+    const found = { code: 'misplaced-file', source, text: what, line: undefined, column: undefined };
+    return [findingOf('warning', found, 'put it beside the folder of rules', linesOf)];
+  });
+}
+
+export function profilesOf(text: string): ProfilesFile {
+  return readProfilesFile(text, regexProblem);
+}
+
+function refusedOf(
+  code: 'callers' | 'profiles',
+  source: string,
+  problems: readonly { line: number; column: number; message: string }[] = [],
+  linesOf: LinesOf,
+): Finding[] {
+  return problems.map(({ message: text, ...place }) =>
+    findingOf('error', { code, source, text, ...place }, undefined, linesOf),
+  );
 }
 
 function reviewFindings(
@@ -214,8 +250,12 @@ function isMergedWith(
   return mergeDomains && isServedWith && a.source.domain === b.source.domain;
 }
 
-export function linesOfTexts({ texts, embedded, callersFiles }: RuleInput): LinesOf {
-  const contents = new Map([...texts, ...embedded, ...callersFiles].map(({ path, text }) => [path, text]));
+function allTexts({ texts, embedded, callersFiles, profilesFiles }: RuleInput): RuleText[] {
+  return [...texts, ...embedded, ...callersFiles, ...profilesFiles];
+}
+
+export function linesOfTexts(input: RuleInput): LinesOf {
+  const contents = new Map(allTexts(input).map(({ path, text }) => [path, text]));
   const indexes = new Map<string, LineIndex>();
   return (file) => {
     const content = contents.get(file);

@@ -70,6 +70,7 @@ const acceptedKinds = {
   'duplicate-domain': 'warning',
   'duplicate-object': 'warning',
   'passed-over': 'warning',
+  'misplaced-file': 'warning',
   unreadable: 'warning',
 } as const satisfies Record<string, Finding['severity']>;
 
@@ -240,8 +241,10 @@ export function summaryText(all: readonly CheckedInput[]): string {
   const sum = (pick: (input: CheckedInput) => number) => inputs.reduce((total, one) => total + pick(one), 0);
   const callersFiles = inputs.flatMap((input) => input.callersFiles);
   const parts: string[] = [];
-  const ofRules = sum(({ files }) => files.length) - callersFiles.length;
-  if (ofRules > 0 || (callersFiles.length === 0 && inputs.length > 0)) {
+  const profilesFiles = inputs.flatMap((input) => input.profilesFiles);
+  const others = callersFiles.length + profilesFiles.length;
+  const ofRules = sum(({ files }) => files.length) - others;
+  if (ofRules > 0 || (others === 0 && inputs.length > 0)) {
     const rules = [
       count(
         sum(({ domains }) => domains),
@@ -260,6 +263,12 @@ export function summaryText(all: readonly CheckedInput[]): string {
     const callers = callersFiles.reduce((total, one) => total + one.callers, 0);
     const what = callersFiles.length === 1 ? 'callers file' : `${callersFiles.length} callers files`;
     parts.push(`${what}, ${count(callers, 'caller')}`);
+  }
+  if (profilesFiles.length > 0) {
+    const profiles = profilesFiles.reduce((total, one) => total + one.profiles, 0);
+    const what =
+      profilesFiles.length === 1 ? 'file of profiles' : `${profilesFiles.length} files of profiles`;
+    parts.push(`${what}, ${count(profiles, 'profile')}`);
   }
   const skipped = inputs.flatMap((input) => input.skipped);
   const objects = skipped.filter(({ type }) => type !== 'file');
@@ -288,6 +297,7 @@ export function checkJson(inputs: readonly CheckedInput[]): string {
     domains: sum(({ domains }) => domains),
     rules: sum(({ rules }) => rules),
     callersFiles: inputs.flatMap(({ callersFiles }) => callersFiles),
+    profilesFiles: inputs.flatMap(({ profilesFiles }) => profilesFiles),
     skipped: inputs.flatMap(({ skipped }) => skipped),
     findings: inputs.flatMap(({ findings }) => findings).map(findingJson),
   };

@@ -7,6 +7,7 @@ import { textKind } from '../../rules/documents/read-rule-file-texts.ts';
 import { readRuleTexts, type TextsReading } from '../../rules/documents/read-rule-texts.ts';
 import type { LoadedSource, RuleText } from '../../rules/loaded-source.ts';
 import type { JsonObject, RuleSource } from '../../rules/model.ts';
+import { looksLikeProfiles } from '../../rules/proxy/read-profiles.ts';
 import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
 import { formatRuleError, type RuleError } from '../../rules/rule-error.ts';
 import { type CheckOptions, checkSources } from '../../rules/validate-sources.ts';
@@ -23,6 +24,8 @@ export interface RuleInput extends TextsReading {
   otherFiles: string[];
   /** Callers files (CALLERS_FILE); empty unless they were asked for. */
   callersFiles: RuleText[];
+  /** Files of profiles (PROFILES_FILE); likewise. */
+  profilesFiles: RuleText[];
 }
 
 /** The name of standard input in messages. */
@@ -31,8 +34,8 @@ export const standardInput = '<stdin>';
 export interface InputOptions extends CheckOptions {
   /** Whether an empty text is one without rules, instead of a rule file without a domain. */
   mayBeEmpty?: boolean;
-  /** Whether callers files are told from rules. */
-  callersToo?: boolean;
+  /** Whether callers files and files of profiles are told from rules. */
+  othersToo?: boolean;
 }
 
 /** Reads an argument. What is wrong, with the file system as well, is among the errors. */
@@ -42,8 +45,10 @@ export function readInput(path: string, options: InputOptions): RuleInput {
     errors,
     warnings,
   } = path === '-' ? readStandardInput() : readRuleFolder(path, ['.yaml', '.yml', '.json']);
-  const callersFiles = options.callersToo === true ? all.filter(isCallersFile) : [];
-  const files = all.filter((file) => !callersFiles.includes(file));
+  const kinds = options.othersToo === true ? Map.groupBy(all, kindOfFile) : undefined;
+  const callersFiles = kinds?.get('callers') ?? [];
+  const profilesFiles = kinds?.get('profiles') ?? [];
+  const files = kinds === undefined ? all : (kinds.get('rules') ?? []);
   const rules = files.filter((file) => file.path === path || path === '-' || !isOtherJson(file));
   const others = files.filter((file) => !rules.includes(file));
   const texts = rules.filter(({ text }) => text.length > 0 || options.mayBeEmpty !== true);
@@ -53,6 +58,7 @@ export function readInput(path: string, options: InputOptions): RuleInput {
     path,
     texts,
     callersFiles,
+    profilesFiles,
     otherFiles: others.map((file) => file.path),
     errors: [...errors, ...reading.errors],
     errorCount: errors.length + reading.errorCount,
@@ -91,9 +97,12 @@ function jsonProblem(text: string): string | undefined {
   }
 }
 
-function isCallersFile({ text }: RuleText): boolean {
+/** By its first key. */
+function kindOfFile({ text }: RuleText): 'callers' | 'profiles' | 'rules' {
   const decoded = decodeYaml(text);
-  return typeof decoded === 'string' && looksLikeCallers(decoded);
+  if (typeof decoded !== 'string') return 'rules';
+  if (looksLikeCallers(decoded)) return 'callers';
+  return looksLikeProfiles(decoded) ? 'profiles' : 'rules';
 }
 
 /** Limiters read no `*.json` as rule files, and a folder may hold any. */
@@ -205,6 +214,7 @@ export function inputOfLimiter(path: string, files: readonly JsonObject[]): Rule
     texts,
     otherFiles: [],
     callersFiles: [],
+    profilesFiles: [],
   };
 }
 

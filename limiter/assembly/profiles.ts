@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { watchFiles } from '../../process/files/watched-files.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
-import type { Profile } from '../../rules/proxy/read-profiles.ts';
+import { type Profile, readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import { ForwardAuth } from '../http/forward-auth.ts';
 import type { DecideForHttp } from '../http/http-decision.ts';
 import * as lines from '../log/lines.ts';
@@ -97,12 +97,12 @@ export function followProfiles(
   /** Whether the file is followed from now on. */
   const isFollowed = async (): Promise<boolean> => {
     if (settings.profilesFile === '' && !existsSync(path)) return false;
-    const { readProfilesFile } = await import('../../rules/proxy/read-profiles.ts');
+    const { regexProblem } = await import('../../rules/proxy/make-descriptors.ts');
     const watch = await watchFiles({
       paths: [path],
       names: [name],
       read: ([text = '']) => {
-        const file = readProfilesFile(text);
+        const file = readProfilesFile(text, regexProblem);
         if (file.problems === undefined) return file.profiles;
         throw new Error(problemsText(name, file.problems));
       },

@@ -37,6 +37,16 @@ export function descriptorMaker(profile: Profile): DescriptorMaker {
   };
 }
 
+/** For whoever reads profiles: what of a regular expression `descriptorMaker` could not use. */
+export function regexProblem(text: string): string | undefined {
+  try {
+    RE2JS.compile(text);
+    return undefined;
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error);
+  }
+}
+
 function headersOf(action: RateLimitAction): string[] {
   if (action.type === 'request_headers') return [action.headerName];
   return action.type === 'header_value_match' ? action.headers.map(({ name }) => name) : [];

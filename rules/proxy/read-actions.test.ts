@@ -276,7 +276,7 @@ describe('readRateLimits', () => {
       { actions: [{ remote_address: { a: 1 } }, { remote_address_match: {} }], stages: 1 },
     ]);
     expect(problems).toEqual([
-      'rate_limits.0.stages: rate_limits has no field "stages": known are actions, stage, disable_key, limit, hits_addend, apply_on_stream_done',
+      'rate_limits.0.stages: rate_limits has no field "stages": did you mean stage?',
       'rate_limits.0.actions.0.remote_address.a: remote_address has no field "a": it has none',
       expect.stringContaining('rate_limits.0.actions.1.remote_address_match: actions has no field'),
     ]);

@@ -2,6 +2,7 @@
  * Reads Envoy's `rate_limits` (envoy.config.route.v3.RateLimit, v1.37) out of parsed YAML or JSON: names in snake_case or
  * camelCase, as protobuf's JSON has them, and scalars as their types or as texts.
  */
+import { isMistyped } from '../review/explain-descriptor.ts';
 import type { PathProblem } from '../yaml/places.ts';
 import type { RateLimitAction, RateLimitConfig, ValueMatcher } from './rate-limit-actions.ts';
 
@@ -364,7 +365,9 @@ class ActionsReader {
       const field: Given = { name, path: [...path, name], value: one };
       const plain = name.replace(/(?<!^)[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
       if (this.#options.strict && !known.includes(plain)) {
-        const those = known.length === 0 ? 'it has none' : `known are ${known.join(', ')}`;
+        const meant = meantBy(plain, known);
+        const list = known.length === 0 ? 'it has none' : `known are ${known.join(', ')}`;
+        const those = meant === undefined ? list : `did you mean ${meant}?`;
         this.#refuse(field, `${owner} has no field ${quoted(name)}: ${those}`, true);
       } else if (fields.has(plain)) {
         this.#refuse(field, `${name} says again what ${fields.get(plain)?.name} says`, true);
@@ -379,6 +382,13 @@ class ActionsReader {
     this.#problems.push({ path, message, isKey });
     return undefined;
   }
+}
+
+/** The field that a misspelt one is nearest to, if any is near; case, `-` and `_` do not count. */
+export function meantBy(written: string, known: readonly string[]): string | undefined {
+  const plain = (name: string): string => name.toLowerCase().replaceAll(/[-_]/g, '');
+  const given = plain(written.slice(0, 80));
+  return known.find((one) => plain(one) === given) ?? known.find((one) => isMistyped(plain(one), given));
 }
 
 function isMap(value: unknown): value is Record<string, unknown> {

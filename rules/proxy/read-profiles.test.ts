@@ -1,14 +1,16 @@
 import { describe, expect, it } from 'vitest';
+import { regexProblem } from './make-descriptors.ts';
 import { looksLikeProfiles, readProfilesFile } from './read-profiles.ts';
 
 function problemsOf(text: string): string[] {
-  const { problems = [] } = readProfilesFile(text);
+  const { problems = [] } = readProfilesFile(text, regexProblem);
   return problems.map(({ line, column, message }) => `${line}:${column}: ${message}`);
 }
 
 describe('readProfilesFile', () => {
   it('reads a profile with what is said and what is not', () => {
-    const read = readProfilesFile(`
+    const read = readProfilesFile(
+      `
 profiles:
   shop:
     domain: shop
@@ -21,9 +23,11 @@ profiles:
     onError: deny
     trustedHops: 2
     originalRequest: original-url
-    rateLimits:
+    rate_limits:
       - actions: [{ generic_key: { descriptor_value: 7 } }]
-`);
+`,
+      regexProblem,
+    );
     const plain = { stage: 0, disableKey: '', hasOwnLimit: false, hasOwnHits: false, onStreamDone: false };
     expect(read).toMatchObject({
       profiles: [
@@ -56,7 +60,7 @@ profiles:
 
   it('reads a file without profiles', () => {
     for (const text of ['', '# none\n', 'profiles:\n', 'profiles: {}\n'])
-      expect(readProfilesFile(text)).toMatchObject({ profiles: [] });
+      expect(readProfilesFile(text, regexProblem)).toMatchObject({ profiles: [] });
   });
 
   it('tells every mistake with its place', () => {
@@ -84,7 +88,7 @@ profiles:
       '5:14: onError: expected allow or deny, not "maybe"',
       '6:18: trustedHops: expected a whole number from 0 to 100, not "-1"',
       '7:22: originalRequest: expected forwarded or original-uri or original-url or ext-authz, not "both"',
-      expect.stringMatching(/^10:13: actions has no field "remote_adress": known are source_cluster, /),
+      '10:13: actions has no field "remote_adress": did you mean remote_address?',
       expect.stringMatching(/^12:3: "-x" is no name of a profile, which has at most 63 letters/),
       '13:5: rate_limits: is missing, expected a list as in a route of Envoy',
       '15:13: domain: expected text',
@@ -148,7 +152,9 @@ profiles:
     expect(problemsOf('profiles: [a]\n')).toEqual([
       '1:11: profiles: expected a map of names, each with domain and rate_limits',
     ]);
-    expect(problemsOf('profile: {}\n')).toEqual(['1:1: the file has no field "profile": known are profiles']);
+    expect(problemsOf('profile: {}\n')).toEqual([
+      '1:1: the file has no field "profile": did you mean profiles?',
+    ]);
     expect(problemsOf(`profiles: ${' '.repeat(262_144)}`)).toEqual(['1:1: is larger than 262144 bytes']);
     const names = Array.from({ length: 1_001 }, (_, index) => `a${index}: {domain: a, rate_limits: []}`);
     expect(problemsOf(`profiles: {${names.join(', ')}}`)[0]).toBe(

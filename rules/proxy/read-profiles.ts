@@ -3,11 +3,11 @@
  * line and column. docs/forward-auth.md has the format for people. Every scalar arrives as its text, so that nothing has to be
  * quoted to stay what it is.
  */
-import { RE2JS } from 're2js';
+import { fieldPath } from '../rule-error.ts';
 import { readDocument, type YamlDocument } from '../yaml/document.ts';
 import { LineIndex, type PathProblem, placedProblems, valuePlacer } from '../yaml/places.ts';
 import type { RateLimitAction, RateLimitConfig } from './rate-limit-actions.ts';
-import { readRateLimits } from './read-actions.ts';
+import { meantBy, readRateLimits } from './read-actions.ts';
 
 /** What tells of the original request: method, path with query, and host. */
 export const originalHeaders = {
@@ -66,8 +66,11 @@ const fieldNames = [
 /** What of Envoy's request line there is here. */
 const pseudoHeaders: readonly string[] = [':method', ':path', ':authority'];
 
+/** What is wrong with a regular expression of RE2; undefined when it is good. */
+export type RegexProblem = (text: string) => string | undefined;
+
 /** Never throws. */
-export function readProfilesFile(text: string): ProfilesFile {
+export function readProfilesFile(text: string, regexProblem: RegexProblem): ProfilesFile {
   if (Buffer.byteLength(text) > mostFileBytes) {
     return { problems: [{ line: 1, column: 1, message: `is larger than ${mostFileBytes} bytes` }] };
   }
@@ -75,7 +78,7 @@ export function readProfilesFile(text: string): ProfilesFile {
   if (!('tape' in document)) {
     return { problems: [{ ...new LineIndex(text).placeOf(document.offset), message: document.text }] };
   }
-  const reader = new ProfilesReader();
+  const reader = new ProfilesReader(regexProblem);
   const profiles = reader.file(document);
   if (reader.problems.length > 0) return { problems: placedProblems(document.tape, reader.problems) };
   return { profiles, placeOf: valuePlacer(document.tape) };
@@ -89,6 +92,13 @@ export function looksLikeProfiles(text: string): boolean {
 
 class ProfilesReader {
   readonly problems: PathProblem[] = [];
+  readonly #regexProblem: RegexProblem;
+  /** Fields that are there under another name: they are not missing as well. */
+  readonly #misspelt = new Set<string>();
+
+  constructor(regexProblem: RegexProblem) {
+    this.#regexProblem = regexProblem;
+  }
 
   file({ value, hasMore }: YamlDocument): Profile[] {
     if (hasMore) return this.#refuse([], 'holds several documents, expected one') ?? [];
@@ -113,7 +123,7 @@ class ProfilesReader {
       const form = 'at most 63 letters, digits, `.`, `_` and `-`, and begins with a letter or digit';
       this.#refuse(path, `${quoted(name)} is no name of a profile, which has ${form}`, true);
     }
-    const map = this.#map(path, value, fieldNames, 'a profile', ['rateLimits']);
+    const map = this.#map(path, value, fieldNames, 'a profile');
     if (map === undefined) return undefined;
     return {
       name,
@@ -129,20 +139,22 @@ class ProfilesReader {
         'original-url',
         'ext-authz',
       ]),
-      rateLimits: this.#rateLimits(path, map),
+      rateLimits: this.#rateLimits(path, map['rate_limits']),
     };
   }
 
-  #rateLimits(path: Path, map: Record<string, unknown>): RateLimitConfig[] {
-    const name = map['rateLimits'] === undefined ? 'rate_limits' : 'rateLimits';
-    const at = [...path, name];
-    const value = map[name];
+  #rateLimits(path: Path, value: unknown): RateLimitConfig[] {
+    const at = [...path, 'rate_limits'];
+    if (value === undefined && this.#misspelt.has(fieldPath(at))) return [];
     if (value === undefined || value === '') {
       const problem = 'rate_limits: is missing, expected a list as in a route of Envoy';
       return this.#refuse(value === undefined ? path : at, problem) ?? [];
     }
     const told = this.problems.length;
-    const read = readRateLimits(value, at, this.problems, { strict: true, regexProblem });
+    const read = readRateLimits(value, at, this.problems, {
+      strict: true,
+      regexProblem: this.#regexProblem,
+    });
     if (Array.isArray(value) && value.length === 0) this.#refuse(at, 'rate_limits: expected at least 1');
     // Positions are those of the file only where nothing was left out.
     if (this.problems.length === told)
@@ -195,6 +207,7 @@ class ProfilesReader {
 
   #domain(path: Path, value: unknown, profile: Path): string {
     if (typeof value === 'string' && value !== '') return value;
+    if (value === undefined && this.#misspelt.has(fieldPath(path))) return '';
     const problem =
       value === undefined || value === '' ? 'is missing: the domain of the rules' : 'expected text';
     return this.#refuse(value === undefined ? profile : path, `domain: ${problem}`) ?? '';
@@ -221,18 +234,17 @@ class ProfilesReader {
     return this.#refuse(path, `trustedHops: ${form}${cameAs(value)}`) ?? 0;
   }
 
-  /** `others`: further keys that are let through. */
   #map(
     path: Path,
     value: unknown,
     known: readonly string[],
     what: string,
-    others: readonly string[] = [],
   ): Record<string, unknown> | undefined {
     if (!isMap(value)) return this.#refuse(path, `${what}: expected a map with ${known.join(', ')}`);
     for (const key of Object.keys(value)) {
-      if (known.includes(key) || others.includes(key)) continue;
-      const meant = known.find((one) => plain(one) === plain(key));
+      if (known.includes(key)) continue;
+      const meant = meantBy(key, known);
+      if (meant !== undefined) this.#misspelt.add(fieldPath([...path, meant]));
       const hint = meant === undefined ? `known are ${known.join(', ')}` : `did you mean ${meant}?`;
       this.#refuse([...path, key], `${what} has no field ${quoted(key)}: ${hint}`, true);
     }
@@ -242,20 +254,6 @@ class ProfilesReader {
   #refuse(path: Path, message: string, isKey = false): undefined {
     this.problems.push({ path, message, isKey });
     return undefined;
-  }
-}
-
-/** Of what is as good as the same: case, `-` and `_` apart. */
-function plain(name: string): string {
-  return name.toLowerCase().replaceAll(/[-_]/g, '');
-}
-
-function regexProblem(text: string): string | undefined {
-  try {
-    RE2JS.compile(text);
-    return undefined;
-  } catch (error) {
-    return error instanceof Error ? error.message : String(error);
   }
 }
 

@@ -326,6 +326,7 @@ descriptors:
       domains: 0,
       rules: 0,
       callersFiles: [],
+      profilesFiles: [],
       skipped: [],
       findings: [
         {

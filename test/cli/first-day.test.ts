@@ -33,7 +33,7 @@ function answerTo(text: Mistake['text']): string {
     writeFileSync(join(folder, name), content);
   }
   const path = join(folder, typeof text === 'string' ? 'rules.yaml' : 'rules');
-  const input = readInput(path, { mergeDomains: false, callersToo: true });
+  const input = readInput(path, { mergeDomains: false, othersToo: true });
   const checked = checkInput(input, {
     mergeDomains: false,
     unleased: undefined,

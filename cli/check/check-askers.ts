@@ -1,25 +1,35 @@
-import { readEnvoyConfiguration } from '../../rules/proxy/envoy-configuration.ts';
+import {
+  type ConnectionManager,
+  type EnvoyPlace,
+  type RateLimitFilter,
+  type RouteSite,
+  readEnvoyConfiguration,
+} from '../../rules/proxy/envoy-configuration.ts';
 import { reviewEnvoy } from '../../rules/proxy/envoy-review.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { hintOf, readGiven } from '../shared/flags.ts';
 import { type RuleInput, standardInput } from '../shared/read-input.ts';
-import { type CheckedInput, type CheckOptions, linesOfTexts } from './check-input.ts';
+import { type CheckedInput, type CheckOptions, linesOfTexts, profilesOf, readings } from './check-input.ts';
 import { count, findingOf, type LinesOf } from './check-report.ts';
 
 /**
- * Holds the files of `--envoy` against all rules that were read. Rules with errors are compared with nothing: what is missing
- * of them would look like a mistake of the Envoy. @throws UsageError for a file that cannot be read
+ * Holds the files of `--envoy` and all profiles against all rules that were read. Rules with errors are compared with nothing:
+ * what is missing of them would look like a mistake of who asks. Of profiles alone nothing is said but what does not fit.
+ * @throws UsageError for a file that cannot be read
  */
-export function checkEnvoy(
+export function checkAskers(
   paths: readonly string[],
   inputs: readonly RuleInput[],
   { allowed, strictness }: Pick<CheckOptions, 'allowed' | 'strictness'>,
-): CheckedInput {
+): CheckedInput[] {
   const files = paths.map((path) => ({ path: path === '-' ? standardInput : path, text: textOf(path) }));
   const areRulesGood = inputs.every(({ errorCount }) => errorCount === 0);
   const sources = inputs.flatMap((input) => input.sources);
   const configuration = readEnvoyConfiguration(files);
+  // What else asks is not known where no Envoy is given.
+  const profiles = managersOfProfiles(inputs, files.length > 0);
+  configuration.managers.push(...profiles);
   const review = areRulesGood && sources.length > 0 ? reviewEnvoy(configuration, sources, hintOf) : undefined;
   const linesOf = linesOfAll(files, inputs);
   const findings = (review?.findings ?? []).map(({ severity, hint, file, ...found }) =>
@@ -27,12 +37,13 @@ export function checkEnvoy(
   );
   const kept = findings.filter(({ code }) => !allowed.has(code));
   const errors = kept.filter(({ severity }) => severity === 'error');
-  return {
+  const checked = {
     path: paths.join(', '),
     files: files.map(({ path }) => path),
     domains: 0,
     rules: 0,
     callersFiles: [],
+    profilesFiles: [],
     skipped: [],
     otherFiles: [],
     findings: kept,
@@ -41,8 +52,40 @@ export function checkEnvoy(
     warnings: kept.filter(({ severity }) => severity === 'warning'),
     isUnreadable: false,
     allowed: findings.length - kept.length,
-    summary: `${count(paths.length, 'file')} of the proxy${summaryOf(review, errors.length > 0)}`,
   };
+  if (paths.length > 0) {
+    const fits = summaryOf(review, errors.length > 0);
+    return [{ ...checked, summary: `${count(paths.length, 'file')} of the proxy${fits}` }];
+  }
+  return findings.length === 0 ? [] : [{ ...checked, path: profiles[0]!.sites[0]!.place.file }];
+}
+
+/** Each as a filter with one route. `isAll`: whether they and the Envoys given are all that ask. */
+function managersOfProfiles(inputs: readonly RuleInput[], isAll: boolean): ConnectionManager[] {
+  return inputs.flatMap(({ profilesFiles }) =>
+    readings(profilesFiles, profilesOf).flatMap(({ path: file, read }) => {
+      if (read.problems !== undefined) return [];
+      const placeOf = (path: (string | number)[]): EnvoyPlace => ({ file, ...read.placeOf(path) });
+      return read.profiles.map(({ name, domain, rateLimits }) => {
+        const at = ['profiles', name];
+        const place = placeOf(at);
+        const own = rateLimits.map((config, index) => {
+          const placeOfItem = (...rest: (string | number)[]): EnvoyPlace =>
+            placeOf([...at, 'rate_limits', index, ...rest]);
+          const placeOfAction = (action: number): EnvoyPlace => placeOfItem('actions', action);
+          return { config, place: placeOfItem(), placeOfAction, isEmbedded: true };
+        });
+        const filter: RateLimitFilter = {
+          ...{ name, place, stage: 0, rateLimits: own, service: undefined },
+          domain: { text: domain, place: placeOf([...at, 'domain']) },
+          ...{ enabledPercent: undefined, enforcedPercent: undefined },
+        };
+        const none = { own: [], host: [], includesHost: false, perRoutes: [] };
+        const site: RouteSite = { isForwarded: true, ...none, place };
+        return { filters: [filter], sites: [site], isComplete: isAll, origin: 'manager' as const };
+      });
+    }),
+  );
 }
 
 function summaryOf(review: { isOpen: boolean } | undefined, isFailed: boolean): string {
