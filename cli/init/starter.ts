@@ -135,7 +135,7 @@ export function starterFiles(
       const items = needed.map(({ value }) => value);
       files.set('profiles.yaml', profileText(domain, items, recipe.refusedStatus));
       for (const name of recipe.copied)
-        files.set(name, adapted(example(`examples/${proxy}/${name}`), { proxy, domain, folder }));
+        files.set(name, adapted(example(`examples/${proxy}/${name}`), answers, folder));
       steps.push({ what: `Start ${proxy} on port 10000.`, command: recipe.start(folder) });
     }
     steps.push({ what: inTheEnd, command: repeated(answers, curlCommand(by)) });
@@ -173,16 +173,23 @@ function profileText(domain: string, rate_limits: JsonObject[], refusedStatus = 
   return comment + yamlText({ profiles: { [domain]: { domain, refusedStatus, rate_limits } } });
 }
 
-/** The examples ask for the profile "shop", and know where they are. */
-function adapted(
-  text: string,
-  { proxy, domain, folder }: { proxy: string; domain: string; folder: string },
-): string {
-  return text
-    .replaceAll('/v1/forward-auth/shop', `/v1/forward-auth/${domain}`)
-    .replaceAll('http-request lua.weir shop', `http-request lua.weir ${domain}`)
-    .replace(/^ {4}shop:$/m, `    ${domain}:`)
-    .replaceAll(`examples/${proxy}/`, `${folder}/`);
+/** The examples ask for the profile "shop", tell the limiter of the header x-plan, and know where they are. */
+function adapted(text: string, { proxy, domain, by }: StarterAnswers, folder: string): string {
+  const headers = by.flatMap(({ source }) =>
+    source.type === 'header' && !source.name.startsWith(':') ? [source.name] : [],
+  );
+  const forNginx = headers.map((name) => `proxy_set_header ${name} $http_${name.replaceAll('-', '_')};`);
+  return (
+    text
+      .replaceAll('/v1/forward-auth/shop', `/v1/forward-auth/${domain}`)
+      .replaceAll('http-request lua.weir shop', `http-request lua.weir ${domain}`)
+      .replace(/^ {4}shop:$/m, `    ${domain}:`)
+      .replace(/^ *proxy_set_header X-Plan .*\n/m, () => forNginx.map((line) => `    ${line}\n`).join(''))
+      .replace('{ "x-plan" }', `{ ${headers.map((name) => `"${name}"`).join(', ')} }`)
+      // An empty list would be all of them.
+      .replace('[X-Plan]', headers.length === 0 ? '[X-Plan]' : `[${headers.join(', ')}]`)
+      .replaceAll(`examples/${proxy}/`, `${folder}/`)
+  );
 }
 
 /** Profiles have Envoy's words, too. */

@@ -1,13 +1,15 @@
-import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { ChildProgram } from '../support/child-program.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { startEnvoy } from '../support/envoy.ts';
-import { envoyProgram } from '../support/find-server.ts';
+import { caddyProgram, envoyProgram, haproxyProgram, nginxProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
 import { httpAsk } from '../support/http-ask.ts';
 import { startLimiter } from '../support/limiter-process.ts';
+import { listening } from '../support/listening.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { runWeir } from '../support/weir-command.ts';
 
@@ -95,30 +97,67 @@ describe('weir init', () => {
     }
   }, 60_000);
 
-  it.each([
-    ['nginx', 403],
-    ['caddy', 429],
-  ])(
-    'writes a profile that refuses what %s asks',
-    async (proxy, refusal) => {
-      const folder = temporaryFolder();
-      runWeir(['init', folder, ...flags(proxy, 'address,path')]);
-      const limiter = await startWritten(folder);
-      const headers = {
-        'x-forwarded-for': '192.0.2.1',
-        'x-forwarded-uri': '/a',
-        'x-forwarded-method': 'GET',
+  it('writes what Traefik is to ask with, and a profile that refuses it', async () => {
+    const folder = temporaryFolder();
+    runWeir(['init', folder, ...flags('traefik', 'address,path,header:x-api-key')]);
+    const dynamic = parse(readFileSync(join(folder, 'dynamic.yaml'), 'utf8')) as object;
+    const forwardAuth = {
+      address: 'http://127.0.0.1:8080/v1/forward-auth/web',
+      authRequestHeaders: ['x-api-key'],
+    };
+    expect(dynamic).toMatchObject({ http: { routers: { web: {} }, middlewares: { weir: { forwardAuth } } } });
+    const limiter = await startWritten(folder);
+    const original = { 'x-forwarded-for': '192.0.2.1', 'x-forwarded-uri': '/a', 'x-forwarded-method': 'GET' };
+    try {
+      const ask = async (key: string): Promise<number> => {
+        const headers = { ...original, 'x-api-key': key };
+        return (await httpAsk(limiter.ports.http, '/v1/forward-auth/web', { headers })).status;
       };
-      try {
-        const ask = async (): Promise<number> =>
-          (await httpAsk(limiter.ports.http, '/v1/forward-auth/web', { headers })).status;
-        expect([await ask(), await ask(), await ask()]).toEqual([200, 200, refusal]);
-      } finally {
-        await limiter.stop();
-      }
-    },
-    60_000,
-  );
+      expect([await ask('a'), await ask('a'), await ask('a'), await ask('b')]).toEqual([200, 200, 429, 200]);
+    } finally {
+      await limiter.stop();
+    }
+  }, 60_000);
+
+  const servers = [
+    ['nginx', nginxProgram, 'nginx.conf', ['-e', 'stderr', '-c']],
+    ['haproxy', haproxyProgram, 'haproxy.cfg', ['-db', '-f']],
+    ['caddy', caddyProgram, 'Caddyfile', ['run', '--adapter', 'caddyfile', '--config']],
+  ] as const;
+  for (const [proxy, program, main, args] of servers) {
+    describeWithServer(`with ${proxy}`, program, (command) => {
+      it('writes a proxy whose last answer is 429', async () => {
+        const folder = temporaryFolder();
+        // Workers of a master that root started are another user's.
+        chmodSync(folder, 0o755);
+        runWeir(['init', folder, ...flags(proxy, 'address,header:x-api-key')]);
+        const limiter = await startWritten(folder);
+        const [port, servicePort] = [await freePort(), await freePort()];
+        const patient = [/\b(?:100|250)ms\b/g, '20s'] as const;
+        for (const name of readdirSync(folder).filter((one) => /\.(?:conf|cfg|lua)$|^Caddyfile$/.test(one))) {
+          const text = readFileSync(join(folder, name), 'utf8')
+            .replaceAll(':10000', `:${port}`)
+            .replaceAll(':10001', `:${servicePort}`)
+            .replaceAll('127.0.0.1:8080', `127.0.0.1:${limiter.ports.http}`)
+            .replaceAll('/tmp/weir-nginx', `${folder}/nginx`)
+            .replaceAll('abns@weir', `abns@${basename(folder)}`)
+            .replaceAll(...patient);
+          writeFileSync(join(folder, name), text);
+        }
+        const env = { ...process.env, HOME: folder, XDG_CONFIG_HOME: folder, XDG_DATA_HOME: folder };
+        const started = new ChildProgram({ command, args: [...args, join(folder, main)], env });
+        try {
+          await listening(started, port);
+          const ask = async (): Promise<number> =>
+            (await httpAsk(port, '/', { headers: { 'x-api-key': 'first' } })).status;
+          expect([await ask(), await ask(), await ask()]).toEqual([200, 200, 429]);
+        } finally {
+          await started.stop();
+          await limiter.stop();
+        }
+      }, 60_000);
+    });
+  }
 
   describeWithServer('with Envoy', envoyProgram, (envoyPath) => {
     it('writes an Envoy whose last answer is 429', async () => {
