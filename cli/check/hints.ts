@@ -257,7 +257,7 @@ function unknownHint(written: string, above: RuleError['path'], source: string):
     return 'a Kustomization has no rules: check what it makes, kubectl kustomize <folder> | weir check -';
   if (isTop && chartFile.test(source)) return chartHint;
   if (isTop && envoyWords.test(written))
-    return "this is Envoy's configuration: rules stand in files of their own, with domain and descriptors";
+    return "this is Envoy's configuration: weir check --envoy <file> <rules> compares it with rules";
   if (actionWords.test(written))
     return "actions are Envoy's, in its routes: a rule has the key and the value that they send";
   const place = placeOf(above);

@@ -296,7 +296,7 @@ describe("GitLab's template", () => {
       const { stdout } = spawnSync(xmllint, ['--xpath', 'string(//failure/@message)', path], {
         encoding: 'utf8',
       });
-      expect(stdout.trim()).toMatch(/^descriptor has empty key/);
+      expect(stdout.trim()).toMatch(/^the key is empty/);
     });
   });
 

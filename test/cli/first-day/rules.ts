@@ -356,11 +356,11 @@ admin:
     answer: `rules.yaml:1:1: error: unknown key 'static_resources' [unknown-key]
   1 | static_resources:
     | ^^^^^^^^^^^^^^^^
-  hint: this is Envoy's configuration: rules stand in files of their own, with domain and descriptors
+  hint: this is Envoy's configuration: weir check --envoy <file> <rules> compares it with rules
 rules.yaml:4:1: error: unknown key 'admin' [unknown-key]
   4 | admin:
     | ^^^^^
-  hint: this is Envoy's configuration: rules stand in files of their own, with domain and descriptors
+  hint: this is Envoy's configuration: weir check --envoy <file> <rules> compares it with rules
 failed: 2 errors: 1 file
 `,
   },
