@@ -60,8 +60,6 @@ export class ForwardAuth {
     const { request, target } = call;
     const [name = '', ...rest] = target.path.slice(forwardAuthPath.length).split('/');
     const { profile, make } = this.#profileOf(name, asker);
-    const refusal = asker.caller?.refusal(profile.domain, Right.ASK);
-    if (refusal !== undefined) throw problemOf(refusal);
     const { onAnswer, onUntold, decide } = this.#options;
     const takesPath = profile.originalRequest === 'ext-authz';
     if (rest.length > 0 && !takesPath) {
@@ -87,18 +85,25 @@ export class ForwardAuth {
     return sendProblem(call, new ApiProblem(profile.refusedStatus, 'a rate limit is exceeded'));
   }
 
+  /** Where some are not for the caller, one that there is not is refused as they are: its answer would tell their names. */
   #profileOf(name: string, { caller }: HttpAsker): ReadyProfile {
     if (this.#profiles === undefined) {
       this.#options.onAnswer('unknown_profile');
       throw new ApiProblem(503, 'the profiles file cannot be used (PROFILES_FILE): the log tells why');
     }
     const found = this.#profiles.get(name);
-    if (found !== undefined) return found;
+    // Its words are for the log alone: they have the domain.
+    const isRefused = found !== undefined && caller?.refusal(found.profile.domain, Right.ASK) !== undefined;
+    if (found !== undefined && !isRefused) return found;
     this.#options.onAnswer('unknown_profile');
     const others = [...this.#profiles.values()]
       .filter(({ profile }) => caller === undefined || caller.hasDomain(profile.domain))
       .map(({ profile }) => profile.name);
     const named = others.slice(0, mostNamed).join(', ') + (others.length > mostNamed ? ', ...' : '');
+    if (others.length < this.#profiles.size) {
+      const those = others.length === 0 ? 'none' : named;
+      throw new ApiProblem(403, `the caller may not use a profile ${shown(name)}, but ${those}`);
+    }
     const there = others.length === 0 ? 'there are none (PROFILES_FILE)' : `there are ${named}`;
     throw new ApiProblem(404, `there is no profile ${shown(name)}, ${there}`);
   }

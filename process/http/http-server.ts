@@ -77,6 +77,8 @@ export class HttpServer implements HttpListener {
       tls === undefined
         ? createServer(timeouts, answer)
         : createTlsServer({ ...timeouts, ...tlsOptions(tls), handshakeTimeout: handshakeTimeoutMs }, answer);
+    // An expectation that nobody knows may be another request's, which a proxy asks about: Node would answer with 417.
+    this.#server.on('checkExpectation', answer);
     this.#server.on('tlsClientError', (error: Error, socket: TLSSocket) =>
       options.onHandshakeFailed?.(peerName(socket) ?? 'unknown', handshakeProblem(error, socket)),
     );

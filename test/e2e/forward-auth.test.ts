@@ -194,6 +194,8 @@ describe('/v1/forward-auth/<profile>', () => {
       file,
       `callers:
   - {name: edge, token_sha256: ${hash}, domains: [shop]}
+  - {name: other, token_sha256: ${hash}, domains: [elsewhere]}
+  - {name: all, token_sha256: ${hash}, domains: ["*"]}
   - {name: reader, token_sha256: ${hash}, domains: ["*"], rights: [read]}
 `,
     );
@@ -206,9 +208,18 @@ describe('/v1/forward-auth/<profile>', () => {
     expect((await ask(limiter, 'none')).status).toBe(401);
     expect((await as('reader', 'none')).status).toBe(403);
     expect((await as('edge', 'shop')).status).toBe(200);
-    expect((await as('edge', 'nowhere')).status).toBe(403);
-    const missing = problem(await as('edge', 'none'));
-    expect(missing.detail).toBe('there is no profile "none", there are shop, closed, path');
+    // What there is, and is not the caller's, is refused as what there is not.
+    for (const name of ['nowhere', 'nothing']) {
+      const refused = await as('edge', name);
+      expect(refused.status).toBe(403);
+      expect(problem(refused).detail).toBe(
+        `the caller may not use a profile "${name}", but shop, closed, path`,
+      );
+    }
+    expect(problem(await as('other', 'shop')).detail).toBe(
+      'the caller may not use a profile "shop", but none',
+    );
+    expect((await as('all', 'none')).status).toBe(404);
   });
 });
 
@@ -226,6 +237,14 @@ function exchange(port: number, text: string, enough?: RegExp): Promise<string> 
     socket.on('error', reject);
   });
 }
+
+it('takes no notice of an expectation of the client', async () => {
+  const limiter = await start();
+  const request =
+    'GET /v1/forward-auth/shop HTTP/1.1\r\nHost: weir\r\nX-Forwarded-For: 203.0.113.7\r\nExpect: more\r\n';
+  const answer = await exchange(limiter.ports.http, `${request}Connection: close\r\n\r\n`);
+  expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n[\s\S]*RateLimit-Remaining/);
+});
 
 describe('bodies', () => {
   const head = (rest: string): string =>
