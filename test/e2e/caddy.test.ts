@@ -14,7 +14,7 @@ import { freePort } from '../support/free-port.ts';
 import { type HttpAnswer, httpAsk } from '../support/http-ask.ts';
 import { listening } from '../support/listening.ts';
 import { replaced } from '../support/replaced.ts';
-import { proxyRecipeSuite, type RecipePorts, type RecipeVariant } from './proxy-recipe.suite.ts';
+import { proxyRecipeSuite, type RecipePorts, type RecipeVariant, rawStatus } from './proxy-recipe.suite.ts';
 
 const patient = { 'timeout 100ms': 'timeout 20s', 'timeout 250ms': 'timeout 20s' };
 
@@ -66,6 +66,12 @@ describeWithServer('the recipe for Caddy', caddyProgram, (caddy) => {
 
   const commands = commandsToRun('examples/caddy/README.md');
   proxyRecipeSuite({ commands, start, closedStatus: 503 }, (stage) => {
+    it('does not ask with headers that are too long for the limiter', async () => {
+      const head = `GET / HTTP/1.1\r\nHost: localhost\r\nX-Long: ${'a'.repeat(300_000)}\r\n`;
+      const ask = () => rawStatus(stage.ports.proxy, head, stage.newClient());
+      expect(await stage.counted(ask)).toMatchObject({ result: 431, questions: 0, served: 0 });
+    });
+
     it('asks once with try_files', async () => {
       const { result, questions } = await stage.counted(() => stage.ask('/files/none'));
       expect(result).toMatchObject({ status: 200, body: 'file index.html\n' });

@@ -12,7 +12,7 @@ import { nginxProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
 import { listening } from '../support/listening.ts';
 import { replaced } from '../support/replaced.ts';
-import { proxyRecipeSuite, type RecipePorts, type RecipeVariant } from './proxy-recipe.suite.ts';
+import { proxyRecipeSuite, type RecipePorts, type RecipeVariant, rawStatus } from './proxy-recipe.suite.ts';
 
 const patient = { 'timeout 100ms;': 'timeout 20s;', 'timeout 250ms;': 'timeout 20s;' };
 
@@ -88,6 +88,12 @@ describeWithServer('the recipe for nginx', nginxProgram, (nginx) => {
       const { status, headers } = await stage.ask(path);
       expect(status).toBe(403);
       expect(headers).not.toHaveProperty('retry-after');
+    });
+
+    it('asks for a client that names no host', async () => {
+      const from = stage.newClient();
+      const ask = () => rawStatus(stage.ports.proxy, 'GET /files/ HTTP/1.0\r\n', from);
+      expect(await stage.counted(ask)).toMatchObject({ result: 200, questions: 1 });
     });
 
     it('does not answer the question of a client', async () => {

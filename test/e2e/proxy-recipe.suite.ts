@@ -287,7 +287,7 @@ export function proxyRecipeSuite(recipe: ProxyRecipe, more?: (stage: RecipeStage
 }
 
 /** Of the answer to a request as it stands, of whatever bytes; undefined when the connection ends without one. */
-function rawStatus(port: number, head: string, from: string): Promise<number | undefined> {
+export function rawStatus(port: number, head: string, from: string): Promise<number | undefined> {
   return new Promise((resolve) => {
     const socket = connect({ port, host: '127.0.0.1', localAddress: from });
     let text = '';
