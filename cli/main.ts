@@ -78,6 +78,10 @@ const ofWeir: Record<string, CommandEntry> = {
       'play recorded requests through rules: what would have been limited, by which rule, who and when',
     load: async () => (await import('./replay/replay-command.ts')).replayCommand,
   },
+  schema: {
+    summary: 'print the JSON Schema of rule files, profiles, callers files or manifests',
+    load: async () => (await import('./schema/schema-command.ts')).schemaCommand,
+  },
   callers: {
     summary: 'make a token for a caller of a limiter with CALLERS_FILE',
     load: async () => (await import('./callers/callers-command.ts')).callersCommand,

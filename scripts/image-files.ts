@@ -30,7 +30,7 @@ writeProgram('ratelimit', "process.argv.splice(2, 0, 'limiter');\n");
 async function copyApp(): Promise<void> {
   // The folder that bin/weir.js looks in.
   await bundle(join(app, 'dist', 'cli'));
-  for (const name of ['bin', 'console', 'crds', 'examples', 'package.json', 'LICENSE']) {
+  for (const name of ['bin', 'console', 'crds', 'examples', 'schemas', 'package.json', 'LICENSE']) {
     cpSync(join(projectRoot, name), join(app, name), { recursive: true });
   }
   mkdirSync(join(app, 'docs'));

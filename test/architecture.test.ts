@@ -20,6 +20,7 @@ const allowed: Record<string, string[]> = {
     'cli/kubectl',
     'cli/operate',
     'cli/replay',
+    'cli/schema',
     'cli/shared',
     'cli/webhook',
     'control-plane',
@@ -86,6 +87,7 @@ const allowed: Record<string, string[]> = {
     'rules/overrides',
   ],
   'cli/replay': ['cli/shared', 'limiter/settings', 'process/log', 'replay', 'rules'],
+  'cli/schema': ['cli/shared', 'process/files'],
   'cli/shared': [
     'control-plane/kubernetes',
     'limiter/callers',

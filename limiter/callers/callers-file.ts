@@ -42,10 +42,21 @@ export const rightsByName = {
   admin: Right.ADMIN,
 } as const satisfies Record<string, number>;
 
+/** Of an entry. */
+export const callerFields = [
+  'name',
+  'certificate',
+  'token_sha256',
+  'anonymous',
+  'domains',
+  'rights',
+  'requests_per_second',
+] as const;
+
 /** Chosen: each is a row of statistics. */
 export const mostCallers = 1_000;
 /** Chosen: of a list within an entry. Aliases make long lists of short texts. */
-const mostInList = 1_000;
+export const mostInList = 1_000;
 /** As much as the limiter reads of a file that it follows. */
 const mostFileBytes = 262_144;
 /** Names stand in tokens, statistics and logs. */
@@ -103,16 +114,7 @@ class CallersReader {
   }
 
   #entry(path: Path, value: unknown): { path: Path; entry: CallerEntry } | undefined {
-    const known = [
-      'name',
-      'certificate',
-      'token_sha256',
-      'anonymous',
-      'domains',
-      'rights',
-      'requests_per_second',
-    ];
-    const map = this.#map(path, value, known);
+    const map = this.#map(path, value, callerFields);
     if (map === undefined) return undefined;
     const anonymous = this.#boolean([...path, 'anonymous'], map['anonymous']);
     const entry: CallerEntry = {

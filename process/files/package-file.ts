@@ -14,6 +14,12 @@ export const carriedFiles = [
   'examples/nginx/weir.conf',
   'examples/traefik/dynamic.yaml',
   'examples/traefik/traefik.yaml',
+  'schemas/callers.json',
+  'schemas/profiles.json',
+  'schemas/ratelimitconfig.json',
+  'schemas/ratelimitfleet.json',
+  'schemas/ratelimitoverride.json',
+  'schemas/rules.json',
 ] as const;
 
 /** The text of one, by its path in the package. Throws where it is missing. */

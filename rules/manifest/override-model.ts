@@ -4,8 +4,8 @@ import { maxUint32 } from '../model.ts';
 import { bounds } from './manifest-bounds.ts';
 import { flag, list, object, statusModel, text, uint32, whoServes } from './spec-model.ts';
 
-const effects = ['requestsPerUnit', 'unlimited', 'shadow', 'block', 'grant'];
-const ends = ['expiresAt', 'for', 'permanent'];
+export const overrideEffects = ['requestsPerUnit', 'unlimited', 'shadow', 'block', 'grant'];
+export const overrideEnds = ['expiresAt', 'for', 'permanent'];
 
 /** In the Common Expression Language: that so many of these fields are there. */
 function howMany(fields: readonly string[], count: number): string {
@@ -72,15 +72,15 @@ export const overrideSpecModel: z.ZodType = object(
     description: 'What lies over the rules of a domain for a time.',
     'x-kubernetes-validations': [
       {
-        rule: howMany(effects, 1),
-        message: `exactly one effect is needed: ${effects.join(', ')}`,
+        rule: howMany(overrideEffects, 1),
+        message: `exactly one effect is needed: ${overrideEffects.join(', ')}`,
       },
       {
-        rule: `has(self.grant) || ${howMany(ends, 1)}`,
-        message: `exactly one end is needed: ${ends.join(', ')}`,
+        rule: `has(self.grant) || ${howMany(overrideEnds, 1)}`,
+        message: `exactly one end is needed: ${overrideEnds.join(', ')}`,
       },
       {
-        rule: `!has(self.grant) || ${howMany(ends, 0)}`,
+        rule: `!has(self.grant) || ${howMany(overrideEnds, 0)}`,
         message: 'a grant ends with its window: no other end is taken',
       },
       {

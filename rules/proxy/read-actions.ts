@@ -41,7 +41,7 @@ type MatcherTest = ValueMatcher['match'];
 
 const greatestStage = 10;
 /** The fields of each action that is read. */
-const actionFields: Record<string, readonly string[]> = {
+export const actionFields: Record<string, readonly string[]> = {
   source_cluster: [],
   destination_cluster: [],
   request_headers: ['header_name', 'descriptor_key', 'skip_if_absent'],
@@ -56,8 +56,8 @@ const actionFields: Record<string, readonly string[]> = {
   extension: ['name', 'typed_config'],
 };
 const knownActions = Object.keys(actionFields);
-const stringTests = ['exact', 'prefix', 'suffix', 'contains', 'safe_regex'];
-const headerTests = [
+export const stringTests = ['exact', 'prefix', 'suffix', 'contains', 'safe_regex'];
+export const headerTests = [
   'exact_match',
   'safe_regex_match',
   'range_match',
@@ -67,7 +67,7 @@ const headerTests = [
   'contains_match',
   'string_match',
 ];
-const queryTests = ['string_match', 'present_match'];
+export const queryTests = ['string_match', 'present_match'];
 
 class ActionsReader {
   readonly #problems: PathProblem[];

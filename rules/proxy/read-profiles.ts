@@ -48,14 +48,14 @@ export type ProfilesFile =
 type Path = PathProblem['path'];
 
 /** Chosen: nobody reads more, and a thread holds each of them. */
-const mostProfiles = 1_000;
+export const mostProfiles = 1_000;
 /** Chosen: far above what anybody hides behind one proxy. */
-const mostTrustedHops = 100;
+export const mostTrustedHops = 100;
 /** As much as the limiter reads of a file that it follows. */
 const mostFileBytes = 262_144;
 /** As it stands in a path. */
-const profileName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
-const fieldNames = [
+export const profileName = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/;
+export const profileFields = [
   'domain',
   'rate_limits',
   'refusedStatus',
@@ -123,7 +123,7 @@ class ProfilesReader {
       const form = 'at most 63 letters, digits, `.`, `_` and `-`, and begins with a letter or digit';
       this.#refuse(path, `${quoted(name)} is no name of a profile, which has ${form}`, true);
     }
-    const map = this.#map(path, value, fieldNames, 'a profile');
+    const map = this.#map(path, value, profileFields, 'a profile');
     if (map === undefined) return undefined;
     return {
       name,

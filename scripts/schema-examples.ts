@@ -1,0 +1,180 @@
+/** How each field of a JSON Schema may look, by its name; where a name means several things, with the field above it. */
+const limit = { unit: 'minute', requestsPerUnit: 20 };
+const limits = [limit, { unit: 'day', requestsPerUnit: 5000, name: 'daily' }];
+const rule = { key: 'remote_address', rateLimit: { unit: 'minute', requestsPerUnit: 5 } };
+const hash = '2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae';
+const matcher = { name: 'x-plan', string_match: { exact: 'gold' } };
+const actions = [{ remote_address: {} }, { generic_key: { descriptor_value: 'checkout' } }];
+const rateLimits = [{ actions }];
+
+const spec = { domain: 'shop', descriptors: [rule] };
+const overrideSpec = {
+  domain: 'shop',
+  match: [{ key: 'tenant', value: 'acme' }],
+  requestsPerUnit: 100,
+  for: '2h',
+  reason: 'ticket 4711',
+};
+
+/** In the spelling of manifests. */
+const ofRules: Record<string, unknown> = {
+  apiVersion: 'ratelimit.weir.dev/v1alpha1',
+  'ratelimitconfig.kind': 'RateLimitConfig',
+  'ratelimitfleet.kind': 'RateLimitFleet',
+  'ratelimitoverride.kind': 'RateLimitOverride',
+  metadata: { team: 'search' },
+  'ratelimitconfig..metadata': { name: 'shop', namespace: 'shop' },
+  'ratelimitfleet..metadata': { name: 'default', namespace: 'weir' },
+  'ratelimitoverride..metadata': { name: 'acme', namespace: 'shop' },
+  'metadata.name': 'shop',
+  namespace: 'shop',
+  labels: { team: 'search' },
+  annotations: { owner: 'search' },
+  'ratelimitconfig.spec': spec,
+  'ratelimitfleet.spec': { count: 3 },
+  'ratelimitoverride.spec': overrideSpec,
+  status: {},
+  className: 'weir',
+  fleet: 'default',
+  domain: 'shop',
+  descriptors: [rule],
+  key: 'path',
+  value: '/search*',
+  rateLimit: limit,
+  rateLimits: limits,
+  lease: '10%',
+  shadowMode: true,
+  quotaMode: true,
+  detailedMetric: true,
+  valueToMetric: true,
+  shareThreshold: true,
+  hideIdentity: true,
+  unit: 'minute',
+  unitMultiplier: 5,
+  window: '1h30m',
+  requestsPerUnit: 20,
+  algorithm: 'SlidingWindow',
+  burst: 40,
+  name: 'per_client',
+  replaces: [{ name: 'per_client' }],
+  unlimited: true,
+  'rateLimits.unlimited': false,
+  service: { namespace: 'weir', name: 'weir-limiter' },
+  'service.name': 'weir-limiter',
+  count: 3,
+  disconnectedGraceSeconds: 30,
+  onDisconnected: 'Ignore',
+  allowedNamespaces: { from: 'All' },
+  from: 'All',
+  selector: { matchLabels: { team: 'search' } },
+  matchLabels: { team: 'search' },
+  matchExpressions: [{ key: 'team', operator: 'In', values: ['search'] }],
+  'matchExpressions.key': 'team',
+  operator: 'In',
+  values: ['search'],
+  domains: [{ match: 'shop*', namespaces: ['shop'] }],
+  'domains.match': 'shop*',
+  namespaces: ['shop', 'shop-*'],
+  match: [{ key: 'tenant', value: 'acme' }],
+  limit: 'daily',
+  shadow: true,
+  block: true,
+  grant: 1000,
+  expiresAt: '2026-12-24T18:00:00Z',
+  for: '2h',
+  permanent: true,
+  reason: 'ticket 4711',
+};
+
+const ofCallers: Record<string, unknown> = {
+  callers: [{ name: 'checkout', token_sha256: hash, domains: ['shop'] }],
+  name: 'checkout',
+  certificate: { uri: 'spiffe://example.org/ns/*/sa/checkout' },
+  uri: 'spiffe://example.org/ns/*/sa/checkout',
+  dns: 'checkout.example.org',
+  cn: 'checkout',
+  token_sha256: hash,
+  anonymous: true,
+  domains: ['shop', 'shop-*'],
+  rights: ['ask', 'read'],
+  requests_per_second: 1000,
+};
+
+const ofProfiles: Record<string, unknown> = {
+  profiles: { shop: { domain: 'shop', rate_limits: rateLimits } },
+  domain: 'shop',
+  rate_limits: rateLimits,
+  refusedStatus: 403,
+  onError: 'deny',
+  trustedHops: 1,
+  originalRequest: 'original-uri',
+  actions,
+  remote_address: {},
+  masked_remote_address: { v4_prefix_mask_len: 24, v6_prefix_mask_len: 64 },
+  request_headers: { header_name: 'x-plan', descriptor_key: 'plan' },
+  query_parameters: { query_parameter_name: 'page', descriptor_key: 'page' },
+  generic_key: { descriptor_value: 'checkout' },
+  header_value_match: { descriptor_value: 'gold', headers: [matcher] },
+  query_parameter_value_match: {
+    descriptor_value: 'deep',
+    query_parameters: [{ name: 'page', present_match: true }],
+  },
+  header_name: ':path',
+  query_parameter_name: 'page',
+  descriptor_key: 'plan',
+  descriptor_value: 'gold',
+  skip_if_absent: true,
+  v4_prefix_mask_len: 24,
+  v6_prefix_mask_len: 64,
+  expect_match: false,
+  headers: [matcher],
+  'query_parameter_value_match.query_parameters': [{ name: 'page', present_match: true }],
+  name: 'x-plan',
+  invert_match: true,
+  treat_missing_header_as_empty: true,
+  string_match: { prefix: 'gold', ignore_case: true },
+  present_match: true,
+  range_match: { start: 1, end: 10 },
+  start: 1,
+  end: 10,
+  safe_regex_match: { regex: 'gold|silver' },
+  safe_regex: { regex: 'gold|silver' },
+  regex: 'gold|silver',
+  exact_match: 'gold',
+  prefix_match: 'gold',
+  suffix_match: 'gold',
+  contains_match: 'gold',
+  exact: 'gold',
+  prefix: 'gold',
+  suffix: 'gold',
+  contains: 'gold',
+  ignore_case: true,
+};
+
+const snake = (name: string): string =>
+  name.replace(/(?<=[a-z0-9])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+/** With the names of rule files, all the way down. */
+function snakeKeys(value: unknown): unknown {
+  if (value === 'SlidingWindow') return 'sliding_window';
+  if (Array.isArray(value)) return value.map(snakeKeys);
+  if (typeof value !== 'object' || value === null) return value;
+  return Object.fromEntries(Object.entries(value).map(([name, one]) => [snake(name), snakeKeys(one)]));
+}
+
+const ruleFileExamples = snakeKeys(ofRules) as Record<string, unknown>;
+
+/** Examples of a field below another one (empty: at the top) in the schema of this name. Throws where there is none. */
+export function exampleOf(schema: string, parent: string, name: string): unknown[] {
+  const tables: Record<string, Record<string, unknown>> = {
+    rules: ruleFileExamples,
+    callers: ofCallers,
+    profiles: ofProfiles,
+  };
+  const table = tables[schema] ?? ofRules;
+  const names = schema === 'profiles' && !(name in table) ? [snake(parent), snake(name)] : [parent, name];
+  const keys = [`${schema}.${names.join('.')}`, `${schema}.${names[1]}`, names.join('.'), names[1]!];
+  const found = keys.find((key) => Object.hasOwn(table, key));
+  if (found === undefined) throw new Error(`no example of ${schema}: ${parent}.${name}`);
+  return [table[found]];
+}

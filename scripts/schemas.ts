@@ -1,0 +1,437 @@
+/**
+ * Writes the JSON Schemas of all that people write, for editors: from the models in rules/manifest/, and from what the readers
+ * of callers files and profiles know. With `--check`, writes nothing and fails when a committed file is stale.
+ */
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { z } from 'zod';
+import { schemaKinds } from '../cli/schema/schema-command.ts';
+import {
+  type callerFields,
+  callerName,
+  mostCallers,
+  mostInList,
+  rightsByName,
+} from '../limiter/callers/callers-file.ts';
+import { nameKinds } from '../limiter/callers/certificate-patterns.ts';
+import { mostRequestsPerSecond } from '../limiter/callers/request-rates.ts';
+import { fleetKind, fleetSpecModel } from '../rules/manifest/fleet-model.ts';
+import {
+  overrideEffects,
+  overrideEnds,
+  overrideKind,
+  overrideSpecModel,
+} from '../rules/manifest/override-model.ts';
+import { algorithmEnum, apiVersion, kind, specModel } from '../rules/manifest/spec-model.ts';
+import { algorithmNames } from '../rules/model.ts';
+import { actionFields, headerTests, queryTests, stringTests } from '../rules/proxy/read-actions.ts';
+import {
+  mostProfiles,
+  mostTrustedHops,
+  originalHeaders,
+  type profileFields,
+  profileName,
+} from '../rules/proxy/read-profiles.ts';
+import { exampleOf } from './schema-examples.ts';
+
+type Schema = { [word: string]: unknown };
+type Fields = Record<string, Schema>;
+
+const text = (description: string, more: Schema = {}): Schema => ({ description, type: 'string', ...more });
+const flag = (description: string): Schema => ({ description, type: 'boolean' });
+const whole = (description: string, minimum: number, maximum: number): Schema => {
+  return { description, type: 'integer', minimum, maximum };
+};
+const object = (description: string, properties: Fields, more: Schema = {}): Schema => {
+  return { description, type: 'object', properties, additionalProperties: false, ...more };
+};
+const listOf = (description: string, items: Schema, more: Schema = {}): Schema => {
+  return { description, type: 'array', items, ...more };
+};
+const required = (...names: string[]): Schema => ({ required: names });
+const anyOf = (names: readonly string[]): Schema => ({ anyOf: names.map((name) => required(name)) });
+
+/** A model's schema without what only the API server reads. */
+function ofModel(model: z.ZodType): Schema {
+  const { $schema: _, ...schema } = z.toJSONSchema(model, {
+    target: 'draft-7',
+    io: 'input',
+    unrepresentable: 'any',
+  });
+  return cleaned(schema);
+}
+
+function cleaned(schema: Schema): Schema {
+  const kept = Object.entries(schema).filter(
+    ([word, value]) => !word.startsWith('x-kubernetes-') && !(word === 'format' && value === 'int64'),
+  );
+  const result = Object.fromEntries(kept.map(([word, value]) => [word, cleanedWord(word, value)]));
+  // A field that may be null is described within.
+  const [first] = (result['anyOf'] ?? []) as Schema[];
+  if (first?.['description'] !== undefined) result['description'] ??= first['description'];
+  // The API server leaves it to the control plane to refuse a unit beside a window in all cases.
+  if ((result['oneOf'] as Schema[] | undefined)?.some(isOfUnit)) result['not'] = required('unit', 'window');
+  const isClosed = result['type'] !== 'object' || result['properties'] === undefined;
+  return isClosed || 'additionalProperties' in result ? result : { ...result, additionalProperties: false };
+}
+
+function isOfUnit({ required: names }: Schema): boolean {
+  return (names as string[]).includes('unit');
+}
+
+function cleanedWord(word: string, value: unknown): unknown {
+  if (word === 'pattern')
+    return (value as string).replace(/\(\?i:([^)]*)\)/, (_, words: string) => `(${inAnyCase(words)})`);
+  return mapSchemas(word, value, cleaned);
+}
+
+/** Not every editor knows `(?i:...)`. */
+function inAnyCase(words: string): string {
+  return words.replace(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}]`);
+}
+
+/** Applies `change` to all schemas in the value of a word. */
+function mapSchemas(
+  word: string,
+  value: unknown,
+  change: (schema: Schema, name?: string) => Schema,
+): unknown {
+  if (word === 'properties' || word === 'patternProperties' || word === 'definitions') {
+    return Object.fromEntries(
+      Object.entries(value as Fields).map(([name, one]) => [name, change(one, name)]),
+    );
+  }
+  if (Array.isArray(value) && /^(?:any|all|one)Of$/.test(word))
+    return value.map((one: Schema) => change(one));
+  const isSchema = /^(?:items|not|additionalProperties)$/.test(word);
+  return isSchema && typeof value === 'object' ? change(value as Schema) : value;
+}
+
+/** Rules nest: each level is the same schema, by reference. */
+function nested(schema: Schema): Schema {
+  const properties = schema['properties'] as Fields;
+  const descriptors = properties['descriptors']!;
+  const rule = descriptors['items'] as Schema;
+  const below = {
+    ...(rule['properties'] as Fields)['descriptors'],
+    items: { $ref: '#/definitions/descriptor' },
+  };
+  const descriptor = { ...rule, properties: { ...(rule['properties'] as Fields), descriptors: below } };
+  return {
+    ...schema,
+    properties: {
+      ...properties,
+      descriptors: { ...descriptors, items: { $ref: '#/definitions/descriptor' } },
+    },
+    definitions: { descriptor },
+  };
+}
+
+/** `unit_multiplier` for `unitMultiplier`. */
+function snake(name: string): string {
+  return name.replace(/(?<=[a-z])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+/** The words of manifests in those of rule files. */
+function ruleFileWords(words: string): string {
+  const named = words.replace(/\b[a-z]+(?:[A-Z][a-z]+)+\b/g, snake);
+  return algorithmEnum.reduce((all, name, index) => all.replaceAll(name, algorithmNames[index]!), named);
+}
+
+/** Rule files have other bounds than objects: no length of texts and lists but that of several limits. */
+function ofRuleFile(schema: Schema): Schema {
+  const { maxLength, ...own } = schema;
+  if (own['minItems'] === undefined) delete own['maxItems'];
+  const entries = Object.entries(own).map(([word, value]): [string, unknown] => {
+    if (word === 'required') return [word, (value as string[]).map(snake)];
+    if (word === 'description') return [word, ruleFileWords(value as string)];
+    if (word === 'enum')
+      return [word, (value as unknown[]).map((one) => (typeof one === 'string' ? ruleFileWords(one) : one))];
+    if (word !== 'properties') return [word, mapSchemas(word, value, ofRuleFile)];
+    return [
+      word,
+      Object.fromEntries(
+        Object.entries(value as Fields).map(([name, one]) => [snake(name), ofRuleFile(one)]),
+      ),
+    ];
+  });
+  const result = Object.fromEntries(entries);
+  // Where there is no unit, its length is the condition.
+  if (maxLength === 0) return { ...result, maxLength };
+  const isAnyText =
+    result['type'] === 'string' && result['pattern'] === undefined && result['enum'] === undefined;
+  return isAnyText ? { ...result, type: ['string', 'integer', 'boolean'] } : result;
+}
+
+function ruleFileSchema(): Schema {
+  const { properties, ...schema } = nested(ofRuleFile(ofModel(specModel)));
+  const { class_name: _, fleet: __, ...own } = properties as Fields;
+  return { ...schema, description: 'A rule file: rate limits of one domain.', properties: own };
+}
+
+function manifestSchema(ofKind: string, description: string, spec: Schema): Schema {
+  const { definitions, ...own } = spec;
+  const metadata = object('Of the object.', {
+    name: text('Of the object.', { minLength: 1 }),
+    namespace: text('Of the object.'),
+    labels: { description: 'Of the object.', type: 'object', additionalProperties: { type: 'string' } },
+    annotations: { description: 'Of the object.', type: 'object', additionalProperties: { type: 'string' } },
+  });
+  const properties = {
+    apiVersion: { description: 'Of this kind.', type: 'string', enum: [apiVersion] },
+    kind: { description: 'What the object is.', type: 'string', enum: [ofKind] },
+    metadata: { ...metadata, additionalProperties: true, required: ['name'] },
+    spec: own,
+    status: { description: 'Written by the control plane.', type: 'object' },
+  };
+  const more = {
+    required: ['apiVersion', 'kind', 'metadata', 'spec'],
+    ...(definitions === undefined ? {} : { definitions }),
+  };
+  return object(description, properties, more);
+}
+
+/** What the API server holds an override to by expressions. */
+function overrideSchema(): Schema {
+  const one = (names: readonly string[]): Schema => ({ oneOf: names.map((name) => required(name)) });
+  const hasGrant = required('grant');
+  const ends = {
+    anyOf: [
+      { ...hasGrant, not: anyOf(overrideEnds) },
+      { not: hasGrant, ...one(overrideEnds) },
+    ],
+  };
+  const unit = { anyOf: [{ not: required('unit') }, required('requestsPerUnit')] };
+  return { ...ofModel(overrideSpecModel), allOf: [one(overrideEffects), ends, unit] };
+}
+
+function callersSchema(): Schema {
+  const certificate = object(
+    'Names of the client certificate; * stands for one character or more, within a label or a segment. All that are given have to match.',
+    Object.fromEntries(
+      nameKinds.map((name) => [name, text(`A ${name} name of the certificate.`, { minLength: 1 })]),
+    ),
+    { minProperties: 1 },
+  );
+  const hash = text('SHA-256 of a token, as "weir callers token" prints it.', {
+    pattern: '^[0-9a-fA-F]{64}$',
+  });
+  const orList = (one: Schema): Schema => {
+    const { description, ...bare } = one;
+    return { description, anyOf: [bare, { type: 'array', items: bare, minItems: 1, maxItems: mostInList }] };
+  };
+  const fields: Record<(typeof callerFields)[number], Schema> = {
+    name: text('Of the caller, in statistics and logs.', { pattern: callerName.source }),
+    certificate: orList(certificate),
+    token_sha256: orList(hash),
+    anonymous: flag('Whether this is whoever is nobody else. It has no proof of its own.'),
+    domains: listOf(
+      'The domains it may use; * stands for any text.',
+      { type: ['string', 'integer'] },
+      { minItems: 1, maxItems: mostInList },
+    ),
+    rights: listOf(
+      'What it may do; ask where it is not written.',
+      { type: 'string', enum: Object.keys(rightsByName) },
+      { minItems: 1 },
+    ),
+    requests_per_second: whole('How often it may ask each limiter.', 1, mostRequestsPerSecond),
+  };
+  const proofs = ['certificate', 'token_sha256'];
+  const entry = object('A caller: how it is known, and what it may do.', fields, {
+    required: ['domains'],
+    anyOf: [
+      { required: ['anonymous'], properties: { anonymous: { enum: [true] } }, not: anyOf(proofs) },
+      { required: ['name'], properties: { anonymous: { enum: [false] } }, ...anyOf(proofs) },
+    ],
+  });
+  const callers = listOf('Who may use which domains, and how.', entry, {
+    minItems: 1,
+    maxItems: mostCallers,
+  });
+  return object('A callers file (CALLERS_FILE).', { callers }, { required: ['callers'] });
+}
+
+/** Both spellings of protobuf's JSON. `needed` are fields that have to be there, in either. */
+function ofEnvoy(
+  description: string,
+  fields: Fields,
+  needed: readonly string[] = [],
+  more: Schema = {},
+): Schema {
+  const camel = (name: string): string =>
+    name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+  const others = Object.entries(fields).filter(([name]) => camel(name) !== name);
+  const both = { ...fields, ...Object.fromEntries(others.map(([name, schema]) => [camel(name), schema])) };
+  const conditions = needed.map((name) =>
+    camel(name) === name ? required(name) : { oneOf: [required(name), required(camel(name))] },
+  );
+  return object(description, both, { ...(conditions.length === 0 ? {} : { allOf: conditions }), ...more });
+}
+
+function profilesSchema(): Schema {
+  const definitions: Fields = {};
+  /** Said once, and meant wherever it stands. */
+  const defined = (name: string, schema: Schema): Schema => {
+    definitions[name] = schema;
+    return { description: schema['description'], allOf: [{ $ref: `#/definitions/${name}` }] };
+  };
+  const only = { minProperties: 1, maxProperties: 1 };
+  const filled = { minLength: 1 };
+  const expression = { regex: text('The expression.', filled) };
+  const regex = defined(
+    'regex',
+    ofEnvoy('A regular expression of RE2, for the whole value.', expression, ['regex']),
+  );
+  const tests: Fields = {
+    exact: text('The whole value.'),
+    prefix: text('What the value begins with.', filled),
+    suffix: text('What the value ends with.', filled),
+    contains: text('What stands in the value.', filled),
+    safe_regex: regex,
+    present: flag('Whether it has to be there.'),
+    range: ofEnvoy('A range of whole numbers.', {
+      start: { description: 'The first of the range.', type: 'integer' },
+      end: { description: 'The first behind the range.', type: 'integer' },
+    }),
+  };
+  const stringFields = {
+    ...Object.fromEntries(stringTests.map((name) => [name, tests[name]!])),
+    ignore_case: flag('Whether case does not count.'),
+  };
+  const string = defined('string_match', ofEnvoy('A test of a value.', stringFields));
+  const testOf = (name: string): Schema =>
+    name === 'string_match' ? string : tests[name.replace(/_match$/, '')]!;
+  const matcher = (of: string, names: readonly string[], more: Fields): Schema => {
+    const name = { name: text(`Of the ${of}.`, filled) };
+    const fields = { ...name, ...Object.fromEntries(names.map((one) => [one, testOf(one)])), ...more };
+    return defined(`${of}_test`, ofEnvoy(`A test of a ${of}.`, fields, ['name']));
+  };
+  const fieldSchemas: Fields = {
+    header_name: text(
+      'Of the header; :method, :path and :authority are those of the original request.',
+      filled,
+    ),
+    query_parameter_name: text('Of the parameter.', filled),
+    descriptor_key: text('Key of the entry.'),
+    descriptor_value: text('Value of the entry.', filled),
+    skip_if_absent: flag('Whether the descriptor goes on without the entry where there is no value.'),
+    v4_prefix_mask_len: whole('Bits of an IPv4 address that are kept.', 0, 32),
+    v6_prefix_mask_len: whole('Bits of an IPv6 address that are kept.', 0, 128),
+    expect_match: flag('Whether all tests have to match, or not.'),
+    headers: listOf(
+      'Tests of headers.',
+      matcher('header', headerTests, {
+        invert_match: flag('Whether it has to fail.'),
+        treat_missing_header_as_empty: flag('Whether a header that is not there is an empty one.'),
+      }),
+      { minItems: 1 },
+    ),
+    query_parameters: listOf('Tests of parameters.', matcher('parameter', queryTests, {}), { minItems: 1 }),
+  };
+  const needs = ['header_name', 'query_parameter_name', 'descriptor_value', 'headers', 'query_parameters'];
+  const what: Record<string, string> = {
+    request_headers: "An entry with a header's value.",
+    query_parameters: 'An entry with a parameter of the query.',
+    remote_address: "An entry with the client's address.",
+    masked_remote_address: "An entry with the network of the client's address.",
+    generic_key: 'An entry that is always the same.',
+    header_value_match: 'An entry where headers match.',
+    query_parameter_value_match: 'An entry where parameters of the query match.',
+  };
+  const actions = Object.entries(what).map(([name, description]): [string, Schema] => {
+    const names = actionFields[name]!;
+    const needed = names.filter(
+      (one) =>
+        needs.includes(one) ||
+        (one === 'descriptor_key' && /^(?:request_headers|query_parameters)$/.test(name)),
+    );
+    const own = Object.fromEntries(names.map((one) => [one, fieldSchemas[one]!]));
+    return [name, defined(name, ofEnvoy(description, own, needed))];
+  });
+  const action = ofEnvoy('One entry of the descriptor.', Object.fromEntries(actions), [], only);
+  const rateLimits = listOf(
+    'As in a route of Envoy: each makes one descriptor, or none.',
+    defined(
+      'rate_limit',
+      ofEnvoy(
+        'What makes a descriptor.',
+        { actions: listOf('They make the entries, in their order.', action, { minItems: 1 }) },
+        ['actions'],
+      ),
+    ),
+    { minItems: 1 },
+  );
+  const fields: Record<(typeof profileFields)[number], Schema> = {
+    domain: text('The domain of the rules.', filled),
+    rate_limits: rateLimits,
+    refusedStatus: {
+      description: 'The status of a refusal; 429 where it is not written.',
+      type: 'integer',
+      enum: [429, 403],
+    },
+    onError: text('What a request gets that cannot be decided; allow where it is not written.', {
+      enum: ['allow', 'deny'],
+    }),
+    trustedHops: whole(
+      "Which address of X-Forwarded-For is the client's: 0 the last one.",
+      0,
+      mostTrustedHops,
+    ),
+    originalRequest: text('Which headers tell of the original request.', {
+      enum: Object.keys(originalHeaders),
+    }),
+  };
+  const profile = object('What requests of a proxy become.', fields, required('domain', 'rate_limits'));
+  const profiles = {
+    description: 'By their names.',
+    type: 'object',
+    maxProperties: mostProfiles,
+    propertyNames: { pattern: profileName.source },
+    additionalProperties: profile,
+  };
+  return object(
+    'Profiles of other proxies than Envoy (PROFILES_FILE).',
+    { profiles },
+    { required: ['profiles'], definitions },
+  );
+}
+
+/** Adds to each field how it may look. */
+function withExamples(of: string, schema: Schema, parent = ''): Schema {
+  const entries = Object.entries(schema).map(([word, value]): [string, unknown] => {
+    if (word !== 'properties')
+      return [word, mapSchemas(word, value, (one, name = parent) => withExamples(of, one, name))];
+    const fields = Object.entries(value as Fields).map(([name, one]): [string, Schema] => {
+      // Conditions have fields, too, and nothing to say of them.
+      if (one['description'] === undefined) return [name, one];
+      return [name, { ...withExamples(of, one, name), examples: exampleOf(of, parent, name) }];
+    });
+    return [word, Object.fromEntries(fields)];
+  });
+  return Object.fromEntries(entries);
+}
+
+const schemas: Record<(typeof schemaKinds)[number], Schema> = {
+  rules: ruleFileSchema(),
+  profiles: profilesSchema(),
+  callers: callersSchema(),
+  ratelimitconfig: manifestSchema(kind, 'Rate limits of one domain.', nested(ofModel(specModel))),
+  ratelimitfleet: manifestSchema(fleetKind, 'Who should run the rules of a fleet.', {
+    ...ofModel(fleetSpecModel),
+    not: required('service', 'count'),
+  }),
+  ratelimitoverride: manifestSchema(overrideKind, 'What lies over rate limits for a time.', overrideSchema()),
+};
+
+for (const name of schemaKinds) {
+  const target = new URL(`../schemas/${name}.json`, import.meta.url);
+  const head = { $schema: 'http://json-schema.org/draft-07/schema#', title: `weir: ${name}` };
+  const wanted = `${JSON.stringify({ ...head, ...withExamples(name, schemas[name]) }, undefined, 2)}\n`;
+  if (!process.argv.includes('--check')) {
+    mkdirSync(new URL('.', target), { recursive: true });
+    writeFileSync(target, wanted);
+  } else if (!existsSync(target) || readFileSync(target, 'utf8') !== wanted) {
+    console.error(`schemas/${name}.json is stale, run "npm run generate"`);
+    process.exitCode = 1;
+  }
+}
