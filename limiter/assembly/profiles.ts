@@ -30,6 +30,11 @@ export function openForwardAuth(
     seldomMs,
     (one, times) => lines.headerUntold(log, { ...one, times }),
   );
+  const unknown = new Seldom<Omit<Parameters<typeof lines.profileUnknown>[1], 'times'>>(
+    clock,
+    seldomMs,
+    (one, times) => lines.profileUnknown(log, { ...one, times }),
+  );
   const undecided = new Seldom<Omit<Parameters<typeof lines.forwardedUndecided>[1], 'times'>>(
     clock,
     seldomMs,
@@ -42,6 +47,7 @@ export function openForwardAuth(
       stats.untold(one.header);
       untold.note(one, `${one.profile} ${one.header}`);
     },
+    onUnknown: (one) => unknown.note(one),
     onUndecided: (one) => undecided.note(one, one.profile),
   });
   return {

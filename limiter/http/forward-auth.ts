@@ -31,6 +31,8 @@ export interface ForwardAuthOptions {
   onAnswer(answer: ForwardAnswer): void;
   /** A header did not come, or says nothing, of which a descriptor would have been made. */
   onUntold(untold: { profile: string; header: string; peer: string }): void;
+  /** There is no such profile for the caller, which most proxies take for "may pass". */
+  onUnknown(unknown: { peer: string; reason: string }): void;
   /** `onError` answered. */
   onUndecided(undecided: { profile: string; answer: Profile['onError']; reason: string }): void;
 }
@@ -59,13 +61,12 @@ export class ForwardAuth {
   async answer(call: HttpCall, asker: HttpAsker): Promise<void> {
     const { request, target } = call;
     const [name = '', ...rest] = target.path.slice(forwardAuthPath.length).split('/');
-    const { profile, make } = this.#profileOf(name, asker);
+    const { profile, make } = this.#profileOf(name, call, asker);
     const { onAnswer, onUntold, decide } = this.#options;
     const takesPath = profile.originalRequest === 'ext-authz';
     if (rest.length > 0 && !takesPath) {
-      this.#options.onAnswer('unknown_profile');
       const known = `its originalRequest is ${profile.originalRequest}, and ext-authz alone has a path here`;
-      throw new ApiProblem(404, `there is nothing below the profile ${profile.name}: ${known}`);
+      throw this.#unknown(call, 404, `there is nothing below the profile ${profile.name}: ${known}`);
     }
     const { descriptors, missing } = make(takesPath ? headersAndLine(request) : request.rawHeaders);
     for (const header of missing) onUntold({ profile: profile.name, header, peer: originOf(request).peer });
@@ -86,26 +87,31 @@ export class ForwardAuth {
   }
 
   /** Where some are not for the caller, one that there is not is refused as they are: its answer would tell their names. */
-  #profileOf(name: string, { caller }: HttpAsker): ReadyProfile {
+  #profileOf(name: string, call: HttpCall, { caller }: HttpAsker): ReadyProfile {
     if (this.#profiles === undefined) {
-      this.#options.onAnswer('unknown_profile');
-      throw new ApiProblem(503, 'the profiles file cannot be used (PROFILES_FILE): the log tells why');
+      const reason = 'the profiles file cannot be used (PROFILES_FILE): the log tells why';
+      throw this.#unknown(call, 503, reason);
     }
     const found = this.#profiles.get(name);
     // Its words are for the log alone: they have the domain.
     const isRefused = found !== undefined && caller?.refusal(found.profile.domain, Right.ASK) !== undefined;
     if (found !== undefined && !isRefused) return found;
-    this.#options.onAnswer('unknown_profile');
     const others = [...this.#profiles.values()]
       .filter(({ profile }) => caller === undefined || caller.hasDomain(profile.domain))
       .map(({ profile }) => profile.name);
     const named = others.slice(0, mostNamed).join(', ') + (others.length > mostNamed ? ', ...' : '');
     if (others.length < this.#profiles.size) {
       const those = others.length === 0 ? 'none' : named;
-      throw new ApiProblem(403, `the caller may not use a profile ${shown(name)}, but ${those}`);
+      throw this.#unknown(call, 403, `the caller may not use a profile ${shown(name)}, but ${those}`);
     }
     const there = others.length === 0 ? 'there are none (PROFILES_FILE)' : `there are ${named}`;
-    throw new ApiProblem(404, `there is no profile ${shown(name)}, ${there}`);
+    throw this.#unknown(call, 404, `there is no profile ${shown(name)}, ${there}`);
+  }
+
+  #unknown({ request }: HttpCall, status: number, reason: string): ApiProblem {
+    this.#options.onAnswer('unknown_profile');
+    this.#options.onUnknown({ peer: originOf(request).peer, reason });
+    return new ApiProblem(status, reason);
   }
 
   async #answerFailure(call: HttpCall, profile: Profile, failure: GrpcStatus): Promise<void> {

@@ -385,6 +385,11 @@ export function headerUntold(
   log.warn('A proxy does not send a header that its profile needs', untold);
 }
 
+/** At most once a minute: most proxies let pass what they ask about so. */
+export function profileUnknown(log: Logger, unknown: { peer: string; reason: string; times: number }): void {
+  log.warn('A proxy asks by a profile that it cannot use: nothing is limited by it', unknown);
+}
+
 /** At most once a minute for each profile: the store failed, or the domain has no rules. `answer`: what onError says. */
 export function forwardedUndecided(
   log: Logger,

@@ -142,6 +142,7 @@ describe('log lines', () => {
         lines.profilesLoaded(log, { path: '/etc/profiles.yaml', profiles: 3 }, true);
         const peer = '10.0.0.1:4711';
         lines.headerUntold(log, { profile: 'shop', header: 'X-Forwarded-For', peer, times: 7 });
+        lines.profileUnknown(log, { peer, reason: 'there is no profile "shpo", there are shop', times: 3 });
         lines.forwardedUndecided(log, { profile: 'shop', answer: 'allow', reason: 'it is away', times: 2 });
       },
       [
@@ -149,6 +150,7 @@ describe('log lines', () => {
         'level=error msg="The profiles file cannot be used: the last good one stays in force, if there was one" reason="/etc/profiles.yaml:3:5: domain: is missing"',
         'level=warning msg="Profiles are in force" path=/etc/profiles.yaml profiles=3',
         'level=warning msg="A proxy does not send a header that its profile needs" profile=shop header=X-Forwarded-For peer="10.0.0.1:4711" times=7',
+        'level=warning msg="A proxy asks by a profile that it cannot use: nothing is limited by it" peer="10.0.0.1:4711" reason="there is no profile \\"shpo\\", there are shop" times=3',
         'level=warning msg="A request that a proxy asks about cannot be decided: onError of the profile answers" profile=shop answer=allow reason="it is away" times=2',
       ],
     ],

@@ -184,6 +184,10 @@ describe('/v1/forward-auth/<profile>', () => {
     );
     expect((await ask(limiter, 'shop/more')).status).toBe(404);
     expect(await answers(limiter)).toEqual({ unknown_profile: 2 });
+    // Most proxies let pass then, and show nobody the answer.
+    const told = limiter.lines.filter((line) => line.includes('a profile that it cannot use'));
+    expect(told).toHaveLength(1);
+    expect(told[0]).toContain('there is no profile \\"shops\\", there are shop, closed');
   });
 
   it('asks callers who they are, and what they may, before anything is told', async () => {
