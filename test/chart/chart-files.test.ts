@@ -115,8 +115,11 @@ describeWithServer('what the chart has in common with the rest', helmProgram, ()
     const filter = objectOf(renderChart(blocks['values-istio.yaml'] as Values), 'EnvoyFilter');
     const cluster = 'outbound|8081||weir-limiter.weir-system.svc.cluster.local';
     expect(JSON.stringify(filter.spec)).toContain(JSON.stringify(cluster));
-    const callers = blocksOf(read('docs/callers.md'), 'yaml').filter((text) => text.startsWith('limiter:'));
-    expect(callers.map((text) => renderChart({ redis, ...parse(text) }).length > 0)).toEqual([true]);
+    const partsOf = (page: string) =>
+      blocksOf(read(page), 'yaml').flatMap((text) => (text.startsWith('limiter:') ? [parse(text)] : []));
+    const parts = [partsOf('docs/callers.md'), partsOf('docs/forward-auth.md')];
+    expect(parts.map(({ length }) => length)).toEqual([1, 1]);
+    for (const values of parts.flat()) expect(renderChart({ redis, ...values }).length).toBeGreaterThan(4);
   });
 
   it('are the Secrets that the production example names and its README makes, by name and key', () => {

@@ -246,23 +246,32 @@ describeWithServer('the programs as the chart starts them', helmProgram, () => {
     },
   );
 
-  it('decide by rules in a ConfigMap, and show a 429 by the command of the notes', patience, async () => {
+  it('decide by files in ConfigMaps, and show a 429 by the command of the notes', patience, async () => {
     const { limiter: own } = await portsOfThisMachine();
     const rule = { key: 'address', value: 'a', rate_limit: { unit: 'hour', requests_per_unit: 2 } };
     const free = { key: 'address', value: 'b', rate_limit: { unlimited: true } };
     const rules = { 'shop.yaml': { domain: 'shop', descriptors: [{ key: 'free' }, free, rule] } };
+    const action = { request_headers: { header_name: 'x-address', descriptor_key: 'address' } };
+    const profiles = { ingress: { domain: 'shop', rate_limits: [{ actions: [action] }] } };
     const metrics = { enabled: false };
     const values = {
       store: { type: 'memory' },
       controlPlane: { enabled: false },
-      limiter: { ports: own['ports'], rules, metrics, autoscaling: { enabled: false }, replicas: 1 },
+      limiter: {
+        ports: own['ports'],
+        rules,
+        profiles,
+        metrics,
+        autoscaling: { enabled: false },
+        replicas: 1,
+      },
     };
     const objects = renderChart(values);
-    const configMap = objects.find(({ kind }) => kind === 'ConfigMap') as RenderedObject;
+    const configMaps = objects.filter(({ kind }) => kind === 'ConfigMap');
     const limiter = new PodProcess(podOf(objects, 'limiter'), {
       name: 'weir-limiter-0',
       namespace: release.namespace,
-      data: { [configMap.metadata.name]: configMap.data ?? {} },
+      data: Object.fromEntries(configMaps.map(({ metadata, data = {} }) => [metadata.name, data])),
     });
     try {
       await eventually(async () => expect(await limiter.probe('readinessProbe')).toBe(200), {
@@ -273,6 +282,12 @@ describeWithServer('the programs as the chart starts them', helmProgram, () => {
       const forwarded = curl.replace('localhost:8080', `localhost:${limiter.port('http')}`);
       const { stdout } = spawnSync('sh', ['-c', forwarded], { encoding: 'utf8', timeout: 30_000 });
       expect(stdout).toMatch(/^(200\n){2,4}429\n$/);
+      const forwardAuth = async (address: string) => {
+        const headers = { 'X-Address': address };
+        return (await httpAsk(limiter.port('http'), '/v1/forward-auth/ingress', { headers })).status;
+      };
+      // The same counter, asked as another proxy than Envoy does.
+      expect([await forwardAuth('b'), await forwardAuth('a')]).toEqual([200, 429]);
     } finally {
       await limiter.stop('SIGKILL');
     }

@@ -1,6 +1,7 @@
 import type { Values } from '../support/helm-chart.ts';
 
 const redis = { url: 'redis:6379' };
+const profile = { domain: 'shop', rate_limits: [{ actions: [{ remote_address: {} }] }] };
 
 /** Values that are refused, with what is said. */
 export const refusedValues: readonly [said: string, values: Values][] = [
@@ -231,6 +232,26 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     "at '/limiter/callers/entries/0/token_sha256': got number, want string or array",
     { redis, limiter: { callers: { entries: [{ name: 'a', token_sha256: 1e63, domains: ['a'] }] } } },
   ],
+  [
+    'limiter.profiles and limiter.existingProfilesConfigMap exclude each other',
+    { redis, limiter: { profiles: { shop: profile }, existingProfilesConfigMap: 'a' } },
+  ],
+  [
+    'limiter.extraEnv has PROFILES_FILE, which limiter.profiles and limiter.existingProfilesConfigMap set: remove one of them',
+    {
+      redis,
+      limiter: { profiles: { shop: profile }, extraEnv: [{ name: 'PROFILES_FILE', value: '/a.yaml' }] },
+    },
+  ],
+  [
+    "at '/limiter/profiles/shop': missing property 'domain'",
+    { redis, limiter: { profiles: { shop: { rate_limits: profile.rate_limits } } } },
+  ],
+  [
+    "at '/limiter/profiles/shop': additional properties 'refused_status' not allowed",
+    { redis, limiter: { profiles: { shop: { ...profile, refused_status: 403 } } } },
+  ],
+  ["'a/b' does not match pattern", { redis, limiter: { profiles: { 'a/b': profile } } }],
   [
     'controlPlane.xds.tls.clientCa needs controlPlane.xds.tls.existingSecret',
     { limiter: { enabled: false }, controlPlane: { xds: { tls: { clientCa: true } } } },

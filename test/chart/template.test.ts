@@ -3,6 +3,8 @@ import { parseControlPlaneSettings } from '../../control-plane/settings/settings
 import { controlPlaneSettingGroups } from '../../control-plane/settings/table.ts';
 import { readCallersFile } from '../../limiter/callers/callers-file.ts';
 import { limiterSettingGroups, parseLimiterSettings } from '../../limiter/settings/settings.ts';
+import { regexProblem } from '../../rules/proxy/make-descriptors.ts';
+import { readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { helmProgram } from '../support/find-server.ts';
 import {
@@ -257,6 +259,34 @@ describeWithServer('the chart', helmProgram, () => {
     expect(file.problems).toBeUndefined();
     const { spec } = podOf(objects, 'limiter');
     expect(environmentOf(spec.containers[0])['CALLERS_FILE']).toBe('/etc/weir/callers/callers.yaml');
+  });
+
+  it('writes a file of profiles that the limiter takes, as it was given', () => {
+    const range = { start: 1_000_000, end: 9_007_199_254_740_991 };
+    const headers = [
+      { name: 'x-size', range_match: range },
+      { name: 'x-path', safe_regex_match: { regex: '<a&b>' } },
+    ];
+    const actions = [
+      { header_value_match: { descriptor_value: '1e6', headers } },
+      { generic_key: { descriptor_value: '007' } },
+    ];
+    const profiles = { shop: { domain: 'null', trustedHops: 1, rate_limits: [{ actions }] } };
+    const objects = renderChart({ redis, limiter: { profiles } });
+    const text = objectOf(objects, 'ConfigMap', '-profiles').data?.['profiles.yaml'] ?? '';
+    const { problems, ...file } = readProfilesFile(text, regexProblem);
+    expect(problems).toBeUndefined();
+    const given = readProfilesFile(JSON.stringify({ profiles }), regexProblem);
+    expect(file).toMatchObject({ profiles: 'profiles' in given && given.profiles });
+    const { spec } = podOf(objects, 'limiter');
+    expect(environmentOf(spec.containers[0])['PROFILES_FILE']).toBe('/etc/weir/profiles/profiles.yaml');
+    // A whole folder: kubelets do not renew a file that is mounted by `subPath`.
+    const mount = { name: 'profiles', mountPath: '/etc/weir/profiles', readOnly: true };
+    expect(spec.containers[0].volumeMounts).toContainEqual(mount);
+    const own = { existingProfilesConfigMap: 'own', existingProfilesConfigMapKey: 'a.yaml' };
+    const pod = podOf(renderChart({ redis, limiter: own }), 'limiter').spec;
+    expect(environmentOf(pod.containers[0])['PROFILES_FILE']).toBe('/etc/weir/profiles/a.yaml');
+    expect(pod.volumes).toContainEqual({ name: 'profiles', configMap: { name: 'own' } });
   });
 
   it.each(['LoadBalancer', 'NodePort'])('keeps metrics out of a %s', (type) => {

@@ -200,6 +200,31 @@ export const valueCases: readonly ValueCase[] = [
     },
   },
   {
+    name: 'profiles for other proxies than Envoy',
+    values: {
+      redis,
+      limiter: {
+        profiles: {
+          shop: {
+            domain: 'shop',
+            refusedStatus: 403,
+            onError: 'deny',
+            trustedHops: 1,
+            originalRequest: 'original-url',
+            rate_limits: [{ actions: [{ remote_address: {} }] }],
+          },
+        },
+      },
+    },
+  },
+  {
+    name: 'profiles of a ConfigMap of somebody else',
+    values: {
+      redis,
+      limiter: { existingProfilesConfigMap: 'profiles', existingProfilesConfigMapKey: 'edge.yaml' },
+    },
+  },
+  {
     name: 'webhooks and the lookup of their secret',
     values: {
       redis,

@@ -25,6 +25,14 @@
 {{- fail (printf "limiter.extraEnv has %s: statistics go to one place, so set limiter.metrics.enabled=false" .name) -}}
 {{- end -}}
 {{- end -}}
+{{- if and $limiter.profiles $limiter.existingProfilesConfigMap -}}
+{{- fail "limiter.profiles and limiter.existingProfilesConfigMap exclude each other" -}}
+{{- end -}}
+{{- range $limiter.extraEnv -}}
+{{- if and (eq .name "PROFILES_FILE") (or $limiter.profiles $limiter.existingProfilesConfigMap) -}}
+{{- fail "limiter.extraEnv has PROFILES_FILE, which limiter.profiles and limiter.existingProfilesConfigMap set: remove one of them" -}}
+{{- end -}}
+{{- end -}}
 {{- if and $limiter.grpcTls.clientName (not $limiter.grpcTls.clientCa) -}}
 {{- fail "limiter.grpcTls.clientName needs limiter.grpcTls.clientCa=true: without it callers show no certificate" -}}
 {{- end -}}

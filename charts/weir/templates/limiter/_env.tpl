@@ -47,6 +47,9 @@
 {{- with include "weir.limiter.callersFile" . }}
 - { name: CALLERS_FILE, value: {{ printf "/etc/weir/callers/%s" . | quote }} }
 {{- end }}
+{{- with include "weir.limiter.profilesFile" . }}
+- { name: PROFILES_FILE, value: {{ printf "/etc/weir/profiles/%s" . | quote }} }
+{{- end }}
 {{- with $limiter.debugToken }}
 {{- if .existingSecret }}
 - { name: DEBUG_TOKEN_FILE, value: {{ printf "/etc/weir/debug-token/%s" .existingSecretKey | quote }} }

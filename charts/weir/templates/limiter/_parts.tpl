@@ -84,6 +84,21 @@ redis-tls: {{ . }}
 {{- end -}}
 {{- end -}}
 
+{{/* The file of profiles for other proxies than Envoy, in /etc/weir/profiles; nothing without one. */}}
+{{- define "weir.limiter.profilesFile" -}}
+{{- if .Values.limiter.profiles }}profiles.yaml
+{{- else if .Values.limiter.existingProfilesConfigMap }}{{ .Values.limiter.existingProfilesConfigMapKey }}
+{{- end -}}
+{{- end -}}
+
+{{- define "weir.limiter.profilesConfigMap" -}}
+{{- if .Values.limiter.profiles -}}
+{{- include "weir.limiter.name" . -}}-profiles
+{{- else -}}
+{{- default "" .Values.limiter.existingProfilesConfigMap -}}
+{{- end -}}
+{{- end -}}
+
 {{- define "weir.limiter.volumes" -}}
 {{- range $volume, $secret := fromYaml (include "weir.limiter.secrets" .) }}
 {{ include "weir.secretVolume" (dict "volume" $volume "secret" $secret) }}
@@ -108,6 +123,11 @@ redis-tls: {{ . }}
   configMap:
     name: {{ . }}
 {{- end }}
+{{- with include "weir.limiter.profilesConfigMap" . }}
+- name: profiles
+  configMap:
+    name: {{ . }}
+{{- end }}
 {{- end -}}
 
 {{- define "weir.limiter.mounts" -}}
@@ -122,5 +142,8 @@ redis-tls: {{ . }}
 {{- end }}
 {{- if include "weir.limiter.callersConfigMap" . }}
 {{ include "weir.mount" "callers" }}
+{{- end }}
+{{- if include "weir.limiter.profilesConfigMap" . }}
+{{ include "weir.mount" "profiles" }}
 {{- end }}
 {{- end -}}
