@@ -38,6 +38,7 @@ const knownCodes: Readonly<Record<Report['command'], KnownCodes>> = {
     'invalid-metadata': ['error', 'Metadata that cannot be carried'],
     'too-large': ['error', 'More than a bound allows'],
     'unread-document': ['error', 'Documents behind the first one of a rule file, which limiters do not read'],
+    'misplaced-file': ['warning', 'A file of callers or profiles in the folder of the rules'],
     'passed-over': ['warning', 'A file that holds rules and has another name than rule files'],
     unreadable: ['error', 'A file or folder that cannot be read'],
     callers: ['error', 'A mistake in a callers file'],
