@@ -2,7 +2,7 @@
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import { checkParameters } from '../../process/http/api-router.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
-import { parseJson, readJsonBody } from '../../process/http/json-exchange.ts';
+import { readJsonBody } from '../../process/http/json-exchange.ts';
 import { algorithmNames, unitName } from '../../rules/model.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import { readQuestion } from './check-question.ts';
@@ -25,7 +25,7 @@ export async function answerCheck(call: HttpCall, asker: HttpAsker, options: Che
   checkParameters(target.query, []);
   const bytes = await bodyOf(call, options);
   await new Promise<void>((due) => call.holding.whenDue(bytes.length, due));
-  const decision = await options.decide(readQuestion(parseJson(bytes), asker), asker);
+  const decision = await options.decide(readQuestion(bytes, asker), asker);
   if ('failure' in decision) throw problemOf(decision.failure);
   const { code, descriptors, headers } = decision;
   const text = `${JSON.stringify({ code, descriptors: descriptors.map(answerJson) })}\n`;

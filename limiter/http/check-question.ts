@@ -1,6 +1,7 @@
 /** The body of `/v1/check`: read, or all that is wrong with it. */
 import { Right } from '../../process/grpc/handlers.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
+import { parseJson } from '../../process/http/json-exchange.ts';
 import { type Entry, maxUint32 } from '../../rules/model.ts';
 import { type HttpAsker, problemOf } from './http-asker.ts';
 import type { HttpQuestion } from './http-decision.ts';
@@ -33,7 +34,8 @@ const entryForm = 'an object with exactly one key, such as {"remote_address": "2
 const descriptorForm = 'a list of entries, such as [{"remote_address": "203.0.113.7"}]';
 
 /** What a body asks. Throws an `ApiProblem`: 403 where the caller may not use the domain, before anything else is told; 400 with all mistakes. */
-export function readQuestion(body: unknown, { caller }: Pick<HttpAsker, 'caller'>): HttpQuestion {
+export function readQuestion(bytes: Uint8Array, { caller }: Pick<HttpAsker, 'caller'>): HttpQuestion {
+  const body = parseJson(bytes);
   const mistakes = new Mistakes();
   if (!isObject(body)) {
     mistakes.add('', `is an object with ${members.join(', ')}, not ${kindOf(body)}`);
@@ -62,7 +64,17 @@ export function readQuestion(body: unknown, { caller }: Pick<HttpAsker, 'caller'
     );
   });
   mistakes.throwIfAny();
+  // Each object has no other keys than it may have. What else was written came twice, and JSON.parse took the last.
+  const keys = read.reduce((sum, entries) => sum + entries.length, Object.keys(body as object).length);
+  if (writtenKeys(bytes) > keys) mistakes.add('', 'has a key twice in one object: an entry has one key');
+  mistakes.throwIfAny();
   return { domain: domain as string, descriptors: read, hits: hits as number };
+}
+
+/** In all objects of a text that is JSON: the colons outside of strings. */
+function writtenKeys(json: Uint8Array): number {
+  const text = Buffer.from(json).latin1Slice();
+  return text.replace(/"(?:[^"\\]|\\.)*"/g, '').split(':').length - 1;
 }
 
 function readList(path: string, value: unknown, form: string, mistakes: Mistakes): unknown[] {

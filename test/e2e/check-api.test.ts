@@ -232,6 +232,10 @@ describe('a mistake', () => {
         ['descriptors[0]', 'is a list of entries, such as [{"remote_address": "203.0.113.7"}], not empty'],
       ],
     },
+    'a key twice': {
+      body: '{"domain":"shop","descriptors":[[{"path":"/a:b\\":","path":"/b"}]]}',
+      errors: [['', 'has a key twice in one object: an entry has one key']],
+    },
     'half a character': {
       body: '{"domain":"shop","descriptors":[[{"a b":"\\ud800"}]],"hits":1.5}',
       errors: [

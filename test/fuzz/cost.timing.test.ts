@@ -18,7 +18,6 @@ import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';
 import { ReplyReader } from '../../limiter/stores/redis/resp.ts';
 import type { GrpcStatus, UnaryHandler } from '../../process/grpc/handlers.ts';
 import { ApiProblem } from '../../process/http/api-route.ts';
-import { parseJson } from '../../process/http/json-exchange.ts';
 import { systemClock } from '../../process/time/clock.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
@@ -155,7 +154,7 @@ const checkFamilies: Record<string, (n: number) => Buffer> = {
 
 function readCheck(bytes: Uint8Array): void {
   try {
-    const { domain, descriptors, hits } = readQuestion(parseJson(bytes), { caller: undefined });
+    const { domain, descriptors, hits } = readQuestion(bytes, { caller: undefined });
     encodeRateLimitRequest(domain, descriptors, hits);
   } catch (error) {
     if (!(error instanceof ApiProblem)) throw error;
