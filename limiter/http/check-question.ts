@@ -73,7 +73,7 @@ export function readQuestion(bytes: Uint8Array, { caller }: Pick<HttpAsker, 'cal
 
 /** In all objects of a text that is JSON: the colons outside of strings. */
 function writtenKeys(json: Uint8Array): number {
-  const text = Buffer.from(json).latin1Slice();
+  const text = Buffer.from(json).toString('latin1');
   return text.replace(/"(?:[^"\\]|\\.)*"/g, '').split(':').length - 1;
 }
 

@@ -80,7 +80,11 @@ export interface EnvoyConfiguration {
   hasAllClusters: boolean;
   /** Keys of Envoy's static runtime, flat. */
   runtime: Map<string, unknown>;
-  problems: { place: EnvoyPlace; code: 'syntax' | 'invalid-rate-limit'; text: string }[];
+  problems: {
+    place: EnvoyPlace;
+    code: 'syntax' | 'invalid-rate-limit' | 'no-rate-limit-filter';
+    text: string;
+  }[];
 }
 
 type Path = (string | number)[];
@@ -90,7 +94,20 @@ type Fields = Record<string, unknown>;
 export function readEnvoyConfiguration(files: readonly { path: string; text: string }[]): EnvoyConfiguration {
   const reader = new ConfigurationReader();
   for (const { path, text } of files) reader.file(path, text);
-  return reader.configuration();
+  const configuration = reader.configuration();
+  const { managers, problems } = configuration;
+  const [first] = files;
+  const isLimiting = managers.some(({ filters, sites }) => filters.length > 0 || sites.some(hasLimits));
+  if (!isLimiting && first !== undefined && problems.length === 0) {
+    const place = { file: first.path, line: 1, column: 1 };
+    const text = 'nothing to compare: there is neither a rate limit filter nor rate_limits of Envoy';
+    problems.push({ place, code: 'no-rate-limit-filter', text });
+  }
+  return configuration;
+}
+
+function hasLimits({ own, host, perRoutes }: RouteSite): boolean {
+  return own.length > 0 || host.length > 0 || perRoutes.length > 0;
 }
 
 /** A part of a route configuration that is not in a connection manager. */

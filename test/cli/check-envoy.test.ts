@@ -109,6 +109,13 @@ describe('weir check --envoy', () => {
     expect(alone.status).toBe(0);
   });
 
+  it.each(['', '{}', 'domain: shop\n'])('does not take for fitting what is no Envoy: %j', (text) => {
+    const { status, stdout } = checkOf('-', text, shop);
+    expect(stdout).toContain('<stdin>:1:1: error: nothing to compare: there is neither a rate limit filter');
+    expect(stdout).not.toMatch(fits);
+    expect(status).toBe(1);
+  });
+
   it('prints findings as other forms, and waives kinds of them', () => {
     const written = runWeir(['envoy', shop, '-o', 'rate_limits']).stdout.replace(/key: path/g, 'key: way');
     const { status, stdout } = runWeir(['check', '--envoy', '-', shop, '-o', 'json'], { input: written });
