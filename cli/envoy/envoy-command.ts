@@ -1,11 +1,12 @@
 import type { LoadedSource } from '../../rules/loaded-source.ts';
+import type { Rule } from '../../rules/model.ts';
 import {
   type KeySource,
   type NeededRateLimit,
   neededRateLimits,
   sourceProblem,
 } from '../../rules/proxy/needed-rate-limits.ts';
-import { commandOf, escaped, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import { commandOf, escaped, hintOf, type ParsedFlags, UsageError } from '../shared/flags.ts';
 import {
   printClashes,
   printInputErrors,
@@ -13,7 +14,7 @@ import {
   servedByFlags,
   sourcesServedBy,
 } from '../shared/read-input.ts';
-import { type EnvoyOutput, envoyOutputs, guessWords, parseKeySource } from './envoy-texts.ts';
+import { type EnvoyOutput, envoyOutputs, guessWords, istioLimiter, parseKeySource } from './envoy-texts.ts';
 
 const help = `Usage: weir envoy <rules> [...] [flags]
 
@@ -71,6 +72,7 @@ function writeEnvoy(flags: ParsedFlags): number {
   );
   if (printClashes(served, { mergeDomains })) return 2;
   const { domain, rules } = rulesOf(served, flags.text('domain'));
+  refuseOtherKeys(sources, keysOf(rules));
   const needed = neededRateLimits(rules, sources);
   if (needed.length === 0)
     throw new UsageError(`no rule of "${escaped(domain)}" has a limit: there is nothing to ask for`);
@@ -103,12 +105,22 @@ function keySources(given: readonly string[]): Map<string, KeySource> {
   );
 }
 
+/** A source for a key that no rule has is a key misspelt. @throws UsageError */
+function refuseOtherKeys(sources: ReadonlyMap<string, KeySource>, keys: ReadonlySet<string>): void {
+  for (const key of sources.keys())
+    if (!keys.has(key)) throw new UsageError(`--from: no rule has the key "${key}"${hintOf(key, [...keys])}`);
+}
+
+function keysOf(rules: readonly Rule[]): Set<string> {
+  return new Set(rules.flatMap(({ key, descriptors }) => [key, ...keysOf(descriptors)]));
+}
+
 /** @throws UsageError */
 export function limiterAddress(
   given: string | undefined,
   output: EnvoyOutput,
 ): { host: string; port: number } {
-  const usual = output === 'istio' ? 'weir-limiter.weir-system.svc.cluster.local:8081' : '127.0.0.1:8081';
+  const usual = output === 'istio' ? `${istioLimiter.host}:${istioLimiter.port}` : '127.0.0.1:8081';
   const [, v6, name, port] = /^(?:\[([\da-fA-F:.]+)\]|([\w.-]+)):(\d{1,5})$/.exec(given ?? usual) ?? [];
   const number = Number(port);
   const host = v6 ?? name;

@@ -22,6 +22,9 @@ export const envoyOutputs = {
 >;
 export type EnvoyOutput = keyof typeof envoyOutputs;
 
+/** Where the chart, installed as its README says, puts the limiters. */
+export const istioLimiter = { host: 'weir-limiter.weir-system.svc.cluster.local', port: 8081 };
+
 const filterName = 'envoy.filters.http.ratelimit';
 const clusterName = 'weir';
 const filterTypes = 'type.googleapis.com/envoy.extensions.filters';
@@ -161,9 +164,11 @@ function cluster(
 ): JsonObject {
   const isAddress = /^[\d.]+$|:/.test(host);
   const endpoint = { address: socketAddress(host, port) };
+  // Limiters listen on IPv4 unless GRPC_HOST says otherwise, and Envoy would ask ::1 of localhost alone.
+  const byName: JsonObject = { type: 'STRICT_DNS', dns_lookup_family: 'V4_PREFERRED' };
   return {
     name,
-    type: isAddress ? 'STATIC' : 'STRICT_DNS',
+    ...(isAddress ? { type: 'STATIC' } : byName),
     connect_timeout: '1s',
     ...more,
     load_assignment: { cluster_name: name, endpoints: [{ lb_endpoints: [{ endpoint }] }] },
@@ -186,12 +191,15 @@ function withRateLimits(value: JsonObject, needed: readonly NeededRateLimit[]): 
 /** Chosen: rules that are named in a comment. */
 const namedRules = 3;
 
+const queryNote = '# :path has the query with it: /a?b=c is another value than /a';
+
 function itemLines({ value, rules, guessed }: NeededRateLimit): string[] {
   const more = rules.length > namedRules ? ` and ${rules.length - namedRules} more` : '';
   const [first, ...others] = yamlText(value).trimEnd().split('\n');
   return [
     `# for ${rules.slice(0, namedRules).map(shortened).join('; ')}${more}`,
     ...guessed.map((guess) => `# FILL IN: ${guessWords(guess)}`),
+    ...(JSON.stringify(value).includes('"header_name":":path"') ? [queryNote] : []),
     `- ${first}`,
     ...others.map((line) => `  ${line}`),
   ];

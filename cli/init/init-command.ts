@@ -78,7 +78,7 @@ const questions: { [Name in keyof Flags]: Question<Name> } = {
 export const initCommand = commandOf(
   help,
   {
-    by: { type: 'string' },
+    by: { type: 'string', multiple: true },
     limit: { type: 'string' },
     domain: { type: 'string' },
     proxy: { type: 'string', values: proxyNames },
@@ -92,7 +92,9 @@ export const initCommand = commandOf(
       throw new UsageError(`"${folder}": take a folder of letters, digits, ".", "_", "-" and "/"`);
     const terminal = process.stdin.isTTY && process.stdout.isTTY ? openTerminal() : undefined;
     try {
-      const answers = await answersOf(flags, terminal?.ask);
+      const by = flags.list('by').join(',') || undefined;
+      const text = (name: string) => (name === 'by' ? by : flags.text(name));
+      const answers = await answersOf({ text }, terminal?.ask);
       write(starterFiles(answers, folder, packageExample), folder, flags.on('force'));
     } finally {
       terminal?.close();

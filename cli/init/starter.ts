@@ -3,7 +3,7 @@ import { emptyLimit, type JsonObject, type Rule, unitFromText } from '../../rule
 import { type KeySource, neededRateLimits } from '../../rules/proxy/needed-rate-limits.ts';
 import { ruleFileValue } from '../../rules/write/rule-file-value.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
-import { envoyOutputs } from '../envoy/envoy-texts.ts';
+import { envoyOutputs, istioLimiter } from '../envoy/envoy-texts.ts';
 import { perUnit } from '../shared/flags.ts';
 
 export interface StarterAnswers {
@@ -120,9 +120,8 @@ export function starterFiles(
   if (proxy === 'none') {
     steps.push({ what: inTheEnd, command: repeated(answers, checkCommand(answers)) });
   } else if (proxy === 'istio') {
-    const target = { host: 'weir-limiter.weir.svc.cluster.local', port: 8081 };
-    files.set('istio.yaml', envoyOutputs.istio(needed, { domain, limiter: target }));
-    const rules = `weir convert ${folder}/config --to manifest --namespace weir | kubectl apply -f -`;
+    files.set('istio.yaml', envoyOutputs.istio(needed, { domain, limiter: istioLimiter }));
+    const rules = `weir convert ${folder}/config --to manifest --namespace weir-system | kubectl apply -f -`;
     steps[0] = { what: 'Give the rules to the control plane, where Weir is installed.', command: rules };
     steps.push({ what: 'Have the gateways ask.', command: `kubectl apply -f ${folder}/istio.yaml` });
   } else {
@@ -164,7 +163,11 @@ function ruleOf({ by, limit }: StarterAnswers): Rule {
 function rulesText({ by, limit, domain }: StarterAnswers, rule: Rule): string {
   const whose = by.map(({ key }) => key).join(' and ');
   const comment = `# ${limit.requests} requests ${perUnit(limit.unit)} for each ${whose}. docs/rules.md has all that rules can say.\n`;
-  return comment + yamlText(ruleFileValue({ domain, descriptors: [rule] }));
+  const isByPath = by.some(({ key }) => key === 'path');
+  const query = isByPath
+    ? '# A path has its query with it: /a?b=c has a counter of its own beside /a.\n'
+    : '';
+  return comment + query + yamlText(ruleFileValue({ domain, descriptors: [rule] }));
 }
 
 function profileText(domain: string, rate_limits: JsonObject[], refusedStatus = 429): string {

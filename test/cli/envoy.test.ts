@@ -51,6 +51,7 @@ describe('weir envoy', () => {
       - remote_address: {}
   # for path=/search*, plan; path=/search*, plan=gold
   # FILL IN: where "plan" comes from; the header x-plan is taken, --from plan=... says it
+  # :path has the query with it: /a?b=c is another value than /a
   - actions:
       - request_headers:
           header_name: ":path"
@@ -59,6 +60,7 @@ describe('weir envoy', () => {
           header_name: x-plan
           descriptor_key: plan
   # for path=/checkout
+  # :path has the query with it: /a?b=c is another value than /a
   - actions:
       - request_headers:
           header_name: ":path"
@@ -79,6 +81,18 @@ describe('weir envoy', () => {
     });
   });
 
+  it('has names looked up as IPv4 addresses first, where limiters listen', () => {
+    const written = (limiter: string): string =>
+      runWeir([
+        ...['envoy', 'examples/rules', '--domain', 'shop'],
+        ...['--output', 'filter', '--limiter', limiter],
+      ]).stdout;
+    expect(written('localhost:8081')).toContain(
+      '    type: STRICT_DNS\n    dns_lookup_family: V4_PREFERRED\n',
+    );
+    expect(written('127.0.0.1:8081')).not.toContain('dns_lookup_family');
+  });
+
   it.each([
     [['examples/rules'], 'a filter has one domain, choose one by --domain: mail, shop'],
     [['examples/rules', '--domain', 'x'], 'there are no rules for the domain "x"; there are mail, shop'],
@@ -86,6 +100,10 @@ describe('weir envoy', () => {
     [['examples/rules', '--limiter', 'x'], '--limiter is host:port, not "x"'],
     [['examples/rules', '--from', 'plan=x-plan'], '--from is <key>=<source> with a source of header:<name>'],
     [['examples/rules', '--from', 'ip=remote_address'], 'Envoy calls this entry remote_address'],
+    [
+      ['examples/rules', '--domain', 'shop', '--from', 'plna=header:x-plan'],
+      '--from: no rule has the key "plna"; did you mean "plan"?',
+    ],
     [[], 'envoy needs rules: a file or a folder'],
   ])('refuses %j', (args, message) => {
     const { status, stdout, stderr } = runWeir(['envoy', ...args]);

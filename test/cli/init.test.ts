@@ -54,6 +54,24 @@ describe('weir init', () => {
       expect(readFileSync(join(folder, name), 'utf8')).not.toMatch(/\bshop\b(?!\.yaml)|examples\//);
   });
 
+  it('takes --by several times as it takes commas', () => {
+    const folder = temporaryFolder();
+    const args = ['init', folder, '--by', 'path', ...flags('istio', 'header:x-api-key')];
+    expect(runWeir(args).status).toBe(0);
+    const text = readFileSync(join(folder, 'config/web.yaml'), 'utf8');
+    expect(text).toContain('for each path and api_key.');
+    expect(text).toContain('# A path has its query with it');
+  });
+
+  it('looks for limiters where the chart puts them', () => {
+    const folder = temporaryFolder();
+    expect(runWeir(['init', folder, ...flags('istio')]).stdout).toContain(
+      ' --namespace weir-system | kubectl',
+    );
+    const text = readFileSync(join(folder, 'istio.yaml'), 'utf8');
+    expect(text).toContain('outbound|8081||weir-limiter.weir-system.svc.cluster.local');
+  });
+
   it('writes over nothing unless it is told to', () => {
     const folder = temporaryFolder();
     writeFileSync(join(folder, 'envoy.yaml'), 'mine\n');
