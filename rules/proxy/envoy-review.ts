@@ -3,15 +3,8 @@
  * `rate_limits` that are never read. Whatever is not known may be anything, so that what is told is so.
  */
 import type { LoadedSource } from '../loaded-source.ts';
-import { patternMatches } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
-import {
-  compositeOf,
-  type PlacedRule,
-  patternsOverlap,
-  placedRules,
-  rulesFor,
-} from '../review/rule-level.ts';
+import { type PlacedRule, placedRules } from '../review/rule-level.ts';
 import type {
   ConnectionManager,
   EnvoyConfiguration,
@@ -22,7 +15,7 @@ import type {
   RouteSite,
 } from './envoy-configuration.ts';
 import { hasEffect, valueFor } from './needed-rate-limits.ts';
-import type { RateLimitAction, RateLimitConfig } from './rate-limit-actions.ts';
+import { entryName, isUnknown, type PossibleEntry, variantsOf, walk } from './possible-rules.ts';
 
 export const envoyFindingKinds = [
   'unmatched-descriptor',
@@ -49,15 +42,6 @@ export interface EnvoyFinding {
   column: number | undefined;
   text: string;
   hint: string | undefined;
-}
-
-/** One entry of a descriptor: its key, if that is known, and what its value may be. */
-interface PossibleEntry {
-  key: string | undefined;
-  /** Texts as they are, or patterns in which each `*` stands for any text. */
-  values: { exact: string } | { patterns: string[] };
-  /** Left out where the request lacks it. */
-  isOptional: boolean;
 }
 
 /** `; did you mean "shop"?` where one of the known is near, else nothing. */
@@ -460,96 +444,6 @@ function percent(value: unknown): number | undefined {
 
 function onLine({ line }: EnvoyPlace): string {
   return ` on line ${line}`;
-}
-
-function isUnknown(action: RateLimitAction): boolean {
-  return action.type === 'extension' && action.descriptorKey === undefined;
-}
-
-/** Chosen: entries of one descriptor that may be left out. Each doubles what is looked at. */
-const mostOptional = 6;
-
-/** What a descriptor may look like; undefined where that is not known. */
-function variantsOf({ actions }: RateLimitConfig): PossibleEntry[][] | undefined {
-  const entries = actions.map(entryOf);
-  if (actions.some(isUnknown) || entries.filter(({ isOptional }) => isOptional).length > mostOptional)
-    return undefined;
-  let variants: PossibleEntry[][] = [[]];
-  for (const entry of entries) {
-    const longer = variants.map((variant) => [...variant, entry]);
-    variants = entry.isOptional ? [...longer, ...variants] : longer;
-  }
-  return variants.filter((variant) => variant.length > 0);
-}
-
-const anyValue = { patterns: ['*'] };
-
-function entryOf(action: RateLimitAction): PossibleEntry {
-  switch (action.type) {
-    case 'source_cluster':
-    case 'destination_cluster':
-    case 'remote_address':
-      return { key: action.type, values: anyValue, isOptional: false };
-    case 'masked_remote_address': {
-      const patterns = [`*/${action.v4PrefixMaskLen}`, `*/${action.v6PrefixMaskLen}`];
-      return { key: action.type, values: { patterns }, isOptional: false };
-    }
-    case 'generic_key':
-    case 'header_value_match':
-    case 'query_parameter_value_match': {
-      const { descriptorKey, descriptorValue } = action;
-      // A runtime flag of Envoy makes formats of them, as in access logs.
-      const values = descriptorValue.includes('%') ? anyValue : { exact: descriptorValue };
-      return { key: descriptorKey, values, isOptional: false };
-    }
-    case 'extension':
-      return { key: action.descriptorKey, values: anyValue, isOptional: true };
-    default:
-      return { key: action.descriptorKey, values: anyValue, isOptional: action.skipIfAbsent };
-  }
-}
-
-function entryName({ key, values }: PossibleEntry): string {
-  return 'exact' in values ? `${key}=${values.exact}` : `${key}`;
-}
-
-/** Rules that the descriptor may find, and how many of its entries found any. */
-function walk(
-  top: readonly PlacedRule[],
-  entries: readonly PossibleEntry[],
-): { found: PlacedRule[]; depth: number; level: readonly PlacedRule[] } {
-  let level = top;
-  let found: PlacedRule[] = [];
-  for (const [depth, entry] of entries.entries()) {
-    const next = found.length === 0 && depth === 0 ? [top] : childrenOf(found);
-    level = next.flat();
-    found = next.flatMap((rules) => possibleRules(rules, entry));
-    if (found.length === 0) return { found, depth, level };
-  }
-  return { found, depth: entries.length, level };
-}
-
-function childrenOf(found: readonly PlacedRule[]): PlacedRule[][] {
-  return found.map(({ rule, source, path }) => placedRules(rule.descriptors, source, path));
-}
-
-function possibleRules(level: readonly PlacedRule[], { key = '', values }: PossibleEntry): PlacedRule[] {
-  if ('exact' in values) {
-    const rules = level.map(({ rule }) => rule);
-    const [first] = rulesFor(rules, { key, value: values.exact });
-    // Several sources may bring the same rule.
-    return first === undefined
-      ? []
-      : level.filter(({ rule }) => compositeOf(rule) === compositeOf(first.rule));
-  }
-  const { patterns } = values;
-  return level.filter(({ rule }) => {
-    const composite = compositeOf(rule);
-    if (composite === key) return true;
-    if (composite.includes('*')) return patterns.some((one) => patternsOverlap(composite, `${key}_${one}`));
-    const value = composite.slice(key.length + 1);
-    return composite.startsWith(`${key}_`) && patterns.some((one) => patternMatches(one, value));
-  });
 }
 
 function idOf({ source, path }: PlacedRule): string {
