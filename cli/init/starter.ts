@@ -191,6 +191,10 @@ function adapted(text: string, { proxy, domain, by }: StarterAnswers, folder: st
       .replace('{ "x-plan" }', `{ ${headers.map((name) => `"${name}"`).join(', ')} }`)
       // An empty list would be all of them.
       .replace('[X-Plan]', headers.length === 0 ? '[X-Plan]' : `[${headers.join(', ')}]`)
+      // What is counted has to get to the limiter.
+      .replace(/^\t+header_up -(\S+)\n/gm, (line, name: string) =>
+        headers.some((one) => one.toLowerCase() === name.toLowerCase()) ? '' : line,
+      )
       .replaceAll(`examples/${proxy}/`, `${folder}/`)
   );
 }

@@ -137,6 +137,13 @@ describe('weir init', () => {
     }
   }, 60_000);
 
+  it('lets Caddy tell the limiter of the header that is counted', () => {
+    const folder = temporaryFolder();
+    runWeir(['init', folder, ...flags('caddy', 'header:authorization')]);
+    const text = readFileSync(join(folder, 'Caddyfile'), 'utf8');
+    expect(text.match(/header_up -.*/g)).toEqual(['header_up -Cookie']);
+  });
+
   const servers = [
     ['nginx', nginxProgram, 'nginx.conf', ['-e', 'stderr', '-c']],
     ['haproxy', haproxyProgram, 'haproxy.cfg', ['-db', '-f']],
