@@ -1,6 +1,13 @@
 /** An HTTP/1.1 listener, with or without TLS: opening, timeouts, and an end that lets requests in flight finish. Knows no paths, only their form. */
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http';
+import {
+  createServer,
+  type IncomingMessage,
+  type Server,
+  type ServerResponse,
+  STATUS_CODES,
+} from 'node:http';
 import { createServer as createTlsServer, type ServerOptions, type Server as TlsServer } from 'node:https';
+import type { Socket } from 'node:net';
 import type { SecureContextOptions, TLSSocket } from 'node:tls';
 import { bind, closeOrCut, type ListenAddress } from '../net/bind.ts';
 import { peerName } from '../net/peer.ts';
@@ -58,15 +65,28 @@ const timeouts = {
   connectionsCheckingInterval: 5_000,
 };
 
+/** By the code of the error, as Node itself answers. */
+const statusOfUnread: Record<string, number> = {
+  HPE_HEADER_OVERFLOW: 431,
+  HPE_CHUNK_EXTENSIONS_OVERFLOW: 413,
+  ERR_HTTP_REQUEST_TIMEOUT: 408,
+};
+/** Chosen: how long the rest of a header that is too long is taken in. */
+const lingerMs = 2_000;
+
 export class HttpServer implements HttpListener {
   readonly #server: Server | TlsServer;
   readonly #options: HttpServerOptions;
   readonly #connections: HttpConnections | undefined;
+  /** The last of each connection. */
+  readonly #responses = new WeakMap<Socket, ServerResponse>();
+  readonly #refused = new WeakSet<Socket>();
   #closed: Promise<void> | undefined;
 
   constructor(options: HttpServerOptions) {
     this.#options = options;
     const answer = (request: IncomingMessage, response: ServerResponse): void => {
+      this.#responses.set(request.socket, response);
       if (this.#closed !== undefined) response.setHeader('Connection', 'close');
       const serve = (holding: RequestHolding): void => void this.#serve(request, response, holding);
       if (this.#connections === undefined) serve(unwatched());
@@ -79,6 +99,9 @@ export class HttpServer implements HttpListener {
         : createTlsServer({ ...timeouts, ...tlsOptions(tls), handshakeTimeout: handshakeTimeoutMs }, answer);
     // An expectation that nobody knows may be another request's, which a proxy asks about: Node would answer with 417.
     this.#server.on('checkExpectation', answer);
+    this.#server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) =>
+      this.#refuseUnread(error, socket),
+    );
     this.#server.on('tlsClientError', (error: Error, socket: TLSSocket) =>
       options.onHandshakeFailed?.(peerName(socket) ?? 'unknown', handshakeProblem(error, socket)),
     );
@@ -122,6 +145,30 @@ export class HttpServer implements HttpListener {
     if (target === undefined) sendError(response, 400, 'Bad Request', 'damaged request target');
     else if (target.path !== target.clean) sendRedirect(response, target.location);
     else await this.#options.serve({ target, request, response, holding });
+  }
+
+  /**
+   * What Node cannot read gets Node's answer. Too long a header is taken in for a while: a proxy that still sends it would
+   * see a reset, and not that it was refused.
+   */
+  #refuseUnread(error: NodeJS.ErrnoException, socket: Socket): void {
+    if (this.#refused.has(socket)) return;
+    this.#refused.add(socket);
+    const status = statusOfUnread[error.code ?? ''] ?? 400;
+    const response = this.#responses.get(socket);
+    const isAnswering = response?.headersSent === true && !response.writableFinished;
+    if (!socket.writable || isAnswering) {
+      socket.destroy(error);
+      return;
+    }
+    const text = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n\r\n`;
+    if (status === 431) {
+      socket.end(text);
+      setTimeout(() => socket.destroy(), lingerMs).unref();
+      return;
+    }
+    socket.write(text);
+    socket.destroy(error);
   }
 
   #stop(): Promise<void> {

@@ -250,6 +250,12 @@ it('takes no notice of an expectation of the client', async () => {
   expect(answer).toMatch(/^HTTP\/1\.1 200 OK\r\n[\s\S]*RateLimit-Remaining/);
 });
 
+it('is heard to refuse a header of any length', async () => {
+  const limiter = await start();
+  const head = `GET /v1/forward-auth/shop HTTP/1.1\r\nHost: weir\r\nX-Long: ${'a'.repeat(900_000)}\r\n\r\n`;
+  expect(await exchange(limiter.ports.http, head)).toMatch(/^HTTP\/1\.1 431 /);
+});
+
 describe('bodies', () => {
   const head = (rest: string): string =>
     `POST /v1/forward-auth/shop HTTP/1.1\r\nHost: weir\r\nX-Forwarded-For: 203.0.113.7\r\n${rest}\r\n\r\n`;
