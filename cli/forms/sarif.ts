@@ -42,6 +42,7 @@ const knownCodes: Readonly<Record<Report['command'], KnownCodes>> = {
     'passed-over': ['warning', 'A file that holds rules and has another name than rule files'],
     unreadable: ['error', 'A file or folder that cannot be read'],
     callers: ['error', 'A mistake in a callers file'],
+    profiles: ['error', 'A mistake in a file of profiles'],
     'never-matches': ['error', 'A rule that no request finds'],
     'shadowed-wildcard': ['error', 'A pattern that an earlier one of its level covers'],
     'no-effect': ['error', 'A rule without a limit, and without rules below'],

@@ -4,6 +4,9 @@ import { describe, expect, it } from 'vitest';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { runWeir } from '../support/weir-command.ts';
 
+/** Fifteen processes, one after the other, on a machine that others use, too. */
+const patience = { timeout: 120_000 };
+
 describe('weir convert', () => {
   it('writes manifests, with a word about comments', () => {
     const { status, stdout, stderr } = runWeir([
@@ -36,7 +39,7 @@ spec:
     expect(status).toBe(0);
   });
 
-  it('carries windows, algorithms and several limits over, from each spelling to each', () => {
+  it('carries windows, algorithms and several limits over, from each spelling to each', patience, () => {
     const folder = temporaryFolder();
     const path = (name: string): string => join(folder, name);
     const targets = ['rules', 'manifest', 'xds'];
