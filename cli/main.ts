@@ -140,7 +140,9 @@ function helpText(program: keyof typeof programs): string {
 }
 
 async function dispatch(args: string[], program: keyof typeof programs): Promise<number> {
-  const [name = '', ...rest] = args;
+  const [given = '', ...rest] = args;
+  // `command: /bin/ratelimit` of a deployment of envoyproxy/ratelimit, whose image has no entry point, comes as an argument.
+  const name = given === '/bin/ratelimit' ? 'limiter' : given;
   const commands = programs[program];
   if (/^(--?version|version)$/.test(name)) {
     process.stdout.write(`weir ${packageVersion()} (node ${process.versions.node})\n`);

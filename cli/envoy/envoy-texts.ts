@@ -93,7 +93,8 @@ function istioText(needed: readonly NeededRateLimit[], options: EnvoyTextOptions
         filterChain: { filter: { name: manager, subFilter: { name: 'envoy.filters.http.router' } } },
       },
     },
-    patch: { operation: 'INSERT_BEFORE', value: filter(options, `outbound|${port}||${host}`) },
+    // A limiter's sidecar refuses the authority that Envoy would take: the cluster's name, with its bars.
+    patch: { operation: 'INSERT_BEFORE', value: filter(options, `outbound|${port}||${host}`, host) },
   });
   const describes = object('weir-rate-limits', {
     applyTo: 'VIRTUAL_HOST',
@@ -117,7 +118,8 @@ const perRoute: JsonObject = {
   [filterName]: { '@type': `${filterTypes}.http.ratelimit.v3.RateLimitPerRoute`, rate_limits: [] },
 };
 
-function filter({ domain }: EnvoyTextOptions, cluster_name: string): JsonObject {
+function filter({ domain }: EnvoyTextOptions, cluster_name: string, authority?: string): JsonObject {
+  const envoy_grpc = { cluster_name, ...(authority !== undefined && { authority }) };
   return {
     name: filterName,
     typed_config: {
@@ -126,7 +128,7 @@ function filter({ domain }: EnvoyTextOptions, cluster_name: string): JsonObject 
       timeout: '0.25s',
       failure_mode_deny: false,
       enable_x_ratelimit_headers: 'DRAFT_VERSION_03',
-      rate_limit_service: { transport_api_version: 'V3', grpc_service: { envoy_grpc: { cluster_name } } },
+      rate_limit_service: { transport_api_version: 'V3', grpc_service: { envoy_grpc } },
     },
   };
 }

@@ -41,6 +41,11 @@ describe('weir', () => {
     },
   );
 
+  it("takes the path of the Go service's program for the limiter", () => {
+    const { status, stdout } = weir('/bin/ratelimit', '--help');
+    expect([status, stdout]).toEqual([0, expect.stringMatching('^Usage: weir limiter')]);
+  });
+
   it.each([
     ['limiter/main.ts', 'limiter'],
     ['control-plane/main.ts', 'control-plane'],

@@ -69,7 +69,8 @@ describe('weir init', () => {
       ' --namespace weir-system | kubectl',
     );
     const text = readFileSync(join(folder, 'istio.yaml'), 'utf8');
-    expect(text).toContain('outbound|8081||weir-limiter.weir-system.svc.cluster.local');
+    const host = 'weir-limiter.weir-system.svc.cluster.local';
+    expect(text).toMatch(new RegExp(`"?outbound[|]8081[|][|]${host}"?\\n *authority: ${host}\\n`));
   });
 
   it('writes over nothing unless it is told to', () => {
