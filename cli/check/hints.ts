@@ -17,7 +17,8 @@ const hints: Partial<Record<RuleErrorCode, string>> = {
   'empty-key': 'each rule needs "key:"; it is what a request\'s entry is looked up by',
   'duplicate-domain':
     'with --merge-domain-configs (MERGE_DOMAIN_CONFIG=true) several files may name one domain',
-  'duplicate-descriptor': 'key and value together must differ on each level; joined by _ they name the rule',
+  'duplicate-descriptor':
+    'leave one out: key and value, joined by _, name one rule of a level; several limits of a rule stand in rate_limits',
   'empty-replaces': 'write the name of a limit, or leave the element out',
   'replaces-itself': 'a limit cannot take its own place; replace the name of another limit',
   'share-threshold-without-wildcard': 'a value without * is one value: there is nothing to share',
@@ -67,7 +68,8 @@ function numberHint(field: unknown, written: string): string | undefined {
     return `write a whole number from 1 to ${largestMultiplier}${plain}; for a fraction take a shorter unit, or window: 1h30m`;
   const words = `write a whole number from 0 to ${maxUint32}${plain}`;
   if (field === 'burst') return words;
-  if (/^-/.test(written)) return `${words}; what is not limited is unlimited: true`;
+  if (/^-/.test(written) || (/^\d+$/.test(written) && Number(written) > maxUint32))
+    return `${words}; what is not limited is unlimited: true`;
   return `${words}; for a fraction take a longer unit`;
 }
 
@@ -87,6 +89,21 @@ function typeHint({ path, text }: Pick<RuleError, 'path' | 'text'>, written: str
     return 'a rule has one value: write a rule for each, or a pattern with *';
   return typeHints.find(([type]) => type.test(text))?.[1] ?? manifestTypeHint(path, text, written);
 }
+
+/** Of what the reader of overrides refuses. */
+const overrideHints: readonly (readonly [RegExp, string])[] = [
+  [
+    /spec\.match: is required/,
+    'name the entries that it is for: match: [{ key: remote_address, value: 203.0.113.7 }]',
+  ],
+  [/spec\.reason: is required/, 'say why, for those who find it: reason: batch import, INC-4711'],
+  [
+    /spec\.limit: must be a text, not the number/,
+    'write requestsPerUnit: 100; limit names one of the rate_limits of a rule',
+  ],
+  [/exactly one of requestsPerUnit/, 'write requestsPerUnit: 100, or what else it does, once'],
+  [/exactly one of expiresAt/, 'write for: 2h, or expiresAt: with a time, or permanent: true'],
+];
 
 /** Of what a manifest's model refuses. */
 function manifestTypeHint(path: RuleError['path'], text: string, written: string): string | undefined {
@@ -117,6 +134,8 @@ function manifestTypeHint(path: RuleError['path'], text: string, written: string
       .replace(/^\W+|\W+$/g, '');
     return meant ? `write name: ${meant}` : undefined;
   }
+  const overrideHint = overrideHints.find(([known]) => known.test(text))?.[1];
+  if (overrideHint !== undefined) return overrideHint;
   if (!/: is required/.test(text)) return undefined;
   if (path[0] === 'metadata') return `write metadata: with ${field}: <${field}> below it`;
   if (field === 'spec') return 'write spec: with domain and descriptors below it';
@@ -162,11 +181,21 @@ function plainHint(
     return `YAML takes ${written} for true or false: no field has that name`;
   if (code === 'invalid-unit') return unitHint(/'([^']*)'$/.exec(text)?.[1] ?? '');
   if (code === 'invalid-lease' && !text.startsWith('lease must be')) return 'leave it out';
-  // It says itself which rule of the spelling is broken.
-  if (code === 'invalid-window' && text.startsWith('the window ')) return undefined;
+  if (code === 'invalid-window' && text.startsWith('the window ')) return windowHint(text);
+  const beside = /^window takes the place of .*found (.*) beside it$/.exec(text)?.[1];
+  if (beside !== undefined) return `leave ${beside} out, or window`;
   if (code === 'unreadable' && /is no JSON/.test(text))
     return 'look for a comma too many, or a quote that is missing';
   return hints[code];
+}
+
+/** Of a text that is nearly a window, such as `5 min`; the others say themselves which rule of the spelling is broken. */
+function windowHint(text: string): string | undefined {
+  const [, count, unit] = /^the window '(\d+) *([a-z]+)' is no length/i.exec(text) ?? [];
+  if (unit === undefined) return undefined;
+  const meant = unitNamed(unit);
+  if (meant === undefined) return undefined;
+  return `write window: ${count}${meant === 'month' ? 'mo' : meant.charAt(0)}`;
 }
 
 /** Units that are written otherwise elsewhere. */
@@ -187,13 +216,18 @@ const otherUnits = new Map([
 ]);
 const units = ['second', 'minute', 'hour', 'day', 'week', 'month', 'year'];
 
-function unitHint(written: string): string {
-  if (written === '') return 'write unit: minute, or window: 5m for other lengths';
+function unitNamed(written: string): string | undefined {
   const plain = written.toLowerCase().replace(/s$/, '');
-  const meant =
+  return (
     otherUnits.get(written.toLowerCase()) ??
     otherUnits.get(plain) ??
-    units.find((unit) => distance(plain, unit) <= 2);
+    units.find((unit) => distance(plain, unit) <= 2)
+  );
+}
+
+function unitHint(written: string): string {
+  if (written === '') return 'write unit: minute, or window: 5m for other lengths';
+  const meant = unitNamed(written);
   if (meant !== undefined) return `did you mean ${meant}?`;
   const [, count, letter] = /^(\d+) *(s|m|h|d|w|mo|y)[a-z]*$/i.exec(written) ?? [];
   if (count !== undefined)

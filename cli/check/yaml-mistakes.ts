@@ -24,6 +24,7 @@ export function yamlMistake(text: string, lines: LineIndex, place: TextPlace): Y
   const words = text.replace(/^(?:error loading config file: )?yaml: (?:line \d+: )?/, '');
   const found =
     templateMistake(lines, { from: 1, to: place.line + 1 }) ??
+    conflictMistake(lines, place) ??
     tabMistake(lines, place) ??
     spaceMistake(lines, place) ??
     characterMistake(words, lines, place) ??
@@ -61,6 +62,19 @@ export function templateMistake(
     return { line, column: at + 1, text: 'a template stands here, which nothing has filled in', hint };
   }
   return undefined;
+}
+
+/** What git leaves in a file where two branches meet. */
+function conflictMistake(lines: LineIndex, { line }: TextPlace): YamlMistake | undefined {
+  const isMarker = (near: number): boolean => /^(?:<{7}|={7}|>{7})(?: |$)/.test(lines.lineText(near) ?? '');
+  const marked = [line, line - 1, line + 1].find(isMarker);
+  if (marked === undefined) return undefined;
+  return {
+    line: marked,
+    column: 1,
+    text: 'a conflict of a merge is not resolved',
+    hint: 'keep one of the two sides, and take the lines <<<<<<<, ======= and >>>>>>> out',
+  };
 }
 
 function tabMistake(lines: LineIndex, { line }: TextPlace): YamlMistake | undefined {

@@ -389,4 +389,46 @@ descriptors:
 failed: 1 error: 1 file
 `,
   },
+  {
+    name: 'more requests than can be counted',
+    text: `domain: shop
+descriptors:
+  - key: plan
+    rate_limit: { unit: minute, requests_per_unit: 5000000000 }
+`,
+    answer: `rules.yaml:4:52: error: 'requests_per_unit' must be a whole number, found 5000000000 [wrong-type]
+  4 |     rate_limit: { unit: minute, requests_per_unit: 5000000000 }
+    |                                                    ^^^^^^^^^^
+  hint: write a whole number from 0 to 4294967295, without fraction and exponent; what is not limited is unlimited: true
+failed: 1 error: 1 file
+`,
+  },
+  {
+    name: 'a window and a unit',
+    text: `domain: shop
+descriptors:
+  - key: plan
+    rate_limit: { window: 1h30m, unit: hour, requests_per_unit: 5 }
+`,
+    answer: `rules.yaml:4:27: error: window takes the place of unit and unit_multiplier, found unit beside it [invalid-window]
+  4 |     rate_limit: { window: 1h30m, unit: hour, requests_per_unit: 5 }
+    |                           ^^^^^
+  hint: leave unit out, or window
+failed: 1 error: 1 file
+`,
+  },
+  {
+    name: 'a window in words',
+    text: `domain: shop
+descriptors:
+  - key: plan
+    rate_limit: { window: 5 min, requests_per_unit: 5 }
+`,
+    answer: `rules.yaml:4:27: error: the window '5 min' is no length of time such as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y [invalid-window]
+  4 |     rate_limit: { window: 5 min, requests_per_unit: 5 }
+    |                           ^^^^^
+  hint: write window: 5m
+failed: 1 error: 1 file
+`,
+  },
 ];

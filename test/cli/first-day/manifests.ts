@@ -523,4 +523,54 @@ data:
 failed: 1 error: 2 files
 `,
   },
+  {
+    name: 'an override that says nothing of what it does',
+    text: `apiVersion: ratelimit.weir.dev/v1alpha1
+kind: RateLimitOverride
+metadata: { name: more }
+spec:
+  domain: shop
+`,
+    answer: `rules.yaml:4:1: error: 'match' is required [wrong-type]
+  4 | spec:
+    | ^^^^
+  hint: name the entries that it is for: match: [{ key: remote_address, value: 203.0.113.7 }]
+rules.yaml:4:1: error: 'reason' is required [wrong-type]
+  4 | spec:
+    | ^^^^
+  hint: say why, for those who find it: reason: batch import, INC-4711
+rules.yaml:5:3: error: 'spec' must have exactly one of requestsPerUnit, unlimited, shadow, block, grant, found none [wrong-type]
+  5 |   domain: shop
+    |   ^^^^^^
+  hint: write requestsPerUnit: 100, or what else it does, once
+rules.yaml:5:3: error: 'spec' must have exactly one of expiresAt, for, permanent, found none [wrong-type]
+  5 |   domain: shop
+    |   ^^^^^^
+  hint: write for: 2h, or expiresAt: with a time, or permanent: true
+failed: 4 errors: 1 file
+`,
+  },
+  {
+    name: 'an override with the limit of the command line',
+    text: `apiVersion: ratelimit.weir.dev/v1alpha1
+kind: RateLimitOverride
+metadata: { name: more }
+spec:
+  domain: shop
+  match: [{ key: remote_address, value: 203.0.113.7 }]
+  limit: 100
+  for: 2h
+  reason: sale
+`,
+    answer: `rules.yaml:5:3: error: 'spec' must have exactly one of requestsPerUnit, unlimited, shadow, block, grant, found none [wrong-type]
+  5 |   domain: shop
+    |   ^^^^^^
+  hint: write requestsPerUnit: 100, or what else it does, once
+rules.yaml:7:10: error: 'limit' must be a text, not the number 100 [wrong-type]
+  7 |   limit: 100
+    |          ^^^
+  hint: write requestsPerUnit: 100; limit names one of the rateLimits of a rule
+failed: 2 errors: 1 file
+`,
+  },
 ];

@@ -172,7 +172,7 @@ descriptors:
     answer: `rules.yaml:5:10: error: there is an earlier rule 'shop.plan' [duplicate-descriptor]
   5 |   - key: plan
     |          ^^^^
-  hint: key and value together must differ on each level; joined by _ they name the rule
+  hint: leave one out: key and value, joined by _, name one rule of a level; several limits of a rule stand in rate_limits
 failed: 1 error: 1 file
 `,
   },

@@ -238,4 +238,23 @@ descriptors:
 failed: 1 error: 1 file
 `,
   },
+  {
+    name: 'a merge that is not resolved',
+    text: `domain: shop
+descriptors:
+<<<<<<< HEAD
+  - key: plan
+    rate_limit: { unit: minute, requests_per_unit: 5 }
+=======
+  - key: plan
+    rate_limit: { unit: minute, requests_per_unit: 6 }
+>>>>>>> more
+`,
+    answer: `rules.yaml:3:1: error: a conflict of a merge is not resolved [syntax]
+  3 | <<<<<<< HEAD
+    | ^^^^^^^^^^^^
+  hint: keep one of the two sides, and take the lines <<<<<<<, ======= and >>>>>>> out
+failed: 1 error: 1 file
+`,
+  },
 ];
