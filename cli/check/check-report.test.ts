@@ -1,5 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
+import { envoyFindingKinds } from '../../rules/proxy/envoy-review.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { sarifLog } from '../forms/sarif.ts';
 import { allowedKinds, excerptAt, excerptLines, severityOf, warningKinds } from './check-report.ts';
@@ -53,9 +54,9 @@ describe('kinds of what limiters accept', () => {
     expect(() => allowedKinds([value])).toThrow(/^--allow: there is no kind "(?:dotted)?"; there are never-/);
   });
 
-  const document = readFileSync(new URL('../../docs/check.md', import.meta.url), 'utf8');
-  /** The rows of the table that begins so. */
-  const rowsOf = (head: string): string[] => {
+  /** The rows of the table of a page that begins so. */
+  const rowsOf = (head: string, page = 'check.md'): string[] => {
+    const document = readFileSync(new URL(`../../docs/${page}`, import.meta.url), 'utf8');
     const begin = document.indexOf(head);
     expect(begin).toBeGreaterThan(0);
     return document.slice(begin, document.indexOf('\n\n', begin)).split('\n').slice(2);
@@ -68,7 +69,7 @@ describe('kinds of what limiters accept', () => {
     expect(rows).toEqual(warningKinds.map((kind) => [kind, severityOf(kind, 'usual')]));
   });
 
-  it('are those of SARIF, with what it calls usual; what limiters refuse stands in the document, too', () => {
+  it('are those of SARIF, with what it calls usual; what limiters refuse, and what is of Envoy, stands in documents', () => {
     const report = {
       command: 'check',
       findings: [],
@@ -85,14 +86,27 @@ describe('kinds of what limiters accept', () => {
     const accepted: readonly string[] = warningKinds;
     // These are kinds of what limiters refuse, too, and errors then.
     const both = ['duplicate-domain', 'misplaced-key', 'unreadable'];
+    const ofEnvoy = new Map(
+      rowsOf('| finding | severity | what it says |', 'envoy.md').map((row) => {
+        const [, id, level] = /^\| `([a-z-]+)` \| (\w+) \|/.exec(row)!;
+        return [id!, level!] as const;
+      }),
+    );
+    expect([...ofEnvoy.keys()].toSorted()).toEqual([...envoyFindingKinds].toSorted());
     for (const { id, defaultConfiguration } of rules) {
+      if (ofEnvoy.has(id)) {
+        expect([id, defaultConfiguration.level]).toEqual([id, ofEnvoy.get(id)]);
+        continue;
+      }
       const usual = accepted.includes(id) && !both.includes(id) ? severityOf(id, 'usual') : 'error';
       expect([id, defaultConfiguration.level]).toEqual([id, usual]);
     }
     const refused = rowsOf('| kind | what it says |').flatMap(
       (row) => row.split('|')[1]!.match(/[a-z-]+/g) ?? [],
     );
-    const ids = rules.map(({ id }) => id).filter((id) => !accepted.includes(id) || both.includes(id));
+    const isRefused = (id: string): boolean =>
+      (!accepted.includes(id) || both.includes(id)) && (id === 'syntax' || !ofEnvoy.has(id));
+    const ids = rules.map(({ id }) => id).filter(isRefused);
     expect(refused.toSorted()).toEqual(ids.toSorted());
   });
 

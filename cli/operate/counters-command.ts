@@ -154,10 +154,12 @@ async function countersOf(
 }
 
 function listText(
-  { counters, more, notes }: { counters: Json[]; more: boolean; notes: string[] },
+  { counters, more, notes, silent }: { counters: Json[]; more: boolean; notes: string[]; silent: Silent[] },
   domain: string,
 ): string {
   const words = notes.map((note) => `note: ${escaped(note)}\n`).join('');
+  // Who could not look has found nothing out.
+  if (counters.length === 0 && silent.length > 0) return words;
   if (counters.length === 0) return `no counters of ${escaped(domain)} were found\n${words}`;
   const end = more ? '... there are more: --limit shows them\n' : '';
   return table(counterRows(counters)) + end + words;
@@ -227,6 +229,7 @@ const resetCommand = limitersCommand(
         ),
       ),
       limiters: confirmations(pages),
+      notes: [...new Set(pages.flatMap(({ notes = [] }) => notes as string[]))],
       missing: [
         ...new Map(pages.flatMap(({ missing = [] }) => missing).map((one) => [one.command, one])).values(),
       ],
@@ -280,13 +283,16 @@ function resetText({
   counters,
   limiters,
   missing,
+  notes,
 }: {
   reset: number;
   counters: Json[];
   limiters: Json[];
   missing: Json[];
+  notes: string[];
 }): string {
   const lines = [reset === 1 ? '1 counter was reset\n' : `${reset} counters were reset\n`];
+  lines.push(...notes.map((note) => `note: ${escaped(note)}\n`));
   if (counters.length > 0) lines.push(`\nAs they were:\n${table(counterRows(counters))}`);
   if (limiters.length > 0) {
     const rows = limiters.map(({ name, confirmed, afterMs }) => {

@@ -184,6 +184,8 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
       expect(list.stdout).toBe(
         'no counters of sohp were found\nnote: no rules are in force for the domain "sohp"\n',
       );
+      const reset = await runCommand(countersCommand, ['reset', 'shop', 'uesr=eve', ...of(limiters)]);
+      expect(reset.stdout).toBe('0 counters were reset\nnote: no rule matches these entries\n');
     }
   });
 
