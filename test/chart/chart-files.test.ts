@@ -113,8 +113,9 @@ describeWithServer('what the chart has in common with the rest', helmProgram, ()
       expect(renderChart({ redis, ...values }).length, name).toBeGreaterThan(4);
     }
     const filter = objectOf(renderChart(blocks['values-istio.yaml'] as Values), 'EnvoyFilter');
-    const cluster = 'outbound|8081||weir-limiter.weir-system.svc.cluster.local';
-    expect(JSON.stringify(filter.spec)).toContain(JSON.stringify(cluster));
+    const authority = 'weir-limiter.weir-system.svc.cluster.local';
+    const asked = { authority, cluster_name: `outbound|8081||${authority}` };
+    expect(JSON.stringify(filter.spec)).toContain(JSON.stringify(asked));
     const partsOf = (page: string) =>
       blocksOf(read(page), 'yaml').flatMap((text) => (text.startsWith('limiter:') ? [parse(text)] : []));
     const parts = [partsOf('docs/callers.md'), partsOf('docs/forward-auth.md')];
