@@ -6,6 +6,7 @@ import { type Report, type ReportedFinding, reportFlag, reportForm } from '../fo
 import {
   commandOf,
   counterKeysOf,
+  escaped,
   givenSettings,
   type ParsedFlags,
   paintFor,
@@ -215,7 +216,7 @@ function printLikeGo(
   const inputs = paths.map((path) => {
     if (!isQuiet) console.log(loadingText(path));
     const input = check(path);
-    if (!isQuiet) for (const file of input.files) console.log(`opening config file: ${file}`);
+    if (!isQuiet) for (const file of input.files) console.log(`opening config file: ${escaped(file)}`);
     process.stdout.write(findingsText(input, (finding) => goFindingText(finding, paint), isQuiet));
     return input;
   });

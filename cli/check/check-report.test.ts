@@ -18,6 +18,11 @@ describe('an excerpt', () => {
     ['the end of a line', 'ab', 1, 9, ['  1 | ab', '    |   ^']],
     ['an empty last line', 'ab\n', 2, 1, ['  2 | ', '    | ^']],
     ['several characters', 'ab cd', 1, 4, ['  1 | ab cd', '    |    ^^'], 2],
+    ['wide characters, which take two columns', '漢字: 😀 x', 1, 8, ['  1 | 漢字: 😀 x', '    |          ^']],
+    ['a wide word', 'k: 漢字', 1, 4, ['  1 | k: 漢字', '    |    ^^^^'], 2],
+    ['accents that join', 'e\u0301: x', 1, 5, ['  1 | e\u0301: x', '    |    ^']],
+    ['what turns a line round', 'a\u202eb', 1, 3, ['  1 | a\ufffdb', '    |   ^']],
+    ['commands to a runner', 'a ##[add-mask]b', 1, 1, ['  1 | a #\ufffd[add-mask]b', '    | ^']],
     ['control characters', 'a\u001b[2J', 1, 1, ['  1 | a\ufffd[2J', '    | ^']],
   ] as [string, string, number, number, string[], number?][])(
     'shows %s',

@@ -124,18 +124,33 @@ export function excerptAt(lines: LineIndex, line: number, column: number, length
   };
 }
 
-/** The lines that are shown: the text, and the carets below, which keep to tabs. */
+/** The lines that are shown: the text, and the carets below, which keep to tabs and to the widths of characters. */
 export function excerptLines({ line, text, caret, length }: Excerpt): string[] {
   const number = String(line);
   const gap = ' '.repeat(number.length);
-  const indent = text.slice(0, caret).replace(/[^\t]/g, ' ');
-  return [`  ${number} | ${printable(text)}`, `  ${gap} | ${indent}${'^'.repeat(length)}`];
+  const shown = printable(text);
+  const marked = shown.slice(caret, caret + length);
+  const indent = [...shown.slice(0, caret)].map((one) => (one === '\t' ? one : ' '.repeat(columnsOf(one))));
+  const beyond = Math.max(0, length - marked.length);
+  const columns = [...marked].reduce((sum, one) => sum + columnsOf(one), beyond);
+  return [`  ${number} | ${shown}`, `  ${gap} | ${indent.join('')}${'^'.repeat(Math.max(1, columns))}`];
 }
 
-/** A control character would move the cursor, or worse. */
+/** A control character would move the cursor or turn the line round, or worse; `##[` begins a command to runners of jobs. */
 function printable(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
-  return text.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, '\ufffd');
+  return text.replace(active, '\ufffd').replace(/##(?=\w*\[)/g, '#\ufffd');
+}
+
+// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+const active = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+
+const wide =
+  /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}|[\u{20000}-\u{3fffd}]/u;
+
+/** How many columns of a terminal one character takes. */
+function columnsOf(character: string): number {
+  if (/\p{Mn}|\p{Me}/u.test(character)) return 0;
+  return wide.test(character) ? 2 : 1;
 }
 
 /** A finding with its line and what to do, for a person: as compilers tell them. */

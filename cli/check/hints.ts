@@ -175,10 +175,10 @@ function plainHint(
   if (code === 'wrong-type' && chartFile.test(source) && path[0] !== 'spec') return chartHint;
   if (code === 'wrong-type' || code === 'list-element-not-a-map') return typeHint({ path, text }, written);
   if (code === 'duplicate-key') return repeatedHint(last);
-  if (code === 'key-not-a-string' && /^[\d,._]+$/.test(written))
-    return 'write numbers without separators: 1000';
+  if (code === 'key-not-a-string' && /^\d{3}$/.test(written)) return 'write numbers without separators: 1000';
   if (code === 'key-not-a-string' && /^(?:y|yes|no|n|on|off|true|false)$/i.test(written))
     return `YAML takes ${written} for true or false: no field has that name`;
+  if (code === 'key-not-a-string') return knownHint(path.slice(0, -1));
   if (code === 'invalid-unit') return unitHint(/'([^']*)'$/.exec(text)?.[1] ?? '');
   if (code === 'invalid-lease' && !text.startsWith('lease must be')) return 'leave it out';
   if (code === 'invalid-window' && text.startsWith('the window ')) return windowHint(text);
@@ -300,10 +300,15 @@ function unknownHint(written: string, above: RuleError['path'], source: string):
   if (known !== undefined && above[0] === 'spec' && !(fields.get(known)!.places & (place ?? 0)))
     return misplacedHint(known, above)!;
   const meant = nearestField(written, place);
-  if (meant === undefined) return `known here: ${knownHere(above, place).join(', ')}`;
+  if (meant === undefined) return knownHint(above)!;
   const field = fields.get(meant);
   if (field === undefined || place === undefined || field.places & place) return `did you mean ${meant}?`;
   return `did you mean ${meant}? ${misplacedHint(meant, above)}`;
+}
+
+function knownHint(above: RuleError['path']): string | undefined {
+  const names = knownHere(above, placeOf(above));
+  return names.length === 0 ? undefined : `known here: ${names.join(', ')}`;
 }
 
 const ruleParts = ['key', 'value', 'rate_limit', 'rate_limits', 'descriptors'];

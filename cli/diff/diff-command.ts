@@ -7,7 +7,7 @@ import type { RuleError } from '../../rules/rule-error.ts';
 import { reportText } from '../forms/forms.ts';
 import { type ReportForm, reportFlag, reportForm } from '../forms/report.ts';
 import { differenceText } from '../replay/report-text.ts';
-import { commandOf, type ParsedFlags, paintFor, UsageError } from '../shared/flags.ts';
+import { commandOf, escaped, type ParsedFlags, paintFor, UsageError } from '../shared/flags.ts';
 import { dataText } from '../shared/output.ts';
 import {
   clashesOf,
@@ -213,7 +213,7 @@ function print(
     process.stdout.write(diffText(changes, paintFor(process.stdout)));
     if (replay !== undefined) process.stdout.write(`\n${differenceText(replay.report)}`);
   }
-  if (failure !== undefined) process.stderr.write(`${failure}\n`);
+  if (failure !== undefined) process.stderr.write(`${escaped(failure)}\n`);
 }
 
 /** What limiters of one fleet of one class load, before and after. */

@@ -1,6 +1,6 @@
 import type { Effect, FieldChange, RuleChange } from '../../rules/compare/limit-effect.ts';
 import { defaultFleet } from '../../rules/manifest/manifest-bounds.ts';
-import type { Paint } from '../shared/flags.ts';
+import { escaped, type Paint } from '../shared/flags.ts';
 
 const marks = {
   added: ['+', 'green'],
@@ -24,9 +24,9 @@ export function diffJson(changes: readonly RuleChange[], more: object): string {
 function changeLines(change: RuleChange, paint: Paint): string[] {
   const { kind, domain, rule, fields, effect, notes } = change;
   const [mark, style] = marks[kind];
-  const lines = [paint(style, `${mark} ${domain}${placeWords(change)}: ${rule.join(' > ')}`)];
-  if (fields.length > 0) lines.push(`    ${fieldWords(kind, fields).join(', ')}`);
-  const [first, ...more] = notes;
+  const lines = [paint(style, escaped(`${mark} ${domain}${placeWords(change)}: ${rule.join(' > ')}`))];
+  if (fields.length > 0) lines.push(`    ${escaped(fieldWords(kind, fields).join(', '))}`);
+  const [first, ...more] = notes.map(escaped);
   lines.push(`    ${paint('bold', effect)}: ${first}`);
   return [...lines, ...more.map((note) => `    ${note}`)];
 }

@@ -18,7 +18,7 @@ import {
 } from '../../rules/review/explain-descriptor.ts';
 import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
 import { limitsWords, limitWords, windowSeconds, windowText } from '../../rules/window.ts';
-import { hintOf, type Paint } from '../shared/flags.ts';
+import { escaped, hintOf, type Paint } from '../shared/flags.ts';
 import type { ExplainedRequest, ToldDescriptor } from './explain-request.ts';
 
 const howWords: Record<FoundHow, string> = {
@@ -45,6 +45,13 @@ function treeLines(branches: readonly Branch[], indent = ''): string[] {
   });
 }
 
+/** Of what rules and requests say, nothing acts on a terminal but colours, which are this report's own. */
+function shown(line: string): string {
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: how a colour begins
+  const parts = line.split(/(\u001b\[\d{1,2}m)/);
+  return parts.map((part, index) => (index % 2 === 0 ? escaped(part) : part)).join('');
+}
+
 /** Chosen: rules of a level that a person looks at. */
 const mostPassedOver = 5;
 
@@ -67,13 +74,13 @@ export class ExplainReport {
       const lines = [`no rules for the domain '${domain}': every request is OK${hintOf(domain, domains)}`];
       const known = domains.slice(0, 10).join(', ') + (domains.length > 10 ? ' ...' : '');
       if (known !== '') lines.push(`  there are rules for: ${known}`);
-      return `${lines.join('\n')}\n`;
+      return lines.map((line) => `${shown(line)}\n`).join('');
     }
     const lines = descriptors.flatMap((one) => [
       this.#paint('bold', `${domain}: ${one.entries.map(entryText).join(', ')}`),
       ...treeLines(this.#branches(one)),
     ]);
-    return `${lines.join('\n')}\n`;
+    return lines.map((line) => `${shown(line)}\n`).join('');
   }
 
   #branches(descriptor: ToldDescriptor): Branch[] {

@@ -87,6 +87,9 @@ describe('escaped', () => {
     expect(escaped('r\u001b[31m\n\u009b\u202e "ä" \u{1f600}')).toBe(
       'r\\u001b[31m\\n\\u009b\\u202e "ä" \u{1f600}',
     );
+    expect(escaped('a ##[add-mask]b ##vso[c] ## [d] #1')).toBe(
+      'a #\\u0023[add-mask]b #\\u0023vso[c] ## [d] #1',
+    );
   });
 });
 

@@ -270,11 +270,17 @@ export function paintFor(stream: NodeJS.WriteStream): Paint {
   return (style, text) => styleText(style, text, { stream, validateStream: true });
 }
 
-/** A text of others on one line: what could act on a terminal is spelled out. */
+/** A text of others on one line: what could act on a terminal, or as a command (`##[...]`) on a runner of jobs, is spelled out. */
 export function escaped(text: string): string {
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
-  return text.replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, (one) =>
-    one < ' ' ? JSON.stringify(one).slice(1, -1) : `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  return (
+    text
+      // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
+      .replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, (one) =>
+        one < ' '
+          ? JSON.stringify(one).slice(1, -1)
+          : `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,
+      )
+      .replace(/##(?=\w*\[)/g, '#\\u0023')
   );
 }
 

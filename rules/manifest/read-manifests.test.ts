@@ -67,6 +67,15 @@ describe('readManifests', () => {
     });
   });
 
+  it('passes over a fleet, which has no rules', () => {
+    const fleet = 'apiVersion: ratelimit.weir.dev/v1alpha1\nkind: RateLimitFleet\n';
+    const { errors, skipped } = readManifests(fleet, 'f');
+    expect([errors, skipped.map(({ type }) => type)]).toEqual([
+      [],
+      ['ratelimit.weir.dev/v1alpha1 RateLimitFleet'],
+    ]);
+  });
+
   it('reads the documents beside one that is broken', () => {
     const text = `${head}metadata: {name: a}\n---\na: [\n---\n${head}metadata: {name: b}\n`;
     const { manifests, errors } = readManifests(text, 'limits.yaml');

@@ -2,6 +2,7 @@ import type { RuleError, RuleErrorCode } from '../rule-error.ts';
 import { readDocument } from '../yaml/document.ts';
 import { LineIndex, type TextPlace, valuePlacer } from '../yaml/places.ts';
 import type { YamlTape } from '../yaml/tape.ts';
+import { fleetKind } from './fleet-model.ts';
 import { bounds, dnsLabelPattern, dnsNamePattern, objectNameLength } from './manifest-bounds.ts';
 import { overrideKind } from './override-model.ts';
 import { isObject } from './read-spec.ts';
@@ -64,7 +65,7 @@ export interface Manifest {
   placeOf(path: readonly (string | number)[]): TextPlace;
 }
 
-/** An object of another kind, which is none of this project's business. */
+/** An object that has no rules: of others, or a RateLimitFleet. */
 export interface SkippedDocument {
   /** `v1 ConfigMap`. */
   type: string;
@@ -136,7 +137,7 @@ class ManifestReader {
     const isOurs = type.apiVersion.startsWith(`${group}/`);
     if (type.kind === 'List' || (isOurs && [listKind, `${overrideKind}List`].includes(type.kind))) {
       this.#items(value['items'], placeOf);
-    } else if (!isOurs) {
+    } else if (!isOurs || (type.apiVersion === apiVersion && type.kind === fleetKind)) {
       const { line } = placeOf([]);
       this.reading.skipped.push({ type: `${type.apiVersion} ${type.kind}`, line, value });
     } else if (type.apiVersion !== apiVersion) {

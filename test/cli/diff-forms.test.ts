@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { diffCommand } from '../../cli/diff/diff-command.ts';
+import { explainCommand } from '../../cli/explain/explain-command.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { cmarkProgram } from '../support/find-server.ts';
 import { caseCount } from '../support/property-cases.ts';
@@ -48,6 +49,16 @@ function recording(): string {
 const diff = (...args: string[]) => runCommand(diffCommand, args);
 
 describe('weir diff', () => {
+  it('spells out in text what would act on a terminal or a runner, as explain does', async () => {
+    const hostile = rules('hostile.yaml', [limited('a\u001b[2J\n::error::b ##[add-mask]c', 5)]);
+    const spelled = 'a\\u001b[2J\\n::error::b #\\u0023[add-mask]c';
+    const compared = await diff('--fail-on', 'new', '/dev/null', hostile);
+    expect(compared.stdout).toContain(`+ shop: ${spelled}\n`);
+    expect(compared.stderr).toContain(`shop: ${spelled} (new)`);
+    const told = await runCommand(explainCommand, [hostile, '--domain', 'shop', '--descriptors', 'b=c']);
+    expect(told.stdout).toContain(`not: ${spelled} (5 per minute`);
+  });
+
   it('annotates the changed rule, as an error where --fail-on names it', async () => {
     const [old, now] = both();
     const { stdout, status } = await diff('-o', 'github', '--fail-on', 'gone', old, now);
