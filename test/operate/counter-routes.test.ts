@@ -293,8 +293,8 @@ describeWithServer('counters in Redis', redisProgram, (path) => {
 
     it('answers 503 while Redis is away', async () => {
       await redis.kill('SIGSTOP');
-      const { status } = await asked.get('domain=shop');
-      expect(status).toBe(503);
+      const { status, body } = await asked.get('domain=shop');
+      expect([status, body.detail]).toEqual([503, expect.stringMatching(/^the store cannot be asked: ./)]);
       await redis.kill('SIGCONT');
     });
   });
