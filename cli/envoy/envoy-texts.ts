@@ -62,7 +62,7 @@ function bootstrapText(needed: readonly NeededRateLimit[], options: EnvoyTextOpt
         listener(
           'http',
           10_000,
-          { use_remote_address: true },
+          { use_remote_address: true, normalize_path: true, merge_slashes: true },
           [filter(options, clusterName), router],
           limited,
         ),

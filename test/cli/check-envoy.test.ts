@@ -81,7 +81,7 @@ describe('weir check --envoy', () => {
     writeFileSync(path, good.replace('descriptor_key: plan', 'descriptor_key: tier'));
     const { status, stdout } = checkOf(path, '', shop);
     expect(stdout).toContain(
-      `${path}:46:39: error: this limits nothing: no rule matches the descriptor (path, tier) [unmatched-descriptor]\n`,
+      `${path}:48:39: error: this limits nothing: no rule matches the descriptor (path, tier) [unmatched-descriptor]\n`,
     );
     expect(stdout).toContain('hint: "tier" is none of the keys there: plan\n');
     expect(stdout).toContain(
