@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"log"
@@ -18,7 +18,7 @@ var client = &http.Client{Timeout: 250 * time.Millisecond, Transport: &http.Tran
 func Limit(domain string, describe func(*http.Request) [][]map[string]string, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := json.Marshal(map[string]any{"domain": domain, "descriptors": describe(r)})
-		ask, _ := http.NewRequest("POST", os.Getenv("WEIR_URL")+"/v1/check", bytes.NewReader(body))
+		ask, _ := http.NewRequest("POST", cmp.Or(os.Getenv("WEIR_URL"), "http://localhost:8080")+"/v1/check", strings.NewReader(string(body)))
 		ask.Header.Set("Content-Type", "application/json")
 		if token := os.Getenv("WEIR_TOKEN"); token != "" {
 			ask.Header.Set("Authorization", "Bearer "+token)
