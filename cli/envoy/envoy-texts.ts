@@ -57,6 +57,8 @@ function bootstrapText(needed: readonly NeededRateLimit[], options: EnvoyTextOpt
     typed_per_filter_config: perRoute,
   };
   const config = {
+    // Where it says what it counted, and what it has in force.
+    admin: { address: socketAddress('127.0.0.1', 9901) },
     static_resources: {
       listeners: [
         listener(

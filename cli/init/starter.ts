@@ -138,11 +138,16 @@ export function starterFiles(
       steps.push({ what: `Start ${proxy} on port 10000.`, command: recipe.start(folder) });
     }
     steps.push({ what: inTheEnd, command: repeated(answers, curlCommand(by)) });
+    if (proxy === 'envoy') steps.push({ what: allPassed, command: envoyCounts });
   }
   steps.unshift({ what: 'Check what was written.', command: weirCheck(folder, files) });
   files.set('README.md', readme(answers, steps));
   return { files, steps };
 }
+
+const allPassed =
+  'All answers were 200? Where cluster.service.ratelimit.error counts, Envoy does not get to the limiter and lets all pass; where nothing counts, it does not ask.';
+const envoyCounts = 'curl -s localhost:9901/stats | grep ratelimit';
 
 /** One below the other, in the order of the question; the last one has the limit. */
 function ruleOf({ by, limit }: StarterAnswers): Rule {

@@ -39,7 +39,9 @@ export interface RateLimitFilter {
   domain: { text: string; place: EnvoyPlace } | undefined;
   stage: number | undefined;
   rateLimits: PlacedRateLimit[];
-  service: { version: unknown; cluster: string | undefined; place: EnvoyPlace } | undefined;
+  service:
+    | { version: unknown; cluster: string | undefined; hasAuthority: boolean; place: EnvoyPlace }
+    | undefined;
   /** Parts of all requests that the filter is on for, and that it refuses, in percent, where that is set for good. */
   enabledPercent: number | undefined;
   enforcedPercent: number | undefined;
@@ -70,6 +72,8 @@ export interface ConnectionManager {
 
 export interface EnvoyCluster {
   isHttp2: boolean;
+  /** Whether it looks up `localhost`, and asks ::1 alone where there is one. */
+  isIpv6Loopback: boolean;
   place: EnvoyPlace;
 }
 
@@ -378,7 +382,8 @@ class ConfigurationReader {
     const at = [...path, configName, ...rest];
     const [serviceName, service] = namedField(config, 'rate_limit_service');
     const version = field(service, 'transport_api_version');
-    const cluster = field(field(field(service, 'grpc_service'), 'envoy_grpc'), 'cluster_name');
+    const grpc = field(field(service, 'grpc_service'), 'envoy_grpc');
+    const cluster = field(grpc, 'cluster_name');
     const stage = Number(field(config, 'stage') ?? 0);
     return {
       name: String(given['name'] ?? ''),
@@ -389,6 +394,7 @@ class ConfigurationReader {
         ? {
             version,
             cluster: typeof cluster === 'string' ? cluster : undefined,
+            hasAuthority: (field(grpc, 'authority') ?? '') !== '',
             place: this.#placeOf([...at, serviceName]),
           }
         : undefined,
@@ -434,7 +440,12 @@ class ConfigurationReader {
       );
     });
     const isOldHttp2 = field(value, 'http2_protocol_options') !== undefined;
-    this.#clusters.set(value['name'], { isHttp2: isHttp2 || isOldHttp2, place: this.#placeOf(path) });
+    const isIpv6Loopback =
+      ['STRICT_DNS', 'LOGICAL_DNS', 1, 2].some((type) => type === field(value, 'type')) &&
+      ['AUTO', 'V6_ONLY', 0, 2].some((family) => family === (field(value, 'dns_lookup_family') ?? 'AUTO')) &&
+      /"address":"localhost\.?"/i.test(JSON.stringify(field(value, 'load_assignment') ?? ''));
+    const place = this.#placeOf(path);
+    this.#clusters.set(value['name'], { isHttp2: isHttp2 || isOldHttp2, isIpv6Loopback, place });
   }
 }
 

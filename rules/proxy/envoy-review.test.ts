@@ -42,6 +42,9 @@ route_config:
           ${route}
 `;
 const forwarded = (limits: string): string => `route: { cluster: service, ${limits} }`;
+/** The limiter's cluster. */
+const localhost = (discovery: string, more = ''): string =>
+  `{ name: weir, type: ${discovery}, ${more}http2_protocol_options: {}, load_assignment: { endpoints: [{ lb_endpoints: [{ endpoint: { address: { socket_address: { address: localhost, port_value: 8081 } } } }] }] } }`;
 
 function review(envoy: string, rulesText = rules): { told: string[]; isOpen: boolean } {
   const { sources, errors } = readRuleTexts([{ path: 'rules.yaml', text: rulesText }], {
@@ -106,6 +109,17 @@ describe('reviewEnvoy', () => {
         host: `rate_limits: [${search}]`,
       }),
     ],
+    [
+      "Istio's cluster with an authority",
+      manager(forwarded(good)).replace(
+        'cluster_name: weir',
+        "cluster_name: 'outbound|8081||weir.shop.svc', authority: weir.shop.svc",
+      ),
+    ],
+    ...['V4_PREFERRED', 'V4_ONLY', 'ALL'].map((family): [string, string] => [
+      `localhost, looked up as ${family}`,
+      `${manager(forwarded(good))}clusters: [${localhost('LOGICAL_DNS', `dns_lookup_family: ${family}, `)}]\n`,
+    ]),
     ['a list alone', good],
     [
       'values that only Envoy knows',
@@ -206,6 +220,17 @@ describe('reviewEnvoy', () => {
       `${manager(forwarded(good))}clusters: [{ name: weir }]
 `,
       'error rate-limit-service envoy.yaml:16: the cluster "weir" of the limiter is without HTTP/2, and no question gets there',
+    ],
+    [
+      "Istio's cluster without an authority",
+      manager(forwarded(good)).replace('cluster_name: weir', "cluster_name: 'outbound|8081||weir.shop.svc'"),
+      'warning rate-limit-service envoy.yaml:6: the rate limit filter "envoy.filters.http.ratelimit" says no authority: a sidecar before the limiter refuses that of "outbound|8081||weir.shop.svc", and all passes',
+    ],
+    [
+      'localhost, which is looked up as ::1',
+      `${manager(forwarded(good))}clusters: [${localhost('STRICT_DNS')}]
+`,
+      'warning rate-limit-service envoy.yaml:16: the cluster "weir" of the limiter asks ::1 of localhost, where limiters do not listen unless told to: all passes',
     ],
     [
       'a cluster that is not there',

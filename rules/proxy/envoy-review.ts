@@ -184,6 +184,16 @@ class EnvoyReview {
     }
     if (service.cluster === undefined) return;
     const cluster = clusters.get(service.cluster);
+    if (service.cluster.startsWith('outbound|') && !service.hasAuthority) {
+      const text = `the rate limit filter "${name}" says no authority: a sidecar before the limiter refuses that of "${service.cluster}", and all passes`;
+      const hint = `envoy_grpc needs authority: ${service.cluster.split('|').at(-1)}`;
+      this.#tell('warning', 'rate-limit-service', service.place, text, hint);
+    }
+    if (cluster?.isIpv6Loopback === true) {
+      const text = `the cluster "${service.cluster}" of the limiter asks ::1 of localhost, where limiters do not listen unless told to: all passes`;
+      const hint = 'dns_lookup_family: V4_PREFERRED, or the address 127.0.0.1';
+      this.#tell('warning', 'rate-limit-service', cluster.place, text, hint);
+    }
     if (cluster?.isHttp2 === false) {
       const text = `the cluster "${service.cluster}" of the limiter is without HTTP/2, and no question gets there`;
       const hint =

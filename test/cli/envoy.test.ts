@@ -118,12 +118,13 @@ describeWithServer('weir envoy, with Envoy', envoyProgram, (envoyPath) => {
   let limiter: LimiterProcess;
   let port: number;
   let servicePort: number;
+  let adminPort: number;
 
   beforeAll(async () => {
     mkdirSync(join(folder, 'config'));
     writeFileSync(join(folder, 'config/edge.yaml'), rules);
     limiter = await startLimiter({ env: { BACKEND_TYPE: 'memory', RUNTIME_ROOT: folder } });
-    [port, servicePort] = [await freePort(), await freePort()];
+    [port, servicePort, adminPort] = [await freePort(), await freePort(), await freePort()];
   }, 60_000);
   afterAll(() => limiter.stop());
 
@@ -136,6 +137,7 @@ describeWithServer('weir envoy, with Envoy', envoyProgram, (envoyPath) => {
     return stdout
       .replaceAll('port_value: 10000', `port_value: ${port}`)
       .replaceAll('port_value: 10001', `port_value: ${servicePort}`)
+      .replace('port_value: 9901', `port_value: ${adminPort}`)
       .replace('timeout: "0.25s"\n', 'timeout: "20s"\n')
       .replace('failure_mode_deny: false', 'failure_mode_deny: true');
   };
@@ -157,6 +159,8 @@ describeWithServer('weir envoy, with Envoy', envoyProgram, (envoyPath) => {
       expect(await statuses('/search/a', { 'x-level': 'gold' }, 5)).toEqual([200, 200, 200, 200, 429]);
       expect(await statuses('/?q=shoes', {}, 2)).toEqual([200, 429]);
       expect(await statuses('/', { 'x-bot': '1' }, 2)).toEqual([200, 429]);
+      const counted = (await httpAsk(adminPort, '/stats')).body;
+      expect(counted).toMatch(/^cluster[.]service[.]ratelimit[.]over_limit: 4$/m);
       const { body } = await httpAsk(limiter.ports.debug, '/stats');
       for (const rule of ['remote_address', 'masked_remote_address_127', 'generic_key_all'])
         expect(body).toMatch(new RegExp(`rate_limit[.]edge[.]${rule}\\S*[.]total_hits: [1-9]`));

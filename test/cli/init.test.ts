@@ -190,10 +190,11 @@ describe('weir init', () => {
       const folder = temporaryFolder();
       runWeir(['init', folder, ...flags('envoy', 'address,header:x-api-key')]);
       const limiter = await startWritten(folder);
-      const [port, servicePort] = [await freePort(), await freePort()];
+      const [port, servicePort, adminPort] = [await freePort(), await freePort(), await freePort()];
       const config = readFileSync(join(folder, 'envoy.yaml'), 'utf8')
         .replaceAll('port_value: 10000', `port_value: ${port}`)
         .replaceAll('port_value: 10001', `port_value: ${servicePort}`)
+        .replace('port_value: 9901', `port_value: ${adminPort}`)
         .replace('port_value: 8081', `port_value: ${limiter.ports.grpc}`)
         .replace('timeout: "0.25s"', 'timeout: "20s"');
       expect(parse(config)).toHaveProperty('static_resources');
@@ -202,6 +203,17 @@ describe('weir init', () => {
         const ask = async (): Promise<number> =>
           (await httpAsk(port, '/', { headers: { 'x-api-key': 'first' } })).status;
         expect([await ask(), await ask(), await ask()]).toEqual([200, 200, 429]);
+        const error = async (): Promise<unknown> =>
+          /^cluster[.]service[.]ratelimit[.]error: (\d+)$/m.exec(
+            (await httpAsk(adminPort, '/stats')).body,
+          )?.[1];
+        expect(await error()).toBeUndefined();
+        await limiter.stop();
+        expect(await ask()).toBe(200);
+        expect(await error()).toBe('1');
+        const readme = readFileSync(join(folder, 'README.md'), 'utf8');
+        expect(readme).toContain('cluster.service.ratelimit.error');
+        expect(readme).toContain('\ncurl -s localhost:9901/stats | grep ratelimit\n');
       } finally {
         await envoy.stop();
         await limiter.stop();
