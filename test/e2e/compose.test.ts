@@ -1,6 +1,6 @@
 /** examples/compose: as far as it can be tried without a container engine. */
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join, normalize } from 'node:path';
 import { Ajv2020 } from 'ajv/dist/2020.js';
 import { describe, expect, it, onTestFinished } from 'vitest';
@@ -17,6 +17,7 @@ import { freePort } from '../support/free-port.ts';
 import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { runWeir } from '../support/weir-command.ts';
 
 interface Service {
   image: string;
@@ -27,11 +28,13 @@ interface Service {
   volumes?: string[];
   environment?: string[];
   depends_on?: string[];
+  secrets?: string[];
   networks: string[];
 }
 
 interface ComposeFile {
   services: Record<string, Service>;
+  secrets: Record<string, { file: string }>;
 }
 
 const folder = join(examplesFolder, 'compose');
@@ -180,15 +183,66 @@ it("Grafana finds Prometheus, and the chart's dashboard", () => {
   expect(existsSync(mountedAt(grafana, home))).toBe(true);
 });
 
-/** A limiter with the environment of a file, its folders and addresses as they are here. */
-async function startAsIn(file: string, more: Record<string, string>): Promise<LimiterProcess> {
+/** The line of the README that makes the secret, run where nothing else is. */
+function madeToken(): string {
+  const [line = ''] = /^.*> debug-token.*$/m.exec(readExample('compose', 'README.md')) ?? [];
+  const cwd = temporaryFolder();
+  const { status, stderr } = spawnSync('sh', ['-c', `umask 077; ${line}`], { cwd, encoding: 'utf8' });
+  expect([status, stderr]).toEqual([0, '']);
+  return join(cwd, 'debug-token');
+}
+
+/** A limiter with the environment of a file, its folders, secrets and addresses as they are here. */
+async function startAsIn(
+  file: string,
+  { debugToken = madeToken(), ...more }: Record<string, string>,
+): Promise<LimiterProcess> {
   const service = serviceOf(file, 'ratelimit');
-  const env = environmentOf(service);
+  const env: Record<string, string> = { ...environmentOf(service), DEBUG_TOKEN_FILE: debugToken };
   const rules = mountedAt(service, `${env['RUNTIME_ROOT']}/${env['RUNTIME_SUBDIRECTORY']}`);
   const limiter = await startLimiter({ env: { ...env, RUNTIME_ROOT: join(rules, '..'), ...more } });
   onTestFinished(() => limiter.stop());
   return limiter;
 }
+
+describe('the token of the debug port', () => {
+  it.each(files)('is a secret of %s, which the repository and the image are without', (file) => {
+    const { secrets } = read(file);
+    const service = serviceOf(file, 'ratelimit');
+    expect(service.secrets).toEqual(Object.keys(secrets));
+    const [name = ''] = service.secrets ?? [];
+    expect(environmentOf(service)['DEBUG_TOKEN_FILE']).toBe(`/run/secrets/${name}`);
+    const source = normalize(join('examples/compose', secrets[name]?.file ?? ''));
+    const { status } = spawnSync('git', ['check-ignore', '-q', source], { cwd: join(folder, '../..') });
+    expect([source, status]).toEqual(['examples/compose/debug-token', 0]);
+    const notSent = readFileSync(join(folder, '../../.dockerignore'), 'utf8').split('\n');
+    expect(notSent).toContain(source);
+  });
+
+  it('lets operators look and change, with the commands of the README, and nobody without it', async () => {
+    const debugToken = madeToken();
+    // Others than its owner read it: the limiter of the image is one.
+    expect(statSync(debugToken).mode & 0o777).toBe(0o644);
+    const limiter = await startAsIn('docker-compose.yml', { debugToken, BACKEND_TYPE: 'memory' });
+    for (let i = 0; i < 7; i++) await ask(limiter);
+    const lines = [...readExample('compose', 'README.md').matchAll(/^npx weir (.*--token-file .*)$/gm)];
+    expect(lines).toHaveLength(2);
+    const here = (line = '') =>
+      line
+        .replace('localhost', `127.0.0.1:${limiter.ports.debug}`)
+        .replace('examples/compose/debug-token', debugToken);
+    for (const args of lines.map(([, line]) => here(line).split(' '))) {
+      const { status, stdout, stderr } = runWeir(args);
+      expect([status, stderr]).toEqual([0, '']);
+      expect(stdout).toContain(args[0] === 'status' ? '1 of 1 limiters answered' : '1 counter was reset');
+      const without = runWeir(args.slice(0, args.indexOf('--token-file')));
+      expect([without.status, without.stdout + without.stderr]).toEqual([
+        1,
+        expect.stringContaining('it asks for a token'),
+      ]);
+    }
+  }, 60_000);
+});
 
 async function ask(limiter: LimiterProcess): Promise<number> {
   const descriptors = [{ entries: [{ key: 'user', value: 'ann' }] }];
