@@ -1,7 +1,8 @@
 import { describe, expect, it } from 'vitest';
+import { Unit } from '../../rules/model.ts';
 import { CommandError, UsageError } from '../shared/flags.ts';
 import { answersOf } from './init-command.ts';
-import { parseBy, parseLimit } from './starter.ts';
+import { parseBy, parseLimit, programWord } from './starter.ts';
 
 const flagsOf = (given: Record<string, string>) => ({ text: (name: string) => given[name] });
 const all = { by: 'address', limit: '5/hour', domain: 'web', proxy: 'nginx' };
@@ -22,7 +23,7 @@ describe('answersOf', () => {
     const { by, limit, domain, proxy } = await answersOf(flagsOf({}), ask);
     expect([by.map(({ key }) => key), limit, domain, proxy]).toEqual([
       ['remote_address'],
-      { requests: 20, unit: 'hour' },
+      { requests: 20, unit: Unit.HOUR, multiplier: 1 },
       'web',
       'caddy',
     ]);
@@ -85,10 +86,41 @@ describe('parseLimit', () => {
       expect(parseLimit(text)).toMatchObject({ requests: Number.parseInt(text, 10) });
     },
   );
+  it.each([
+    ['100/min', 100, Unit.MINUTE, 1],
+    ['5/10s', 5, Unit.SECOND, 10],
+    ['5 in 10secs', 5, Unit.SECOND, 10],
+    ['7/S', 7, Unit.SECOND, 1],
+    ['7/15min', 7, Unit.MINUTE, 15],
+    ['7/1h30m', 7, Unit.MINUTE, 90],
+    ['7/60s', 7, Unit.MINUTE, 1],
+    ['7/3mo', 7, Unit.MONTH, 3],
+  ])('takes %s as a window', (text, requests, unit, multiplier) => {
+    expect(parseLimit(text)).toEqual({ requests, unit, multiplier });
+  });
+  it.each([
+    ['5/0s', '"5/0s" is no limit: 0s is no time at all'],
+    ['5/20y', '"5/20y" is no limit: 20y is 630720000 seconds, and a window has at most 315360000 (10 years)'],
+    ['5/500ms', '"5/500ms" is no limit: 500ms is not of whole seconds, and nothing is shorter than one'],
+  ])('says what is wrong with %s', (text, message) => {
+    expect(parseLimit(text)).toBe(message);
+  });
   it.each([['0/second'], ['-1/second'], ['1.5/second'], ['4294967296/day'], ['5/fortnight'], ['5'], ['']])(
     'refuses "%s"',
     (text) => {
       expect(parseLimit(text)).toMatch(/ is no limit: /);
     },
   );
+});
+
+describe('programWord', () => {
+  it.each([
+    ['npx weir', { npm_lifecycle_event: 'npx', npm_lifecycle_script: 'weir' }],
+    ['npx weir', { npm_lifecycle_event: 'npx', npm_lifecycle_script: "'weir' init" }],
+    ['weir', { npm_lifecycle_event: 'npx', npm_lifecycle_script: 'vitest' }],
+    ['weir', { npm_lifecycle_event: 'check', npm_lifecycle_script: 'weir check' }],
+    ['weir', {}],
+  ])('is %s in %j', (word, env) => {
+    expect(programWord(env)).toBe(word);
+  });
 });

@@ -9,6 +9,7 @@ import {
   parseBy,
   parseDomain,
   parseLimit,
+  programWord,
   proxyNames,
   type Starter,
   type StarterAnswers,
@@ -21,7 +22,7 @@ Writes what a first limit needs into a folder (default: weir): rules, the part o
 429. Asks four questions at a terminal; flags answer them. Files that are there are left alone.
 
   --by <what>[,...]      what each has a limit of its own: address, header:<name>, path; several are counted together
-  --limit <n>/<unit>     how many requests each may make, as 100/minute
+  --limit <n>/<window>   how many requests each may make, as 100/minute, 100/min or 5/10s
   --domain <name>        what the rules are called, here and in the proxy
   --proxy <name>         ${proxyNames.join(', ')}; none asks over HTTP by itself
   --force                writes over files that are there
@@ -95,7 +96,11 @@ export const initCommand = commandOf(
       const by = flags.list('by').join(',') || undefined;
       const text = (name: string) => (name === 'by' ? by : flags.text(name));
       const answers = await answersOf({ text }, terminal?.ask);
-      write(starterFiles(answers, folder, packageExample), folder, flags.on('force'));
+      write(
+        starterFiles(answers, folder, packageExample, programWord(process.env)),
+        folder,
+        flags.on('force'),
+      );
     } finally {
       terminal?.close();
     }

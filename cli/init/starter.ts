@@ -1,6 +1,7 @@
 /** The first files of somebody who wants a limit: rules, the proxy's part, and what to type to see a 429. */
-import { emptyLimit, type JsonObject, type Rule, unitFromText } from '../../rules/model.ts';
+import { emptyLimit, type JsonObject, type Rule, type Unit, unitFromText } from '../../rules/model.ts';
 import { type KeySource, neededRateLimits } from '../../rules/proxy/needed-rate-limits.ts';
+import { unitWord, windowFromText, windowText } from '../../rules/window.ts';
 import { ruleFileValue } from '../../rules/write/rule-file-value.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
 import { envoyOutputs, istioLimiter } from '../envoy/envoy-texts.ts';
@@ -9,7 +10,7 @@ import { perUnit } from '../shared/flags.ts';
 export interface StarterAnswers {
   /** What each has a limit of its own: together, where there are several. */
   by: LimitedBy[];
-  limit: { requests: number; unit: string };
+  limit: { requests: number; unit: Unit; multiplier: number };
   domain: string;
   proxy: ProxyName;
 }
@@ -90,13 +91,28 @@ function headerBy(header: string): LimitedBy {
   return { key: isTaken ? `header_${key}` : key, source: { type: 'header', name }, sample: 'first' };
 }
 
-/** `100/minute`; a text says what is wrong. */
+/** `100/minute`, `100/min`, `5/10s`; a text says what is wrong. */
 export function parseLimit(text: string): StarterAnswers['limit'] | string {
-  const [, digits, unit = ''] = /^(\d{1,10})\s*(?:\/|per\s|a\s)\s*([a-z]+)$/i.exec(text.trim()) ?? [];
+  const [, digits, window = ''] =
+    /^(\d{1,10})\s*(?:\/|per\s|a\s|in\s)\s*([a-z0-9]+)$/i.exec(text.trim()) ?? [];
   const requests = Number(digits);
-  if (unitFromText(unit) === undefined || !(requests > 0 && requests <= 0xffff_ffff))
-    return `"${text}" is no limit: it is a number of requests and second, minute, hour, day, week, month or year, as 100/minute`;
-  return { requests, unit: unit.toLowerCase() };
+  const problem = `"${text}" is no limit: `;
+  const spelling = `${problem}it is a number of requests and second, minute, hour, day, week, month or year, or a length of time, as 100/minute or 5/10s`;
+  if (!(requests > 0 && requests <= 0xffff_ffff)) return spelling;
+  const unit = unitFromText(window);
+  if (unit !== undefined) return { requests, unit, multiplier: 1 };
+  const short = window.toLowerCase().replace(/(?<=^|\d)(?:(s)ec|(m)in|(h)r)s?$/, '$1$2$3');
+  const length = windowFromText(/^\d/.test(short) ? short : `1${short}`);
+  if (typeof length !== 'string') return { requests, ...length };
+  return /^\d/.test(short) ? `${problem}${window} ${length}` : spelling;
+}
+
+/** What is typed for the program that was started in this environment: `npx` is named where it started it. */
+export function programWord(env: Readonly<Record<string, string | undefined>>): string {
+  // A program that npx started hands these to all that it starts.
+  const isNpx =
+    env['npm_lifecycle_event'] === 'npx' && /^["']?weir\b/.test(env['npm_lifecycle_script'] ?? '');
+  return isNpx ? 'npx weir' : 'weir';
 }
 
 /** A text says what is wrong. It names a file and a profile, too. */
@@ -105,23 +121,24 @@ export function parseDomain(text: string): { domain: string } | string {
   return `"${text}" is no name: at most 63 letters, digits, ".", "_" and "-", with a letter or digit first`;
 }
 
-/** `folder` is what steps call it; `example` reads a file of the package. */
+/** `folder` is what steps call it; `example` reads a file of the package; `weir` is what is typed for the program. */
 export function starterFiles(
   answers: StarterAnswers,
   folder: string,
   example: (path: string) => string,
+  weir: string,
 ): Starter {
   const { by, domain, proxy } = answers;
   const rule = ruleOf(answers);
   const needed = neededRateLimits([rule], new Map(by.map(({ key, source }) => [key, source])));
   const files = new Map([[`config/${domain}.yaml`, rulesText(answers, rule)]]);
-  const steps = [{ what: 'Start a limiter.', command: limiterCommand(folder) }];
+  const steps = [{ what: 'Start a limiter.', command: limiterCommand(folder, weir) }];
   const inTheEnd = 'Ask once more than the limit: the last answer is 429.';
   if (proxy === 'none') {
     steps.push({ what: inTheEnd, command: repeated(answers, checkCommand(answers)) });
   } else if (proxy === 'istio') {
     files.set('istio.yaml', envoyOutputs.istio(needed, { domain, limiter: istioLimiter }));
-    const rules = `weir convert ${folder}/config --to manifest --namespace weir-system | kubectl apply -f -`;
+    const rules = `${weir} convert ${folder}/config --to manifest --namespace weir-system | kubectl apply -f -`;
     steps[0] = { what: 'Give the rules to the control plane, where Weir is installed.', command: rules };
     steps.push({ what: 'Have the gateways ask.', command: `kubectl apply -f ${folder}/istio.yaml` });
   } else {
@@ -140,7 +157,7 @@ export function starterFiles(
     steps.push({ what: inTheEnd, command: repeated(answers, curlCommand(by)) });
     if (proxy === 'envoy') steps.push({ what: allPassed, command: envoyCounts });
   }
-  steps.unshift({ what: 'Check what was written.', command: weirCheck(folder, files) });
+  steps.unshift({ what: 'Check what was written.', command: weirCheck(folder, files, weir) });
   files.set('README.md', readme(answers, steps));
   return { files, steps };
 }
@@ -151,7 +168,8 @@ const envoyCounts = 'curl -s localhost:9901/stats | grep ratelimit';
 
 /** One below the other, in the order of the question; the last one has the limit. */
 function ruleOf({ by, limit }: StarterAnswers): Rule {
-  const limits = [{ ...emptyLimit(), unit: limit.unit, requestsPerUnit: limit.requests }];
+  const { requests: requestsPerUnit, unit, multiplier: unitMultiplier } = limit;
+  const limits = [{ ...emptyLimit(), unit: unitWord(unit), unitMultiplier, requestsPerUnit }];
   const rules = by.toReversed().reduce<Rule[]>(
     (descriptors, { key }) => [
       {
@@ -167,7 +185,9 @@ function ruleOf({ by, limit }: StarterAnswers): Rule {
 
 function rulesText({ by, limit, domain }: StarterAnswers, rule: Rule): string {
   const whose = by.map(({ key }) => key).join(' and ');
-  const comment = `# ${limit.requests} requests ${perUnit(limit.unit)} for each ${whose}. docs/rules.md has all that rules can say.\n`;
+  const { requests, unit, multiplier } = limit;
+  const window = multiplier === 1 ? perUnit(unitWord(unit)) : `in ${windowText(unit, multiplier)}`;
+  const comment = `# ${requests} requests ${window} for each ${whose}. docs/rules.md has all that rules can say.\n`;
   const isByPath = by.some(({ key }) => key === 'path');
   const query = isByPath
     ? '# A path has its query with it: /a?b=c has a counter of its own beside /a.\n'
@@ -205,13 +225,13 @@ function adapted(text: string, { proxy, domain, by }: StarterAnswers, folder: st
 }
 
 /** Profiles have Envoy's words, too. */
-function weirCheck(folder: string, files: ReadonlyMap<string, string>): string {
+function weirCheck(folder: string, files: ReadonlyMap<string, string>, weir: string): string {
   const parts = ['envoy.yaml', 'istio.yaml', 'profiles.yaml'].filter((name) => files.has(name));
-  return `weir check ${parts.map((name) => `--envoy ${folder}/${name} `).join('')}${folder}/config`;
+  return `${weir} check ${parts.map((name) => `--envoy ${folder}/${name} `).join('')}${folder}/config`;
 }
 
-function limiterCommand(folder: string): string {
-  return `BACKEND_TYPE=memory DISABLE_STATS=true RUNTIME_ROOT=${folder} RUNTIME_WATCH_ROOT=false weir limiter`;
+function limiterCommand(folder: string, weir: string): string {
+  return `BACKEND_TYPE=memory DISABLE_STATS=true RUNTIME_ROOT=${folder} RUNTIME_WATCH_ROOT=false ${weir} limiter`;
 }
 
 function curlCommand(by: readonly LimitedBy[]): string {

@@ -54,6 +54,34 @@ describe('weir init', () => {
       expect(readFileSync(join(folder, name), 'utf8')).not.toMatch(/\bshop\b(?!\.yaml)|examples\//);
   });
 
+  it('takes a window of any length, and names npx where it was started by it', () => {
+    const folder = temporaryFolder();
+    const args = [
+      'init',
+      folder,
+      '--by',
+      'address',
+      '--limit',
+      '2/10s',
+      '--domain',
+      'web',
+      '--proxy',
+      'none',
+    ];
+    const env = { ...process.env, npm_lifecycle_event: 'npx', npm_lifecycle_script: 'weir' };
+    const { stdout } = runWeir(args, { env });
+    expect(readFileSync(join(folder, 'config/web.yaml'), 'utf8')).toMatch(
+      /^# 2 requests in 10s for each [\s\S]*unit_multiplier: 10\n/,
+    );
+    const readme = readFileSync(join(folder, 'README.md'), 'utf8');
+    for (const text of [stdout, readme]) {
+      expect(text).toMatch(/^ *npx weir check /m);
+      expect(text).toMatch(/ npx weir limiter$/m);
+    }
+    const check = readme.match(/^npx weir (check .*)$/m)?.[1] ?? '';
+    expect(runWeir([...check.split(' '), '--strict']).status).toBe(0);
+  });
+
   it('takes --by several times as it takes commas', () => {
     const folder = temporaryFolder();
     const args = ['init', folder, '--by', 'path', ...flags('istio', 'header:x-api-key')];
