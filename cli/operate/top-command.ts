@@ -1,5 +1,5 @@
 import { joinedSummaries, type TopSummary } from '../../limiter/stats/top/space-saving.ts';
-import { commandOf, UsageError, wholeNumber } from '../shared/flags.ts';
+import { commandOf, escaped, hintOf, UsageError, wholeNumber } from '../shared/flags.ts';
 import { outputFlag, outputFormat, printedText, table } from '../shared/output.ts';
 import { type Json, type Limiters, limiterFlags, limiterHelp, type Member, type Silent } from './limiters.ts';
 import { withLimiters } from './operate-command.ts';
@@ -8,7 +8,8 @@ import { watched, watchFlags, watchHelp } from './status-command.ts';
 const help = `Usage: weir top [<domain>] [flags]
 
 Shows whose keys are over their limit most often, over all limiters together, by domain. Numbers are of the last
-minutes, as of /top (docs/refusals.md); where one is not known exactly, what it is between.
+minutes, as of /top (docs/refusals.md); where one is not known exactly, what it is between. A note says where no limiter has rules
+of the domain.
 
   --keys <n>                  keys of a domain (default 10)
 ${limiterHelp}${watchHelp}  -o, --output <form>         how to print the result: table (default), json or yaml
@@ -34,7 +35,9 @@ export const topCommand = commandOf(
       withLimiters(flags, async (limiters) => {
         const { members, silent } = await limiters.living();
         const report = await topReport(limiters, members, { domain, keys });
-        const all = { ...report, silent: [...silent, ...report.silent] };
+        const isEmpty = domain !== undefined && report.domains.length === 0;
+        const notes = isEmpty ? await unknownDomain(limiters, members, domain) : [];
+        const all = { ...report, notes, silent: [...silent, ...report.silent] };
         return {
           status: all.silent.length === 0 ? 0 : 1,
           text: printedText(all, format, () => topText(all)),
@@ -49,6 +52,21 @@ interface TopReport {
   domainCount: number;
   domains: { domain: string; overLimit: number; missed: number; keys: Json[] }[];
   silent: Silent[];
+}
+
+/** A note where no limiter has rules of the domain, with the one that was meant perhaps. */
+async function unknownDomain(
+  limiters: Limiters,
+  members: readonly Member[],
+  domain: string,
+): Promise<string[]> {
+  const path = '/v1/rules';
+  const found = await limiters.askAll(members, { path, query: { domain } });
+  if (found.length === 0 || found.some(({ answer }) => answer.ok || answer.status !== 404)) return [];
+  // All rules, which may be many: asked for after a slip alone, and of one limiter.
+  const rules = await limiters.ask(found[0]!.member.limiter, { path });
+  const known: string[] = rules.ok ? rules.body.domains.map((one: Json) => one.domain) : [];
+  return [`no rules are in force for the domain "${domain}"${hintOf(domain, known)}`];
 }
 
 /** Every limiter tells of its first domains; what one has not told of a domain that others have, it is asked for. */
@@ -113,8 +131,9 @@ function joined(parts: readonly Json[], most: number): Omit<TopReport['domains']
   return { overLimit: total, missed, keys: shown };
 }
 
-function topText({ since, domains, domainCount }: TopReport): string {
-  if (domains.length === 0) return 'nothing was over its limit\n';
+function topText({ since, domains, domainCount, notes }: TopReport & { notes: string[] }): string {
+  if (domains.length === 0)
+    return `nothing was over its limit\n${notes.map((note) => `note: ${escaped(note)}\n`).join('')}`;
   const tables = domains.map(({ domain, overLimit, keys }) => {
     const rows = keys.map(({ key, rule, shadowMode, atLeast, atMost, share }) => ({
       OVER: atLeast === atMost ? atMost : `${atLeast}-${atMost}`,

@@ -139,6 +139,19 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     );
   });
 
+  it('say of a mistyped domain that it has no rules, and which was meant', async () => {
+    const { status, stdout } = await runCommand(topCommand, ['shp', ...of(shared)]);
+    const note = 'no rules are in force for the domain "shp"; did you mean "shop"?';
+    expect([status, stdout]).toEqual([0, `nothing was over its limit\nnote: ${note}\n`]);
+    const far = await runCommand(topCommand, ['elsewhere', ...of(shared), '-o', 'json']);
+    expect(JSON.parse(far.stdout)).toMatchObject({
+      domains: [],
+      notes: ['no rules are in force for the domain "elsewhere"'],
+    });
+    const quiet = await runCommand(topCommand, ['shop', ...of(alone)]);
+    expect(quiet.stdout).not.toContain('note:');
+  });
+
   it('tell why a request was refused, and by which limiter', async () => {
     await isRefused(shared[1]!, 'why', 9);
     const args = ['shop', 'user=why', '--since', '10m', ...of(shared)];
