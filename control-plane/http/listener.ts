@@ -1,5 +1,5 @@
 /** The control plane's own listener: probes, metrics, and what is served to whom. For operators and Kubernetes. */
-import { type ApiRouter, isApiPath } from '../../process/http/api-router.ts';
+import { type ApiRouter, isApiPath, isStrayApiPath } from '../../process/http/api-router.ts';
 import { ConsoleFiles, isOfConsole } from '../../process/http/console-files.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { requestPath, sendError, sendNotFound, sendText } from '../../process/http/text-response.ts';
@@ -40,6 +40,7 @@ export function createControlPlaneListener(options: ControlPlaneListenerOptions)
       const path = requestPath(request.url ?? '/')?.path;
       return path !== '/snapshot' || (options.api?.guard.admitsToPage(request, response) ?? true);
     },
+    isForeign: isStrayApiPath,
     serve: (call) => route(call, options),
     closeGraceMs: options.closeGraceMs,
     onFault: (error) => options.onFault(error),

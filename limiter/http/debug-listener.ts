@@ -1,6 +1,6 @@
 /** The debug listener: what is loaded, what is counted, where the time goes. For operators, not for callers. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { type ApiRouter, isApiPath } from '../../process/http/api-router.ts';
+import { type ApiRouter, isApiPath, isStrayApiPath } from '../../process/http/api-router.ts';
 import { ConsoleFiles, isOfConsole } from '../../process/http/console-files.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
@@ -58,6 +58,7 @@ export class DebugListener implements HttpListener {
     this.#pprof = new PprofPages(options.clock, options.workers);
     this.#server = new HttpServer({
       admit: (request, response) => this.#admit(request, response),
+      isForeign: isStrayApiPath,
       serve: (call) => this.#route(call),
       closeGraceMs: options.closeGraceMs,
       connections: options.connections,
@@ -78,9 +79,10 @@ export class DebugListener implements HttpListener {
   }
 
   #admit(request: IncomingMessage, response: ServerResponse): boolean {
-    const path = requestPath(request.url ?? '/')?.path;
+    const url = request.url ?? '/';
+    const path = requestPath(url)?.path;
     // The API says itself what is wrong, in its own form; the console holds no data.
-    if (path === '/livez' || isApiPath(path) || isOfConsole(path)) return true;
+    if (path === '/livez' || isApiPath(path) || isStrayApiPath(url) || isOfConsole(path)) return true;
     return this.#options.api?.guard.admitsToPage(request, response) ?? true;
   }
 

@@ -531,6 +531,28 @@ describe('other paths', () => {
   });
 });
 
+describe('paths of /v1', () => {
+  it.each(['/v1/%zz', '/v1//check', '/v1/./check?x=//', '/v1/../json', '/v1/forward-authx'])(
+    'are a problem where there are none such: %s',
+    async (path) => {
+      const { port, faults } = await start();
+      const { status, headers, body } = await send(port, { path, body: '{}' });
+      expect([status, headers['content-type'], headers.location]).toEqual([
+        404,
+        'application/problem+json',
+        undefined,
+      ]);
+      expect(JSON.parse(body).detail).toContain('there are /v1/check');
+      expect(faults).toEqual([]);
+    },
+  );
+
+  it('are read with what is encoded in them', async () => {
+    const { port } = await start();
+    expect((await send(port, { path: '/v1/%63heck', body: '{}' })).status).toBe(415);
+  });
+});
+
 describe('damaged requests', () => {
   const bytes: Record<string, { sent: (string | Uint8Array)[]; want: RegExp }> = {
     'no HTTP at all': { sent: ['\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03'], want: /^HTTP\/1\.1 400 / },

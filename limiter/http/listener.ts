@@ -3,7 +3,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { Right } from '../../process/grpc/handlers.ts';
 import type { HealthView } from '../../process/grpc/health.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
-import { checkParameters, isApiPath, openApiPath, openApiText } from '../../process/http/api-router.ts';
+import {
+  checkParameters,
+  isApiPath,
+  isStrayApiPath,
+  openApiPath,
+  openApiText,
+} from '../../process/http/api-router.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { sendProblem } from '../../process/http/json-exchange.ts';
@@ -75,7 +81,7 @@ export class ApiListener implements HttpListener {
     const { closeGraceMs, connections, onFault, tls } = this.#options;
     const server = new HttpServer({
       serve: (call) => this.#route(call),
-      isForeign: hasPathOfClient,
+      isForeign: (url) => hasPathOfClient(url) || isStrayApiPath(url),
       closeGraceMs,
       connections,
       onFault: (error) => onFault(error),

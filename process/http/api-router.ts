@@ -5,7 +5,7 @@ import type { ApiGuard } from './api-guard.ts';
 import { type ApiAnswer, ApiProblem, type ApiRoute, shown } from './api-route.ts';
 import type { HttpCall } from './http-server.ts';
 import { parseJson, readJsonBody, sendProblem } from './json-exchange.ts';
-import { sendLines } from './text-response.ts';
+import { requestPath, sendLines } from './text-response.ts';
 
 export interface ApiRouterOptions {
   guard: ApiGuard;
@@ -40,6 +40,17 @@ const openApiRoute: ApiRoute = {
 /** Whether a path is of the API, be it one that there is or not. */
 export function isApiPath(path: string | undefined): boolean {
   return path === '/v1' || path?.startsWith('/v1/') === true;
+}
+
+/**
+ * Of the API, and damaged, or with an empty, `.` or `..` segment. Served as it came it is a path that there is not, with a
+ * problem as the answer: a redirect would make a GET of a POST.
+ */
+export function isStrayApiPath(url: string): boolean {
+  const [path] = url.split('?', 1);
+  if (!isApiPath(path)) return false;
+  const target = requestPath(url);
+  return target === undefined || target.path !== target.clean;
 }
 
 export class ApiRouter {

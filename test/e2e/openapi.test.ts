@@ -188,6 +188,17 @@ describe('docs/openapi.yaml', () => {
     expect([...new Set(asked.filter((one) => one.of === of).map(({ path }) => path))].sort()).toEqual(served);
   });
 
+  it.each(['limiter', 'callers', 'control-plane'] as const)(
+    'is left by no path of (a) %s that is damaged or not clean',
+    async (of) => {
+      for (const path of ['/v1/%zz', '/v1//status', '/v1/../livez']) {
+        const { status, headers, body } = await httpAsk(portOf(of), path);
+        expect([status, headers['content-type']]).toEqual([404, 'application/problem+json']);
+        expect(problems(schemas['Problem']!, JSON.parse(body))).toEqual([]);
+      }
+    },
+  );
+
   it('is served as JSON, with what is asked here as examples', async () => {
     const { body } = await httpAsk(limiter.ports.http, '/v1/openapi.json');
     const served = JSON.parse(body);
