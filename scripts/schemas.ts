@@ -137,6 +137,34 @@ function ruleFileWords(words: string): string {
   return algorithmEnum.reduce((all, name, index) => all.replaceAll(name, algorithmNames[index]!), named);
 }
 
+/** Fields of rule files that readers take as written where they are null: what they then hold is refused, or nobody means it. */
+const neverNull = ['rate_limits', 'unit_multiplier', 'window', 'algorithm', 'burst'];
+
+/** Readers of rule files take null for what is not written, but where it has to be. */
+function orNull(schema: Schema): Schema {
+  const { enum: values, oneOf } = schema;
+  return {
+    ...schema,
+    type: [schema['type'], 'null'].flat(),
+    ...(oneOf === undefined ? {} : { oneOf: [...(oneOf as Schema[]), { type: 'null' }] }),
+    ...(values === undefined ? {} : { enum: [...(values as unknown[]), null] }),
+  };
+}
+
+/** A condition on fields that may be null. */
+function conditionOrNull(schema: Schema): Schema {
+  const names = (schema['required'] ?? []) as string[];
+  const fields = Object.entries((schema['properties'] ?? {}) as Fields).map(
+    ([name, one]): [string, Schema] =>
+      (one['enum'] as unknown[] | undefined)?.[0] === false ? [name, { enum: [false, null] }] : [name, one],
+  );
+  if (names.length + fields.length === 0) return schema;
+  const properties = Object.fromEntries(fields);
+  if (names.length === 0) return { ...schema, properties };
+  const written = names.map((name) => [name, { ...properties[name], not: { type: 'null' } }]);
+  return { type: 'object', ...schema, properties: { ...properties, ...Object.fromEntries(written) } };
+}
+
 /** Rule files have other bounds than objects: no length of texts and lists but that of several limits. */
 function ofRuleFile(schema: Schema): Schema {
   const { maxLength, ...own } = schema;
@@ -150,11 +178,18 @@ function ofRuleFile(schema: Schema): Schema {
     return [
       word,
       Object.fromEntries(
-        Object.entries(value as Fields).map(([name, one]) => [snake(name), ofRuleFile(one)]),
+        Object.entries(value as Fields).map(([name, one]) => {
+          const field = ofRuleFile(one);
+          const isNeeded = (own['required'] as string[] | undefined)?.includes(name) ?? false;
+          const isNullable =
+            one['description'] !== undefined && !isNeeded && !neverNull.includes(snake(name));
+          return [snake(name), isNullable ? orNull(field) : field];
+        }),
       ),
     ];
   });
-  const result = Object.fromEntries(entries);
+  const whole = Object.fromEntries(entries);
+  const result = own['description'] === undefined ? conditionOrNull(whole) : whole;
   // Where there is no unit, its length is the condition.
   if (maxLength === 0) return { ...result, maxLength };
   const isAnyText =
@@ -170,11 +205,16 @@ function ruleFileSchema(): Schema {
 
 function manifestSchema(ofKind: string, description: string, spec: Schema): Schema {
   const { definitions, ...own } = spec;
+  const texts = {
+    description: 'Of the object.',
+    type: ['object', 'null'],
+    additionalProperties: { type: 'string' },
+  };
   const metadata = object('Of the object.', {
     name: text('Of the object.', { minLength: 1 }),
-    namespace: text('Of the object.'),
-    labels: { description: 'Of the object.', type: 'object', additionalProperties: { type: 'string' } },
-    annotations: { description: 'Of the object.', type: 'object', additionalProperties: { type: 'string' } },
+    namespace: text('Of the object.', { type: ['string', 'null'] }),
+    labels: texts,
+    annotations: texts,
   });
   const properties = {
     apiVersion: { description: 'Of this kind.', type: 'string', enum: [apiVersion] },

@@ -53,6 +53,22 @@ const texts = [
 ];
 const ruleTexts = texts.filter(({ text }) => /^domain:/m.test(text) && !/^overrides:/m.test(text));
 
+/** Readers take null for 0 here, which nobody means. */
+const takenForZero = ['requests_per_unit', 'burst'];
+
+const escapedUnit = (unit: string): string => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+
+/** All fields that a rule file has but those of metadata, with what holds them. */
+function slotsOf(value: unknown): { holder: Record<string, unknown>; name: string }[] {
+  if (typeof value !== 'object' || value === null) return [];
+  if (Array.isArray(value)) return value.flatMap(slotsOf);
+  const holder = value as Record<string, unknown>;
+  return Object.entries(holder).flatMap(([name, one]) => [
+    { holder, name },
+    ...(name === 'metadata' ? [] : slotsOf(one)),
+  ]);
+}
+
 /** All properties of a schema, with their pointers. */
 function fieldsOf(schema: Schema, pointer = ''): { pointer: string; field: Schema }[] {
   return Object.entries(schema).flatMap(([word, value]) => {
@@ -116,6 +132,41 @@ describe('rule files', () => {
         expect(problem('rules', ruleFileValue({ domain: 'd', descriptors }))).toBeUndefined();
       }),
       { numRuns: caseCount(100) },
+    );
+  });
+
+  it.each([
+    'descriptors:',
+    'descriptors: [{ key: a, value: , rate_limit: , descriptors: , lease: , metadata: , shadow_mode: }]',
+    'descriptors: [{ key: a, rate_limit: { unlimited: true, unit: , requests_per_unit: , name: } }]',
+    'descriptors: [{ key: a, rate_limit: { unit: , window: 5m, requests_per_unit: 5, unlimited: , replaces: } }]',
+  ])('may have fields that are empty: %s', (fields) => {
+    const text = `domain: d\n${fields}`;
+    expect(readRuleFiles([{ name: 'a', text }], { mergeDomains: false }).errors).toEqual([]);
+    expect(problem('rules', parse(text))).toBeUndefined();
+  });
+
+  it('may have null where readers take it', () => {
+    const names = new Set<string>();
+    fc.assert(
+      fc.property(anyRules, fc.nat(), (descriptors, pick) => {
+        const value = ruleFileValue({ domain: 'd', descriptors });
+        const slots = slotsOf(value);
+        const { holder, name } = slots[pick % slots.length]!;
+        holder[name] = null;
+        const text = JSON.stringify(value).replace(/[\u007f-\uffff]/g, escapedUnit);
+        const { errors } = readRuleFiles([{ name: 'a', text }], { mergeDomains: false });
+        // A schema does not compare rules.
+        if (errors.some(({ code }) => code.startsWith('duplicate-'))) return;
+        const isTaken = errors.length === 0;
+        if (isTaken && takenForZero.includes(name) && holder['unlimited'] !== true) return;
+        names.add(`${name}: ${isTaken}`);
+        expect([name, value, problem('rules', value) === undefined]).toEqual([name, value, isTaken]);
+      }),
+      { numRuns: caseCount(300) },
+    );
+    expect([...names]).toEqual(
+      expect.arrayContaining(['value: true', 'rate_limit: true', 'key: false', 'unit: false']),
     );
   });
 
@@ -218,6 +269,13 @@ describe('manifests', () => {
     ),
   )('do not have $name', ({ spec }) => {
     expect(problem('ratelimitconfig', config(spec))).toBeDefined();
+  });
+
+  it('may have metadata that is null, and fields of the spec with a default alone', () => {
+    const metadata = { name: 'a', namespace: null, labels: null, annotations: null };
+    const spec = { domain: 'd', fleet: null, className: null };
+    expect(problem('ratelimitconfig', { ...config(spec), metadata })).toBeUndefined();
+    expect(problem('ratelimitconfig', config({ ...spec, descriptors: null }))).toBeDefined();
   });
 
   it('have what the API server asks for by expressions', () => {
