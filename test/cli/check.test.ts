@@ -1,4 +1,4 @@
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { exampleCases } from '../support/example-cases.ts';
@@ -39,6 +39,26 @@ descriptors:
 `;
 
 describe('weir check', () => {
+  it('names what it cannot read below a folder by its path', () => {
+    mkdirSync(join(folder, 'sub'));
+    write('a.yaml', 'domain: a\n');
+    symlinkSync('two.yaml', join(folder, 'sub/one.yaml'));
+    symlinkSync('one.yaml', join(folder, 'sub/two.yaml'));
+    symlinkSync('nowhere', join(folder, 'sub/link.yaml'));
+    const { status, stdout } = runWeir(['check', folder]);
+    expect(stdout).toContain(
+      `${folder}/sub/link.yaml: warning: dangling symbolic link, skipped [unreadable]\n`,
+    );
+    expect(stdout).toContain(`${folder}/sub/one.yaml: error: too many `);
+    expect([status, stdout]).toEqual([1, expect.not.stringContaining('sub.')]);
+  });
+
+  it('counts errors in the title of a comment as in the text, those beyond the list too', () => {
+    const path = write('a.yaml', `domain: a\ndescriptors:\n${'- key: ""\n'.repeat(1500)}`);
+    expect(runWeir(['check', path]).stdout).toContain('failed: 1500 errors:');
+    expect(runWeir(['check', '-o', 'markdown', path]).stdout).toContain('Rate limits: 1500 errors\n');
+  });
+
   it('speaks as compilers do: place, severity, kind, line, caret and hint, and one line at the end', () => {
     const path = write('a.yaml', shadowed);
     const { status, stderr, stdout } = runWeir(['check', path]);

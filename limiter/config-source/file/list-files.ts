@@ -19,6 +19,8 @@ export interface FileListing {
   others: ReadonlyMap<string, string>;
   errors: RuleError[];
   warnings: RuleError[];
+  /** The paths of what errors and warnings name by config name. */
+  told: ReadonlyMap<RuleError, string>;
 }
 
 const ruleExtensions = ['.yaml', '.yml'];
@@ -39,9 +41,9 @@ export function listRuleFiles(
 ): FileListing {
   const lister = new Lister(layout, extensions);
   lister.listTop(directory);
-  const { files, others, errors, warnings } = lister;
+  const { files, others, errors, warnings, told } = lister;
   files.sort((a, b) => compareBytewise(a.name, b.name) || compareBytewise(a.path, b.path));
-  return { files, others, errors, warnings };
+  return { files, others, errors, warnings, told };
 }
 
 /** The directories directly inside `directory` that are read, too. Throws the system's error. */
@@ -64,6 +66,7 @@ class Lister {
   readonly others = new Map<string, string>();
   readonly errors: RuleError[] = [];
   readonly warnings: RuleError[] = [];
+  readonly told = new Map<RuleError, string>();
   readonly #layout: FileLayout;
   readonly #extensions: readonly string[];
   #entries = 0;
@@ -115,17 +118,17 @@ class Lister {
       if (!isSystemError(error)) throw error;
       if (!isDirectory && !this.#hasExtension(name)) return;
       const isGone = systemErrorCode(error) === 'ENOENT';
-      if (isGone) this.#warn(name, isLink ? 'dangling symbolic link, skipped' : 'gone, skipped');
-      else this.errors.push(unplacedError('unreadable', name, systemErrorReason(error)));
+      if (isGone) this.#warn(name, path, isLink ? 'dangling symbolic link, skipped' : 'gone, skipped');
+      else this.#tell(this.errors, name, path, systemErrorReason(error));
     }
   }
 
   #add(name: string, path: string, stats: Stats): void {
-    if (stats.isDirectory()) this.#warn(name, 'symbolic link to a directory, which is not followed');
+    if (stats.isDirectory()) this.#warn(name, path, 'symbolic link to a directory, which is not followed');
     else if (!name.startsWith(this.#layout.namePrefix)) return;
     else if (!this.#hasExtension(name)) {
       if (stats.isFile()) this.#passOver(name, path);
-    } else if (!stats.isFile()) this.#warn(name, 'not a regular file, skipped');
+    } else if (!stats.isFile()) this.#warn(name, path, 'not a regular file, skipped');
     else this.files.push({ name, path, bytes: stats.size });
   }
 
@@ -135,8 +138,14 @@ class Lister {
     if (name.startsWith(this.#layout.namePrefix)) this.others.set(name, path);
   }
 
-  #warn(name: string, text: string): void {
-    this.warnings.push(unplacedError('unreadable', name, text));
+  #warn(name: string, path: string, text: string): void {
+    this.#tell(this.warnings, name, path, text);
+  }
+
+  #tell(list: RuleError[], name: string, path: string, text: string): void {
+    const error = unplacedError('unreadable', name, text);
+    this.told.set(error, path);
+    list.push(error);
   }
 
   #hasExtension(name: string): boolean {

@@ -25,15 +25,22 @@ export function readRuleFolder(path: string, extensions: readonly string[]): Rul
   const gone = contents.gone.map((file) => unplacedError('unreadable', file, 'gone while it was to be read'));
   return {
     files: contents.files.map(({ name, text }) => ({ path: name, text })),
-    errors: [...listing.errors, ...contents.errors, ...gone],
-    warnings: [...listing.warnings, ...passedOverRules(byPath(listing), '*.yaml and *.yml')],
+    errors: [...withPaths(listing.errors, listing), ...contents.errors, ...gone],
+    warnings: [
+      ...withPaths(listing.warnings, listing),
+      ...passedOverRules(byPath(listing), '*.yaml and *.yml'),
+    ],
   };
 }
 
-const nothing: FileListing = { files: [], others: new Map(), errors: [], warnings: [] };
+const nothing: FileListing = { files: [], others: new Map(), errors: [], warnings: [], told: new Map() };
 
 function byPath({ others }: FileListing): Map<string, string> {
   return new Map([...others.values()].map((path) => [path, path]));
+}
+
+function withPaths(errors: readonly RuleError[], { told }: FileListing): RuleError[] {
+  return errors.map((error) => ({ ...error, source: told.get(error) ?? error.source }));
 }
 
 function list(path: string, extensions: readonly string[]): FileListing {
