@@ -24,6 +24,14 @@ describe('the field that is meant', () => {
 });
 
 describe('a hint', () => {
+  it.each(['static_resources', 'virtual_hosts', 'http_filters', 'listeners'])(
+    "at Envoy's %s says how to compare it",
+    (name) => {
+      const error = { code: 'unknown-key', path: [name], text: `unknown key '${name}'` } as const;
+      expect(hintFor(error)).toContain('weir check --envoy <file> <rules>');
+    },
+  );
+
   it('is given once, where the text does not have it', () => {
     const path = ['descriptors', 0, 'kye'];
     expect(hintFor({ code: 'unknown-key', path, text: "unknown key 'kye'" })).toBe('did you mean key?');

@@ -272,7 +272,7 @@ function misplacedHint(name: string, above: RuleError['path']): string | undefin
 
 /** Words of Envoy's own configuration, of which rules are no part. */
 const envoyWords =
-  /^(?:static_resources|dynamic_resources|admin|node|layered_runtime|configs|virtual_hosts|route_config)$/;
+  /^(?:static_resources|dynamic_resources|admin|node|layered_runtime|configs|virtual_hosts|route_config|http_filters|listeners)$/;
 const actionWords = /^(?:actions|stage|disable_key)$/;
 const chartFile = /(?:^|[/\\])(?:Chart|values[\w.-]*)\.ya?ml$/;
 const chartHint = 'a chart is checked as it is rendered: helm template <chart> | weir check -';
