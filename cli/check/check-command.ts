@@ -190,6 +190,7 @@ function checkReport(
     markdown: () =>
       checkMarkdown(
         listed,
+        sumsOf(inputs),
         inputs.map((input) => summaryText([input])),
       ),
   };

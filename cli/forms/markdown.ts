@@ -127,11 +127,15 @@ export function findingsTable(findings: readonly ReportedFinding[]): MarkdownTab
   return { head: ['', 'where', 'kind', 'what'], rows, noun: 'of them' };
 }
 
-export function checkMarkdown(findings: readonly ReportedFinding[], summary: readonly string[]): string {
-  const numbers = (['error', 'warning'] as const).flatMap((severity) => {
-    const number = findings.filter((one) => one.severity === severity).length;
-    return number === 0 ? [] : [`${number} ${severity}${number === 1 ? '' : 's'}`];
-  });
+/** `errors` and `warnings` count those that are not listed, too. */
+export function checkMarkdown(
+  findings: readonly ReportedFinding[],
+  { errors, warnings }: { errors: number; warnings: number },
+  summary: readonly string[],
+): string {
+  const numbers = Object.entries({ error: errors, warning: warnings }).flatMap(([severity, number]) =>
+    number === 0 ? [] : [`${number} ${severity}${number === 1 ? '' : 's'}`],
+  );
   return markdownDocument({
     marker: 'weir check',
     title: `Rate limits: ${numbers.length === 0 ? 'no mistakes' : numbers.join(', ')}`,

@@ -94,13 +94,14 @@ const findingArbitrary: fc.Arbitrary<ReportedFinding> = fc
   .map((one) => ({ ...one, column: one.line === undefined ? undefined : one.column }));
 
 function reportOf(findings: readonly ReportedFinding[], files: readonly string[] = []): Report {
+  const of = (wanted: string): number => findings.filter(({ severity }) => severity === wanted).length;
   return {
     command: 'check',
     findings,
     files,
     exitStatus: 1,
     isQuiet: false,
-    markdown: () => checkMarkdown(findings, [...files]),
+    markdown: () => checkMarkdown(findings, { errors: of('error'), warnings: of('warning') }, [...files]),
   };
 }
 
