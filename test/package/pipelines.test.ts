@@ -303,7 +303,10 @@ describe("GitLab's template", () => {
   it('compares a merge request with what it is merged into, and writes one note', async () => {
     const asked: string[] = [];
     const bodies: string[] = [];
-    const answers = ['[]', '{}', '[{"id":3,"body":"a"},{"id":4,"body":"<!-- weir diff -->"}]', '{}'];
+    const note = (id: number, author: number, body: string) => ({ id, author: { id: author }, body });
+    const before = [note(2, 8, '<!-- weir diff -->'), note(3, 7, 'a'), note(4, 7, '<!-- weir diff -->')];
+    const user = '{"id":7}';
+    const answers = [user, JSON.stringify(before.slice(0, 1)), '{}', user, JSON.stringify(before), '{}'];
     const server: Server = createServer((request, response) => {
       asked.push(`${request.method} ${request.url} ${String(request.headers['private-token'])}`);
       let body = '';
@@ -331,8 +334,10 @@ describe("GitLab's template", () => {
     expect((await job('weir-diff', noted)).status).toBe(0);
     const notes = '/api/v4/projects/1/merge_requests/2/notes';
     expect(asked).toEqual([
+      'GET /api/v4/user secret',
       `GET ${notes}?per_page=100 secret`,
       `POST ${notes} secret`,
+      'GET /api/v4/user secret',
       `GET ${notes}?per_page=100 secret`,
       `PUT ${notes}/4 secret`,
     ]);
