@@ -308,11 +308,17 @@ class ConfigurationReader {
     const others = ['redirect', 'direct_response', 'non_forwarding_action', 'filter_action'];
     const perRoutes = [...this.#perRoutes(route, path), ...above];
     const below = [...path, 'route'];
+    const misplaced = this.#rateLimits(route, path, false);
+    if (field(route, 'rate_limits') !== undefined) {
+      const place = this.#placeOf([...path, namedField(route, 'rate_limits')[0]]);
+      const text = 'a route has no rate_limits beside its match: they belong one level down, below "route:"';
+      this.#problems.push({ place, code: 'invalid-rate-limit', text });
+    }
     // In a part of a route, as EnvoyFilters have it, the action may stand elsewhere.
     const isForwarded = isObject(action) || !others.some((name) => field(route, name) !== undefined);
     const site: RouteSite = {
       isForwarded,
-      own: isObject(action) ? this.#rateLimits(action, below, false) : [],
+      own: [...(isObject(action) ? this.#rateLimits(action, below, false) : []), ...misplaced],
       host,
       includesHost: isSet(field(action, 'include_vh_rate_limits')),
       perRoutes,
@@ -383,21 +389,17 @@ class ConfigurationReader {
     const [serviceName, service] = namedField(config, 'rate_limit_service');
     const version = field(service, 'transport_api_version');
     const grpc = field(field(service, 'grpc_service'), 'envoy_grpc');
-    const cluster = field(grpc, 'cluster_name');
+    const name = field(grpc, 'cluster_name');
+    const cluster = typeof name === 'string' ? name : undefined;
+    const hasAuthority = (field(grpc, 'authority') ?? '') !== '';
+    const servicePlace = this.#placeOf([...at, serviceName]);
     const stage = Number(field(config, 'stage') ?? 0);
     return {
       name: String(given['name'] ?? ''),
       domain: this.#domain(config, at),
       stage,
       rateLimits: isObject(config) ? this.#rateLimits(config, at, true) : [],
-      service: isObject(service)
-        ? {
-            version,
-            cluster: typeof cluster === 'string' ? cluster : undefined,
-            hasAuthority: (field(grpc, 'authority') ?? '') !== '',
-            place: this.#placeOf([...at, serviceName]),
-          }
-        : undefined,
+      service: isObject(service) ? { version, cluster, hasAuthority, place: servicePlace } : undefined,
       enabledPercent: percentOf(field(config, 'filter_enabled')),
       enforcedPercent: percentOf(field(config, 'filter_enforced')),
       place: this.#placeOf(path),
@@ -412,10 +414,8 @@ class ConfigurationReader {
       const at = [...path, name, index];
       const problems: PathProblem[] = [];
       const [config] = readRateLimits([item], [...path, name], problems, { strict: false });
-      for (const {
-        path: [...where],
-        message,
-      } of problems) {
+      for (const { path: found, message } of problems) {
+        const where = [...found];
         // Each is read as if it were the only one.
         where[path.length + 1] = index;
         const place = this.#placeOf(where);

@@ -248,6 +248,12 @@ describe('reviewEnvoy', () => {
       manager(forwarded(`${good.slice(0, -1)}, { actions: [{ generic_key: {} }] }]`)),
       'error invalid-rate-limit envoy.yaml:15: generic_key: expected descriptor_value',
     ],
+    [
+      'a list one level too high',
+      manager(`route: { cluster: service }
+          ${good}`),
+      'error invalid-rate-limit envoy.yaml:16: a route has no rate_limits beside its match: they belong one level down, below "route:"',
+    ],
     ['what is no YAML', `${manager(forwarded(good))}---\na: [`, 'error syntax envoy.yaml:17: yaml: '],
   ])('finds %s', (_, envoy, finding) => {
     const all = told(envoy);
