@@ -182,6 +182,24 @@ describe('weir status', () => {
   it.each([
     [{ ready: false, failing: ['redis'] }, 'not ready: redis'],
     [{ rules: { version: 'v1', lastLoadFailed: true } }, 'the last load of rules failed: its log says why'],
+    [
+      {
+        rules: {
+          lastLoadFailed: true,
+          lastError: { source: 'a.yaml', line: 3, column: 5, text: 'unknown key' },
+        },
+      },
+      'the last load of rules failed: a.yaml:3:5: unknown key',
+    ],
+    [
+      {
+        rules: {
+          lastLoadFailed: true,
+          lastError: { source: 'shop', line: null, column: null, text: 'no domain' },
+        },
+      },
+      'the last load of rules failed: shop: no domain',
+    ],
     [{ store: { type: 'redis', breaker: 'open' } }, 'the breaker is open: the store is not asked'],
     [{ store: { type: 'redis', connected: false } }, 'redis is not connected'],
   ])('ends with status 1 for %j', async (state, problem) => {

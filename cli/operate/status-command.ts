@@ -121,13 +121,21 @@ export function statusReport(members: readonly Member[], silent: readonly Silent
 function problemsOf({ ready, failing = [], rules = {}, store = {} }: Json): string[] {
   const words: string[] = [];
   if (ready === false) words.push(`not ready${failing.length > 0 ? `: ${failing.join(', ')}` : ''}`);
-  if (rules.lastLoadFailed === true) words.push('the last load of rules failed: its log says why');
+  if (rules.lastLoadFailed === true)
+    words.push(`the last load of rules failed: ${loadErrorText(rules.lastError)}`);
   if (store.breaker === 'open')
     words.push(
       `the breaker is open${store.openSince ? ` since ${store.openSince}` : ''}: the store is not asked`,
     );
   else if (store.connected === false) words.push(`${store.type} is not connected`);
   return words;
+}
+
+/** Limiters of before have no error here, nor has one for a caller of some domains alone. */
+function loadErrorText(error: Json): string {
+  if (!error) return 'its log says why';
+  const { source, line, column, text } = error;
+  return `${[source, line, column].filter((part) => part !== null).join(':')}: ${text}`;
 }
 
 export function statusText(report: StatusReport): string {

@@ -4,6 +4,7 @@ import type { Health } from '../../process/grpc/health.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import type { Override } from '../../rules/overrides/override.ts';
+import type { RuleError } from '../../rules/rule-error.ts';
 import type { ListedRule } from '../../rules/table/listed-rules.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import * as lines from '../log/lines.ts';
@@ -110,6 +111,7 @@ export class RulesInForce {
   #table: RuleTable | undefined;
   #sources = 0;
   #lastLoadFailed = false;
+  #lastError: RuleError | undefined;
   #loadedMs: number | undefined;
 
   constructor(parts: RulesInForceParts) {
@@ -156,6 +158,7 @@ export class RulesInForce {
         if (errors.some(({ code }) => code === 'unreadable')) runtime?.loadFailure();
         stats.configLoadError();
         this.#lastLoadFailed = true;
+        this.#lastError = errors[0];
         lines.configLoadFailed(log, errors, total);
         if (this.#table === undefined) lines.noRulesToDecideBy(log);
         firstLoadEnded();
@@ -177,6 +180,11 @@ export class RulesInForce {
 
   get lastLoadFailed(): boolean {
     return this.#lastLoadFailed;
+  }
+
+  /** The first one of the last load, if that failed. */
+  get lastError(): RuleError | undefined {
+    return this.#lastLoadFailed ? this.#lastError : undefined;
   }
 
   /** Nothing more is logged of what was loaded. */

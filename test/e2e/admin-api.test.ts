@@ -1,4 +1,5 @@
 /** What /v1 of a limiter shows of it, by real limiters and requests. */
+import { createHash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it, onTestFinished } from 'vitest';
@@ -70,7 +71,7 @@ describe('GET /v1/status', () => {
       limiter: { name: 'limiter-7', version: packageVersion(), node: process.version, pid: process.pid },
       ready: true,
       failing: [],
-      rules: { domains: 2, rules: 10, lastLoadFailed: false, source: 'file' },
+      rules: { domains: 2, rules: 10, lastLoadFailed: false, lastError: null, source: 'file' },
       store: {
         type: 'memory',
         connected: true,
@@ -86,6 +87,30 @@ describe('GET /v1/status', () => {
     expect(Date.parse(json.rules.loadedAt)).toBeGreaterThanOrEqual(Date.parse(json.limiter.startedAt));
     expect(json.history).toBeUndefined();
     expect((await get(limiter, '/v1/status?history=yes')).json.detail).toBe('history must be true or false');
+  });
+
+  it('says why the last load failed, to those who may read every domain', async () => {
+    const folder = temporaryFolder();
+    mkdirSync(join(folder, 'config'));
+    writeFileSync(join(folder, 'config/shop.yaml'), 'domain: shop\ndescriptors:\n  - kye: user\n');
+    const callers = ['shop', "'*'"].map((domain, n) => {
+      const hash = createHash('sha256').update(`a-token-of-${n}`).digest('hex');
+      return `  - { name: c${n}, token_sha256: ${hash}, domains: [${domain}], rights: [read] }\n`;
+    });
+    writeFileSync(join(folder, 'callers.yaml'), `callers:\n${callers.join('')}`);
+    const limiter = await InProcessLimiter.start({
+      env: { RUNTIME_ROOT: folder, CALLERS_FILE: join(folder, 'callers.yaml') },
+    });
+    running.push(limiter);
+    const errorFor = async (n: number): Promise<Json> => {
+      const headers = { authorization: `Bearer c${n}.a-token-of-${n}` };
+      const { body } = await httpAsk(limiter.ports.debug, '/v1/status', { headers });
+      return JSON.parse(body).rules;
+    };
+    expect(await errorFor(0)).toMatchObject({ lastLoadFailed: true, lastError: null });
+    const { lastError } = await errorFor(1);
+    expect(lastError).toMatchObject({ line: 3, text: expect.stringContaining('kye') });
+    expect(lastError.source).toMatch(/shop/);
   });
 
   it('says what happens a second, and what happened before', async () => {

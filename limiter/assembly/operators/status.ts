@@ -2,6 +2,7 @@
 
 import { packageVersion } from '../../../process/files/package-file.ts';
 import type { ApiRoute } from '../../../process/http/api-route.ts';
+import type { RuleError } from '../../../rules/rule-error.ts';
 import type { RulesInForce } from '../../config-source/rules-in-force.ts';
 import type { OverridesInForce } from '../../operate/overrides-in-force.ts';
 import { RateSampler } from '../../operate/rates.ts';
@@ -47,12 +48,13 @@ export function openStatus(
       limiter: { ...self, version: packageVersion(), node: process.version, startedAt, pid: process.pid },
       ready: () => health.healthy && parts.isServing(),
       failing: () => health.failing,
-      rules: () => ({
+      rules: (readsAll) => ({
         version: rules.table?.contentHash ?? null,
         domains: rules.table?.domainCount ?? 0,
         rules: rules.table?.ruleCount ?? 0,
         loadedAt: timeOrNull(rules.loadedMs),
         lastLoadFailed: rules.lastLoadFailed,
+        lastError: readsAll ? errorJson(rules.lastError) : null,
         source: settings.configType === 'FILE' ? 'file' : 'xds',
         overrides: overrides.count,
       }),
@@ -112,6 +114,16 @@ function storeStatus({ settings, registry, clock }: LimiterContext): () => Recor
       leases: usualLease(settings) !== undefined,
     };
   };
+}
+
+/** Chosen: a line of a terminal or two. */
+const longestErrorText = 300;
+
+/** Of a text of several lines the first. */
+function errorJson(error: RuleError | undefined): object | null {
+  if (error === undefined) return null;
+  const { source, text, line = null, column = null } = error;
+  return { source, line, column, text: text.split('\n', 1)[0]!.slice(0, longestErrorText) };
 }
 
 /** Null where a sink has none: it is asked, or writes to nobody. */
