@@ -4,6 +4,7 @@ import { algorithmNames, maxUint32 } from '../../rules/model.ts';
 import { fields, Place } from '../../rules/reader/value-reader.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 import { largestMultiplier } from '../../rules/window.ts';
+import { editsBetween } from '../shared/flags.ts';
 
 const hints: Partial<Record<RuleErrorCode, string>> = {
   'invalid-unit': 'units are second, minute, hour, day, week, month and year',
@@ -221,7 +222,7 @@ function unitNamed(written: string): string | undefined {
   return (
     otherUnits.get(written.toLowerCase()) ??
     otherUnits.get(plain) ??
-    units.find((unit) => distance(plain, unit) <= 2)
+    units.find((unit) => editsBetween(plain, unit) <= 2)
   );
 }
 
@@ -348,24 +349,8 @@ export function nearestField(written: string, place?: Place): string | undefined
     (a, b) => Number((b.places & (place ?? 0)) > 0) - Number((a.places & (place ?? 0)) > 0),
   );
   for (const { name } of ofPlace) {
-    const changes = Math.min(distance(plain, name), distance(plain, name.replaceAll('_', '')));
+    const changes = Math.min(editsBetween(plain, name), editsBetween(plain, name.replaceAll('_', '')));
     if (changes < least) [best, least] = [name, changes];
   }
   return best;
-}
-
-/** How many characters to insert, remove or change, two that changed places counting one. */
-function distance(a: string, b: string): number {
-  const rows: number[][] = [Array.from({ length: b.length + 1 }, (_, j) => j)];
-  for (let i = 1; i <= a.length; i++) {
-    const row = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const same = a[i - 1] === b[j - 1] ? 0 : 1;
-      row[j] = Math.min(row[j - 1]! + 1, rows[i - 1]![j]! + 1, rows[i - 1]![j - 1]! + same);
-      const isSwap = i > 1 && j > 1 && a[i - 1] === b[j - 2] && a[i - 2] === b[j - 1];
-      if (isSwap) row[j] = Math.min(row[j]!, rows[i - 2]![j - 2]! + 1);
-    }
-    rows.push(row);
-  }
-  return rows[a.length]![b.length]!;
 }

@@ -118,7 +118,7 @@ export function hintOf(given: string, known: readonly string[], before = ''): st
 }
 
 /** Letters changed, left out, added, or changed in their order with the next one (optimal string alignment). */
-function editsBetween(a: string, b: string): number {
+export function editsBetween(a: string, b: string): number {
   let [before, last]: [number[], number[]] = [[], Array.from({ length: b.length + 1 }, (_, at) => at)];
   for (let i = 1; i <= a.length; i++) {
     const row = [i];
