@@ -391,15 +391,17 @@ export function meantBy(written: string, known: readonly string[]): string | und
   return known.find((one) => plain(one) === given) ?? known.find((one) => isMistyped(plain(one), given));
 }
 
-function isMap(value: unknown): value is Record<string, unknown> {
+/** Of parsed YAML or JSON. */
+export function isMap(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function cameAs(value: unknown): string {
+/** `, not "x"` for a text, nothing for what else came. */
+export function cameAs(value: unknown): string {
   return typeof value === 'string' && value !== '' ? `, not ${quoted(value)}` : '';
 }
 
 /** Bounded: what is written in the wrong place may be long. */
-function quoted(text: string): string {
+export function quoted(text: string): string {
   return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}...` : text);
 }

@@ -7,7 +7,7 @@ import { fieldPath } from '../rule-error.ts';
 import { readDocument, type YamlDocument } from '../yaml/document.ts';
 import { LineIndex, type PathProblem, placedProblems, valuePlacer } from '../yaml/places.ts';
 import type { RateLimitAction, RateLimitConfig } from './rate-limit-actions.ts';
-import { meantBy, readRateLimits } from './read-actions.ts';
+import { cameAs, isMap, meantBy, quoted, readRateLimits } from './read-actions.ts';
 
 /** What tells of the original request: method, path with query, and host. */
 export const originalHeaders = {
@@ -255,17 +255,4 @@ class ProfilesReader {
     this.problems.push({ path, message, isKey });
     return undefined;
   }
-}
-
-function isMap(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-function cameAs(value: unknown): string {
-  return typeof value === 'string' && value !== '' ? `, not ${quoted(value)}` : '';
-}
-
-/** Bounded: what is written in the wrong place may be long. */
-function quoted(text: string): string {
-  return JSON.stringify(text.length > 80 ? `${text.slice(0, 80)}...` : text);
 }
