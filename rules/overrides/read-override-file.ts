@@ -3,7 +3,7 @@ import { readDocument } from '../yaml/document.ts';
 import { valuePlacer } from '../yaml/places.ts';
 import { decodeYaml } from '../yaml/text.ts';
 import type { Override } from './override.ts';
-import { readOverride } from './read-override.ts';
+import { isObject, readOverride } from './read-override.ts';
 
 export interface OverrideFileOptions {
   readonly nowMs: number;
@@ -72,8 +72,4 @@ export function readOverrideFile(
     if (reading.override !== undefined) overrides.push(reading.override);
   }
   return { overrides, errors: list.errors };
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -269,7 +269,8 @@ class Reader {
   }
 }
 
-function isObject(value: unknown): value is Record<string, unknown> {
+/** Of parsed YAML or JSON. */
+export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
