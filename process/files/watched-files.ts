@@ -112,9 +112,12 @@ class FilesWatch<Value> {
     return !this.#isClosed && sight !== this.#settled;
   }
 
-  #readTexts(): Promise<string[]> {
+  /** Of several that cannot be read the first is told. */
+  async #readTexts(): Promise<string[]> {
     const { paths, names = paths } = this.#options;
-    return Promise.all(paths.map((path, at) => readText(path, names[at] as string)));
+    const texts: string[] = [];
+    for (const [at, path] of paths.entries()) texts.push(await readText(path, names[at] as string));
+    return texts;
   }
 
   /** Whose `read` knows better which of several files it is says so itself. */
