@@ -1,12 +1,18 @@
 import type { CounterKeys } from './counter-keys.ts';
-import type { Algorithm, Entry, JsonObject, Unit } from './model.ts';
+import type { Algorithm, Calendar, Entry, HitsUnit, JsonObject, ReserveTerms, Unit } from './model.ts';
 
 /** One limit of a rule as decisions need it. */
 export interface MatchedLimit {
   readonly unit: Unit;
   /** How many units its window has. */
   readonly unitMultiplier: number;
+  /** As `RateLimit.calendar`. */
+  readonly calendar: Calendar | undefined;
+  /** 0 to 2^53 - 1. */
   readonly requestsPerUnit: number;
+  readonly hitsUnit: HitsUnit;
+  /** As `RateLimit.warnAt`. */
+  readonly warnAt: readonly number[];
   readonly algorithm: Algorithm;
   /** The most that may come at once: of a token bucket what it says, else `requestsPerUnit`. */
   readonly burst: number;
@@ -23,6 +29,8 @@ export interface MatchedRule {
   readonly quotaMode: boolean;
   /** As `Rule.lease`. */
   readonly lease: number | undefined;
+  /** As `Rule.reserve`. */
+  readonly reserve: ReserveTerms | undefined;
   /** Names of limits of other rules, of all its limits together. */
   readonly replaces: readonly string[];
   readonly metadata: JsonObject | undefined;

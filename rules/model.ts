@@ -53,6 +53,32 @@ export const Algorithm = {
 } as const;
 export type Algorithm = (typeof Algorithm)[keyof typeof Algorithm];
 
+/** What the hits of a limit are, as people read it. The numbers are those of the enum in resources. */
+export const hitsUnits = ['requests', 'tokens', 'micro-dollars', 'bytes'] as const;
+/** `hits_unit`. It changes nothing of how hits are counted. */
+export type HitsUnit = (typeof hitsUnits)[number];
+
+/** Windows of the calendar as it is in a place, in the stead of a unit. */
+export interface Calendar {
+  readonly unit: CalendarUnit;
+  /** Of the IANA database, as it is written: `Europe/Zurich`. */
+  readonly timezone: string;
+  /** The day that windows begin with: 1 to 31 of a month, which has its last day instead where it is shorter; 1 (Monday) to 7 of a week; else 1. */
+  readonly startsOn: number;
+}
+export const calendarUnits = ['day', 'week', 'month', 'year'] as const;
+export type CalendarUnit = (typeof calendarUnits)[number];
+
+/** How a rule is reserved against by marker entries of requests: `reserve`. */
+export interface ReserveTerms {
+  /** How long a reservation is held, in seconds. 1 to 86,400. */
+  readonly ttlSeconds: number;
+  /** What is reserved where a request does not say how much; undefined: its hits. */
+  readonly estimate: number | undefined;
+  /** What becomes of one that nobody settled: it is given back, or stays charged. */
+  readonly onExpiry: 'release' | 'charge';
+}
+
 /** As rule files spell them, by their numbers. */
 export const algorithmNames = Object.keys(Algorithm).map((name) => name.toLowerCase());
 
@@ -84,6 +110,8 @@ export interface Rule {
   hideIdentity: boolean;
   /** Millionths of its limit that one limiter may take ahead at most, 0 for none; undefined: as the limiter is set. See `lease.ts`. */
   lease: number | undefined;
+  /** Undefined: no marker entries are looked for. */
+  reserve: ReserveTerms | undefined;
   /** Copied into the dynamic metadata of an answer. */
   metadata: JsonObject | undefined;
   descriptors: Rule[];
@@ -105,8 +133,13 @@ export interface RateLimit {
   unit: string;
   /** How many units a window has; 1 where none is written. */
   unitMultiplier: number;
-  /** How many requests each window allows. 0 blocks everything. 0..4294967295. */
+  /** In place of a window of the unit's length; `unit` is then its own. */
+  calendar: Calendar | undefined;
+  /** How many hits each window allows. 0 blocks everything. 0 to 2^53 - 1. */
   requestsPerUnit: number;
+  hitsUnit: HitsUnit;
+  /** Percents of it from which on answers carry a mark: 1 to 100, ascending, each once. */
+  warnAt: readonly number[];
   algorithm: Algorithm;
   /** Of a token bucket, the most that may come at once, where that is written. */
   burst: number | undefined;
@@ -121,7 +154,10 @@ export function emptyLimit(): RateLimit {
   return {
     unit: '',
     unitMultiplier: 1,
+    calendar: undefined,
     requestsPerUnit: 0,
+    hitsUnit: 'requests',
+    warnAt: [],
     algorithm: Algorithm.FIXED_WINDOW,
     burst: undefined,
     unlimited: false,
@@ -130,13 +166,16 @@ export function emptyLimit(): RateLimit {
   };
 }
 
+/** What of a limit says how it is counted. */
+type CountedLimit = Pick<RateLimit, 'unitMultiplier' | 'calendar' | 'algorithm'>;
+
 /** Whether the Go service could have been told of it: no other length of a window than a unit's, no other algorithm. */
-export function isPlainLimit(limit: Pick<RateLimit, 'unitMultiplier' | 'algorithm'>): boolean {
-  return limit.unitMultiplier === 1 && limit.algorithm === Algorithm.FIXED_WINDOW;
+export function isPlainLimit({ unitMultiplier, calendar, algorithm }: CountedLimit): boolean {
+  return unitMultiplier === 1 && calendar === undefined && algorithm === Algorithm.FIXED_WINDOW;
 }
 
 /** Whether that is so of a rule with these limits, of which there is one then, or none: its counters have the Go service's keys, if any have. */
-export function arePlainLimits(limits: readonly Pick<RateLimit, 'unitMultiplier' | 'algorithm'>[]): boolean {
+export function arePlainLimits(limits: readonly CountedLimit[]): boolean {
   return limits.length === 0 || (limits.length === 1 && isPlainLimit(limits[0]!));
 }
 

@@ -443,6 +443,7 @@ const allowed: Record<string, string[]> = {
   'limiter/stores/memcache': ['limiter/stores', 'process/time'],
   'limiter/stores/memory': ['limiter/stores', 'process/time'],
   'limiter/stores/redis': ['limiter/stores', 'limiter/stores/calm', 'limiter/stores/leases', 'process/time'],
+  'limiter/stores/reservations': ['limiter/stores'],
   'limiter/tracing': ['limiter/stores', 'process/grpc'],
   'limiter/workers': [
     'limiter/assembly',

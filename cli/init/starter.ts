@@ -175,7 +175,8 @@ function ruleOf({ by, limit }: StarterAnswers): Rule {
       {
         ...{ key, value: '', limits: descriptors.length === 0 ? limits : [], descriptors },
         ...{ shadowMode: false, quotaMode: false, detailedMetric: false, valueToMetric: false },
-        ...{ shareThreshold: false, hideIdentity: false, lease: undefined, metadata: undefined },
+        ...{ shareThreshold: false, hideIdentity: false, lease: undefined, reserve: undefined },
+        metadata: undefined,
       },
     ],
     [],

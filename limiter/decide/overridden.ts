@@ -36,8 +36,17 @@ export function overridable(limit: MatchedLimit, all: readonly MatchedLimit[]): 
 
 /** A limit of one unit, in fixed windows. */
 export function plainLimit(unit: Unit, requestsPerUnit: number): MatchedLimit {
-  const algorithm = Algorithm.FIXED_WINDOW;
-  return { unit, unitMultiplier: 1, requestsPerUnit, algorithm, burst: requestsPerUnit, name: '' };
+  return {
+    unit,
+    unitMultiplier: 1,
+    calendar: undefined,
+    requestsPerUnit,
+    hitsUnit: 'requests',
+    warnAt: [],
+    algorithm: Algorithm.FIXED_WINDOW,
+    burst: requestsPerUnit,
+    name: '',
+  };
 }
 
 export function bucketNumbers(limit: MatchedLimit): BucketNumbers {

@@ -309,6 +309,7 @@ export class Planner {
       shadowMode: false,
       quotaMode: false,
       lease: 0,
+      reserve: undefined,
       replaces: [],
       metadata: undefined,
       hideIdentity: matched?.hideIdentity ?? false,

@@ -3,6 +3,7 @@ import { leaseFromText } from '../lease.ts';
 import {
   Algorithm,
   algorithmNames,
+  emptyLimit,
   type JsonObject,
   type RateLimit,
   type Rule,
@@ -75,6 +76,7 @@ class SpecRules {
       shareThreshold,
       hideIdentity,
       lease: leaseFromText(String(given['lease'])),
+      reserve: undefined,
       metadata: metadataOf(given['metadata']),
       descriptors: this.read(given['descriptors']),
     };
@@ -103,6 +105,7 @@ class SpecRules {
     }
     const known = algorithmEnum.indexOf(textOf(algorithm, ''));
     const limit: RateLimit = {
+      ...emptyLimit(),
       unit: textOf(unit, ''),
       unitMultiplier: numberOf(given['unitMultiplier'] ?? 1),
       requestsPerUnit: numberOf(requestsPerUnit),

@@ -255,6 +255,7 @@ function emptyRule(): Rule {
     shareThreshold: false,
     hideIdentity: false,
     lease: undefined,
+    reserve: undefined,
     metadata: undefined,
     descriptors: [],
   };

@@ -13,6 +13,7 @@ import {
   Domain,
   Extra,
   Limit,
+  type LimitOwn,
   Node,
   NodeFlag,
   nodeLimitsShift,
@@ -157,25 +158,36 @@ function nodeFlags(rule: Rule): number {
 function addLimit(limit: RateLimit, limits: WordList, strings: StringPool): void {
   const unit = limit.unlimited ? Unit.UNKNOWN : unitFromText(limit.unit);
   if (unit === undefined) throw new RangeError(`cannot compile rate limit unit '${limit.unit}'`);
-  const { name, requestsPerUnit } = limit;
-  limits.pushAll([
-    unit,
-    limit.unitMultiplier,
-    requestsPerUnit,
-    limit.algorithm,
-    limit.burst ?? requestsPerUnit,
-  ]);
-  limits.pushAll([name === '' ? 0 : strings.add(name), name.length]);
+  const { name, requestsPerUnit, unitMultiplier, algorithm, burst = requestsPerUnit } = limit;
+  limits.pushAll([unit, unitMultiplier, ...halves(requestsPerUnit), algorithm, ...halves(burst)]);
+  const own = ownText(limit);
+  for (const text of [name, own]) limits.pushAll([text === '' ? 0 : strings.add(text), text.length]);
+}
+
+function halves(whole: number): [low: number, high: number] {
+  return [whole, Math.floor(whole / 0x1_0000_0000)];
+}
+
+/** Empty for a limit that has nothing of it. */
+function ownText({ calendar, hitsUnit, warnAt }: RateLimit): string {
+  const own: LimitOwn = {
+    ...(calendar !== undefined && { calendar }),
+    ...(hitsUnit !== 'requests' && { hitsUnit }),
+    ...(warnAt.length > 0 && { warnAt }),
+  };
+  const text = JSON.stringify(own);
+  return text === '{}' ? '' : text;
 }
 
 function addExtra(rule: Rule, extras: WordList, strings: StringPool): number {
-  const { limits, metadata, lease = -1 } = rule;
+  const { limits, metadata, reserve, lease = -1 } = rule;
   let replaced = 0;
   for (const { replaces } of limits) replaced += replaces.length;
-  if (replaced === 0 && metadata === undefined && lease < 0) return -1;
+  if (replaced === 0 && metadata === undefined && reserve === undefined && lease < 0) return -1;
   const extra = extras.length;
   const text = metadata === undefined ? '' : JSON.stringify(metadata);
-  extras.pushAll([strings.add(text), text.length, replaced, lease]);
+  const terms = reserve === undefined ? '' : JSON.stringify(reserve);
+  extras.pushAll([strings.add(text), text.length, replaced, lease, strings.add(terms), terms.length]);
   for (const [index, { replaces }] of limits.entries()) {
     for (const name of replaces) extras.pushAll([index, strings.add(name), name.length]);
   }
@@ -242,14 +254,16 @@ function hashLimits(
   const end = (first + count) * Limit.words;
   for (let at = first * Limit.words; at < end; at += Limit.words) {
     for (let word = 0; word < Limit.nameOffset; word++) hash.addWord(limits[at + word]!);
-    const offset = limits[at + Limit.nameOffset]!;
-    const length = limits[at + Limit.nameLength]!;
-    hash.addWord(length);
-    hash.addUnits(units, offset, offset + length);
+    for (const text of [Limit.nameOffset, Limit.ownOffset]) {
+      const offset = limits[at + text]!;
+      const length = limits[at + text + 1]!;
+      hash.addWord(length);
+      hash.addUnits(units, offset, offset + length);
+    }
   }
 }
 
-/** Metadata, what is replaced, and the lease. */
+/** Metadata, what is replaced, the lease, and how it is reserved against. */
 function hashExtra(hash: ContentHash, extras: Int32Array, extra: number, units: Uint16Array): void {
   const replaced = extras[extra + Extra.replacesCount]!;
   hash.addWord(~replaced);
@@ -259,6 +273,7 @@ function hashExtra(hash: ContentHash, extras: Int32Array, extra: number, units: 
     hash.addUnits(units, extras[at]!, extras[at]! + extras[at + 1]!);
   };
   addText(extra + Extra.metadataOffset);
+  addText(extra + Extra.reserveOffset);
   for (
     let at = extra + Extra.words;
     at < extra + Extra.words + replaced * replacedWords;

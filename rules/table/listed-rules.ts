@@ -160,6 +160,7 @@ export function ruleOf(
     shareThreshold: flag('shareThreshold'),
     hideIdentity: flag('hideIdentity'),
     lease: rules.lease(node),
+    reserve: rules.reserve(node),
     get metadata() {
       return rules.readRule(node).metadata;
     },

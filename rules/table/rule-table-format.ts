@@ -11,7 +11,7 @@
  *  nodeIndex       (parent, hash of the composite key) -> node. A composite is `key`, or `key_value`. A domain's is its name.
  *  sortedChildren  at a node's first child: the numbers of its children sorted by composite
  *  limits          one record (`Limit`) a limit; those of one rule have consecutive numbers
- *  extras          metadata, what its limits replace, and its lease, of the rules that have any
+ *  extras          metadata, what its limits replace, its lease, and how it is reserved against, of the rules that have any
  *  domains         (`Domain`) of each domain, in their order, the hash of its content and the number of its rules
  *  strings         all text; records point into it with offset and length
  *
@@ -28,7 +28,7 @@
  *  states, labels  an Aho-Corasick automaton a level, which finds all its literals in one pass (`State`)
  */
 import type { MatchedLimit, MatchedRule } from '../match-result.ts';
-import type { Algorithm, JsonObject, Unit } from '../model.ts';
+import type { Algorithm, JsonObject, ReserveTerms, Unit } from '../model.ts';
 import { readText } from './pair-index.ts';
 
 const wordSections = [
@@ -106,19 +106,25 @@ export const NodeFlag = {
 } as const;
 export const nodeLimitsShift = 9;
 
-/** Words of a record in `limits`. Requests and burst are uint32 bits. */
+/** Words of a record in `limits`. Requests and burst are two words each: the uint32 bits of the low half, then the high one. */
 export const Limit = {
   unit: 0,
   unitMultiplier: 1,
   requestsPerUnit: 2,
-  algorithm: 3,
-  burst: 4,
-  nameOffset: 5,
-  nameLength: 6,
-  words: 7,
+  algorithm: 4,
+  burst: 5,
+  nameOffset: 7,
+  nameLength: 8,
+  ownOffset: 9,
+  /** 0 where the limit has none of `LimitOwn`. The text is JSON. */
+  ownLength: 10,
+  words: 11,
 } as const;
 
-/** In `extras`: these four, then for each replaced name which of the rule's limits replaces it, offset and length. */
+/** What few limits have, as JSON; what is missing is as in `emptyLimit`. */
+export type LimitOwn = Partial<Pick<MatchedLimit, 'calendar' | 'hitsUnit' | 'warnAt'>>;
+
+/** In `extras`: these six, then for each replaced name which of the rule's limits replaces it, offset and length. */
 export const Extra = {
   metadataOffset: 0,
   /** 0: no metadata. The text is JSON. */
@@ -126,7 +132,10 @@ export const Extra = {
   replacesCount: 2,
   /** -1 where the rule says none. */
   lease: 3,
-  words: 4,
+  reserveOffset: 4,
+  /** 0: no `reserve`. The text is JSON. */
+  reserveLength: 5,
+  words: 6,
 } as const;
 export const replacedWords = 3;
 
@@ -204,7 +213,7 @@ const Header = {
   words: 8 + 2 * (wordSections.length + unitSections.length),
 } as const;
 const magic = 0x52495745;
-const version = 5;
+const version = 6;
 
 /** Lays the sections into one buffer of exactly their size. */
 export function packRuleTable(sections: RuleTableSections, counts: RuleTableCounts): ArrayBuffer {
@@ -316,10 +325,14 @@ export class RuleNodes {
       found.push({
         unit: limits[at + Limit.unit] as Unit,
         unitMultiplier: limits[at + Limit.unitMultiplier]!,
-        requestsPerUnit: limits[at + Limit.requestsPerUnit]! >>> 0,
+        calendar: undefined,
+        requestsPerUnit: wholeAt(limits, at + Limit.requestsPerUnit),
+        hitsUnit: 'requests',
+        warnAt: noMarks,
         algorithm: limits[at + Limit.algorithm] as Algorithm,
-        burst: limits[at + Limit.burst]! >>> 0,
+        burst: wholeAt(limits, at + Limit.burst),
         name: readText(strings, limits[at + Limit.nameOffset]!, limits[at + Limit.nameLength]!),
+        ...(this.#json(limits, at + Limit.ownOffset) as LimitOwn | undefined),
       });
     }
     return found;
@@ -402,19 +415,35 @@ export class RuleNodes {
       shadowMode: (flags & NodeFlag.shadowMode) !== 0,
       quotaMode: (flags & NodeFlag.quotaMode) !== 0,
       lease: this.lease(node),
+      reserve: this.reserve(node),
       hideIdentity: (flags & NodeFlag.hideIdentity) !== 0,
       domain: '',
       path: '',
       replaces: this.replaced(node).map(({ name }) => name),
-      metadata: this.#metadata(node),
+      metadata: this.#extraJson(node, Extra.metadataOffset) as JsonObject | undefined,
     };
   }
 
-  #metadata(node: number): JsonObject | undefined {
-    const { extras, nodes, strings } = this.#s;
-    const extra = nodes[node * Node.words + Node.extra]!;
-    const length = extra < 0 ? 0 : extras[extra + Extra.metadataLength]!;
-    if (length === 0) return undefined;
-    return JSON.parse(readText(strings, extras[extra + Extra.metadataOffset]!, length)) as JsonObject;
+  /** As `Rule.reserve`. */
+  reserve(node: number): ReserveTerms | undefined {
+    return this.#extraJson(node, Extra.reserveOffset) as ReserveTerms | undefined;
   }
+
+  #extraJson(node: number, offset: number): unknown {
+    const extra = this.#s.nodes[node * Node.words + Node.extra]!;
+    return extra < 0 ? undefined : this.#json(this.#s.extras, extra + offset);
+  }
+
+  /** Of the text whose offset is at `at`, its length behind it. */
+  #json(words: Int32Array, at: number): unknown {
+    const length = words[at + 1]!;
+    return length === 0 ? undefined : JSON.parse(readText(this.#s.strings, words[at]!, length));
+  }
+}
+
+const noMarks: readonly number[] = [];
+
+/** 0 to 2^53 - 1. */
+function wholeAt(words: Int32Array, at: number): number {
+  return (words[at]! >>> 0) + words[at + 1]! * 0x1_0000_0000;
 }

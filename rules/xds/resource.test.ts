@@ -59,6 +59,7 @@ const { rules } = fc.letrec<{ rules: Rule[] }>((tie) => ({
       quotaMode: fc.boolean(),
       detailedMetric: fc.boolean(),
       lease: fc.constantFrom(undefined, 0, 1, 20_000, 1_000_000),
+      reserve: fc.constant(undefined),
       valueToMetric: fc.boolean(),
       shareThreshold: fc.boolean(),
       hideIdentity: fc.boolean(),

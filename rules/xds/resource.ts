@@ -16,6 +16,7 @@ import {
 import { leaseFromText, leaseText, unknownLease } from '../lease.ts';
 import {
   type Algorithm,
+  emptyLimit,
   type JsonObject,
   type JsonValue,
   type RateLimit,
@@ -153,6 +154,7 @@ function toRule(
     shareThreshold: descriptor.shareThreshold,
     hideIdentity: descriptor.hideIdentity,
     lease: toLease(descriptor.lease, path, report),
+    reserve: undefined,
     metadata: descriptor.metadata,
     descriptors: toRules(descriptor.descriptors, path, report),
   };
@@ -185,6 +187,7 @@ function toLimits(
 function toLimit(policy: RateLimitPolicy): RateLimit {
   const { unit, requestsPerUnit, unlimited, name, replaces, unitMultiplier, algorithm, burst } = policy;
   return {
+    ...emptyLimit(),
     unit: unlimited && unit === Unit.UNKNOWN ? '' : (unitName(unit) ?? String(unit)),
     unitMultiplier: unitMultiplier === 0 ? 1 : unitMultiplier,
     requestsPerUnit,

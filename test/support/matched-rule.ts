@@ -9,7 +9,10 @@ export function matchedLimit(given: Partial<MatchedLimit> = {}): MatchedLimit {
   return {
     unit: Unit.MINUTE,
     unitMultiplier: 1,
+    calendar: undefined,
     requestsPerUnit,
+    hitsUnit: 'requests',
+    warnAt: [],
     algorithm: Algorithm.FIXED_WINDOW,
     burst: requestsPerUnit,
     name: '',
@@ -21,8 +24,10 @@ export type MatchedTraits = Partial<MatchedRule & MatchedLimit>;
 
 /** A rule as it is matched, with one limit, unless it is told to be unlimited or has its own; what the test is about is given. */
 export function matchedRule(given: MatchedTraits = {}): MatchedRule {
-  const { unit, unitMultiplier, requestsPerUnit, algorithm, burst, name, ...traits } = given;
-  const written = Object.entries({ unit, unitMultiplier, requestsPerUnit, algorithm, burst, name });
+  const { unit, unitMultiplier, calendar, requestsPerUnit, algorithm, burst, name, ...others } = given;
+  const { hitsUnit, warnAt, ...traits } = others;
+  const window = { unit, unitMultiplier, calendar };
+  const written = Object.entries({ ...window, requestsPerUnit, algorithm, burst, name, hitsUnit, warnAt });
   const one = Object.fromEntries(written.filter(([, value]) => value !== undefined));
   return {
     limits: traits.unlimited === true ? [] : [matchedLimit(one)],
@@ -30,6 +35,7 @@ export function matchedRule(given: MatchedTraits = {}): MatchedRule {
     shadowMode: false,
     quotaMode: false,
     lease: undefined,
+    reserve: undefined,
     replaces: [],
     metadata: undefined,
     hideIdentity: false,

@@ -153,7 +153,7 @@ function joined(key: string, value: string): string {
 }
 
 function matchedRule(rule: Rule): Omit<MatchedRule, 'domain' | 'path'> {
-  const { limits, shadowMode, quotaMode, lease, metadata, hideIdentity } = rule;
+  const { limits, shadowMode, quotaMode, lease, reserve, metadata, hideIdentity } = rule;
   const unlimited = limits[0]!.unlimited;
   return {
     limits: unlimited ? [] : limits.map(matchedLimit),
@@ -161,6 +161,7 @@ function matchedRule(rule: Rule): Omit<MatchedRule, 'domain' | 'path'> {
     shadowMode,
     quotaMode,
     lease,
+    reserve,
     replaces: limits.flatMap(({ replaces }) => replaces),
     metadata,
     hideIdentity,
@@ -168,11 +169,14 @@ function matchedRule(rule: Rule): Omit<MatchedRule, 'domain' | 'path'> {
 }
 
 function matchedLimit(limit: RateLimit): MatchedLimit {
-  const { unit, unitMultiplier, requestsPerUnit, algorithm, burst, name } = limit;
+  const { unit, unitMultiplier, calendar, requestsPerUnit, hitsUnit, warnAt, algorithm, burst, name } = limit;
   return {
     unit: Unit[unit.toUpperCase() as UnitName],
     unitMultiplier,
+    calendar,
     requestsPerUnit,
+    hitsUnit,
+    warnAt,
     algorithm,
     burst: burst ?? requestsPerUnit,
     name,

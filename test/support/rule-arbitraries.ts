@@ -145,6 +145,7 @@ function level(key: fc.Arbitrary<string>, value: fc.Arbitrary<string>, depth: nu
     shareThreshold: fc.boolean(),
     hideIdentity: fc.boolean(),
     lease: fc.constantFrom(undefined, undefined, 0, 1, 5_000, 1_000_000),
+    reserve: fc.constant(undefined),
     metadata: fc.option(metadata, { nil: undefined, freq: 1 }),
     descriptors:
       depth === 1 ? fc.constant<Rule[]>([]) : fc.oneof(fc.constant<Rule[]>([]), level(key, value, depth - 1)),

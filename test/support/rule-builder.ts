@@ -14,6 +14,7 @@ export function rule({ rateLimit, ...traits }: RuleTraits): Rule {
     shareThreshold: false,
     hideIdentity: false,
     lease: undefined,
+    reserve: undefined,
     metadata: undefined,
     descriptors: [],
     ...traits,

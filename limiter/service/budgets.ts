@@ -1,0 +1,104 @@
+/** Budgets as callers of an API know them: reserve, commit, release, and how they stand. */
+import type { MatchedLimit } from '../../rules/match-result.ts';
+import type { Descriptor } from '../decide/messages.ts';
+import type { Caller } from '../stores/counter-store.ts';
+
+export interface BudgetQuestion {
+  readonly domain: string;
+  readonly descriptors: readonly Descriptor[];
+}
+
+export interface ReserveQuestion extends BudgetQuestion {
+  /** 0 to 2^53 - 1. */
+  readonly amount: number;
+  readonly ttlMs: number;
+  /** The caller's own, which makes it repeatable; undefined: 128 random bits. */
+  readonly id: string | undefined;
+  /** Whether commit and release may come without domain and descriptors. */
+  readonly recalled: boolean;
+}
+
+export interface SettleQuestion {
+  readonly id: string;
+  /** Undefined: those of a reservation that was made with `recalled`. */
+  readonly question: BudgetQuestion | undefined;
+  /** Undefined: the amount reserved. 0 for a release. */
+  readonly actual: number | undefined;
+}
+
+/** How one counter of a budget stands. */
+export interface BudgetScope {
+  /** Index of the descriptor. */
+  readonly descriptor: number;
+  /** Where the rule stands, as elsewhere in /v1; undefined where it hides itself. */
+  readonly rule: string | undefined;
+  readonly limit: MatchedLimit;
+  /** Of shadow mode, quota mode. */
+  readonly isShadow: boolean;
+  readonly isQuota: boolean;
+  /** It refused the amount. */
+  readonly refused: boolean;
+  /** `reserved` is part of it. */
+  readonly used: number;
+  readonly reserved: number;
+  /** Reservations that are open, and how long the oldest has been; undefined where there is none, or that was not asked. */
+  readonly open: number;
+  readonly oldestSeconds: number | undefined;
+  readonly left: number;
+  readonly resetSeconds: number;
+  /** The highest of `warnAt` that is reached; undefined: none. */
+  readonly mark: number | undefined;
+}
+
+/** Why there is no answer; the message is for the caller, without secrets. */
+export interface BudgetFailure {
+  readonly failure: /** The question itself. */
+    | 'invalid'
+    /** The domain has no rules. */
+    | 'no-domain'
+    /** The id stands for another reservation. */
+    | 'conflict'
+    /** No such reservation, and nothing said what to charge instead. */
+    | 'unknown'
+    /** BUDGET_MAX_RESERVATIONS. */
+    | 'full'
+    /** This store can never do it. */
+    | 'unsupported'
+    /** The store is away, or there are no rules yet. */
+    | 'unavailable';
+  readonly message: string;
+}
+
+export interface ReserveAnswer {
+  readonly allowed: boolean;
+  readonly id: string;
+  readonly amount: number;
+  /** 0 where it was refused. */
+  readonly expiresAtMs: number;
+  readonly isRepeated: boolean;
+  readonly scopes: readonly BudgetScope[];
+}
+
+export interface SettleAnswer {
+  readonly outcome: 'settled' | 'late' | 'repeated' | 'unknown';
+  readonly charged: number;
+  readonly amount: number;
+  readonly scopes: readonly BudgetScope[];
+}
+
+/** `done` is called exactly once, possibly before they return. Rights are checked before. */
+export interface Budgets {
+  reserve(
+    question: ReserveQuestion,
+    asker: Caller,
+    done: (answer: ReserveAnswer | BudgetFailure) => void,
+  ): void;
+  settle(question: SettleQuestion, asker: Caller, done: (answer: SettleAnswer | BudgetFailure) => void): void;
+  status(
+    question: BudgetQuestion,
+    asker: Caller,
+    done: (answer: readonly BudgetScope[] | BudgetFailure) => void,
+  ): void;
+  /** Domain and descriptors of a reservation that was made with `recalled`, whose caller's rights are to be checked. */
+  recall(id: string): Promise<BudgetQuestion | undefined | BudgetFailure>;
+}

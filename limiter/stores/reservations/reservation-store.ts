@@ -1,0 +1,116 @@
+/**
+ * What a store does for budgets: holds an amount on counters before it is known what a request costs, and settles it after.
+ * A reservation is charged on its counters at once, so that who only counts hits sees it.
+ */
+import type { Bound } from '../bound.ts';
+import type { Caller, StoreError } from '../counter-store.ts';
+
+/** One counter of a call: written by the caller, answered in place by the store. */
+export interface ReservedCounter {
+  /** The whole counter key of the present window. */
+  readonly key: string;
+  /** The key without its window. */
+  readonly stem: string;
+  /** The stem is the hash tag of all its windows' keys. */
+  readonly isTagged: boolean;
+  /** Keys of the windows that began so many seconds ago or later, the present one not among them, the latest first. */
+  readonly earlierKeys: (seconds: number) => readonly string[];
+  /** As `CounterOp.ttlSeconds`. */
+  readonly ttlSeconds: number;
+  /** A fixed window has one here, too. */
+  readonly bound: Bound;
+  /** The first second that is no longer in the window; 0 where one counter counts for good. */
+  readonly windowEndSeconds: number;
+  readonly perSecond: boolean;
+  /** Charged whatever is left of it: it never refuses. */
+  readonly isShadow: boolean;
+  /** Refuses only when all others of this kind do; is then left out, and the others are charged. */
+  readonly isQuota: boolean;
+
+  /** Answer: what became of it. `left-out`: a quota that refused. `untouched`: another one refused. */
+  outcome: 'charged' | 'refused' | 'left-out' | 'untouched';
+  /** Answer: what the counter holds after the call, of `bound.capacity` where it has not gone beyond; `reserved` is part of it. */
+  used: number;
+  /** Answer: held by reservations that are open, and how many these are. */
+  reserved: number;
+  open: number;
+  /** Answer to `look`: when the oldest open one was made, in milliseconds since the epoch; 0: there is none. */
+  oldestMs: number;
+  /** Answer: what expired reservations gave back in this call. */
+  givenBack: number;
+  /** Answer: as `CounterOp.waitMicros`. */
+  waitMicros: number;
+}
+
+interface Call {
+  /** In the order in which they are charged where they are not in one place. At least one. */
+  readonly counters: ReservedCounter[];
+  readonly caller?: Caller | undefined;
+  /** Answer: set when the store could not be asked, or not in time; the others then mean nothing. */
+  error: StoreError | undefined;
+}
+
+export interface ReserveCall extends Call {
+  readonly kind: 'reserve';
+  /** At most 255 bytes. */
+  readonly id: string;
+  /**
+   * Markers: another one of the same id adds a reservation, and nothing is remembered of it once it is settled. Else the
+   * same again changes nothing.
+   */
+  readonly isMarker: boolean;
+  /** 0 to 2^53 - 1. */
+  readonly amount: number;
+  readonly ttlMs: number;
+  readonly onExpiry: 'release' | 'charge';
+  /** What the caller wants to know of the id later, `recall` gives it; undefined: nothing. */
+  readonly note: string | undefined;
+  /**
+   * Answer. `repeated`: it was made before, with the same amount, TTL and counters, and the answer is what it was then.
+   * `conflict`: the id stands for another one. `full`: BUDGET_MAX_RESERVATIONS.
+   */
+  outcome: 'reserved' | 'repeated' | 'refused' | 'conflict' | 'full';
+  /** Answer: in milliseconds since the epoch. */
+  expiresAtMs: number;
+}
+
+export interface SettleCall extends Call {
+  readonly kind: 'settle';
+  readonly id: string;
+  readonly isMarker: boolean;
+  /** 0 to 2^53 - 1; 0 gives all back. Undefined: what was reserved, and nothing of an unknown id. */
+  readonly actual: number | undefined;
+  /** Of an unknown id: charge `actual` once, or only tell. */
+  readonly unknown: 'charge' | 'tell';
+  /**
+   * Answer. `late`: after its TTL. `repeated`: it was settled before, and nothing was done now; `charged` is what it was
+   * then. `unknown`: no counter knows the id; charged if so asked.
+   */
+  outcome: 'settled' | 'late' | 'repeated' | 'unknown';
+  /** Answer: what was charged for the id in the end, and what had been reserved. */
+  charged: number;
+  amount: number;
+}
+
+/** Gives back what has expired, and tells how the counters stand. */
+export interface LookCall extends Call {
+  readonly kind: 'look';
+}
+
+export type ReservationCall = ReserveCall | SettleCall | LookCall;
+
+export interface ReservationBounds {
+  /** BUDGET_MAX_RESERVATIONS: open ones of one counter. */
+  readonly maxReservations: number;
+  /** How long the store remembers what was settled or has expired, after its TTL. */
+  readonly recordMs: number;
+}
+
+export interface ReservationStore {
+  /** `done` is called exactly once, possibly before `submit` returns. */
+  submit(call: ReservationCall, done: () => void): void;
+  /** The note of a reservation that is open or still remembered. Rejects with a StoreError. */
+  recall(id: string): Promise<string | undefined>;
+  /** Whether nobody has claimed the name before, in the last so many seconds: true for one caller alone. Rejects with a StoreError. */
+  claim(name: string, seconds: number): Promise<boolean>;
+}
