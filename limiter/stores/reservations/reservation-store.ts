@@ -13,7 +13,7 @@ export interface ReservedCounter {
   readonly stem: string;
   /** The stem is the hash tag of all its windows' keys. */
   readonly isTagged: boolean;
-  /** Keys of the windows that began so many seconds ago or later, the present one not among them, the latest first. */
+  /** Keys of the windows that reach into the last so many seconds, the present one not among them, the latest first. */
   readonly earlierKeys: (seconds: number) => readonly string[];
   /** As `CounterOp.ttlSeconds`. */
   readonly ttlSeconds: number;
@@ -24,8 +24,18 @@ export interface ReservedCounter {
   readonly perSecond: boolean;
   /** Charged whatever is left of it: it never refuses. */
   readonly isShadow: boolean;
-  /** Refuses only when all others of this kind do; is then left out, and the others are charged. */
+  /** Refuses only when all other groups of this kind do; its group is else left out, and the others are charged. */
   readonly isQuota: boolean;
+  /** Counters of one group, the limits of one rule, pass together. They stand side by side. No key is twice in a call. */
+  readonly group: number;
+  /**
+   * 0 to 2^53 - 1. Reserve: what is held. Settle: what it was in the end, where 0 gives all back; undefined: what was
+   * reserved, and nothing of an unknown id. Look: undefined.
+   */
+  readonly amount: number | undefined;
+  /** Reserve: for how long, and what becomes of what nobody settles. */
+  readonly ttlMs: number;
+  readonly onExpiry: 'release' | 'charge';
 
   /** Answer: what became of it. `left-out`: a quota that refused. `untouched`: another one refused. */
   outcome: 'charged' | 'refused' | 'left-out' | 'untouched';
@@ -36,6 +46,8 @@ export interface ReservedCounter {
   open: number;
   /** Answer to `look`: when the oldest open one was made, in milliseconds since the epoch; 0: there is none. */
   oldestMs: number;
+  /** Answer to reserve and settle: what this call charged on it, less than 0 for what it gave back; without what expired. */
+  changed: number;
   /** Answer: what expired reservations gave back in this call. */
   givenBack: number;
   /** Answer: as `CounterOp.waitMicros`. */
@@ -59,18 +71,16 @@ export interface ReserveCall extends Call {
    * same again changes nothing.
    */
   readonly isMarker: boolean;
-  /** 0 to 2^53 - 1. */
-  readonly amount: number;
-  readonly ttlMs: number;
-  readonly onExpiry: 'release' | 'charge';
+  /** A quota beside these lets the request pass: those of this call never refuse, and are only left out. */
+  readonly otherQuotaPasses: boolean;
   /** What the caller wants to know of the id later, `recall` gives it; undefined: nothing. */
   readonly note: string | undefined;
   /**
-   * Answer. `repeated`: it was made before, with the same amount, TTL and counters, and the answer is what it was then.
+   * Answer. `repeated`: it was made before, with the same amounts, TTLs and counters, and the answer is what it was then.
    * `conflict`: the id stands for another one. `full`: BUDGET_MAX_RESERVATIONS.
    */
   outcome: 'reserved' | 'repeated' | 'refused' | 'conflict' | 'full';
-  /** Answer: in milliseconds since the epoch. */
+  /** Answer: of the first counter, in milliseconds since the epoch. */
   expiresAtMs: number;
 }
 
@@ -78,16 +88,14 @@ export interface SettleCall extends Call {
   readonly kind: 'settle';
   readonly id: string;
   readonly isMarker: boolean;
-  /** 0 to 2^53 - 1; 0 gives all back. Undefined: what was reserved, and nothing of an unknown id. */
-  readonly actual: number | undefined;
-  /** Of an unknown id: charge `actual` once, or only tell. */
+  /** Of an unknown id: charge the amounts once, or only tell. */
   readonly unknown: 'charge' | 'tell';
   /**
    * Answer. `late`: after its TTL. `repeated`: it was settled before, and nothing was done now; `charged` is what it was
    * then. `unknown`: no counter knows the id; charged if so asked.
    */
   outcome: 'settled' | 'late' | 'repeated' | 'unknown';
-  /** Answer: what was charged for the id in the end, and what had been reserved. */
+  /** Answer, of the first counter that knows the id: what was charged for it in the end, and what had been reserved. */
   charged: number;
   amount: number;
 }
