@@ -10,7 +10,7 @@ callers:
   - name: edge-envoy
     certificate: { uri: spiffe://prod.example/ns/edge/sa/* }
     domains: [shop, payments-*]
-    rights: [ask, refund, override, read, admin]
+    rights: [ask, refund, override, reserve, read, admin]
     requests_per_second: 2000
   - name: billing
     token_sha256: ${digits}
@@ -37,7 +37,7 @@ callers:
           name: 'edge-envoy',
           certificates: [{ uri: 'spiffe://prod.example/ns/edge/sa/*' }],
           domains: ['shop', 'payments-*'],
-          rights: 31,
+          rights: 63,
           requestsPerSecond: 2_000,
         },
         { ...none, name: 'billing', tokenHashes: [digits.toLowerCase()], domains: ['123'] },
@@ -79,7 +79,7 @@ callers:
       '2:11: name: "bad.name" is none, a name has at most 63 letters, digits, `-` and `_`, and begins with a letter or digit',
       '3:25: uri: "no-uri": expected scheme://host/path, such as spiffe://prod.example/ns/edge/*',
       '3:33: unknown key "ip", expected uri, dns, cn',
-      '4:19: rights: there is no right "everything", there are ask, refund, override, read, admin',
+      '4:19: rights: there is no right "everything", there are ask, refund, override, reserve, read, admin',
       '5:26: requests_per_second: expected a whole number from 1 to 1000000, not "0"',
       '7:19: token_sha256: expected 64 hexadecimal digits (as `weir callers token` prints them), this has 11 characters',
       '8:14: domains: expected a list with at least one entry',

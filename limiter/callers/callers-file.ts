@@ -38,6 +38,7 @@ export const rightsByName = {
   ask: Right.ASK,
   refund: Right.REFUND,
   override: Right.OVERRIDE,
+  reserve: Right.RESERVE,
   read: Right.READ,
   admin: Right.ADMIN,
 } as const satisfies Record<string, number>;

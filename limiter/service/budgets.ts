@@ -1,6 +1,6 @@
 /** Budgets as callers of an API know them: reserve, commit, release, and how they stand. */
 import type { MatchedLimit } from '../../rules/match-result.ts';
-import type { Descriptor } from '../decide/messages.ts';
+import type { Descriptor, Header } from '../decide/messages.ts';
 import type { Caller } from '../stores/counter-store.ts';
 
 export interface BudgetQuestion {
@@ -19,6 +19,7 @@ export interface ReserveQuestion extends BudgetQuestion {
 }
 
 export interface SettleQuestion {
+  /** Empty: nothing was reserved. Then `actual` is charged, whatever is left, and nothing is remembered of it. */
   readonly id: string;
   /** Undefined: those of a reservation that was made with `recalled`. */
   readonly question: BudgetQuestion | undefined;
@@ -77,6 +78,8 @@ export interface ReserveAnswer {
   readonly expiresAtMs: number;
   readonly isRepeated: boolean;
   readonly scopes: readonly BudgetScope[];
+  /** As of a hit that `/v1/check` answers: limit headers of the tightest, on a refusal Retry-After as well. */
+  readonly headers: readonly Header[];
 }
 
 export interface SettleAnswer {

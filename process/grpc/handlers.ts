@@ -21,7 +21,7 @@ export interface CallerConnection {
 }
 
 /** Bits: what a request asks for beyond being answered. */
-export const Right = { ASK: 1, REFUND: 2, OVERRIDE: 4, READ: 8, ADMIN: 16 } as const;
+export const Right = { ASK: 1, REFUND: 2, OVERRIDE: 4, READ: 8, ADMIN: 16, RESERVE: 32 } as const;
 
 /** A caller on one connection. */
 export interface AdmittedCaller {
