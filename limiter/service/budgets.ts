@@ -18,13 +18,13 @@ export interface ReserveQuestion extends BudgetQuestion {
   readonly recalled: boolean;
 }
 
-export interface SettleQuestion {
+export interface SettleQuestion extends BudgetQuestion {
   /** Empty: nothing was reserved. Then `actual` is charged, whatever is left, and nothing is remembered of it. */
   readonly id: string;
-  /** Undefined: those of a reservation that was made with `recalled`. */
-  readonly question: BudgetQuestion | undefined;
   /** Undefined: the amount reserved. 0 for a release. */
   readonly actual: number | undefined;
+  /** Of an unknown id: charge `actual` once, or only tell. */
+  readonly unknown: 'charge' | 'tell';
 }
 
 /** How one counter of a budget stands. */
@@ -59,8 +59,6 @@ export interface BudgetFailure {
     | 'no-domain'
     /** The id stands for another reservation. */
     | 'conflict'
-    /** No such reservation, and nothing said what to charge instead. */
-    | 'unknown'
     /** BUDGET_MAX_RESERVATIONS. */
     | 'full'
     /** This store can never do it. */
@@ -102,6 +100,9 @@ export interface Budgets {
     asker: Caller,
     done: (answer: readonly BudgetScope[] | BudgetFailure) => void,
   ): void;
-  /** Domain and descriptors of a reservation that was made with `recalled`, whose caller's rights are to be checked. */
+  /**
+   * Domain and descriptors of a reservation that was made with `recalled`, for who settles it without them; its caller's
+   * rights are to be checked then. Undefined: it is not known, or no longer.
+   */
   recall(id: string): Promise<BudgetQuestion | undefined | BudgetFailure>;
 }
