@@ -2,7 +2,7 @@
 import { RuleStat } from '../limiter/stats/registry/rule-stats.ts';
 import type { MatchedLimit } from '../rules/match-result.ts';
 import { Algorithm, algorithmNames, unitName } from '../rules/model.ts';
-import { windowText } from '../rules/window.ts';
+import { windowTextOf } from '../rules/window.ts';
 import type { Replay } from './replay.ts';
 import type { ChangedRequests, ReplayedRules } from './replayed-rules.ts';
 import type { LimitTally, Offenders, RuleTally, Times } from './rule-tallies.ts';
@@ -61,7 +61,7 @@ export interface ReportedLimit {
   unit: string;
   /** Units in a window. */
   unitMultiplier: number;
-  /** `5m` */
+  /** `5m`, or `month@Europe/Zurich@15` of a calendar. */
   window: string;
   algorithm: string;
   /** Of a token bucket. */
@@ -175,7 +175,7 @@ function limitOf(limit: MatchedLimit): ReportedLimit {
     requestsPerUnit,
     unit: unitName(unit) ?? 'UNKNOWN',
     unitMultiplier,
-    window: windowText(unit, unitMultiplier),
+    window: windowTextOf(limit),
     algorithm: algorithmNames[algorithm]!,
     ...(algorithm === Algorithm.TOKEN_BUCKET ? { burst } : {}),
   };

@@ -133,7 +133,7 @@ export class Replay {
 
 /**
  * The same rules with an algorithm in the place of fixed windows: all those that a limiter could count by it. Left as they
- * are: months of the calendar, and what the rule has by that algorithm already, for as long a window.
+ * are: windows of a calendar, and what the rule has by that algorithm already, for as long a window.
  */
 export function rulesCountedAs(
   rules: readonly Rule[],
@@ -143,7 +143,8 @@ export function rulesCountedAs(
   return rules.map((rule) => {
     const lengths = new Set(rule.limits.filter((limit) => limit.algorithm === algorithm).map(secondsOfLimit));
     const limits = rule.limits.map((limit): RateLimit => {
-      const isMonth = options.calendarMonths && unitFromText(limit.unit) === Unit.MONTH;
+      const isMonth =
+        limit.calendar !== undefined || (options.calendarMonths && unitFromText(limit.unit) === Unit.MONTH);
       const isFixed = limit.algorithm === Algorithm.FIXED_WINDOW && !limit.unlimited;
       return isFixed && !isMonth && !lengths.has(secondsOfLimit(limit)) ? { ...limit, algorithm } : limit;
     });

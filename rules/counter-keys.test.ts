@@ -62,7 +62,12 @@ describe('an unambiguous key', () => {
     [
       'a month of 30 days and one of the calendar',
       windowSuffix('unambiguous', 2_592_000, 0),
-      windowSuffix('unambiguous', undefined, 0),
+      windowSuffix('unambiguous', 'month', 0),
+    ],
+    [
+      'a month of UTC and one of a zone',
+      windowSuffix('unambiguous', 'month', 0),
+      windowSuffix('unambiguous', 'month@UTC@1', 0),
     ],
     ['minutes and hours', windowSuffix('unambiguous', 60, 0), windowSuffix('unambiguous', 3600, 0)],
   ])('differs: %s', (_, one, other) => {

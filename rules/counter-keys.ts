@@ -5,8 +5,8 @@
  *     1{bank;ip=192.0.2.7;path~=/api/*}60:1700000000
  *
  * The version of the format, then between braces, which makes it Redis' hash tag, the domain and the entries as they are
- * counted, then the length of the window (`month` for one of the calendar) and its start, or `sliding` or `bucket` where the
- * counter has none. `=` stands before a value,
+ * counted, then the length of the window (`month` for one of the calendar in UTC, `month@Europe/Zurich@15` for one of a zone)
+ * and its start, or `sliding` or `bucket` where the counter has none. `=` stands before a value,
  * `~=` before a pattern that values share, `~*=` before one for key and value together. What has a meaning in a key, or
  * none that can be seen, is written `%20` or `%u0085`. A part of more than 128 bytes is its first 32, `~` and the SHA-256
  * of it as it would have been written; entries of more than 1,024 bytes together are the first 32, `~~` and the same.
@@ -62,13 +62,9 @@ export function countedEntry(key: string, mark: EntryMark, text: string): string
   return `;${keyPart(key)}${mark}${keyPart(text)}`;
 }
 
-/** What stands behind the stem. `lengthSeconds` undefined: a month of the calendar. */
-export function windowSuffix(
-  form: CounterKeys,
-  lengthSeconds: number | undefined,
-  startSeconds: number,
-): string {
-  return form === 'compatible' ? String(startSeconds) : `${lengthSeconds ?? 'month'}:${startSeconds}`;
+/** What stands behind the stem. `length`: seconds, `month` for one of the calendar, or as `calendarText` says it. */
+export function windowSuffix(form: CounterKeys, length: number | string, startSeconds: number): string {
+  return form === 'compatible' ? String(startSeconds) : `${length}:${startSeconds}`;
 }
 
 /** The same where one key counts for good: in a sliding window or a bucket. Always in the form of unambiguous keys. */

@@ -3,9 +3,10 @@
  * too long only the beginning and a hash. Compatible keys are read in every way in which a rule in force would write them:
  * where that is one, it is certain.
  */
+import { calendarFromText, calendarText } from './calendar.ts';
 import { type CounterKeys, EntryMark, keyPart } from './counter-keys.ts';
 import type { MatchedLimit, MatchedRule, RuleStep, RuleWalk } from './match-result.ts';
-import { Algorithm, arePlainLimits, type Entry, Unit } from './model.ts';
+import { Algorithm, arePlainLimits, type Calendar, type Entry, Unit } from './model.ts';
 import { windowSeconds } from './window.ts';
 
 /** A domain, a key, a value or a pattern that was read out of an unambiguous key. */
@@ -28,13 +29,14 @@ interface ParsedCounterKey {
   /** A part alone where the entries were too long together: their beginning, as it stands in the key. */
   entries: readonly ParsedEntry[] | CounterPart;
   algorithm: Algorithm;
-  /** Undefined for a month of the calendar. */
+  /** Undefined for a month of the calendar, and where `calendar` is not. */
   windowSeconds: number | undefined;
+  calendar: Calendar | undefined;
   /** Undefined where one key counts for good. */
   windowStartSeconds: number | undefined;
 }
 
-const wholeKey = /^([^{}]*)1\{([^{};]*)(?:;([^{}]*))?\}(month|\d+):(\d+|sliding|bucket)$/s;
+const wholeKey = /^([^{}]*)1\{([^{};]*)(?:;([^{}]*))?\}(month|\d+|[a-z]+@[^@:]+@\d+):(\d+|sliding|bucket)$/s;
 const cutEntries = /^(.*)~~([0-9a-f]{64})$/s;
 const oneEntry = /^([^=~]*(?:~[0-9a-f]{64})?)(=|~=|~\*=)([^=~]*(?:~[0-9a-f]{64})?)$/s;
 const onePart = /^([^~]*)(?:~([0-9a-f]{64}))?$/s;
@@ -50,12 +52,16 @@ export function parseCounterKey(key: string): ParsedCounterKey | undefined {
   const parsed = entries === undefined ? [] : parseEntries(entries);
   if (parsed === undefined) return undefined;
   const algorithm = algorithms[start];
+  const isCalendar = length?.includes('@') === true;
+  const calendar = isCalendar ? calendarFromText(length) : undefined;
+  if (isCalendar && (calendar === undefined || algorithm !== undefined)) return undefined;
   return {
     prefix,
     domain: parsePart(domain),
     entries: parsed,
     algorithm: algorithm ?? Algorithm.FIXED_WINDOW,
-    windowSeconds: length === 'month' ? undefined : Number(length),
+    windowSeconds: isCalendar || length === 'month' ? undefined : Number(length),
+    calendar,
     windowStartSeconds: algorithm === undefined ? Number(start) : undefined,
   };
 }
@@ -93,9 +99,11 @@ export interface ToldCounter {
   /** The entries were too long together: their beginning, and the hash of all of them. */
   readonly cutEntries: CounterPart | undefined;
   readonly algorithm: Algorithm;
-  /** Undefined: not known, or a month of the calendar. */
+  /** Undefined: not known, a month of the calendar, or as `calendar` has it. */
   readonly windowSeconds: number | undefined;
+  /** Of UTC, as USE_CALENDAR_MONTH_RATE_LIMIT has them. */
   readonly isCalendarMonth: boolean;
+  readonly calendar: Calendar | undefined;
   /** Undefined where one key counts for good. */
   readonly startSeconds: number | undefined;
   /** The rule that counts with this key now, and which of its limits; undefined: none does. */
@@ -164,12 +172,13 @@ export class KeyTeller {
   }
 
   #tellUnambiguous(parsed: ParsedCounterKey): ToldCounter {
-    const { algorithm, windowSeconds: seconds, windowStartSeconds: startSeconds } = parsed;
+    const { algorithm, windowSeconds: seconds, calendar, windowStartSeconds: startSeconds } = parsed;
+    const length = calendar === undefined ? (seconds ?? 'month') : calendarText(calendar);
     const isCut = 'text' in parsed.entries;
     const entries = 'text' in parsed.entries ? [] : parsed.entries;
     const found = isCut ? undefined : this.#follow(entries);
     const limit = found?.rule.limits.find(
-      (one) => one.algorithm === algorithm && this.#secondsOf(one) === seconds,
+      (one) => one.algorithm === algorithm && this.#lengthOf(one) === length,
     );
     // Those that plain rules count with are compatible then.
     const isOfNow =
@@ -180,7 +189,8 @@ export class KeyTeller {
       cutEntries: 'text' in parsed.entries ? parsed.entries : undefined,
       algorithm,
       windowSeconds: seconds,
-      isCalendarMonth: seconds === undefined,
+      isCalendarMonth: length === 'month',
+      calendar,
       startSeconds,
       found: found && limit && isOfNow ? { ...found, limit } : undefined,
       doubt: isCut
@@ -235,13 +245,14 @@ export class KeyTeller {
     const [first, second] = readings;
     if (first === undefined && others > 0 && this.#steps <= mostSteps) return undefined;
     const limit = first?.rule.limits[0];
-    const seconds = limit && this.#secondsOf(limit);
+    const length = limit && this.#lengthOf(limit);
     return {
       entries: first?.entries ?? [],
       cutEntries: undefined,
       algorithm: Algorithm.FIXED_WINDOW,
-      windowSeconds: seconds,
-      isCalendarMonth: limit !== undefined && seconds === undefined,
+      windowSeconds: typeof length === 'number' ? length : undefined,
+      isCalendarMonth: length === 'month',
+      calendar: undefined,
       startSeconds,
       found: first && limit && { rule: first.rule, limit, path: first.path },
       doubt: this.#doubt(first, second, isOfOther),
@@ -294,17 +305,18 @@ export class KeyTeller {
   #writes(rule: MatchedRule, startSeconds: number): boolean {
     const [limit] = rule.limits;
     if (limit === undefined || !arePlainLimits(rule.limits)) return false;
-    const seconds = this.#secondsOf(limit);
-    if (seconds !== undefined) return startSeconds % seconds === 0;
+    const length = this.#lengthOf(limit);
+    if (typeof length === 'number') return startSeconds % length === 0;
     const start = new Date(startSeconds * 1000);
     return startSeconds === Date.UTC(start.getUTCFullYear(), start.getUTCMonth()) / 1000;
   }
 
-  /** Undefined for a month of the calendar. */
-  #secondsOf({ unit, unitMultiplier }: MatchedLimit): number | undefined {
+  /** As keys have it. */
+  #lengthOf({ unit, unitMultiplier, calendar }: MatchedLimit): number | string {
+    if (calendar !== undefined) return calendarText(calendar);
     return unit === Unit.MONTH && this.#options.calendarMonth
-      ? undefined
-      : windowSeconds(unit, unitMultiplier);
+      ? 'month'
+      : windowSeconds(unit, unitMultiplier)!;
   }
 }
 

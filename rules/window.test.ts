@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { matchedLimit } from '../test/support/matched-rule.ts';
 import { limit } from '../test/support/rule-builder.ts';
+import type { MatchedLimit } from './match-result.ts';
 import { Algorithm, Unit } from './model.ts';
 import { limitLabel, limitsWords, windowFromText, windowSeconds, windowText } from './window.ts';
 
@@ -98,5 +99,14 @@ describe('limitLabel', () => {
     ];
     const labels = limits.map((one) => limitLabel(limits, one));
     expect(labels).toEqual(['daily', '5m_fixed_window', '5m_token_bucket', '1d']);
+  });
+
+  it('is the unit of a calendar, and all of it where another one has the same unit', () => {
+    const of = (timezone: string, startsOn: number, name = '') =>
+      matchedLimit({ unit: Unit.MONTH, name, calendar: { unit: 'month', timezone, startsOn } });
+    const labels = (...limits: MatchedLimit[]) => limits.map((one) => limitLabel(limits, one));
+    const plain = matchedLimit({ unit: Unit.MONTH });
+    expect(labels(plain, of('UTC', 1), of('UTC', 2, 'second'))).toEqual(['1mo', 'month', 'second']);
+    expect(labels(of('Europe/Zurich', 1), of('UTC', 15))).toEqual(['month_Europe_Zurich_1', 'month_UTC_15']);
   });
 });

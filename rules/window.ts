@@ -2,7 +2,8 @@
  * Lengths of windows, and how people write them: `5m`, `30s`, `1w`. A unit is a window of its own length, a multiplier makes
  * it longer. Months have 30 days and years 365, unless the limiter counts months of the calendar.
  */
-import { Algorithm, algorithmNames, type RateLimit, Unit, unitName, unitOf } from './model.ts';
+import { calendarText } from './calendar.ts';
+import { Algorithm, algorithmNames, type Calendar, type RateLimit, Unit, unitName, unitOf } from './model.ts';
 
 /** By the number of the unit. UNKNOWN has no length. */
 const unitSeconds: readonly (number | undefined)[] = [
@@ -53,6 +54,11 @@ export function windowText(unit: number, multiplier = 1): string {
   if (seconds === undefined) return '';
   const { letter, count } = wholeUnits(seconds);
   return `${count}${letter}`;
+}
+
+/** The window of a limit: `5m`, or `month@Europe/Zurich@15` of a calendar. */
+export function windowTextOf({ unit, unitMultiplier, calendar }: WindowedLimit): string {
+  return calendar === undefined ? windowText(unit, unitMultiplier) : calendarText(calendar);
 }
 
 /** The longest unit, of a week at most, that fits whole times. */
@@ -149,23 +155,32 @@ export function limitsWords(limits: readonly RateLimit[]): string {
 
 /**
  * What tells one limit of a rule from its others: its name, else its window, with the algorithm behind it where another one
- * without a name has the same.
+ * without a name has the same. Of a calendar its unit, and where another one has that, too, all of it: `month_Europe_Zurich_15`.
  */
 export function limitLabel(limits: readonly LabelledLimit[], limit: LabelledLimit): string {
   if (limit.name !== '') return limit.name;
+  const others = limits.filter((other) => other !== limit && other.name === '');
+  const { calendar } = limit;
+  if (calendar !== undefined) {
+    const isAlone = others.every((other) => other.calendar?.unit !== calendar.unit);
+    return isAlone ? calendar.unit : calendarText(calendar).replace(/[@/]/g, '_');
+  }
   const seconds = windowSeconds(limit.unit, limit.unitMultiplier);
-  const window = windowText(limit.unit, limit.unitMultiplier);
-  const isShared = limits.some(
-    (other) =>
-      other !== limit && other.name === '' && windowSeconds(other.unit, other.unitMultiplier) === seconds,
+  const isShared = others.some(
+    (other) => other.calendar === undefined && windowSeconds(other.unit, other.unitMultiplier) === seconds,
   );
+  const window = windowText(limit.unit, limit.unitMultiplier);
   return isShared ? `${window}_${algorithmNames[limit.algorithm]}` : window;
 }
 
-interface LabelledLimit {
-  readonly name: string;
+interface WindowedLimit {
   readonly unit: Unit;
   readonly unitMultiplier: number;
+  readonly calendar: Calendar | undefined;
+}
+
+interface LabelledLimit extends WindowedLimit {
+  readonly name: string;
   readonly algorithm: Algorithm;
 }
 

@@ -1,7 +1,6 @@
 import type { ExplainedCounter, ExplainedDescriptor } from '../../limiter/operate/explain.ts';
 import { leaseText } from '../../rules/lease.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
-import type { MatchedLimit } from '../../rules/match-result.ts';
 import {
   Algorithm,
   algorithmNames,
@@ -17,7 +16,7 @@ import {
   unfitWords,
 } from '../../rules/review/explain-descriptor.ts';
 import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
-import { limitsWords, limitWords, windowSeconds, windowText } from '../../rules/window.ts';
+import { limitsWords, limitWords, windowSeconds, windowText, windowTextOf } from '../../rules/window.ts';
 import { escaped, hintOf, type Paint } from '../shared/flags.ts';
 import type { ExplainedRequest, ToldDescriptor } from './explain-request.ts';
 
@@ -203,10 +202,6 @@ function steadyWords(limit: RateLimit): string {
   return `bucket: ${burst} when full, filled at ${rate}`;
 }
 
-function windowOf({ unit, unitMultiplier }: MatchedLimit): string {
-  return windowText(unit, unitMultiplier);
-}
-
 /** Where a rule is from: a line, else the object. */
 function placeWords(loaded: LoadedSource | undefined, line: number | undefined): string[] {
   if (line !== undefined) return [`${loaded!.file}:${line}`];
@@ -239,8 +234,8 @@ function descriptorJson(
 ): object {
   const limits = counters.map(({ limit, isReplaced, key, metric, window, leaseMost }) => ({
     name: limit.name,
-    window: windowOf(limit),
-    windowSeconds: windowSeconds(limit.unit, limit.unitMultiplier),
+    window: windowTextOf(limit),
+    windowSeconds: limit.calendar === undefined ? windowSeconds(limit.unit, limit.unitMultiplier) : undefined,
     requestsPerUnit: limit.requestsPerUnit,
     algorithm: algorithmNames[limit.algorithm],
     burst: limit.algorithm === Algorithm.TOKEN_BUCKET ? limit.burst : undefined,

@@ -122,7 +122,7 @@ function limitText(limit: ReportedLimit | null): string {
   if (limit === null) return 'its own';
   const { requestsPerUnit, unit, unitMultiplier, window, algorithm, burst } = limit;
   const words = [
-    `${count(requestsPerUnit)} ${unitMultiplier === 1 ? perUnit(unit) : `in ${window}`}`,
+    `${count(requestsPerUnit)} ${unitMultiplier === 1 && !window.includes('@') ? perUnit(unit) : `in ${window}`}`,
     ...(algorithm === 'fixed_window' ? [] : [algorithm.replace('_', ' ')]),
     ...(burst === undefined ? [] : [`burst ${count(burst)}`]),
   ];

@@ -1,4 +1,5 @@
 /** When a grant ends by the rules under it, as limiters have it: nothing in the object says it. */
+import { calendarWindow } from '../../rules/calendar.ts';
 import type { MatchedLimit } from '../../rules/match-result.ts';
 import { Algorithm, Unit } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
@@ -34,7 +35,8 @@ export function grantEnd(
 }
 
 /** The window that it was given in; of other algorithms a window's length after. */
-function endOfWindow({ unit, unitMultiplier, algorithm }: MatchedLimit, createdMs: number): number {
+function endOfWindow({ unit, unitMultiplier, calendar, algorithm }: MatchedLimit, createdMs: number): number {
+  if (calendar !== undefined) return calendarWindow(calendar, Math.floor(createdMs / 1000)).endSeconds * 1000;
   const lengthMs = windowSeconds(unit, unitMultiplier)! * 1_000;
   if (algorithm !== Algorithm.FIXED_WINDOW) return createdMs + lengthMs;
   const endMs = (Math.floor(createdMs / lengthMs) + 1) * lengthMs;

@@ -12,7 +12,13 @@ import { Algorithm, arePlainLimits, type Entry, isPlainLimit, Unit } from '../..
 import type { Override } from '../../rules/overrides/override.ts';
 import type { OverrideIndex, OverridesFound } from '../../rules/overrides/override-index.ts';
 import { isExactBucket } from '../../rules/validate-limits.ts';
-import { largestMultiplier, limitLabel, windowProblem, windowText } from '../../rules/window.ts';
+import {
+  largestMultiplier,
+  limitLabel,
+  windowProblem,
+  windowText,
+  windowTextOf,
+} from '../../rules/window.ts';
 import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
 import { type Bound, FixedWindow } from '../stores/bound.ts';
 import type { CounterPlace } from '../stores/counter-store.ts';
@@ -368,13 +374,13 @@ export class Planner {
   }
 
   #currentLimit(limits: readonly MatchedLimit[], limit: MatchedLimit): CurrentLimit {
-    const { name, requestsPerUnit, unit, unitMultiplier } = limit;
+    const { name, requestsPerUnit } = limit;
     return {
       name,
       requestsPerUnit,
       unit: unitOfWindow(limit, this.#settings),
       policy: policiesOf(limit, limits),
-      window: windowText(unit, unitMultiplier),
+      window: windowTextOf(limit),
     };
   }
 }

@@ -6,7 +6,7 @@
 import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
 import { Algorithm, algorithmNames, type JsonObject } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
-import { windowText } from '../../rules/window.ts';
+import { windowTextOf } from '../../rules/window.ts';
 import { type DescriptorStatus, type Header, HeaderForm } from './messages.ts';
 import type { Plan } from './plan.ts';
 import { isCalendarMonth, lengthOf, type WindowOptions } from './windows.ts';
@@ -33,7 +33,7 @@ export class ToldLimit {
   readonly limit: MatchedLimit;
   /** Which decides over the limit. */
   readonly override: Override | undefined;
-  /** Undefined for a month of the calendar, which has no length of its own. */
+  /** Undefined for a window of a calendar, which has no length of its own. */
   readonly #seconds: number | undefined;
   #policyName: string | undefined;
   #policy: Header | undefined;
@@ -50,7 +50,8 @@ export class ToldLimit {
     this.rule = rule;
     this.limit = limit;
     this.override = override;
-    this.#seconds = isCalendarMonth(limit, options) ? undefined : lengthOf(limit);
+    const isOfCalendar = limit.calendar !== undefined || isCalendarMonth(limit, options);
+    this.#seconds = isOfCalendar ? undefined : lengthOf(limit);
   }
 
   /** By the name of the limit, else by its window; a rule that hides itself shows no name. */
@@ -60,7 +61,7 @@ export class ToldLimit {
   }
 
   get window(): string {
-    return windowText(this.limit.unit, this.limit.unitMultiplier);
+    return windowTextOf(this.limit);
   }
 
   get algorithm(): string {

@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Unit, unitName } from '../../rules/model.ts';
 import { matchedLimit } from '../../test/support/matched-rule.ts';
-import { isCountable, type Window, Windows, windowAt } from './windows.ts';
+import { counterWindow, isCountable, unitOfWindow, type Window, Windows, windowAt } from './windows.ts';
 
 const units = [Unit.SECOND, Unit.MINUTE, Unit.HOUR, Unit.DAY, Unit.WEEK, Unit.MONTH, Unit.YEAR];
 const lengths: Record<number, number> = {
@@ -78,6 +78,28 @@ describe('windowAt', () => {
         expect(start.slice(0, 7)).toBe(new Date(now * 1000).toISOString().slice(0, 7));
       }),
     );
+  });
+
+  it('follows the calendar of a limit, whatever months are set to be', () => {
+    const calendar = { unit: 'month', timezone: 'Europe/Zurich', startsOn: 15 } as const;
+    const limit = matchedLimit({ unit: Unit.MONTH, calendar });
+    const now = seconds('2026-03-14T23:00:00Z');
+    for (const useCalendarMonthRateLimit of [false, true]) {
+      const options = { useCalendarMonthRateLimit, counterKeys: 'compatible' } as const;
+      const startSeconds = seconds('2026-03-14T23:00:00Z');
+      const expected = {
+        startSeconds,
+        endSeconds: seconds('2026-04-14T22:00:00Z'),
+        lifeSeconds: undefined,
+        keySuffix: `month@Europe/Zurich@15:${startSeconds}`,
+      };
+      expect(counterWindow(limit, true, now, options)).toEqual(expected);
+      const windows = new Windows(options);
+      expect(windows.at(limit, true, now)).toEqual(expected);
+      expect(windows.at(limit, true, expected.endSeconds - 1)).toBe(windows.at(limit, true, now));
+      expect(windows.at(limit, true, expected.endSeconds).startSeconds).toBe(expected.endSeconds);
+      expect(unitOfWindow(limit, options)).toBe(Unit.MONTH);
+    }
   });
 
   it('leaves other units alone when months follow the calendar', () => {

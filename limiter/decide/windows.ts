@@ -1,7 +1,8 @@
-/** Windows of time that hits are counted in, aligned to the epoch, in whole seconds of UTC. */
+/** Windows of time that hits are counted in, aligned to the epoch or as a calendar has them, in whole seconds of UTC. */
+import { calendarText, calendarWindow } from '../../rules/calendar.ts';
 import { type CounterKeys, steadySuffix, windowSuffix } from '../../rules/counter-keys.ts';
 import type { MatchedLimit } from '../../rules/match-result.ts';
-import { Algorithm, Unit } from '../../rules/model.ts';
+import { Algorithm, type Calendar, Unit } from '../../rules/model.ts';
 import { unitOfSeconds, windowSeconds } from '../../rules/window.ts';
 
 export interface Window {
@@ -26,33 +27,41 @@ export interface WindowOptions {
 }
 
 /** What of a limit says which windows it has. */
-export type WindowedLimit = Pick<MatchedLimit, 'unit' | 'unitMultiplier'>;
+export interface WindowedLimit extends Pick<MatchedLimit, 'unit' | 'unitMultiplier'> {
+  readonly calendar?: Calendar | undefined;
+}
 
 /** The window that a moment is in. */
 export function windowAt(limit: WindowedLimit, nowSeconds: number, options: WindowOptions): Window {
-  if (isCalendarMonth(limit, options)) return calendarMonthAt(nowSeconds, options.counterKeys);
+  const { counterKeys } = options;
+  if (limit.calendar !== undefined) {
+    const { startSeconds, endSeconds } = calendarWindow(limit.calendar, nowSeconds);
+    const keySuffix = windowSuffix(counterKeys, calendarText(limit.calendar), startSeconds);
+    return { startSeconds, endSeconds, lifeSeconds: undefined, keySuffix };
+  }
+  if (isCalendarMonth(limit, options)) return calendarMonthAt(nowSeconds, counterKeys);
   const length = lengthOf(limit);
   const startSeconds = Math.floor(nowSeconds / length) * length;
   return {
     startSeconds,
     endSeconds: startSeconds + length,
     lifeSeconds: length,
-    keySuffix: windowSuffix(options.counterKeys, length, startSeconds),
+    keySuffix: windowSuffix(counterKeys, length, startSeconds),
   };
 }
 
-/** The length of a limit's windows; of a month of the calendar that of a usual one. */
+/** The length of a limit's windows; of a calendar that of usual ones: a month has 30 days. */
 export function lengthOf({ unit, unitMultiplier }: WindowedLimit): number {
   const length = windowSeconds(unit, unitMultiplier);
   if (length === undefined) throw new RangeError(`the unit ${unit} has no windows`);
   return length;
 }
 
-export function isCalendarMonth({ unit }: WindowedLimit, options: WindowOptions): boolean {
-  return unit === Unit.MONTH && options.useCalendarMonthRateLimit;
+export function isCalendarMonth({ unit, calendar }: WindowedLimit, options: WindowOptions): boolean {
+  return unit === Unit.MONTH && calendar === undefined && options.useCalendarMonthRateLimit;
 }
 
-/** The unit that a window has the length of, UNKNOWN for none. 30 days are no month where that is one of the calendar. */
+/** The unit that a window has the length of, UNKNOWN for none; of a calendar its own. 30 days are no month where that is one of the calendar. */
 export function unitOfWindow(limit: WindowedLimit, options: WindowOptions): Unit {
   if (limit.unitMultiplier === 1) return limit.unit;
   const unit = unitOfSeconds(lengthOf(limit));
@@ -63,7 +72,7 @@ function calendarMonthAt(nowSeconds: number, counterKeys: CounterKeys): Window {
   const now = new Date(nowSeconds * 1000);
   const startSeconds = Date.UTC(now.getUTCFullYear(), now.getUTCMonth()) / 1000;
   const endSeconds = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() + 1) / 1000;
-  const keySuffix = windowSuffix(counterKeys, undefined, startSeconds);
+  const keySuffix = windowSuffix(counterKeys, 'month', startSeconds);
   return { startSeconds, endSeconds, lifeSeconds: undefined, keySuffix };
 }
 

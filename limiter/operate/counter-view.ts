@@ -1,7 +1,15 @@
 /** One counter as operators see it: what its key says, what it holds, and what its limit makes of that. Pure. */
 
+import { calendarWindow } from '../../rules/calendar.ts';
 import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
-import { algorithmNames, type Entry, Unit, unitName } from '../../rules/model.ts';
+import {
+  algorithmNames,
+  type Calendar,
+  type Entry,
+  Unit,
+  unitFromText,
+  unitName,
+} from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import type { ToldCounter, ToldEntry } from '../../rules/told-keys.ts';
 import { unitOfSeconds } from '../../rules/window.ts';
@@ -41,6 +49,8 @@ export interface CounterJson {
     seconds: number | null;
     algorithm: string;
     start: string | null;
+    /** In place of `seconds`. */
+    calendar?: Calendar;
   };
   /** Null: nobody can say it without the limit. */
   used: number | null;
@@ -68,8 +78,14 @@ export interface CounterNow {
 }
 
 /** Seconds since 1970 at which the counter counts no more; undefined: never, or nobody knows. */
-export function endOf({ startSeconds, windowSeconds, isCalendarMonth }: ToldCounter): number | undefined {
+export function endOf({
+  startSeconds,
+  windowSeconds,
+  isCalendarMonth,
+  calendar,
+}: ToldCounter): number | undefined {
   if (startSeconds === undefined) return undefined;
+  if (calendar !== undefined) return calendarWindow(calendar, startSeconds).endSeconds;
   if (windowSeconds !== undefined) return startSeconds + windowSeconds;
   if (!isCalendarMonth) return undefined;
   const month = { unit: Unit.MONTH, unitMultiplier: 1 };
@@ -129,17 +145,18 @@ function figures(
 }
 
 function windowJson(
-  { found, windowSeconds, algorithm }: ToldCounter,
+  { found, windowSeconds, calendar, algorithm }: ToldCounter,
   start: number | undefined,
 ): CounterJson['window'] {
-  const unit =
-    found?.limit.unit ?? (windowSeconds === undefined ? Unit.UNKNOWN : unitOfSeconds(windowSeconds));
+  const ofKey = calendar === undefined ? unitOfSeconds(windowSeconds ?? 0) : unitFromText(calendar.unit);
+  const unit = found?.limit.unit ?? ofKey ?? Unit.UNKNOWN;
   return {
     unit: unit === Unit.UNKNOWN ? null : unitName(unit)!.toLowerCase(),
     multiplier: unit === Unit.UNKNOWN ? null : (found?.limit.unitMultiplier ?? 1),
     seconds: windowSeconds ?? null,
     algorithm: algorithmNames[algorithm]!,
     start: start === undefined ? null : new Date(start * 1000).toISOString().replace('.000Z', 'Z'),
+    ...(calendar && { calendar }),
   };
 }
 

@@ -1,4 +1,5 @@
 /** What changes of rules mean for requests: those that the rules are for are asked of both versions. */
+import { calendarText } from '../calendar.ts';
 import { leaseMost } from '../lease.ts';
 import { type MatchedLimit, type NameForm, type RuleMatch, usualNames } from '../match-result.ts';
 import { arePlainLimits, type Entry, emptyLimit, type Rule, unitName } from '../model.ts';
@@ -104,8 +105,9 @@ function ownNames(after: readonly Rule[], sides: Sides): string[] {
 }
 
 /** What a counter's key says of its limit. */
-function counterOf({ unit, unitMultiplier, algorithm }: MatchedLimit): string {
-  return `${windowSeconds(unit, unitMultiplier)} ${algorithm}`;
+function counterOf({ unit, unitMultiplier, calendar, algorithm }: MatchedLimit): string {
+  const length = calendar === undefined ? windowSeconds(unit, unitMultiplier) : calendarText(calendar);
+  return `${length} ${algorithm}`;
 }
 
 function isSameStem(entries: readonly Entry[], { before, after }: Sides): boolean {

@@ -13,6 +13,9 @@ const { FIXED_WINDOW, SLIDING_WINDOW, TOKEN_BUCKET } = Algorithm;
 const of = (requestsPerUnit: number, unit: string, more: Partial<RateLimit> = {}): RateLimit =>
   limit({ requestsPerUnit, unit, ...more });
 const sliding = { algorithm: SLIDING_WINDOW };
+const zurich = (startsOn: number): Partial<RateLimit> => ({
+  calendar: { unit: 'month', timezone: 'Europe/Zurich', startsOn },
+});
 const bucket = (burst: number): Partial<RateLimit> => ({ algorithm: TOKEN_BUCKET, burst });
 
 describe('a limit covers another', () => {
@@ -38,6 +41,13 @@ describe('a limit covers another', () => {
     [of(999_999, 'day', sliding), of(1_000_000, 'day', sliding), true],
     [of(999_999_999, 'year', sliding), of(1_000_000_000, 'year', sliding), false],
     [of(5, 'month'), of(5, 'month'), true],
+    [of(5, 'month', zurich(1)), of(5, 'month', zurich(1)), true],
+    [of(5, 'month', zurich(1)), of(5, 'month', zurich(15)), false],
+    [of(5, 'month', zurich(1)), of(5, 'month'), false],
+    [of(5, 'month', zurich(1)), of(5, 'day'), false],
+    [of(5, 'month', zurich(1)), of(10, 'day'), true],
+    [of(10, 'day'), of(329, 'month', zurich(1)), false],
+    [of(10, 'day'), of(330, 'month', zurich(1)), true],
     [of(100, 'hour', sliding), of(199, 'minute', bucket(199)), false],
     [of(100, 'hour', sliding), of(200, 'minute', bucket(200)), true],
     [of(100, 'hour'), of(200, 'minute', bucket(203)), false],

@@ -6,6 +6,8 @@
  * A limit with windows lets at most its requests pass in each, a sliding one in those that it is aligned to; a bucket at
  * most burst + rate x t in any time t. That bounds what the other limit can come to hold.
  */
+
+import { calendarText } from '../calendar.ts';
 import { Algorithm, type RateLimit, Unit, unitFromText } from '../model.ts';
 import { secondsOfLimit } from '../window.ts';
 
@@ -13,6 +15,9 @@ import { secondsOfLimit } from '../window.ts';
 const clocksApart = 120;
 
 const day = 86_400;
+/** Chosen: no clock is set forward or back by more; those that are have offsets of whole quarters of an hour. */
+const clockChange = 4 * 3600;
+const offsetStep = 900;
 
 /** In seconds. A month may be one of the calendar, so lengths may differ. */
 interface Windows {
@@ -24,6 +29,12 @@ interface Windows {
 
 function windowsOf(limit: RateLimit): Windows {
   const seconds = secondsOfLimit(limit);
+  if (limit.calendar !== undefined) {
+    const { unit } = limit.calendar;
+    const [least, most] =
+      unit === 'month' ? [28 * day, 31 * day] : [seconds, unit === 'year' ? 366 * day : seconds];
+    return { shortest: least - clockChange, longest: most + clockChange, step: offsetStep };
+  }
   const isPlainMonth = unitFromText(limit.unit) === Unit.MONTH && limit.unitMultiplier === 1;
   return isPlainMonth && limit.algorithm === Algorithm.FIXED_WINDOW
     ? { shortest: 28 * day, longest: 31 * day, step: day }
@@ -50,7 +61,9 @@ export function covers(limit: RateLimit, other: RateLimit, isOneClock = false): 
 
 function areSame(limit: RateLimit, other: RateLimit): boolean {
   const hasSameWindow =
-    unitFromText(limit.unit) === unitFromText(other.unit) && limit.unitMultiplier === other.unitMultiplier;
+    unitFromText(limit.unit) === unitFromText(other.unit) &&
+    limit.unitMultiplier === other.unitMultiplier &&
+    (limit.calendar && calendarText(limit.calendar)) === (other.calendar && calendarText(other.calendar));
   const hasSameNumbers =
     limit.requestsPerUnit === other.requestsPerUnit && mostAtOnce(limit) === mostAtOnce(other);
   return hasSameWindow && hasSameNumbers && limit.algorithm === other.algorithm;

@@ -41,6 +41,7 @@ const shown = (entries: readonly ToldEntry[]) =>
 const tableOf = (...sources: RuleSource[]) => new RuleTable(compileRules(sources));
 
 describe('keys of a domain', () => {
+  const calendar = { unit: 'month', timezone: 'Europe/Zurich', startsOn: 15 } as const;
   const shop = tableOf(
     source('shop', [
       rule({ key: 'remote_address', rateLimit: limit() }),
@@ -53,6 +54,7 @@ describe('keys of a domain', () => {
       rule({ key: 'a', rateLimit: limit() }),
       rule({ key: 'a_b', rateLimit: limit() }),
       rule({ key: 'burst', rateLimit: limit({ algorithm: Algorithm.TOKEN_BUCKET }) }),
+      rule({ key: 'team', limits: [limit({ unit: 'month', calendar }), limit({ unit: 'month' })] }),
     ]),
     source('shop_eu', [rule({ key: 'ip', rateLimit: limit() })]),
   );
@@ -88,6 +90,17 @@ describe('keys of a domain', () => {
       entries: [{ text: { text: 'v'.repeat(32) } }],
     });
     expect(cut?.doubt).toContain('a value was too long');
+  });
+
+  it('say the calendar of their window', () => {
+    const key = '1{shop;team=a}month@Europe/Zurich@15:1699999200';
+    const found = told(key);
+    expect(found).toMatchObject({ windowSeconds: undefined, isCalendarMonth: false, calendar });
+    expect(found?.found?.limit.calendar).toEqual(calendar);
+    expect(told(key.replace('@15', '@14'))).toMatchObject({ calendar: { startsOn: 14 }, found: undefined });
+    expect(told(key.replace('Zurich', 'Zorich'))).toBeUndefined();
+    expect(told(key.replace('1699999200', 'sliding'))).toBeUndefined();
+    expect(told('1{shop;team=a}2592000:1699488000')?.found?.limit.calendar).toBeUndefined();
   });
 
   it('cost no more the longer they are', () => {
