@@ -1,8 +1,11 @@
 import { Code, type Descriptor, type DescriptorStatus, type RateLimitRequest } from '../decide/messages.ts';
-import type { LimitPlan, Plan } from '../decide/plan.ts';
+import { enterWindow, type LimitPlan, type Plan } from '../decide/plan.ts';
 import { isQuota } from '../decide/response.ts';
+import { Windows } from '../decide/windows.ts';
+import { type RuleMetric, RuleStat } from '../stats/registry/rule-stats.ts';
 import type { Caller, CounterOp, HoldsBack } from '../stores/counter-store.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
+import type { RateLimitServiceOptions } from './rate-limit-service.ts';
 
 /** The hits of one limit of a descriptor, on their way to the store and back. One object a limit. */
 export interface CountedHit extends CounterOp {
@@ -20,6 +23,115 @@ export interface CountedHit extends CounterOp {
   caller: Caller | undefined;
   lookOnly: boolean;
   holdsBack: HoldsBack;
+}
+
+/** Makes the hits of plans, counts them as asked in the rules' statistics, and finds their windows. */
+export class HitMaker {
+  readonly #options: Omit<RateLimitServiceOptions, 'store' | 'response'>;
+  readonly #windows: Windows;
+
+  constructor(options: Omit<RateLimitServiceOptions, 'store' | 'response'>) {
+    this.#options = options;
+    this.#windows = new Windows(options.counting);
+  }
+
+  /** Of one limit. The store is to be asked where it is not `remembered`. */
+  hit(plan: LimitPlan, hits: number, negative: boolean, nowMs: number): CountedHit {
+    const { stats, localCache, random, counting, clock, events } = this.#options;
+    // Hits taken back are no hits: they count in their own statistic alone.
+    stats.add(stats.slotOf(plan.metric) + (negative ? RuleStat.totalNegativeHits : RuleStat.totalHits), hits);
+    const nowSeconds = Math.floor(nowMs / 1000);
+    let window = plan.window;
+    if (window === undefined || nowSeconds >= window.endSeconds || nowSeconds < window.startSeconds) {
+      window = enterWindow(plan, this.#windows.at(plan.limit, plan.isOwn, nowSeconds));
+    }
+    const key = plan.key;
+    const { endSeconds, lifeSeconds } = window;
+    const isSteady = endSeconds === Number.POSITIVE_INFINITY;
+    let secondsToReset = isSteady ? plan.secondsUncounted : endSeconds - nowSeconds;
+    let ttlSeconds = isSteady ? lifeSeconds! : secondsToReset;
+    if (!counting.countersEndWithWindow) {
+      // From the first hit on the whole length, or the rest of a calendar month.
+      if (lifeSeconds !== undefined) ttlSeconds = lifeSeconds;
+      const jitter = counting.expirationJitterMaxSeconds;
+      if (jitter > 0) ttlSeconds += Math.floor(random() * jitter);
+    }
+    // What takes nothing looks, and a bound refuses it never.
+    const asksCache = localCache !== undefined && !negative && (hits > 0 || plan.bound === undefined);
+    // A wait has no date: the clock of dates may be set.
+    const cacheMs = asksCache && isSteady ? clock.monotonicMs() : nowMs;
+    const fullUntilMs = asksCache ? localCache.until(key, cacheMs) : 0;
+    let full = fullUntilMs !== 0;
+    if (full && isSteady) secondsToReset = Math.max(1, Math.ceil((fullUntilMs - cacheMs) / 1000));
+    const { override } = plan;
+    if (override !== undefined && !negative) {
+      const { kind } = override.effect;
+      events.onOverridden?.(kind, hits);
+      // A block is not counted, so that nobody is over for it when it ends.
+      if (kind === 'block') full = true;
+    }
+    return {
+      plan,
+      key,
+      hits,
+      negative,
+      ttlSeconds,
+      limit: plan.capacity,
+      secondsToReset,
+      windowEndSeconds: isSteady ? 0 : endSeconds,
+      full,
+      remembered: full,
+      group: undefined,
+      perSecond: plan.perSecond,
+      caller: undefined,
+      lookOnly: false,
+      holdsBack: 'alone',
+      bound: plan.bound,
+      groupSize: 1,
+      leaseMost: plan.leaseMost,
+      lease: undefined,
+      applied: 0,
+      after: 0,
+      over: false,
+      waitMicros: 0,
+      held: undefined,
+      leased: 0,
+      mayReturn: plan.leaseMost !== 0,
+      fromLease: false,
+      error: undefined,
+    };
+  }
+
+  /** The store is asked for all of them or, where the local cache knows one to be full, for none. */
+  addGroup(first: CountedHit, limits: readonly LimitPlan[], nowMs: number, ops: CountedHit[]): void {
+    const group: CountedHit[] = [];
+    let remembered = false;
+    for (const plan of limits) {
+      const hit = group.length === 0 ? first : this.hit(plan, first.hits, first.negative, nowMs);
+      hit.groupSize = limits.length;
+      if (hit.remembered) remembered = true;
+      group.push(hit);
+    }
+    first.group = group;
+    first.remembered = remembered;
+    if (!remembered) for (const hit of group) ops.push(hit);
+  }
+
+  /** By an override: the store is not asked, and the rule's statistics go on. */
+  countUnlimited(metrics: readonly RuleMetric[], request: RateLimitRequest, index: number): void {
+    const { stats, events } = this.#options;
+    const descriptor = request.descriptors[index]!;
+    const addend = addendOf(descriptor, request);
+    if (!descriptor.isNegativeHits) events.onOverridden?.('unlimited', addend);
+    for (const metric of metrics) {
+      const slot = stats.slotOf(metric);
+      if (descriptor.isNegativeHits) stats.add(slot + RuleStat.totalNegativeHits, addend);
+      else {
+        stats.add(slot + RuleStat.totalHits, addend);
+        stats.add(slot + RuleStat.withinLimit, addend);
+      }
+    }
+  }
 }
 
 /**

@@ -1,0 +1,98 @@
+/** The rules and overrides that decide now, and the plans that requests get by them. */
+import type { Clock } from '../../process/time/clock.ts';
+import type { RuleMatcher } from '../../rules/match-result.ts';
+import type { Override } from '../../rules/overrides/override.ts';
+import { OverrideIndex } from '../../rules/overrides/override-index.ts';
+import { type Descriptor, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
+import { applyReplaces, type Plan, Planner, type PlanSettings } from '../decide/plan.ts';
+import type { RuleStats } from '../stats/registry/rule-stats.ts';
+import type { BoundedLocalCache } from '../stores/local-cache.ts';
+
+export interface PlansOptions {
+  stats: RuleStats;
+  clock: Clock;
+  /** Undefined is off. What it remembers ends with plans. */
+  localCache: BoundedLocalCache | undefined;
+  counting: PlanSettings;
+  /** Other limits may hold from now on: rules or overrides came, or an override ended. */
+  onPlansEnded?: (() => void) | undefined;
+}
+
+export class PlansInForce {
+  readonly #options: PlansOptions;
+  #matcher: RuleMatcher | undefined;
+  /** Undefined: nothing lies over the rules. */
+  #overrides: OverrideIndex | undefined;
+  #planner: Planner | undefined;
+  #epoch = 0;
+
+  constructor(options: PlansOptions) {
+    this.#options = options;
+  }
+
+  /** Grows with rules and resets: what the store was asked before is not remembered after. */
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  useRules(matcher: RuleMatcher): void {
+    this.#matcher = matcher;
+    this.#planAnew(matcher, this.#options.clock.nowMs());
+  }
+
+  useOverrides(overrides: readonly Override[]): void {
+    this.#overrides = overrides.length === 0 ? undefined : new OverrideIndex(overrides);
+    if (this.#matcher !== undefined) this.#planAnew(this.#matcher, this.#options.clock.nowMs());
+  }
+
+  /** Somebody reset these counters; undefined: nobody knows which. */
+  forgetCounters(keys: readonly string[] | undefined): void {
+    const { localCache } = this.#options;
+    this.#epoch += 1;
+    if (keys === undefined) localCache?.clear();
+    else for (const key of keys) localCache?.forget(key);
+  }
+
+  /** One a descriptor. Throws a `ServiceError` for a request that cannot be decided; nothing is counted then. */
+  plan({ domain, descriptors }: RateLimitRequest, nowMs: number): Plan[] {
+    if (domain === '') throw new ServiceError('rate limit domain must not be empty');
+    if (descriptors.length === 0) throw new ServiceError('rate limit descriptor list must not be empty');
+    let planner = this.#planner;
+    if (planner === undefined)
+      throw new ServiceError('no rate limit configuration loaded', { transient: true });
+    if (nowMs >= planner.staleAtMs) planner = this.#planAnew(this.#matcher!, nowMs);
+    checkAddends(descriptors);
+    // Most requests have one, and an array that begins with its element has no room to spare.
+    const plans: Plan[] = [planner.plan(domain, descriptors[0]!)];
+    for (let index = 1; index < descriptors.length; index++) {
+      plans.push(planner.plan(domain, descriptors[index]!));
+    }
+    let replaces = false;
+    for (let index = 0; index < plans.length; index++) {
+      const { rule } = plans[index]!;
+      if (rule !== undefined && rule.replaces.length > 0) replaces = true;
+    }
+    if (replaces) applyReplaces(plans);
+    return plans;
+  }
+
+  /** What was remembered by other limits may be wrong now. */
+  #planAnew(matcher: RuleMatcher, nowMs: number): Planner {
+    const { stats, counting, localCache, onPlansEnded } = this.#options;
+    const overrides = this.#overrides && { index: this.#overrides, nowMs };
+    const planner = new Planner(matcher, stats, counting, overrides);
+    this.#planner = planner;
+    this.#epoch += 1;
+    localCache?.clear();
+    onPlansEnded?.();
+    return planner;
+  }
+}
+
+function checkAddends(descriptors: readonly Descriptor[]): void {
+  for (let index = 0; index < descriptors.length; index++) {
+    // No store can add it.
+    if (descriptors[index]!.hitsAddend !== Number.POSITIVE_INFINITY) continue;
+    throw new ServiceError(`hits_addend of descriptor ${index} must be at most 9223372036854775807`);
+  }
+}

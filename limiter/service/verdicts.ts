@@ -1,0 +1,129 @@
+/** What becomes of hits that the store has answered: the status of a descriptor, its statistics, and who hears of it. */
+import {
+  Assessment,
+  assessRefund,
+  assessRefused,
+  assessRemembered,
+  assessTotal,
+  countAssessment,
+} from '../decide/assess.ts';
+import type { DescriptorStatus, RateLimitRequest } from '../decide/messages.ts';
+import { uncountedStatus } from '../decide/response.ts';
+import { leasedHitsStat } from '../stats/registry/rule-stats.ts';
+import { type Caller, StoreError } from '../stores/counter-store.ts';
+import type { BoundedLocalCache } from '../stores/local-cache.ts';
+import { type CountedHit, secondsToReset, statusOfHit, usedOf } from './counted-hit.ts';
+import type { RateLimitServiceOptions } from './rate-limit-service.ts';
+
+/** Whose hits they are. */
+export interface HitsAsked {
+  readonly request: RateLimitRequest;
+  /** Of what may be remembered, when the store was asked. */
+  readonly epoch: number;
+  readonly asker: Caller;
+}
+
+export class Verdicts {
+  readonly #options: Omit<RateLimitServiceOptions, 'store' | 'response' | 'random'>;
+  readonly #inForce: { readonly epoch: number };
+  /** Reused by all descriptors: it holds nothing between two of them. */
+  readonly #assessment = new Assessment();
+
+  constructor(
+    options: Omit<RateLimitServiceOptions, 'store' | 'response' | 'random'>,
+    inForce: { readonly epoch: number },
+  ) {
+    this.#options = options;
+    this.#inForce = inForce;
+  }
+
+  /** Throws the first error that STORE_FAILURE_MODE has no answer for. */
+  acceptFailures(ops: readonly CountedHit[]): void {
+    for (const { error } of ops) {
+      if (error === undefined) continue;
+      const hasAnswer = this.#options.counting.storeFailureMode !== 'error' && error instanceof StoreError;
+      if (!hasAnswer) throw error;
+    }
+    this.#options.events.onUncounted();
+  }
+
+  /** Of several limits that which refuses longest, else that of which the least is left. */
+  statusOf(hit: CountedHit, decision: HitsAsked, index: number, tells: boolean): DescriptorStatus {
+    const { group, remembered } = hit;
+    const assessment = this.#assessment;
+    if (group === undefined) {
+      if (hit.error !== undefined) return uncountedStatus(hit, this.#options.counting.storeFailureMode);
+      this.#assess(hit, decision);
+      if (assessment.refused) this.#noteRefused(hit, decision, index);
+      return statusOfHit(hit, assessment.refused, assessment.remaining, secondsToReset(hit), tells);
+    }
+    for (const { error } of group) if (error !== undefined) return this.#uncountedGroup(group);
+    let chosen: CountedHit | undefined;
+    let over = false;
+    let refused = false;
+    let remaining = 0;
+    let seconds = 0;
+    for (const one of group) {
+      // The others were neither asked for nor known.
+      if (remembered && !one.full) continue;
+      this.#assess(one, decision);
+      const itsSeconds = secondsToReset(one);
+      const isOver = assessment.over;
+      const isTighter = isOver ? itsSeconds > seconds : assessment.remaining < remaining;
+      if (chosen !== undefined && (isOver === over ? !isTighter : over)) continue;
+      chosen = one;
+      over = isOver;
+      refused = assessment.refused;
+      remaining = assessment.remaining;
+      seconds = itsSeconds;
+    }
+    if (refused) this.#noteRefused(chosen!, decision, index);
+    return statusOfHit(chosen!, refused, remaining, seconds, tells);
+  }
+
+  #noteRefused(hit: CountedHit, { request, asker }: HitsAsked, index: number): void {
+    const { onRefused } = this.#options.events;
+    if (onRefused !== undefined) onRefused(hit, request.descriptors[index]!.entries, usedOf(hit), asker);
+  }
+
+  /** They fail together. */
+  #uncountedGroup(group: readonly CountedHit[]): DescriptorStatus {
+    const longest = group.reduce((one, other) => (other.secondsToReset > one.secondsToReset ? other : one));
+    return uncountedStatus(longest, this.#options.counting.storeFailureMode);
+  }
+
+  /** Writes the assessment, and counts it in the limit's statistics. */
+  #assess(hit: CountedHit, { epoch, request }: HitsAsked): void {
+    const { stats, localCache, events } = this.#options;
+    const { plan, hits, after, leased } = hit;
+    const assessment = this.#assessment;
+    if (hit.full) {
+      assessRemembered(plan, hits, assessment);
+      if (plan.override?.effect.kind === 'block') assessment.overLimitWithLocalCache = 0;
+    } else if (hit.negative || (plan.bound !== undefined && !hit.over && hit.applied < hits)) {
+      // Refused by another limit, the hits count in no statistic of what passed.
+      assessRefund(plan, after + leased, assessment);
+    } else {
+      if (hit.over) assessRefused(plan, hits, after, assessment);
+      else assessTotal(plan, hits, after, leased, assessment);
+      // Rules that came meanwhile may allow more, and a counter that was reset has hits left.
+      if (assessment.over && !hit.mayReturn && localCache !== undefined && epoch === this.#inForce.epoch) {
+        this.#remember(hit, localCache);
+      }
+    }
+    const slot = stats.slotOf(plan.metric);
+    countAssessment(stats, slot, assessment);
+    if (hit.fromLease) stats.add(slot + leasedHitsStat, hits);
+    if (assessment.overLimit !== 0) events.onOverLimit?.(request.domain, hit, assessment.overLimit);
+  }
+
+  /** Until a single hit would pass; not at all where fewer hits than these would pass now. */
+  #remember(hit: CountedHit, localCache: BoundedLocalCache): void {
+    if (hit.windowEndSeconds !== 0) {
+      if (hit.bound === undefined || hit.after >= hit.limit)
+        localCache.remember(hit.key, hit.windowEndSeconds * 1000);
+    } else if (hit.after >= hit.limit) {
+      localCache.remember(hit.key, this.#options.clock.monotonicMs() + Math.floor(hit.waitMicros / 1000));
+    }
+  }
+}
