@@ -365,6 +365,7 @@ const allowed: Record<string, string[]> = {
     'process/grpc',
     'process/http',
     'process/net',
+    'process/settings',
     'process/time',
     'rules',
     'rules/proxy',

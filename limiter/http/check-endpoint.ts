@@ -1,4 +1,5 @@
 /** `POST /v1/check`: one decision for a backend that has no proxy in front of it, told whole. */
+import type { ServerResponse } from 'node:http';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import { checkParameters } from '../../process/http/api-router.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
@@ -17,29 +18,41 @@ export interface CheckOptions extends Pick<JsonEndpointOptions, 'onTooLarge' | '
 
 /** Rejects with an `ApiProblem` for what is wrong with the question. */
 export async function answerCheck(call: HttpCall, asker: HttpAsker, options: CheckOptions): Promise<void> {
-  const { request, response, target } = call;
-  if (request.method !== 'POST') {
-    response.setHeader('Allow', 'POST');
-    throw new ApiProblem(405, `/v1/check takes POST, not ${shown(request.method ?? '')}`);
-  }
-  checkParameters(target.query, []);
-  const bytes = await bodyOf(call, options);
-  await new Promise<void>((due) => call.holding.whenDue(bytes.length, due));
-  const decision = await options.decide(readQuestion(bytes, asker), asker);
+  const decision = await options.decide(readQuestion(await readPost(call, options), asker), asker);
   if ('failure' in decision) throw problemOf(decision.failure);
   const { code, descriptors, headers } = decision;
-  const text = `${JSON.stringify({ code, descriptors: descriptors.map(answerJson) })}\n`;
-  for (const [name, value] of headers) response.setHeader(name, value);
-  response.writeHead(code === 'OVER_LIMIT' ? 429 : 200, {
+  for (const [name, value] of headers) call.response.setHeader(name, value);
+  const body = { code, descriptors: descriptors.map(answerJson) };
+  sendJson(call.response, code === 'OVER_LIMIT' ? 429 : 200, body);
+}
+
+export function sendJson(response: ServerResponse, status: number, body: object): void {
+  const text = `${JSON.stringify(body)}\n`;
+  response.writeHead(status, {
     'Content-Type': 'application/json',
     'Content-Length': Buffer.byteLength(text),
   });
   response.end(text);
 }
 
+export type PostOptions = Pick<CheckOptions, 'bounds' | 'onTooLarge' | 'maxBodyBytes'>;
+
+/** The body of a POST to a path without parameters, when it is its turn. Rejects with an `ApiProblem`. */
+export async function readPost(call: HttpCall, options: PostOptions): Promise<Uint8Array> {
+  const { request, response, target } = call;
+  if (request.method !== 'POST') {
+    response.setHeader('Allow', 'POST');
+    throw new ApiProblem(405, `${target.path} takes POST, not ${shown(request.method ?? '')}`);
+  }
+  checkParameters(target.query, []);
+  const bytes = await bodyOf(call, options);
+  await new Promise<void>((due) => call.holding.whenDue(bytes.length, due));
+  return bytes;
+}
+
 async function bodyOf(
   call: HttpCall,
-  { bounds, maxBodyBytes, onTooLarge }: CheckOptions,
+  { bounds, maxBodyBytes, onTooLarge }: PostOptions,
 ): Promise<Uint8Array> {
   const setting = 'HTTP_MAX_BODY_BYTES';
   const tooLarge = (error: RequestTooLarge): void => onTooLarge(error, originOf(call.request));
@@ -68,7 +81,7 @@ function answerJson({ code, rule, limit, used, left, resetSeconds }: DescriptorA
   };
 }
 
-function limitJson(limit: NonNullable<DescriptorAnswer['limit']>): object {
+export function limitJson(limit: NonNullable<DescriptorAnswer['limit']>): object {
   const { name, requestsPerUnit, unit, unitMultiplier: multiplier, algorithm, burst } = limit;
   return {
     name,

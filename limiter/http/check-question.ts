@@ -1,4 +1,4 @@
-/** The body of `/v1/check`: read, or all that is wrong with it. */
+/** Bodies that say which requests they are about: read, or all that is wrong with them. */
 import { Right } from '../../process/grpc/handlers.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import { parseJson } from '../../process/http/json-exchange.ts';
@@ -10,7 +10,7 @@ import type { HttpQuestion } from './http-decision.ts';
 const mostTold = 50;
 
 /** What is wrong with a body, by its place there. */
-class Mistakes {
+export class Mistakes {
   readonly told: { path: string; detail: string }[] = [];
   #count = 0;
 
@@ -29,46 +29,88 @@ class Mistakes {
   }
 }
 
-const members = ['domain', 'descriptors', 'hits'];
+/** Which requests a body is about. */
+export type Asked = Pick<HttpQuestion, 'domain' | 'descriptors'>;
+
+/** What a body may have beside domain and descriptors. */
+export interface BodyForm<More> {
+  members: readonly string[];
+  /** That its caller needs, a bit of `Right`. */
+  right: number;
+  /** Whether domain and descriptors may be left out, both. */
+  mayLeaveOut: boolean;
+  read(body: Readonly<Record<string, unknown>>, mistakes: Mistakes): More;
+}
+
 const entryForm = 'an object with exactly one key, such as {"remote_address": "203.0.113.7"}';
 const descriptorForm = 'a list of entries, such as [{"remote_address": "203.0.113.7"}]';
 
-/** What a body asks. Throws an `ApiProblem`: 403 where the caller may not use the domain, before anything else is told; 400 with all mistakes. */
-export function readQuestion(bytes: Uint8Array, { caller }: Pick<HttpAsker, 'caller'>): HttpQuestion {
+const checkForm: BodyForm<number> = {
+  members: ['hits'],
+  right: Right.ASK,
+  mayLeaveOut: false,
+  read: ({ hits = 1 }, mistakes) => readWhole('hits', hits, maxUint32, mistakes),
+};
+
+/** What a body of `/v1/check` asks. Throws as `readBody` does. */
+export function readQuestion(bytes: Uint8Array, asker: Pick<HttpAsker, 'caller'>): HttpQuestion {
+  const { asked, more: hits } = readBody(bytes, asker, checkForm);
+  return { ...asked!, hits };
+}
+
+/**
+ * What a body says; `asked` is undefined where it was left out. Throws an `ApiProblem`: 403 where the caller may not use
+ * the domain, before anything else is told; 400 with all mistakes.
+ */
+export function readBody<More>(
+  bytes: Uint8Array,
+  { caller }: Pick<HttpAsker, 'caller'>,
+  { members, right, mayLeaveOut, read }: BodyForm<More>,
+): { asked: Asked | undefined; more: More } {
   const body = parseJson(bytes);
   const mistakes = new Mistakes();
+  const known = ['domain', 'descriptors', ...members];
   if (!isObject(body)) {
-    mistakes.add('', `is an object with ${members.join(', ')}, not ${kindOf(body)}`);
+    mistakes.add('', `is an object with ${known.join(', ')}, not ${kindOf(body)}`);
     mistakes.throwIfAny();
   }
-  const { domain, descriptors, hits = 1, ...unknown } = body as Record<string, unknown>;
+  const { domain, descriptors, ...others } = body as Record<string, unknown>;
   if (typeof domain === 'string' && domain !== '') {
-    const refusal = caller?.refusal(domain, Right.ASK);
+    const refusal = caller?.refusal(domain, right);
     if (refusal !== undefined) throw problemOf(refusal);
   }
-  for (const name of Object.keys(unknown))
-    mistakes.add(shown(name), `is not known: expected ${members.join(', ')}`);
-  checkText('domain', domain, mistakes);
+  for (const name of Object.keys(others)) {
+    if (!members.includes(name)) mistakes.add(shown(name), `is not known: expected ${known.join(', ')}`);
+  }
+  const isLeftOut = mayLeaveOut && domain === undefined && descriptors === undefined;
+  if (!isLeftOut) checkText('domain', domain, mistakes);
   if (domain === '') mistakes.add('domain', 'is empty');
-  const isHits = Number.isInteger(hits) && (hits as number) >= 0 && (hits as number) <= maxUint32;
-  if (!isHits) mistakes.add('hits', `is a whole number from 0 to ${maxUint32}, not ${valueText(hits)}`);
-  const read = readList(
-    'descriptors',
-    descriptors,
-    `a list of descriptors, each ${descriptorForm}`,
-    mistakes,
-  ).map((one, n) => {
+  const more = read(others, mistakes);
+  const entries = isLeftOut ? [] : readDescriptors(descriptors, mistakes);
+  mistakes.throwIfAny();
+  // Each object has no other keys than it may have. What else was written came twice, and JSON.parse took the last.
+  const keys = entries.reduce((sum, one) => sum + one.length, Object.keys(body as object).length);
+  if (writtenKeys(bytes) > keys) mistakes.add('', 'has a key twice in one object: an entry has one key');
+  mistakes.throwIfAny();
+  return { asked: isLeftOut ? undefined : { domain: domain as string, descriptors: entries }, more };
+}
+
+/** A number from 0 to `most`. */
+export function readWhole(path: string, value: unknown, most: number, mistakes: Mistakes): number {
+  if (value === undefined) mistakes.add(path, `is missing: expected a whole number from 0 to ${most}`);
+  else if (!Number.isInteger(value) || (value as number) < 0 || (value as number) > most)
+    mistakes.add(path, `is a whole number from 0 to ${most}, not ${valueText(value)}`);
+  return value as number;
+}
+
+function readDescriptors(value: unknown, mistakes: Mistakes): Entry[][] {
+  const form = `a list of descriptors, each ${descriptorForm}`;
+  return readList('descriptors', value, form, mistakes).map((one, n) => {
     const path = `descriptors[${n}]`;
     return readList(path, one, descriptorForm, mistakes).map((entry, m) =>
       readEntry(`${path}[${m}]`, entry, mistakes),
     );
   });
-  mistakes.throwIfAny();
-  // Each object has no other keys than it may have. What else was written came twice, and JSON.parse took the last.
-  const keys = read.reduce((sum, entries) => sum + entries.length, Object.keys(body as object).length);
-  if (writtenKeys(bytes) > keys) mistakes.add('', 'has a key twice in one object: an entry has one key');
-  mistakes.throwIfAny();
-  return { domain: domain as string, descriptors: read, hits: hits as number };
 }
 
 /** In all objects of a text that is JSON: the colons outside of strings. */
@@ -106,7 +148,7 @@ function readEntry(path: string, entry: unknown, mistakes: Mistakes): Entry {
 
 const noEntry: Entry = { key: '', value: '' };
 
-function checkText(path: string, value: unknown, mistakes: Mistakes): void {
+export function checkText(path: string, value: unknown, mistakes: Mistakes): void {
   if (value === undefined) mistakes.add(path, 'is missing: expected a string');
   else if (typeof value !== 'string') mistakes.add(path, `is a string, not ${valueText(value)}`);
   else if (!value.isWellFormed()) mistakes.add(path, 'has half of a surrogate pair, which is no character');
@@ -122,7 +164,7 @@ function kindOf(value: unknown): string {
   return typeof value === 'object' ? 'an object' : valueText(value);
 }
 
-function valueText(value: unknown): string {
+export function valueText(value: unknown): string {
   if (typeof value === 'string') return shown(value);
   return typeof value === 'object' ? kindOf(value) : String(value);
 }

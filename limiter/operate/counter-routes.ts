@@ -5,6 +5,7 @@ import {
   ApiProblem,
   type ApiRoute,
   domainOf,
+  entryOf,
   type OperatorChange,
   shown,
   type TellOfChange,
@@ -184,13 +185,6 @@ export function countersQuestion(
     cursor: cursor && Buffer.from(cursor, 'base64url').toString(),
     mayHave: (other) => call.actor.mayRead(other),
   };
-}
-
-/** `key=value`, split at the first `=`. Throws an `ApiProblem`. */
-export function entryOf(text: string): Entry {
-  const at = text.indexOf('=');
-  if (at < 1) throw new ApiProblem(400, `entry must be key=value, not ${shown(text)}`);
-  return { key: text.slice(0, at), value: text.slice(at + 1) };
 }
 
 function limitOf(text: string): number {

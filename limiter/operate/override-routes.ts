@@ -6,6 +6,7 @@ import {
   ApiProblem,
   type ApiRoute,
   checkDomain,
+  entryOf,
   shown,
   type TellOfChange,
 } from '../../process/http/api-route.ts';
@@ -23,7 +24,7 @@ import { formatManifestError } from '../../rules/rule-error.ts';
 import { limitLabel } from '../../rules/window.ts';
 import { grantEndMs } from '../decide/overridden.ts';
 import type { PlanSettings } from '../decide/plan.ts';
-import { counterProblem, entryOf } from './counter-routes.ts';
+import { counterProblem } from './counter-routes.ts';
 import type { KeptOverrides } from './kept-overrides.ts';
 import type { StoreOffice } from './office/office.ts';
 import { type OverridesInForce, ruleProblem } from './overrides-in-force.ts';

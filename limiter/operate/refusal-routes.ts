@@ -1,7 +1,13 @@
 /** `/v1/refusals`: who was refused of late, by which limit, over all threads. */
-import { type ApiCall, ApiProblem, type ApiRoute, checkDomain, shown } from '../../process/http/api-route.ts';
+import {
+  type ApiCall,
+  ApiProblem,
+  type ApiRoute,
+  checkDomain,
+  entryOf,
+  shown,
+} from '../../process/http/api-route.ts';
 import { type Refusal, type RefusalsFound, refusalJson } from '../stats/top/refusal-memory.ts';
-import { entryOf } from './counter-routes.ts';
 import type { Order } from './orders.ts';
 
 export interface RefusalParts {

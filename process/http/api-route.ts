@@ -74,6 +74,13 @@ export function checkDomain(actor: Actor, domain: string, right: ApiRoute['right
   );
 }
 
+/** What a parameter `entry` says, `key=value`. Throws an `ApiProblem`. */
+export function entryOf(text: string): { key: string; value: string } {
+  const at = text.indexOf('=');
+  if (at < 1) throw new ApiProblem(400, `entry must be key=value, not ${shown(text)}`);
+  return { key: text.slice(0, at), value: text.slice(at + 1) };
+}
+
 /** As problems show what came from outside: between quotes, and bounded. */
 export function shown(text: string): string {
   return JSON.stringify(text.length > 100 ? `${text.slice(0, 100)}...` : text);

@@ -1,0 +1,340 @@
+import { describe, expect, it } from 'vitest';
+import { Right } from '../../process/grpc/handlers.ts';
+import { Health } from '../../process/grpc/health.ts';
+import { Algorithm, Unit } from '../../rules/model.ts';
+import { httpAsk } from '../../test/support/http-ask.ts';
+import { RequestBounds, usualRequestLimits } from '../decide/request-bounds.ts';
+import type {
+  BudgetFailure,
+  BudgetScope,
+  Budgets,
+  ReserveAnswer,
+  ReserveQuestion,
+  SettleAnswer,
+  SettleQuestion,
+} from '../service/budgets.ts';
+import { ApiListener, type HttpListenerOptions } from './listener.ts';
+
+const most = Number.MAX_SAFE_INTEGER;
+const scope: BudgetScope = {
+  descriptor: 0,
+  rule: 'llm.team_a',
+  limit: {
+    ...{ unit: Unit.DAY, unitMultiplier: 1, calendar: undefined, requestsPerUnit: most, hitsUnit: 'tokens' },
+    ...{ warnAt: [80], algorithm: Algorithm.FIXED_WINDOW, burst: most, name: 'daily' },
+  },
+  ...{ isShadow: false, isQuota: false, refused: false, used: 700, reserved: 600, open: 1 },
+  ...{ oldestSeconds: 12, left: 300, resetSeconds: 40, mark: 80 },
+};
+
+/** Answers what it is told to, and keeps what it was asked. */
+class ScriptedBudgets implements Budgets {
+  readonly asked: unknown[] = [];
+  reserving: Partial<ReserveAnswer> | BudgetFailure = {};
+  settling: Partial<SettleAnswer> | BudgetFailure = {};
+  standing: readonly BudgetScope[] | BudgetFailure = [scope];
+  remembered: Awaited<ReturnType<Budgets['recall']>>;
+
+  reserve(
+    question: ReserveQuestion,
+    _: unknown,
+    done: (answer: ReserveAnswer | BudgetFailure) => void,
+  ): void {
+    const { amount, id = 'ours' } = question;
+    this.asked.push(question);
+    const usual = {
+      allowed: true,
+      id,
+      amount,
+      expiresAtMs: 1_000,
+      isRepeated: false,
+      scopes: [scope],
+      headers: [],
+    };
+    done('failure' in this.reserving ? this.reserving : { ...usual, ...this.reserving });
+  }
+
+  settle(question: SettleQuestion, _: unknown, done: (answer: SettleAnswer | BudgetFailure) => void): void {
+    this.asked.push(question);
+    const usual: SettleAnswer = {
+      outcome: 'settled',
+      charged: question.actual ?? 600,
+      amount: 600,
+      scopes: [scope],
+    };
+    done('failure' in this.settling ? this.settling : { ...usual, ...this.settling });
+  }
+
+  status(_: unknown, __: unknown, done: (answer: readonly BudgetScope[] | BudgetFailure) => void): void {
+    done(this.standing);
+  }
+
+  recall(): ReturnType<Budgets['recall']> {
+    return Promise.resolve(this.remembered);
+  }
+}
+
+async function asked<Answer>(
+  budgets: Budgets,
+  ask: (port: number) => Promise<Answer>,
+  more: Partial<HttpListenerOptions> = {},
+): Promise<Answer> {
+  const unasked = () => Promise.reject(new Error('not asked here'));
+  const listener = new ApiListener({
+    ...{ budgets, health: new Health(), maxBodyBytes: 10_000, closeGraceMs: 5_000 },
+    ...{ shouldRateLimit: () => expect.fail(), decide: unasked, answerForwardAuth: unasked },
+    bounds: new RequestBounds({ ...usualRequestLimits, maxDescriptors: 2 }),
+    ...{ onTooLarge: () => {}, onJsonRequest: () => {}, onApiRequest: () => {} },
+    onFault: (error) => expect.fail(String(error)),
+    ...more,
+  });
+  const { port } = await listener.listen({ host: '127.0.0.1', port: 0 });
+  try {
+    return await ask(port);
+  } finally {
+    await listener.close();
+  }
+}
+
+const about = { domain: 'llm', descriptors: [[{ team: 'a' }]] };
+
+async function post(budgets: Budgets, path: string, body: unknown, more?: Partial<HttpListenerOptions>) {
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  const headers = { 'content-type': 'application/json' };
+  const answer = await asked(
+    budgets,
+    (port) => httpAsk(port, path, { method: 'POST', headers, body: text }),
+    more,
+  );
+  return { status: answer.status, headers: answer.headers, body: JSON.parse(answer.body) };
+}
+
+const limit = {
+  ...{ name: 'daily', requestsPerUnit: most, unit: 'day', multiplier: 1 },
+  ...{ algorithm: 'fixed_window', burst: most },
+};
+const toldScope = {
+  ...{
+    descriptor: 0,
+    rule: 'llm.team_a',
+    limit: expect.objectContaining(limit),
+    shadow: false,
+    quota: false,
+  },
+  ...{ used: 700, reserved: 600, left: 300, reset: 40, mark: 80 },
+};
+
+describe('/v1/reserve', () => {
+  it('holds an amount for a time, and says how the counters stand', async () => {
+    const budgets = new ScriptedBudgets();
+    budgets.reserving = { headers: [{ key: 'RateLimit-Remaining', value: '300' }] };
+    const { status, headers, body } = await post(budgets, '/v1/reserve', {
+      ...{ ...about, amount: most, ttl: '1m30s', reservationId: 'mine-1' },
+    });
+    expect([status, headers['ratelimit-remaining']]).toEqual([200, '300']);
+    expect(body).toEqual({
+      ...{
+        code: 'OK',
+        reservationId: 'mine-1',
+        amount: most,
+        expiresAt: '1970-01-01T00:00:01.000Z',
+        repeated: false,
+      },
+      scopes: [{ ...toldScope, refused: false }],
+    });
+    const [question] = budgets.asked as ReserveQuestion[];
+    expect(question).toMatchObject({
+      domain: 'llm',
+      amount: most,
+      ttlMs: 90_000,
+      id: 'mine-1',
+      recalled: true,
+    });
+    expect(question!.descriptors[0]).toMatchObject({
+      entries: [{ key: 'team', value: 'a' }],
+      hitsAddend: undefined,
+    });
+  });
+
+  it('takes 60 seconds and an id of the service where nothing is said', async () => {
+    const budgets = new ScriptedBudgets();
+    const { body } = await post(budgets, '/v1/reserve', { ...about, amount: 0 });
+    expect([body.reservationId, budgets.asked[0]]).toMatchObject([
+      'ours',
+      { ttlMs: 60_000, id: undefined, amount: 0 },
+    ]);
+  });
+
+  it('is 429 with who refused, and what to wait for', async () => {
+    const budgets = new ScriptedBudgets();
+    const headers = [{ key: 'Retry-After', value: '40' }];
+    budgets.reserving = { allowed: false, scopes: [{ ...scope, rule: undefined, refused: true }], headers };
+    const answer = await post(budgets, '/v1/reserve', { ...about, amount: 600 });
+    expect([answer.status, answer.headers['retry-after'], answer.headers['content-type']]).toEqual([
+      ...[429, '40', 'application/json'],
+    ]);
+    const hidden = { rule: null, limit: expect.objectContaining({ ...limit, name: '' }), refused: true };
+    expect(answer.body).toMatchObject({
+      ...{ code: 'OVER_LIMIT', reservationId: null, amount: 600, expiresAt: null },
+      scopes: [{ ...toldScope, ...hidden }],
+    });
+  });
+
+  const amounts = `is a whole number from 0 to ${most}, not`;
+  it.each([
+    ['beyond the bound', { amount: 2 ** 53 }, 'amount', `${amounts} 9007199254740992`],
+    ['negative', { amount: -1 }, 'amount', `${amounts} -1`],
+    ['a fraction', { amount: 1.5 }, 'amount', `${amounts} 1.5`],
+    ['text', { amount: '600' }, 'amount', `${amounts} "600"`],
+    ['left out', {}, 'amount', `is missing: expected a whole number from 0 to ${most}`],
+  ])('refuses an amount that is %s', async (_, more, path, detail) => {
+    const { status, body } = await post(new ScriptedBudgets(), '/v1/reserve', { ...about, ...more });
+    expect([status, body.errors]).toEqual([400, [{ path, detail }]]);
+  });
+
+  it.each([30, '30', '-1s', '0s', '', 'soon', '1e9h'])('refuses the ttl %j', async (ttl) => {
+    const { status, body } = await post(new ScriptedBudgets(), '/v1/reserve', { ...about, amount: 1, ttl });
+    const detail = `is a length of time such as "30s", "5m" or "1h", not ${JSON.stringify(ttl)}`;
+    expect([status, body.errors]).toEqual([400, [{ path: 'ttl', detail }]]);
+  });
+
+  it.each(['', 'a b', 'é', 'x'.repeat(256)])('refuses the id %j', async (reservationId) => {
+    const { status, body } = await post(new ScriptedBudgets(), '/v1/reserve', {
+      ...about,
+      amount: 1,
+      reservationId,
+    });
+    expect([status, body.errors[0].path]).toEqual([400, 'reservationId']);
+    expect(body.errors[0].detail).toContain('is 1 to 255 visible ASCII characters, not');
+  });
+
+  it('names every mistake, members that it does not know among them', async () => {
+    const { body } = await post(new ScriptedBudgets(), '/v1/reserve', { domain: '', hits: 1, amount: -1 });
+    expect(body.errors.map(({ path }: { path: string }) => path)).toEqual([
+      ...['"hits"', 'domain', 'amount', 'descriptors'],
+    ]);
+  });
+
+  it('keeps to the bounds of requests', async () => {
+    const { status, body } = await post(new ScriptedBudgets(), '/v1/reserve', {
+      ...{ domain: 'llm', descriptors: Array(3).fill([{ team: 'a' }]), amount: 1 },
+    });
+    expect([status, body.detail]).toEqual([400, expect.stringContaining('REQUEST_MAX_DESCRIPTORS')]);
+  });
+
+  it.each([
+    ['invalid', 400, undefined],
+    ['no-domain', 404, undefined],
+    ['conflict', 409, undefined],
+    ['full', 429, '1'],
+    ['unsupported', 501, undefined],
+    ['unavailable', 503, '1'],
+  ] as const)('answers %s with %d', async (failure, wanted, retryAfter) => {
+    const budgets = new ScriptedBudgets();
+    budgets.reserving = { failure, message: `so it is ${failure}` };
+    const { status, headers, body } = await post(budgets, '/v1/reserve', { ...about, amount: 1 });
+    expect([status, headers['content-type'], headers['retry-after'], body.detail]).toEqual([
+      ...[wanted, 'application/problem+json', retryAfter, `so it is ${failure}`],
+    ]);
+  });
+});
+
+describe('/v1/commit and /v1/release', () => {
+  const question = { domain: 'llm', descriptors: [] };
+
+  it('settle by the id alone, with what the reservation was about', async () => {
+    const budgets = new ScriptedBudgets();
+    budgets.remembered = question;
+    const committed = await post(budgets, '/v1/commit', { reservationId: 'r', actualAmount: 0 });
+    expect([committed.status, committed.body]).toEqual([
+      200,
+      { reservationId: 'r', outcome: 'settled', charged: 0, amount: 600, scopes: [toldScope] },
+    ]);
+    await post(budgets, '/v1/commit', { reservationId: 'r' });
+    await post(budgets, '/v1/release', { reservationId: 'r' });
+    const settled = { ...question, id: 'r', unknown: 'tell' };
+    expect(budgets.asked).toEqual([0, undefined, 0].map((actual) => ({ ...settled, actual })));
+  });
+
+  it('charge an unknown id where they say what for, and are 404 where they do not', async () => {
+    const budgets = new ScriptedBudgets();
+    budgets.settling = { outcome: 'unknown', charged: 5, amount: 0 };
+    const { status, body } = await post(budgets, '/v1/commit', {
+      ...about,
+      reservationId: 'r',
+      actualAmount: 5,
+    });
+    expect([status, body.outcome, budgets.asked[0]]).toMatchObject([
+      200,
+      'unknown',
+      { unknown: 'charge', actual: 5 },
+    ]);
+    const detail = expect.stringContaining('there is no reservation "r", or no longer');
+    for (const remembered of [undefined, question]) {
+      budgets.remembered = remembered;
+      expect(await post(budgets, '/v1/commit', { reservationId: 'r', actualAmount: 5 })).toMatchObject({
+        ...{ status: 404, body: { detail } },
+      });
+    }
+  });
+
+  it('need domain and descriptors, or neither', async () => {
+    const errors = async (body: object) =>
+      (await post(new ScriptedBudgets(), '/v1/commit', body)).body.errors.map(
+        ({ path }: { path: string }) => path,
+      );
+    expect(await errors({ domain: 'llm' })).toEqual(['reservationId', 'descriptors']);
+    expect(await errors({ descriptors: about.descriptors, reservationId: 'r' })).toEqual(['domain']);
+    expect(await errors({ reservationId: 'r', actualAmount: 2 ** 53 })).toEqual(['actualAmount']);
+  });
+
+  it('tell what keeps the store from knowing the id', async () => {
+    const budgets = new ScriptedBudgets();
+    budgets.remembered = { failure: 'unavailable', message: 'the store is away' };
+    const { status, body } = await post(budgets, '/v1/release', { reservationId: 'r' });
+    expect([status, body.detail]).toEqual([503, 'the store is away']);
+  });
+
+  it('tell nothing of the reservations of other domains', async () => {
+    const budgets = new ScriptedBudgets();
+    budgets.remembered = question;
+    const needed: number[] = [];
+    const gate: HttpListenerOptions['gate'] = {
+      admit: () => ({
+        refused: undefined,
+        refusal: (_, rights) => void needed.push(rights),
+        hasDomain: (domain) => domain !== 'llm',
+      }),
+    };
+    const { status, body } = await post(budgets, '/v1/commit', { reservationId: 'r' }, { gate });
+    expect([status, body.detail]).toEqual([404, expect.stringContaining('no reservation "r"')]);
+    expect([needed, budgets.asked]).toEqual([[Right.RESERVE], []]);
+  });
+});
+
+describe('/v1/budgets', () => {
+  const get = async (budgets: Budgets, query: string) => {
+    const { status, body } = await asked(budgets, (port) => httpAsk(port, `/v1/budgets?${query}`));
+    return { status, body: JSON.parse(body) };
+  };
+
+  it('says how the budgets of a descriptor stand', async () => {
+    const { status, body } = await get(new ScriptedBudgets(), 'domain=llm&entry=team=a');
+    expect([status, body]).toEqual([200, { budgets: [{ ...toldScope, open: 1, oldestSeconds: 12 }] }]);
+  });
+
+  it.each([
+    ['entry=team=a', 'domain is missing: expected ?domain=<domain>'],
+    ['domain=llm', 'entry is missing: expected entry=key=value, once for each entry, in their order'],
+    ['domain=llm&entry=team', 'entry must be key=value, not "team"'],
+    ['domain=llm&entry=team=a&all=true', 'unknown parameter "all": expected domain, entry'],
+  ])('refuses ?%s', async (query, detail) => {
+    expect(await get(new ScriptedBudgets(), query)).toMatchObject({ status: 400, body: { detail } });
+  });
+
+  it('answers what the service cannot', async () => {
+    const budgets = new ScriptedBudgets();
+    budgets.standing = { failure: 'unsupported', message: 'memcache cannot reserve' };
+    expect(await get(budgets, 'domain=llm&entry=team=a')).toMatchObject({ status: 501 });
+  });
+});

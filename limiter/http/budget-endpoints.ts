@@ -1,0 +1,286 @@
+/** `/v1/reserve`, `/v1/commit`, `/v1/release`, `/v1/budgets`: what a request costs is held before it is known, and settled after. */
+import { Right, retryAfterSeconds } from '../../process/grpc/handlers.ts';
+import { ApiProblem, type ApiRoute, domainOf, entryOf, shown } from '../../process/http/api-route.ts';
+import { checkParameters } from '../../process/http/api-router.ts';
+import type { HttpCall } from '../../process/http/http-server.ts';
+import { parseGoDuration } from '../../process/settings/go-values.ts';
+import type { Entry } from '../../rules/model.ts';
+import type { Descriptor } from '../decide/messages.ts';
+import { RequestTooLarge } from '../decide/request-bounds.ts';
+import { encodeRateLimitRequest } from '../decide/wire-codec.ts';
+import type {
+  BudgetFailure,
+  BudgetQuestion,
+  BudgetScope,
+  Budgets,
+  ReserveAnswer,
+  SettleAnswer,
+} from '../service/budgets.ts';
+import { limitJson, type PostOptions, readPost, sendJson } from './check-endpoint.ts';
+import {
+  type Asked,
+  type BodyForm,
+  checkText,
+  type Mistakes,
+  readBody,
+  readWhole,
+  valueText,
+} from './check-question.ts';
+import { type HttpAsker, originOf, problemOf, replyTo } from './http-asker.ts';
+
+export interface BudgetOptions extends PostOptions {
+  budgets: Budgets;
+}
+
+/** Who asks a `Budgets`. */
+type Asking = Parameters<Budgets['status']>[1];
+
+type Answerer = (call: HttpCall, asker: HttpAsker, options: BudgetOptions) => Promise<void>;
+
+/** By path. Each rejects with an `ApiProblem` for what is wrong with the question, or where there is no answer. */
+export const budgetEndpoints: ReadonlyMap<string, { right: number; answer: Answerer }> = new Map([
+  ['/v1/reserve', { right: Right.RESERVE, answer: answerReserve }],
+  ['/v1/commit', { right: Right.RESERVE, answer: answerCommit }],
+  ['/v1/release', { right: Right.RESERVE, answer: answerRelease }],
+  ['/v1/budgets', { right: Right.READ, answer: answerStatus }],
+]);
+
+const mostAmount = Number.MAX_SAFE_INTEGER;
+const usualTtl = '60s';
+/** They stand in keys and replies of stores. */
+const reservationId = /^[\x21-\x7e]{1,255}$/;
+
+const reserveForm: BodyForm<{ amount: number; ttlMs: number; id: string | undefined }> = {
+  members: ['amount', 'ttl', 'reservationId'],
+  right: Right.RESERVE,
+  mayLeaveOut: false,
+  read: ({ amount, ttl = usualTtl, reservationId: id }, mistakes) => ({
+    amount: readWhole('amount', amount, mostAmount, mistakes),
+    ttlMs: readTtl(ttl, mistakes),
+    id: id === undefined ? undefined : readId(id, mistakes),
+  }),
+};
+
+const commitForm: BodyForm<{ id: string; actual: number | undefined }> = {
+  members: ['reservationId', 'actualAmount'],
+  right: Right.RESERVE,
+  mayLeaveOut: true,
+  read: ({ reservationId: id, actualAmount: actual }, mistakes) => ({
+    id: readId(id, mistakes),
+    actual: actual === undefined ? undefined : readWhole('actualAmount', actual, mostAmount, mistakes),
+  }),
+};
+
+const releaseForm: BodyForm<{ id: string; actual: 0 }> = {
+  ...{ members: ['reservationId'], right: Right.RESERVE, mayLeaveOut: true },
+  read: ({ reservationId: id }, mistakes) => ({ id: readId(id, mistakes), actual: 0 }),
+};
+
+async function answerReserve(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
+  const { asked, more } = readBody(await readPost(call, options), asker, reserveForm);
+  const question = { ...questionOf(asked!, call, options), ...more, recalled: true };
+  const answer = await told<ReserveAnswer>((done) =>
+    options.budgets.reserve(question, callerOf(asker), done),
+  );
+  for (const { key, value } of answer.headers) call.response.setHeader(key, value);
+  const { allowed, id, amount, expiresAtMs, isRepeated, scopes } = answer;
+  sendJson(call.response, allowed ? 200 : 429, {
+    code: allowed ? 'OK' : 'OVER_LIMIT',
+    reservationId: allowed ? id : null,
+    amount,
+    expiresAt: allowed ? new Date(expiresAtMs).toISOString() : null,
+    repeated: isRepeated,
+    scopes: scopes.map((scope) => ({ ...scopeJson(scope), refused: scope.refused })),
+  });
+}
+
+async function answerCommit(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
+  await answerSettle(call, asker, options, readBody(await readPost(call, options), asker, commitForm));
+}
+
+async function answerRelease(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
+  await answerSettle(call, asker, options, readBody(await readPost(call, options), asker, releaseForm));
+}
+
+async function answerSettle(
+  call: HttpCall,
+  asker: HttpAsker,
+  options: BudgetOptions,
+  {
+    asked,
+    more: { id, actual },
+  }: { asked: Asked | undefined; more: { id: string; actual: number | undefined } },
+): Promise<void> {
+  const about = asked && questionOf(asked, call, options);
+  const question = about ?? (await recalled(id, asker, options.budgets));
+  const unknown = about === undefined ? 'tell' : 'charge';
+  const { outcome, charged, amount, scopes } = await told<SettleAnswer>((done) =>
+    options.budgets.settle({ ...question, id, actual, unknown }, callerOf(asker), done),
+  );
+  if (outcome === 'unknown' && about === undefined) throw noReservation(id);
+  sendJson(call.response, 200, {
+    reservationId: id,
+    outcome,
+    charged,
+    amount,
+    scopes: scopes.map(scopeJson),
+  });
+}
+
+/** Of a reservation in a domain that is not the caller's nothing is told, not even that there is one. */
+async function recalled(id: string, { caller }: HttpAsker, budgets: Budgets): Promise<BudgetQuestion> {
+  const found = await budgets.recall(id);
+  if (found !== undefined && 'failure' in found) throw problemOfBudget(found);
+  if (found === undefined || caller?.hasDomain(found.domain) === false) throw noReservation(id);
+  return found;
+}
+
+async function answerStatus(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
+  const { request, response, target } = call;
+  if (request.method !== 'GET' && request.method !== 'HEAD') {
+    response.setHeader('Allow', 'GET, HEAD');
+    throw new ApiProblem(405, `${target.path} takes GET, HEAD, not ${shown(request.method ?? '')}`);
+  }
+  checkParameters(target.query, ['domain', 'entry']);
+  const domain = target.query.get('domain') ?? '';
+  const refusal = domain === '' ? undefined : asker.caller?.refusal(domain, Right.READ);
+  if (refusal !== undefined) throw problemOf(refusal);
+  const question = questionOf(statusQuestion(target.query), call, options);
+  const answer = await budgetsAnswer(options.budgets, question, callerOf(asker));
+  if ('failure' in answer) throw problemOfBudget(answer);
+  sendJson(response, 200, answer);
+}
+
+/** What the parameters `domain` and `entry` ask, the entries of one descriptor in their order. Throws an `ApiProblem`. */
+function statusQuestion(query: URLSearchParams): Asked {
+  const domain = query.get('domain') ?? '';
+  if (domain === '') throw new ApiProblem(400, 'domain is missing: expected ?domain=<domain>');
+  const entries = query.getAll('entry').map(entryOf);
+  if (entries.length === 0)
+    throw new ApiProblem(
+      400,
+      'entry is missing: expected entry=key=value, once for each entry, in their order',
+    );
+  return { domain, descriptors: [entries] };
+}
+
+/** What `/v1/budgets` answers: plain data, which may come from another thread. */
+export type BudgetsAnswer = { budgets: object[] } | BudgetFailure;
+
+export async function budgetsAnswer(
+  budgets: Budgets,
+  question: BudgetQuestion,
+  caller: Asking,
+): Promise<BudgetsAnswer> {
+  const scopes = await new Promise<readonly BudgetScope[] | BudgetFailure>((done) =>
+    budgets.status(question, caller, done),
+  );
+  if ('failure' in scopes) return scopes;
+  return {
+    budgets: scopes.map((scope) => ({
+      ...scopeJson(scope),
+      open: scope.open,
+      oldestSeconds: scope.oldestSeconds ?? null,
+    })),
+  };
+}
+
+/** `/v1/budgets` for operators. */
+export function budgetRoutes(ask: (question: BudgetQuestion) => Promise<BudgetsAnswer>): ApiRoute[] {
+  return [
+    {
+      ...{ method: 'GET', path: '/v1/budgets', right: 'read', parameters: ['domain', 'entry'] },
+      answer: async (call) => {
+        domainOf(call, 'read');
+        const { domain, descriptors } = statusQuestion(call.query);
+        const body = await ask({ domain, descriptors: descriptors.map(descriptorOf) });
+        if ('failure' in body) throw problemOfBudget(body);
+        return { body };
+      },
+    },
+  ];
+}
+
+function descriptorOf(entries: readonly Entry[]): Descriptor {
+  return { entries, limit: undefined, hitsAddend: undefined, isNegativeHits: false };
+}
+
+/** Bounds of requests hold, and what is remembered of entries is found. */
+function questionOf(
+  { domain, descriptors }: Asked,
+  { request }: HttpCall,
+  { bounds, onTooLarge }: BudgetOptions,
+): { domain: string; descriptors: Descriptor[] } {
+  try {
+    return { domain, descriptors: bounds.decode(encodeRateLimitRequest(domain, descriptors, 1)).descriptors };
+  } catch (error) {
+    if (!(error instanceof RequestTooLarge)) throw error;
+    onTooLarge(error, originOf(request));
+    throw new ApiProblem(400, error.message);
+  }
+}
+
+function callerOf(asker: HttpAsker): Asking {
+  return replyTo(asker, {});
+}
+
+/** The answer; rejects with an `ApiProblem` where there is none. */
+async function told<Answer extends object>(
+  ask: (done: (answer: Answer | BudgetFailure) => void) => void,
+): Promise<Answer> {
+  const answer = await new Promise<Answer | BudgetFailure>(ask);
+  if ('failure' in answer) throw problemOfBudget(answer);
+  return answer;
+}
+
+const statuses: Readonly<Record<BudgetFailure['failure'], number>> = {
+  invalid: 400,
+  'no-domain': 404,
+  conflict: 409,
+  // As over a limit, nothing was reserved.
+  full: 429,
+  unsupported: 501,
+  unavailable: 503,
+};
+
+function problemOfBudget({ failure, message }: BudgetFailure): ApiProblem {
+  const mayPass = failure === 'full' || failure === 'unavailable';
+  return new ApiProblem(statuses[failure], message, mayPass ? { retryAfterSeconds } : {});
+}
+
+function noReservation(id: string): ApiProblem {
+  return new ApiProblem(
+    404,
+    `there is no reservation ${shown(id)}, or no longer: with domain and descriptors its cost is charged nevertheless`,
+  );
+}
+
+function scopeJson(scope: BudgetScope): object {
+  const { descriptor, rule, limit, isShadow, isQuota, used, reserved, left, resetSeconds, mark } = scope;
+  return {
+    descriptor,
+    rule: rule ?? null,
+    limit: limitJson(rule === undefined ? { ...limit, name: '' } : limit),
+    shadow: isShadow,
+    quota: isQuota,
+    used,
+    reserved,
+    left,
+    reset: resetSeconds,
+    mark: mark ?? null,
+  };
+}
+
+function readTtl(value: unknown, mistakes: Mistakes): number {
+  const ms = typeof value === 'string' ? parseGoDuration(value) : undefined;
+  if (ms === undefined || ms < 1 || ms > mostAmount)
+    mistakes.add('ttl', `is a length of time such as "30s", "5m" or "1h", not ${valueText(value)}`);
+  return Math.ceil(ms ?? 0);
+}
+
+function readId(value: unknown, mistakes: Mistakes): string {
+  checkText('reservationId', value, mistakes);
+  if (typeof value === 'string' && !reservationId.test(value))
+    mistakes.add('reservationId', `is 1 to 255 visible ASCII characters, not ${valueText(value)}`);
+  return value as string;
+}
