@@ -11,7 +11,7 @@ import type { OriginLines } from '../log/lines.ts';
 import type { StoreOffice } from '../operate/office/office.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import type { CounterStore } from '../stores/counter-store.ts';
+import type { Claims, CounterStore } from '../stores/counter-store.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import type { MemoryStore } from '../stores/memory/memory-store.ts';
 
@@ -41,6 +41,8 @@ export interface OpenedStore {
   endLeases?: () => void;
   /** These counters were reset; undefined: nobody knows which. Undefined where nothing is remembered of counters. */
   forget?: (keys: readonly string[] | undefined) => void;
+  /** Undefined where the store cannot say who is first. */
+  claims?: Claims;
   /** BACKEND_TYPE=memory: the store itself. */
   memory?: MemoryStore;
 }

@@ -1,16 +1,23 @@
 /** The settings of decisions, headers and counting, read into the service that uses them. */
 
 import { limitLabel } from '../../rules/window.ts';
+import type { LimitPlan } from '../decide/plan.ts';
 import type { ResponseOptions, StoreFailureAnswer } from '../decide/response.ts';
+import { limitWarned, moreLimitsWarned } from '../log/lines.ts';
 import type { CountedHit } from '../service/counted-hit.ts';
+import { LimitWarnings } from '../service/limit-warnings.ts';
 import { type CountingOptions, RateLimitService } from '../service/rate-limit-service.ts';
 import { usualLease } from '../settings/counting-settings.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
-import { createLimiterStats, registerLocalCacheStats } from '../stats/registry/limiter-stats.ts';
+import {
+  createLimiterStats,
+  createWarningStats,
+  registerLocalCacheStats,
+} from '../stats/registry/limiter-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { RefusalMemory } from '../stats/top/refusal-memory.ts';
 import type { Offence, TopOffenders } from '../stats/top/top-offenders.ts';
-import type { CounterStore } from '../stores/counter-store.ts';
+import type { Claims, CounterStore } from '../stores/counter-store.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
 import type { LimiterContext } from './context.ts';
 
@@ -20,13 +27,15 @@ interface DecisionParts {
   offenders: TopOffenders | undefined;
   /** Undefined: nobody remembers who was refused. */
   refusals?: RefusalMemory | undefined;
+  /** Undefined: nobody is told of marks of limits. */
+  warnings?: LimitWarnings | undefined;
   /** Undefined: nothing is leased. */
   endLeases?: (() => void) | undefined;
 }
 
 export function createDecisionService(
   context: Pick<LimiterContext, 'settings' | 'clock' | 'random' | 'registry'>,
-  { store, offenders, refusals, endLeases }: DecisionParts,
+  { store, offenders, refusals, warnings, endLeases }: DecisionParts,
 ): RateLimitService {
   const { settings, clock, random, registry } = context;
   const stats = createLimiterStats(registry);
@@ -38,6 +47,7 @@ export function createDecisionService(
     random,
     counting: countingOptions(settings),
     response: responseOptions(settings),
+    warnings,
     events: {
       onServiceError: stats.serviceError,
       onStoreError: stats.storeError,
@@ -54,6 +64,41 @@ export function createDecisionService(
           : (hit, entries, used, asker) => refusals.note(hit, entries, used, asker),
     },
   });
+}
+
+/** Chosen: marks of limits that are logged in a minute, so that a rule with a counter a user floods no log. */
+const warningsLogged = 100;
+
+/** Each is counted and logged. `claims` undefined: by each limiter. */
+export function createWarnings(
+  { clock, registry, log }: Pick<LimiterContext, 'clock' | 'registry' | 'log'>,
+  claims: Claims | undefined,
+): LimitWarnings {
+  const count = createWarningStats(registry);
+  let [minuteEndsMs, room, further] = [Number.NEGATIVE_INFINITY, 0, 0];
+  const onReached = (plan: LimitPlan, mark: number, used: number): void => {
+    const { told, limit, metric, capacity } = plan;
+    const warned = { rule: plan.rule.path, policy: told.policyName, mark };
+    count(warned);
+    const nowMs = clock.monotonicMs();
+    if (nowMs >= minuteEndsMs) {
+      if (further > 0) moreLimitsWarned(log, further);
+      [minuteEndsMs, room, further] = [nowMs + 60_000, warningsLogged, 0];
+    }
+    if (room === 0) {
+      further += 1;
+      return;
+    }
+    room -= 1;
+    limitWarned(log, {
+      ...warned,
+      metric: metric.key.slice(0, 256),
+      used,
+      of: capacity,
+      unit: limit.hitsUnit,
+    });
+  };
+  return new LimitWarnings({ claims, clock, onReached });
 }
 
 export function countingOptions(settings: LimiterSettings): CountingOptions {
@@ -128,5 +173,6 @@ export function responseOptions(settings: LimiterSettings): ResponseOptions {
     retryAfter: settings.limitRetryAfterHeaderEnabled,
     requestHeaders: settings.limitRequestHeadersEnabled ? requestHeaders : undefined,
     perUnitHeaders: settings.limitPerUnitHeadersEnabled,
+    warningHeader: settings.limitWarningHeader || undefined,
   };
 }

@@ -32,7 +32,7 @@ export function openMemcache(
     events: memcacheEvents(context),
   });
   registerMemcacheNodes(registry, store);
-  if (memcacheSrv === '') return { store, connect: () => Promise.resolve() };
+  if (memcacheSrv === '') return { store, claims: store, connect: () => Promise.resolve() };
   return followSrv(context, store, resolveSrv);
 }
 
@@ -66,7 +66,7 @@ function followSrv(
     }
     if (refreshMs > 0 && !isClosed) endRefresh = timers.every(refreshMs, () => void refresh());
   };
-  return { store, connect };
+  return { store, claims: store, connect };
 }
 
 function memcacheEvents({ settings, registry, clock, log }: LimiterContext): MemcacheEvents {

@@ -28,7 +28,7 @@ import type { MemoryStore } from '../stores/memory/memory-store.ts';
 import { openCallers } from './callers.ts';
 import { type OpenedConnections, seldomMs } from './connections.ts';
 import type { LimiterContext, ServingModules } from './context.ts';
-import { createDecisionService, wholeResponseOptions } from './decision-service.ts';
+import { createDecisionService, createWarnings, wholeResponseOptions } from './decision-service.ts';
 import { openGrpc } from './grpc.ts';
 import { openHttp } from './http.ts';
 import { openForwardAuth } from './profiles.ts';
@@ -80,7 +80,7 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   const { settings, registry, log } = context;
   const { modules, connections, storeHealth, resolveSrv, tellsOfCertificates } = parts;
   const tracing = openTracing(context);
-  const { store, connect, endLeases, forget, memory } = openStore(
+  const { store, connect, endLeases, forget, memory, claims } = openStore(
     { ...context, health: storeHealth },
     { modules, resolveSrv, flushTurn: connections.flushTurn, spanMaker: tracing?.maker },
   );
@@ -88,7 +88,10 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   const top = openTop(context);
   const offenders = top?.offenders;
   const refusals = openRefusals(context);
-  const service = createDecisionService(context, { store, offenders, refusals, endLeases });
+  const service = createDecisionService(context, {
+    ...{ store, offenders, refusals, endLeases },
+    warnings: createWarnings(context, claims),
+  });
   const bounds = requestBounds(settings);
   const onTooLarge = tooLargeRequests(context, stats);
   const asked: ShouldRateLimitOptions = {

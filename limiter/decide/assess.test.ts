@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 import {
   Assessment,
@@ -7,6 +8,8 @@ import {
   assessRemembered,
   assessTotal,
   countAssessment,
+  marksOf,
+  marksReached,
   nearThreshold,
   type Threshold,
 } from './assess.ts';
@@ -222,5 +225,41 @@ describe('countAssessment', () => {
       [70 + RuleStat.withinLimit, 4],
       [70 + RuleStat.shadowMode, 5],
     ]);
+  });
+});
+
+describe('marksOf', () => {
+  it('is undefined without marks', () => {
+    expect(marksOf([], 10)).toBeUndefined();
+  });
+
+  it.each([
+    [[50, 80, 100], 10, [5, 8, 10]],
+    // Not before so many percent are used.
+    [[50, 95], 7, [4, 7]],
+    [[1], 1, [1]],
+    // Of a limit that blocks all nothing is used as long as nobody asks.
+    [[50, 100], 0, [1, 1]],
+  ])('is at %j percent of %d with %j hits', (percents, capacity, hits) => {
+    expect(marksOf(percents, capacity)?.hits).toEqual(hits);
+  });
+
+  it('is exact for every limit up to 2^53 - 1', () => {
+    const percent = fc.integer({ min: 1, max: 100 });
+    fc.assert(
+      fc.property(percent, fc.integer({ min: 1, max: Number.MAX_SAFE_INTEGER }), (mark, capacity) => {
+        const needed = BigInt(marksOf([mark], capacity)!.hits[0]!);
+        expect(needed * 100n >= BigInt(mark) * BigInt(capacity)).toBe(true);
+        expect((needed - 1n) * 100n < BigInt(mark) * BigInt(capacity)).toBe(true);
+      }),
+      { numRuns: caseCount(500) },
+    );
+  });
+});
+
+describe('marksReached', () => {
+  it('counts those at or below what is used', () => {
+    const marks = marksOf([50, 80], 10)!;
+    expect([0, 4, 5, 7, 8, 99].map((used) => marksReached(marks, used))).toEqual([0, 0, 1, 1, 2, 2]);
   });
 });

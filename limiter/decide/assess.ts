@@ -11,6 +11,29 @@ export function nearThreshold(requestsPerUnit: number, ratio: number): number {
   return Math.min(requestsPerUnit, Math.floor(product));
 }
 
+/** The percents of a limit from which on answers carry a mark, and how many hits each takes. Both ascend. */
+export interface Marks {
+  readonly percents: readonly number[];
+  readonly hits: readonly number[];
+}
+
+/** Undefined where there are none. Exact up to 2^53 - 1: part by part, as the product would not be. */
+export function marksOf(percents: readonly number[], capacity: number): Marks | undefined {
+  if (percents.length === 0) return undefined;
+  const hundreds = Math.floor(capacity / 100);
+  const rest = capacity % 100;
+  const hits = percents.map((percent) => hundreds * percent + Math.ceil((rest * percent) / 100));
+  // What blocks all is at no mark before something is used.
+  return { percents, hits: hits.map((needed) => Math.max(1, needed)) };
+}
+
+/** How many of the marks are reached. */
+export function marksReached({ hits }: Marks, used: number): number {
+  let reached = 0;
+  while (reached < hits.length && used >= hits[reached]!) reached++;
+  return reached;
+}
+
 /** The outcome for one descriptor. Filled in place, since one is needed a descriptor. */
 export class Assessment {
   /** The total exceeds the limit, whatever the answer says. */

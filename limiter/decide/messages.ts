@@ -57,6 +57,15 @@ export interface CurrentLimit {
   readonly window?: string;
 }
 
+/** A limit of a descriptor that has reached a mark of `warn_at`. */
+export interface LimitWarning {
+  /** The highest that is reached, in percent. */
+  readonly mark: number;
+  readonly told: ToldLimit;
+  readonly used: number;
+  readonly left: number;
+}
+
 export interface DescriptorStatus {
   code: Code;
   currentLimit: CurrentLimit | undefined;
@@ -67,6 +76,8 @@ export interface DescriptorStatus {
   told?: ToldLimit | undefined;
   /** Hits in its counter; of one that the local cache knows to be full what fits in. */
   used?: number;
+  /** Of all its limits; undefined: none has reached a mark. */
+  warnings?: readonly LimitWarning[];
 }
 
 export interface Header {

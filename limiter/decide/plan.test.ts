@@ -79,6 +79,7 @@ describe('Planner', () => {
           capacity: 9,
           secondsUncounted: 60,
           leaseMost: 0,
+          warns: false,
           perSecond: false,
           isOwn: false,
           counterStem: 'pre:d_k_',

@@ -24,7 +24,7 @@ import { type Bound, FixedWindow } from '../stores/bound.ts';
 import type { CounterPlace } from '../stores/counter-store.ts';
 import { SlidingWindow } from '../stores/sliding-window.ts';
 import { TokenBucket } from '../stores/token-bucket.ts';
-import { nearThreshold } from './assess.ts';
+import { type Marks, marksOf, nearThreshold } from './assess.ts';
 import { type CurrentLimit, type Descriptor, type RequestedLimit, ServiceError } from './messages.ts';
 import { bucketNumbers, changesLimit, limitUnder, overridable, plainLimit } from './overridden.ts';
 import { ToldLimit } from './told-limit.ts';
@@ -66,6 +66,10 @@ interface LimitTraits {
   /** The most that fits into its counter: of a token bucket the burst, else the requests. */
   readonly capacity: number;
   readonly nearThreshold: number;
+  /** Of `warn_at`. Undefined: none. */
+  readonly marks: Marks | undefined;
+  /** Whether any limit of its rule has marks. */
+  readonly warns: boolean;
   /** How hits pass that are counted only if they do; undefined for a fixed window alone, which counts all. */
   readonly bound: Bound | undefined;
   /** What an answer says until reset where nothing is known of a counter without a window's end. */
@@ -357,6 +361,9 @@ export class Planner {
       told: new ToldLimit(rule, limit, override, this.#settings),
       capacity,
       nearThreshold: nearThreshold(capacity, nearLimitRatio),
+      // A block lets nothing be used, and says so itself.
+      marks: override?.effect.kind === 'block' ? undefined : marksOf(limit.warnAt, capacity),
+      warns: rule.limits.some(({ warnAt }) => warnAt.length > 0),
       bound,
       // A token's time, or a window.
       secondsUncounted: Math.ceil(

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Unit } from '../../rules/model.ts';
 import { limitedPlan, type MatchedTraits, matchedRule } from '../../test/support/matched-rule.ts';
+import { bareResponse } from '../../test/support/plain-service.ts';
 import { Code, type DescriptorStatus, type RateLimitRequest, type RateLimitResponse } from './messages.ts';
 import { noLimit, type Plan } from './plan.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from './response.ts';
@@ -28,18 +29,6 @@ const unlimited: Part = {
   status: unlimitedStatus,
 };
 
-const noOptions: ResponseOptions = {
-  shadowMode: false,
-  quotaMode: false,
-  dynamicMetadata: false,
-  identityMetadata: false,
-  identityHeader: undefined,
-  responseHeaders: undefined,
-  ietfUnit: undefined,
-  retryAfter: false,
-  requestHeaders: undefined,
-  perUnitHeaders: false,
-};
 const names = { limit: 'L', remaining: 'R', reset: 'T' };
 
 function assemble(parts: Part[], options: Partial<ResponseOptions> = {}, request?: RateLimitRequest) {
@@ -50,7 +39,7 @@ function assemble(parts: Part[], options: Partial<ResponseOptions> = {}, request
       plans: parts.map(({ plan }) => plan),
       statuses: parts.map(({ status }) => status),
     },
-    { ...noOptions, ...options },
+    { ...bareResponse, ...options },
     { onGlobalShadow: () => shadowed++ },
   );
   return { response, shadowed };

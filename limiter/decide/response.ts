@@ -10,7 +10,7 @@ import {
   type RateLimitResponse,
 } from './messages.ts';
 import type { LimitPlan, Plan } from './plan.ts';
-import { ietfHeaders, largestInteger } from './told-limit.ts';
+import { ietfHeaders, largestInteger, warningHeader, warningMetadata } from './told-limit.ts';
 
 /** What RESPONSE_DYNAMIC_METADATA tells the proxy: the request, and the metadata of the rules that let it pass. */
 export function dynamicMetadata(
@@ -214,6 +214,8 @@ export interface ResponseOptions {
   requestHeaders: LimitHeaderNames | undefined;
   /** LIMIT_PER_UNIT_HEADERS_ENABLED. */
   perUnitHeaders: boolean;
+  /** LIMIT_WARNING_HEADER; undefined is off. */
+  warningHeader: string | undefined;
 }
 
 /** Whether statuses have to say of which limit they are. */
@@ -246,7 +248,11 @@ export function assembleResponse(
 ): RateLimitResponse {
   const { plans, statuses } = decided;
   let anyOver = false;
-  for (const status of statuses) if (status.code === Code.OVER_LIMIT) anyOver = true;
+  let anyWarned = false;
+  for (const status of statuses) {
+    if (status.code === Code.OVER_LIMIT) anyOver = true;
+    if (status.warnings !== undefined) anyWarned = true;
+  }
   let code: Code = anyOver ? overallCode(plans, statuses, options.quotaMode) : Code.OK;
   if (code === Code.OVER_LIMIT && options.shadowMode) {
     code = Code.OK;
@@ -269,6 +275,7 @@ export function assembleResponse(
     addHeaders(response, plans, options);
   }
   if (options.dynamicMetadata) response.dynamicMetadata = dynamicMetadata(decided.request, plans, statuses);
+  if (anyWarned) addWarnings(response, options);
   return response;
 }
 
@@ -299,6 +306,16 @@ function addHeaders(response: RateLimitResponse, plans: readonly Plan[], options
     headers = joined(headers, [retryAfter.header(secondsToRetry(plans, statuses, options.quotaMode))]);
   }
   response.responseHeadersToAdd = headers;
+}
+
+function addWarnings(response: RateLimitResponse, options: ResponseOptions): void {
+  const warnings = response.statuses.flatMap((status) => status.warnings ?? []);
+  if (options.warningHeader !== undefined) {
+    const header = warningHeader(options.warningHeader, warnings);
+    response.responseHeadersToAdd = joined(response.responseHeadersToAdd, [header]);
+  }
+  if (!options.dynamicMetadata && !options.identityMetadata) return;
+  response.dynamicMetadata = { ...response.dynamicMetadata, warnings: warnings.map(warningMetadata) };
 }
 
 /** The lists come made, as most answers have one of them: what grows takes room for what may follow. */

@@ -5,24 +5,12 @@ import { describe, expect, it } from 'vitest';
 import { RateLimitResponseSchema } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { Algorithm, Unit } from '../../rules/model.ts';
 import { limitedPlan, type MatchedTraits, matchedLimit } from '../../test/support/matched-rule.ts';
+import { bareResponse } from '../../test/support/plain-service.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { Code, type DescriptorStatus } from './messages.ts';
 import type { LimitedPlan, Plan } from './plan.ts';
 import { assembleResponse, type ResponseOptions } from './response.ts';
 import { encodeRateLimitResponse } from './wire-codec.ts';
-
-const off: ResponseOptions = {
-  shadowMode: false,
-  quotaMode: false,
-  dynamicMetadata: false,
-  identityMetadata: false,
-  identityHeader: undefined,
-  responseHeaders: undefined,
-  ietfUnit: undefined,
-  retryAfter: false,
-  requestHeaders: undefined,
-  perUnitHeaders: false,
-};
 
 interface Answered {
   plan: LimitedPlan;
@@ -49,7 +37,7 @@ function answer(parts: readonly Answered[], options: Partial<ResponseOptions>) {
   const request = { domain: 'shop', descriptors: [], hitsAddend: 0 };
   const response = assembleResponse(
     { request, plans, statuses },
-    { ...off, ...options },
+    { ...bareResponse, ...options },
     {
       onGlobalShadow: () => {},
     },
@@ -208,5 +196,70 @@ describe('Retry-After', () => {
     expect(retry([over(quota, 70), over(quota, 9)])[0]![1]).toBe('9');
     expect(retry([over(quota, 70), over(plan(), 9)])[0]![1]).toBe('70');
     expect(retry([{ plan: quota, seconds: 70 }, over(plan(), 9)])[0]![1]).toBe('9');
+  });
+});
+
+describe('marks of limits', () => {
+  const warned = (mark: number, left: number, traits: MatchedTraits): DescriptorStatus => {
+    const { told } = plan({ requestsPerUnit: 100, ...traits }).limits[0]!;
+    return {
+      ...{ code: Code.OK, currentLimit: undefined, limitRemaining: left, durationUntilResetSeconds: 1 },
+      warnings: [{ mark, told, used: 100 - left, left }],
+    };
+  };
+  const asked = (statuses: DescriptorStatus[], options: Partial<ResponseOptions>) =>
+    assembleResponse(
+      {
+        request: { domain: 'shop', descriptors: [], hitsAddend: 0 },
+        plans: statuses.map(() => plan()),
+        statuses,
+      },
+      { ...bareResponse, ...options },
+      { onGlobalShadow: () => {} },
+    );
+
+  it('are a header, the highest first, which is a list of structured fields', () => {
+    const statuses = [
+      warned(50, 50, { name: 'per "user"' }),
+      warned(95, 4, { unit: Unit.DAY }),
+      { ...warned(80, 1, {}), warnings: undefined } as unknown as DescriptorStatus,
+      warned(80, 2e15, { name: 'secret', hideIdentity: true }),
+    ];
+    const { responseHeadersToAdd: headers } = asked(statuses, { warningHeader: 'X-Mark' });
+    expect(headers).toEqual([
+      {
+        key: 'X-Mark',
+        value: '95;policy="1d";r=4, 80;policy="1m";r=999999999999999, 50;policy="per \\"user\\"";r=50',
+      },
+    ]);
+    expect(parseList(headers[0]!.value).map(([mark]) => mark)).toEqual([95, 80, 50]);
+  });
+
+  it('are in the metadata beside what else is there', () => {
+    const statuses = [warned(50, 50, { name: 'daily' }), warned(80, 20, { name: 'x', hideIdentity: true })];
+    expect(asked(statuses, { dynamicMetadata: true }).dynamicMetadata).toEqual({
+      domain: 'shop',
+      descriptors: [],
+      warnings: [
+        { mark: 50, policy: 'daily', rule: 'shop.remote_address', limit: 100, used: 50, left: 50 },
+        { mark: 80, policy: '1m', limit: 100, used: 80, left: 20 },
+      ],
+    });
+    expect(asked(statuses, { identityMetadata: true }).dynamicMetadata).toEqual({
+      warnings: expect.any(Array),
+    });
+  });
+
+  it('are not told where nobody wants them', () => {
+    const { responseHeadersToAdd, dynamicMetadata } = asked([warned(50, 50, {})], {});
+    expect([responseHeadersToAdd, dynamicMetadata]).toEqual([[], undefined]);
+  });
+
+  it('are eight at most in a header', () => {
+    const statuses = Array.from({ length: 12 }, (_, at) => warned(at + 1, 9, { name: `l${at}` }));
+    const { responseHeadersToAdd } = asked(statuses, { warningHeader: 'w' });
+    expect(parseList(responseHeadersToAdd[0]!.value).map(([mark]) => mark)).toEqual([
+      12, 11, 10, 9, 8, 7, 6, 5,
+    ]);
   });
 });

@@ -7,7 +7,7 @@ import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
 import { Algorithm, algorithmNames, type JsonObject } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import { windowTextOf } from '../../rules/window.ts';
-import { type DescriptorStatus, type Header, HeaderForm } from './messages.ts';
+import { type DescriptorStatus, type Header, HeaderForm, type LimitWarning } from './messages.ts';
 import type { Plan } from './plan.ts';
 import { isCalendarMonth, lengthOf, type WindowOptions } from './windows.ts';
 
@@ -162,4 +162,30 @@ function freeName(name: string, taken: Set<string>): string {
   for (let count = 2; taken.has(free); count++) free = `${name}-${count}`;
   taken.add(free);
   return free;
+}
+
+/** Chosen: limits that one header tells of; those at the highest marks. */
+const mostWarnings = 8;
+
+/** `95;policy="daily";r=12, 80;policy="1m";r=2`: the highest mark first, with what is left. */
+export function warningHeader(name: string, warnings: readonly LimitWarning[]): Header {
+  const items = warnings.toSorted((one, other) => other.mark - one.mark).slice(0, mostWarnings);
+  const value = items.map(
+    ({ mark, told, left }) =>
+      `${mark};policy=${fieldString(told.policyName)};r=${Math.min(left, largestInteger)}`,
+  );
+  return { key: name, value: value.join(', ') };
+}
+
+/** The same for the dynamic metadata. */
+export function warningMetadata({ mark, told, used, left }: LimitWarning): JsonObject {
+  const { rule, limit } = told;
+  return {
+    mark,
+    policy: told.policyName,
+    ...(rule.hideIdentity || rule.path === '' ? {} : { rule: rule.path }),
+    limit: limit.requestsPerUnit,
+    used,
+    left,
+  };
 }

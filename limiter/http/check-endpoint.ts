@@ -70,7 +70,7 @@ async function bodyOf(
   }
 }
 
-function answerJson({ code, rule, limit, used, left, resetSeconds }: DescriptorAnswer): object {
+function answerJson({ code, rule, limit, used, left, resetSeconds, warnings }: DescriptorAnswer): object {
   return {
     code,
     rule: rule ?? null,
@@ -78,6 +78,7 @@ function answerJson({ code, rule, limit, used, left, resetSeconds }: DescriptorA
     used: used ?? null,
     left: left ?? null,
     reset: resetSeconds ?? null,
+    ...(warnings.length === 0 ? {} : { warnings }),
   };
 }
 

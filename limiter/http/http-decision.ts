@@ -29,6 +29,8 @@ export interface DescriptorAnswer {
   left: number | undefined;
   /** Until the window ends, or a token is there again, in seconds. */
   resetSeconds: number | undefined;
+  /** Its limits that have reached a mark of `warn_at`, and the highest mark of each. */
+  warnings: readonly { mark: number; policy: string; left: number }[];
 }
 
 export interface HttpDecision {
@@ -93,6 +95,11 @@ function descriptorAnswer(plan: Plan, status: DescriptorStatus): DescriptorAnswe
     used: status.used,
     left: isKnown ? status.limitRemaining : undefined,
     resetSeconds: isKnown ? status.durationUntilResetSeconds : undefined,
+    warnings: (status.warnings ?? []).map(({ mark, told, left }) => ({
+      mark,
+      policy: told.policyName,
+      left,
+    })),
   };
 }
 

@@ -145,6 +145,30 @@ export function noRulesToDecideBy(log: Logger): void {
   log.error('No rules were ever loaded: every request is answered with an error until they are');
 }
 
+/**
+ * Once for each mark and window in the whole fleet. `metric` has what the rule puts into its statistics: the request's values
+ * with `value_to_metric` and `detailed_metric` alone.
+ */
+export function limitWarned(
+  log: Logger,
+  warned: {
+    rule: string;
+    policy: string;
+    metric: string;
+    mark: number;
+    used: number;
+    of: number;
+    unit: string;
+  },
+): void {
+  log.warn('A limit has reached a mark of warn_at', { ...warned, mark: `${warned.mark}%` });
+}
+
+/** With the first one after a minute that had more of them than are logged. */
+export function moreLimitsWarned(log: Logger, further: number): void {
+  log.warn('More limits have reached a mark of warn_at than are logged in a minute', { further });
+}
+
 /** Once for as long as it stays. */
 export function ruleWarning(log: Logger, { source, text, ...fields }: LoadWarning): void {
   const { rule, line, column, hint } = fields;

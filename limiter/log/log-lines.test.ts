@@ -419,6 +419,20 @@ describe('log lines', () => {
       ],
     ],
     [
+      'limits that have reached marks',
+      (log) => {
+        lines.limitWarned(log, {
+          ...{ rule: 'llm.team', policy: 'daily', metric: 'llm.team_a' },
+          ...{ mark: 80, used: 812, of: 1000, unit: 'tokens' },
+        });
+        lines.moreLimitsWarned(log, 7);
+      },
+      [
+        'level=warning msg="A limit has reached a mark of warn_at" rule=llm.team policy=daily metric=llm.team_a mark="80%" used=812 of=1000 unit=tokens',
+        'level=warning msg="More limits have reached a mark of warn_at than are logged in a minute" further=7',
+      ],
+    ],
+    [
       'the outage of a store, and its end',
       (log) => {
         lines.storeNotAsked(log, { store: 'store', reason: 'Redis is not connected', mode: 'local' });

@@ -5,6 +5,7 @@ import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
+import { bareResponse, plainCounting, unheardEvents } from '../../test/support/plain-service.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { Code, type Descriptor, type RequestedLimit } from '../decide/messages.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
@@ -42,36 +43,10 @@ beforeEach(() => {
     stats: registry,
     clock,
     random: () => 0,
-    counting: {
-      cacheKeyPrefix: '',
-      counterKeys: 'compatible',
-      nearLimitRatio: 0.8,
-      usualLease: undefined,
-      sanitizeDescriptorMetricDots: false,
-      useCalendarMonthRateLimit: false,
-      expirationJitterMaxSeconds: 0,
-      countersEndWithWindow: false,
-      stopCacheKeyIncrementWhenOverLimit: false,
-      storeFailureMode: 'error',
-    },
-    response: {
-      shadowMode: false,
-      quotaMode: false,
-      dynamicMetadata: false,
-      identityMetadata: false,
-      identityHeader: undefined,
-      responseHeaders: undefined,
-      ietfUnit: undefined,
-      retryAfter: false,
-      requestHeaders: undefined,
-      perUnitHeaders: false,
-    },
+    counting: plainCounting,
+    response: bareResponse,
     events: {
-      onServiceError: () => {},
-      onStoreError: () => {},
-      onUncounted: () => {},
-      onAbandoned: () => {},
-      onGlobalShadow: () => {},
+      ...unheardEvents,
       onOverridden: (effect, count) => hits.push([effect, count]),
       onPlansEnded: () => {
         leasesEnded += 1;

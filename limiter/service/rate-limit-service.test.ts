@@ -206,6 +206,7 @@ function service({ rules, counting, response, localCache, random }: ServiceField
       retryAfter: false,
       requestHeaders: undefined,
       perUnitHeaders: false,
+      warningHeader: undefined,
       ...response,
     },
     events: {

@@ -39,6 +39,7 @@ import {
   HitMaker,
   planHoldingBack,
 } from './counted-hit.ts';
+import type { LimitWarnings } from './limit-warnings.ts';
 import { PlansInForce } from './plans-in-force.ts';
 import { type HitsAsked, Verdicts } from './verdicts.ts';
 
@@ -91,6 +92,8 @@ export interface RateLimitServiceOptions {
   random: () => number;
   counting: CountingOptions;
   response: ResponseOptions;
+  /** Undefined: nobody is told of marks. */
+  warnings?: LimitWarnings | undefined;
   events: ServiceEvents;
 }
 
@@ -222,7 +225,7 @@ export class RateLimitService {
   /** Throws the `StoreError` of the first counter that failed, unless failed counters have an answer. */
   #conclude(decision: Decision, own: ResponseOptions | undefined): RateLimitResponse {
     const { request, plans, hits, ops } = decision;
-    const { response, events, localCache } = this.#options;
+    const { response, events, localCache, warnings } = this.#options;
     const tells = this.#tells || own !== undefined;
     let anyFailed = false;
     for (const op of ops) if (op.error !== undefined) anyFailed = true;
@@ -233,10 +236,9 @@ export class RateLimitService {
     for (let index = 0; index < plans.length; index++) {
       const hit = hits[index];
       const other = plans[index]!.kind === 'unlimited' ? unlimitedStatus : okStatus;
-      statuses = added(
-        statuses,
-        hit !== undefined ? this.#verdicts.statusOf(hit, decision, index, tells) : other,
-      );
+      const status = hit !== undefined ? this.#verdicts.statusOf(hit, decision, index, tells) : other;
+      if (hit?.plan.warns === true) warnings?.tell(hit, status);
+      statuses = added(statuses, status);
     }
     return assembleResponse({ request, plans, statuses: statuses! }, own ?? response, events);
   }

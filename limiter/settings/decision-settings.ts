@@ -6,6 +6,7 @@ import {
   duration,
   float,
   headerName,
+  headerNameOrNone,
   integer,
   text,
   textOf,
@@ -168,6 +169,13 @@ export const headerSettings = {
     default: 'RateLimit-Reset',
     summary: 'Request header with the seconds until reset, as `LIMIT_RESET_HEADER`.',
   },
+  limitWarningHeader: {
+    name: 'LIMIT_WARNING_HEADER',
+    kind: headerNameOrNone(),
+    default: 'X-RateLimit-Warning',
+    summary:
+      'Response header of answers whose limits have reached a mark of [`warn_at`](quotas.md#warn_at), the highest first: `95;policy="daily";r=12`. Empty: none. Not in the Go service.',
+  },
   responseRuleIdentity: {
     name: 'RESPONSE_RULE_IDENTITY',
     kind: choice({ values: ['off', 'metadata', 'header', 'both'], synonyms: { false: 'off' } }),
@@ -196,6 +204,7 @@ export function doubleHeaders(settings: HeaderSettings): string[] {
     ...sameNames(settings, [
       ...(limitResponseHeadersEnabled && style === 'legacy' ? limitNames : []),
       ...(hasIdentity ? (['ruleIdentityHeader'] as const) : []),
+      ...(settings.limitWarningHeader === '' ? [] : (['limitWarningHeader'] as const)),
     ]),
     ...(settings.limitRequestHeadersEnabled
       ? sameNames(settings, [

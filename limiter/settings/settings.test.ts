@@ -170,6 +170,7 @@ describe('parseLimiterSettings', () => {
         responseRuleIdentity: 'off',
         refusalsKept: 10_000,
         ruleIdentityHeader: 'X-RateLimit-Rule',
+        limitWarningHeader: 'X-RateLimit-Warning',
         limitLimitHeader: 'RateLimit-Limit',
         limitRemainingHeader: 'RateLimit-Remaining',
         limitResetHeader: 'RateLimit-Reset',
@@ -527,6 +528,17 @@ describe('what is allowed and hardly meant', () => {
       },
       ['LIMIT_RESET_HEADER has no effect without LIMIT_RESPONSE_HEADERS_STYLE=legacy'],
     ],
+    [
+      {
+        LIMIT_WARNING_HEADER: 'x-rule',
+        RESPONSE_RULE_IDENTITY: 'header',
+        RULE_IDENTITY_HEADER: 'X-Rule',
+      },
+      [
+        'LIMIT_WARNING_HEADER names the same header as RULE_IDENTITY_HEADER, x-rule: the proxy gets both values under one name',
+      ],
+    ],
+    [{ LIMIT_WARNING_HEADER: '' }, []],
     [{ LIMIT_RESPONSE_HEADERS_ENABLED: 'true', LIMIT_REQUEST_HEADERS_ENABLED: 'true' }, []],
     [{ EXTRA_TAGS: 'a:1,b:2,a:3,a:4' }, ['EXTRA_TAGS has the tag a more than once: keep one of them']],
     [{ EXTRA_TAGS: 'a:1,b:1' }, []],

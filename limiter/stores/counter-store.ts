@@ -139,6 +139,12 @@ export interface CounterStore {
   close(): Promise<void>;
 }
 
+/** Who is first in a whole fleet: what is to happen once, whichever limiter sees the occasion. */
+export interface Claims {
+  /** Whether nobody has claimed the name before, in the last so many seconds: true for one caller alone. Rejects with a StoreError. */
+  claim(name: string, seconds: number): Promise<boolean>;
+}
+
 /**
  * What of a key says where a Redis Cluster keeps it: all of it, unless there is text between its first `{` and the next `}`.
  * https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/#hash-tags

@@ -139,12 +139,17 @@ export function choice<T extends string>(options: {
 
 /** A name that HTTP allows for a header field. RFC 9110, section 5.1. */
 export function headerName(): SettingKind<string> {
-  return textOf(
-    "an HTTP header name: letters, digits and !#$%&'*+-.^_`|~ only, at least one",
-    'header name',
-    z.string().regex(/^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/),
-  );
+  return textOf(`${headerNameForm}, at least one`, 'header name', z.string().regex(headerNamePattern));
 }
+
+/** As `headerName`, or empty for none. */
+export function headerNameOrNone(): SettingKind<string> {
+  const schema = z.union([z.literal(''), z.string().regex(headerNamePattern)]);
+  return textOf(`${headerNameForm}, or nothing`, 'header name or empty', schema);
+}
+
+const headerNamePattern = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
+const headerNameForm = "an HTTP header name: letters, digits and !#$%&'*+-.^_`|~ only";
 
 /** An address to bind to. Empty stands for all IPv4 interfaces; brackets around an IPv6 address are dropped. */
 export function bindHost(): SettingKind<string> {

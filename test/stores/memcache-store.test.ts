@@ -4,6 +4,7 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { crc32 } from 'node:zlib';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
+import { StoreError } from '../../limiter/stores/counter-store.ts';
 import { memcacheKey } from '../../limiter/stores/memcache/memcache-key.ts';
 import { parseMemcacheAddresses } from '../../limiter/stores/memcache/memcache-nodes.ts';
 import type { MemcacheStore, MemcacheStoreOptions } from '../../limiter/stores/memcache/memcache-store.ts';
@@ -47,6 +48,30 @@ describeWithServer('memcache store', memcachedProgram, (path) => {
       if (crc32(key) % 2 === index) return key;
     }
   }
+
+  describe('claiming', () => {
+    it('is true for one of several, and again when its time is over', async () => {
+      const stores = [open().store, open().store];
+      const name = `${fresh()}~warned:80%`;
+      const claimed = await Promise.all([...stores, ...stores].map((store) => store.claim(name, 1)));
+      expect(claimed.filter((isFirst) => isFirst)).toHaveLength(1);
+      await eventually(async () => expect(await stores[0]!.claim(name, 60)).toBe(true));
+    });
+
+    it('takes names that are no keys of memcache, and long times', async () => {
+      const { store } = open();
+      const name = `a b ${'x'.repeat(300)}${fresh()}`;
+      expect(await store.claim(name, 40 * dayS)).toBe(true);
+      expect(await store.claim(name, 40 * dayS)).toBe(false);
+    });
+
+    it('fails while its node is away', async () => {
+      const { store } = open(`127.0.0.1:${await freePort()}`);
+      await expect(store.claim('k', 60)).rejects.toThrow(StoreError);
+      await store.close();
+      await expect(store.claim('k', 60)).rejects.toThrow('closed');
+    });
+  });
 
   describe('counting', () => {
     it('sends incr, and add where the key is missing', async () => {

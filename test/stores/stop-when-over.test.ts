@@ -243,6 +243,7 @@ class RealLimiter {
         retryAfter: false,
         requestHeaders: undefined,
         perUnitHeaders: false,
+        warningHeader: undefined,
       },
       events: {
         onServiceError: nothing,

@@ -1,3 +1,4 @@
+import { marksOf } from '../../limiter/decide/assess.ts';
 import type { LimitedPlan } from '../../limiter/decide/plan.ts';
 import { ToldLimit } from '../../limiter/decide/told-limit.ts';
 import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
@@ -58,6 +59,8 @@ export function limitedPlan(given: MatchedTraits = {}): LimitedPlan {
     }),
     capacity: limit.requestsPerUnit,
     nearThreshold: 0,
+    marks: marksOf(limit.warnAt, limit.requestsPerUnit),
+    warns: limit.warnAt.length > 0,
     bound: undefined,
     secondsUncounted: 0,
     perSecond: false,

@@ -71,6 +71,32 @@ export function createLimiterStats(registry: StatsRegistry): LimiterStats {
   };
 }
 
+/** Chosen: limits and marks that are counted apart over the life of a process, whatever rules come and go. */
+const mostWarned = 4_000;
+
+/** `ratelimit.limits.warned`: what to call once for each mark and window. */
+export function createWarningStats(
+  registry: StatsRegistry,
+): (warned: { rule: string; policy: string; mark: number }) => void {
+  const slots = new Map<string, number>();
+  const slotOf = (rule: string, limit: string, mark: number): number =>
+    registry.counter('ratelimit.limits.warned', [
+      ['limit', limit],
+      ['mark', String(mark)],
+      ['rule', rule],
+    ]);
+  return ({ rule, policy, mark }) => {
+    const name = JSON.stringify([rule, policy, mark]);
+    let slot = slots.get(name);
+    if (slot === undefined) {
+      const isOther = slots.size >= mostWarned;
+      slot = isOther ? slotOf('other', 'other', mark) : slotOf(rule, policy, mark);
+      if (!isOther) slots.set(name, slot);
+    }
+    registry.add(slot, 1);
+  };
+}
+
 /** Only where rules are files: `numValues` says how many the last good reading gave. */
 export function createRuntimeStats(registry: StatsRegistry, numValues: () => number): RuntimeStats {
   const counting = countingIn(registry);

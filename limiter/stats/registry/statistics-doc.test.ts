@@ -33,6 +33,7 @@ function namesOfTheProgram(): string[] {
   stats.createCallerStats(registry);
   stats.registerCallersFile(registry, { callers: () => 0, lastWasRefused: () => false });
   stats.createHttpStats(registry);
+  stats.createWarningStats(registry)({ rule: '1', policy: '2', mark: 80 });
   createForwardAuthStats(registry).untold('<header>');
   registerProfilesFile(registry, { profiles: () => 0, lastWasRefused: () => false });
   stats.createRuntimeStats(registry, () => 0);

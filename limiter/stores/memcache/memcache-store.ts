@@ -6,6 +6,7 @@
 import type { Clock } from '../../../process/time/clock.ts';
 import type { ClientTls } from '../client-tls.ts';
 import {
+  type Claims,
   type CounterOp,
   type CounterStore,
   failOp,
@@ -13,7 +14,7 @@ import {
   type SubmitOptions,
 } from '../counter-store.ts';
 import { maxTotal } from '../folded-run.ts';
-import { GetCommand, versionCommand } from './command.ts';
+import { addCommand, GetCommand, versionCommand } from './command.ts';
 import {
   AskedKeys,
   type ChangeEvents,
@@ -66,7 +67,7 @@ const keysPerGet = 64;
 /** From here on memcache takes an expiry for seconds since 1970. */
 const longestRelativeSeconds = 30 * 86_400;
 
-export class MemcacheStore implements CounterStore {
+export class MemcacheStore implements CounterStore, Claims {
   readonly #clock: Pick<Clock, 'nowMs'>;
   readonly #events: MemcacheEvents;
   readonly #timeoutMs: number;
@@ -117,6 +118,19 @@ export class MemcacheStore implements CounterStore {
       const { stopWhenOver } = options;
       this.#open.add({ ops, stopWhenOver, done, keysLeft: 0, failed: false }, this.#keyOf);
     }
+  }
+
+  /** As `Claims`, by `add`. */
+  claim(name: string, seconds: number): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      const done = (reply: string | StoreError): void =>
+        typeof reply === 'string' ? resolve(reply === 'STORED') : reject(reply);
+      const key = memcacheKey(name);
+      const command = addCommand(key, 1, expiryOf(seconds, this.#clock.nowMs()), done);
+      const connection = this.#closed ? undefined : this.#nodes.connectionOf(key);
+      if (connection === undefined) command.onError(this.#closed ? closedError() : notConnected());
+      else connection.send(command);
+    });
   }
 
   /** Settles when every node answered. */

@@ -3,7 +3,7 @@
  * A reservation is charged on its counters at once, so that who only counts hits sees it.
  */
 import type { Bound } from '../bound.ts';
-import type { Caller, StoreError } from '../counter-store.ts';
+import type { Caller, Claims, StoreError } from '../counter-store.ts';
 
 /** One counter of a call: written by the caller, answered in place by the store. */
 export interface ReservedCounter {
@@ -114,11 +114,9 @@ export interface ReservationBounds {
   readonly recordMs: number;
 }
 
-export interface ReservationStore {
+export interface ReservationStore extends Claims {
   /** `done` is called exactly once, possibly before `submit` returns. */
   submit(call: ReservationCall, done: () => void): void;
   /** The note of a reservation that is open or still remembered. Rejects with a StoreError. */
   recall(id: string): Promise<string | undefined>;
-  /** Whether nobody has claimed the name before, in the last so many seconds: true for one caller alone. Rejects with a StoreError. */
-  claim(name: string, seconds: number): Promise<boolean>;
 }

@@ -1,0 +1,111 @@
+/**
+ * Which limits have reached a mark of `warn_at`: answers carry it, and each mark of a window is told once in the whole
+ * fleet, by whoever claims it first in the store.
+ */
+import type { Clock } from '../../process/time/clock.ts';
+import { marksReached } from '../decide/assess.ts';
+import type { DescriptorStatus, LimitWarning } from '../decide/messages.ts';
+import type { LimitPlan } from '../decide/plan.ts';
+import { lengthOf } from '../decide/windows.ts';
+import type { Claims } from '../stores/counter-store.ts';
+import { type CountedHit, usedOf } from './counted-hit.ts';
+
+export interface LimitWarningsOptions {
+  /** Undefined where nothing is shared: each limiter tells for itself. */
+  claims: Claims | undefined;
+  clock: Pick<Clock, 'nowMs'>;
+  /** A mark of a window was reached, and nobody has told so before. While the store is away each limiter tells it. */
+  onReached(plan: LimitPlan, mark: number, used: number): void;
+}
+
+/** Chosen: counters of which is remembered what was told. Of one that is forgotten the store is asked once more. */
+const mostCounters = 10_000;
+/** Chosen: claims on their way to the store. A mark that finds no room is claimed by a later hit. */
+const mostClaims = 128;
+/** Chosen: as far apart as clocks of limiters may be that share a window. */
+const slackSeconds = 60;
+
+/** How many marks of a counter are told, or about to be. */
+interface Counter {
+  told: number;
+  readonly untilMs: number;
+}
+
+export class LimitWarnings {
+  readonly #options: LimitWarningsOptions;
+  /** By key. Those of fixed windows have their window in it. */
+  readonly #counters = new Map<string, Counter>();
+  #claimsUnderWay = 0;
+
+  constructor(options: LimitWarningsOptions) {
+    this.#options = options;
+  }
+
+  /** Writes the marks that the counters of the hit have reached into its status. `hit`: the first of its group. */
+  tell(hit: CountedHit, status: DescriptorStatus): void {
+    const group = hit.group ?? [hit];
+    for (const { error } of group) if (error !== undefined) return;
+    let warnings: LimitWarning[] | undefined;
+    for (const one of group) {
+      const { plan, key, windowEndSeconds } = one;
+      // Of those that the store was not asked for only the full one is known.
+      if (plan.marks === undefined || (hit.remembered && !one.full)) continue;
+      const used = usedOf(one);
+      const mark = this.note(plan, key, windowEndSeconds, used);
+      if (mark === undefined) continue;
+      warnings ??= [];
+      warnings.push({ mark, told: plan.told, used, left: Math.max(0, plan.capacity - used) });
+    }
+    if (warnings !== undefined) status.warnings = warnings;
+  }
+
+  /** The highest mark that is reached, undefined for none. `windowEndSeconds`: 0 where there is no window's end. */
+  note(plan: LimitPlan, key: string, windowEndSeconds: number, used: number): number | undefined {
+    const { marks } = plan;
+    if (marks === undefined) return undefined;
+    const reached = marksReached(marks, used);
+    if (reached === 0) return undefined;
+    const nowMs = this.#options.clock.nowMs();
+    const counter = this.#counterOf(plan, key, windowEndSeconds, nowMs);
+    const seconds =
+      windowEndSeconds === 0
+        ? lengthOf(plan.limit)
+        : Math.max(1, windowEndSeconds - Math.floor(nowMs / 1000)) + slackSeconds;
+    while (counter.told < reached && this.#claimsUnderWay < mostClaims) {
+      const mark = marks.percents[counter.told]!;
+      counter.told += 1;
+      this.#claim(`${key}~warned:${mark}%`, seconds, () => this.#options.onReached(plan, mark, used));
+    }
+    return marks.percents[reached - 1];
+  }
+
+  #counterOf(plan: LimitPlan, key: string, windowEndSeconds: number, nowMs: number): Counter {
+    const known = this.#counters.get(key);
+    if (known !== undefined && nowMs < known.untilMs) return known;
+    this.#counters.delete(key);
+    const untilMs = windowEndSeconds === 0 ? nowMs + lengthOf(plan.limit) * 1000 : windowEndSeconds * 1000;
+    const counter = { told: 0, untilMs };
+    this.#counters.set(key, counter);
+    if (this.#counters.size > mostCounters) {
+      for (const oldest of this.#counters.keys()) {
+        this.#counters.delete(oldest);
+        break;
+      }
+    }
+    return counter;
+  }
+
+  #claim(name: string, seconds: number, onFirst: () => void): void {
+    const { claims } = this.#options;
+    if (claims === undefined) {
+      onFirst();
+      return;
+    }
+    this.#claimsUnderWay += 1;
+    const settle = (isFirst: boolean): void => {
+      this.#claimsUnderWay -= 1;
+      if (isFirst) onFirst();
+    };
+    claims.claim(name, seconds).then(settle, () => settle(true));
+  }
+}

@@ -1,0 +1,39 @@
+import type { ResponseOptions } from '../../limiter/decide/response.ts';
+import type { CountingOptions, ServiceEvents } from '../../limiter/service/rate-limit-service.ts';
+
+/** As the settings are when nothing is set. */
+export const plainCounting: CountingOptions = {
+  cacheKeyPrefix: '',
+  counterKeys: 'compatible',
+  nearLimitRatio: 0.8,
+  usualLease: undefined,
+  sanitizeDescriptorMetricDots: false,
+  useCalendarMonthRateLimit: false,
+  expirationJitterMaxSeconds: 0,
+  countersEndWithWindow: false,
+  stopCacheKeyIncrementWhenOverLimit: false,
+  storeFailureMode: 'error',
+};
+
+/** Without headers and metadata. */
+export const bareResponse: ResponseOptions = {
+  shadowMode: false,
+  quotaMode: false,
+  dynamicMetadata: false,
+  identityMetadata: false,
+  identityHeader: undefined,
+  responseHeaders: undefined,
+  ietfUnit: undefined,
+  retryAfter: false,
+  requestHeaders: undefined,
+  perUnitHeaders: false,
+  warningHeader: undefined,
+};
+
+export const unheardEvents: ServiceEvents = {
+  onServiceError: () => {},
+  onStoreError: () => {},
+  onUncounted: () => {},
+  onAbandoned: () => {},
+  onGlobalShadow: () => {},
+};
