@@ -442,7 +442,7 @@ const allowed: Record<string, string[]> = {
   'limiter/stores/calm': ['limiter/stores', 'limiter/stores/memory', 'process/time'],
   'limiter/stores/leases': ['limiter/stores', 'process/time'],
   'limiter/stores/memcache': ['limiter/stores', 'process/time'],
-  'limiter/stores/memory': ['limiter/stores', 'process/time'],
+  'limiter/stores/memory': ['limiter/stores', 'limiter/stores/reservations', 'process/time'],
   'limiter/stores/redis': ['limiter/stores', 'limiter/stores/calm', 'limiter/stores/leases', 'process/time'],
   'limiter/stores/reservations': ['limiter/stores'],
   'limiter/tracing': ['limiter/stores', 'process/grpc'],

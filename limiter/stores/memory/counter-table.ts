@@ -1,5 +1,5 @@
-import type { Held } from '../bound.ts';
-import type { CounterOp } from '../counter-store.ts';
+import type { Bound, Held } from '../bound.ts';
+import { type CounterPlace, StoreError } from '../counter-store.ts';
 import { keyBytes } from '../folded-run.ts';
 import { ExpiryQueue } from './expiry-queue.ts';
 
@@ -9,13 +9,25 @@ export interface Counter {
   readonly bytes: number;
   /** Set when it is created. That of a sliding window or a bucket moves later with its hits. */
   expiresAtMs: number;
-  queuedSecond: number;
+  queuedTick: number;
   value: number;
   /** Of a sliding window or a bucket, in place of the value. */
   held: Held | undefined;
   /** Where it is; undefined once it left, though the expiry queue, or who found it, may still hold it. */
   table: CounterTable | undefined;
-  nextInSecond: Counter | undefined;
+  nextInTick: Counter | undefined;
+}
+
+interface KeyOfCounter {
+  readonly key: string;
+  readonly plan?: CounterPlace | undefined;
+}
+
+/** What is kept of a counter, and how: as `CounterOp`. `waitMicros`: until it is unused. */
+export interface KeptCounter extends KeyOfCounter {
+  readonly bound: Bound;
+  readonly ttlSeconds: number;
+  readonly waitMicros: number;
 }
 
 /** What a counter occupies besides its key's characters: measured with a million of them on Node 26, rounded up. */
@@ -25,9 +37,16 @@ const heldBytes = 64;
 
 /** Counters whose end moved are queued anew, at most so many for one that is new: then any of them goes. */
 const mostRequeued = 100;
+/** Of a bucket that is full again at once: making it anew for each hit would cost more than keeping it. In milliseconds. */
+const leastLifeMs = 1000;
 
-function hasMoved({ expiresAtMs, queuedSecond }: Counter): boolean {
-  return Math.ceil(expiresAtMs / 1000) > queuedSecond;
+export function heldBy(counter: Counter | undefined, bound: Bound): Held | undefined {
+  if (counter === undefined || bound.kind !== 'fixed') return counter?.held;
+  return [counter.value, 0, 0];
+}
+
+function hasMoved({ expiresAtMs, queuedTick }: Counter): boolean {
+  return Math.ceil(expiresAtMs / 1000) > queuedTick;
 }
 
 /** Counters by key, bounded in number and in bytes: when full, one of those that end soonest goes. */
@@ -37,6 +56,7 @@ export class CounterTable {
   readonly #counters = new Map<string, Counter>();
   readonly #queue = new ExpiryQueue<Counter>();
   #bytes = 0;
+  #otherBytes = 0;
   #evicted = 0;
 
   constructor(options: { maxCounters: number; maxBytes: number }) {
@@ -58,7 +78,7 @@ export class CounterTable {
   }
 
   /** Of an op, whose plan keeps what was found: the map need not be asked again. */
-  find({ key, plan }: CounterOp, nowMs: number): Counter | undefined {
+  find({ key, plan }: KeyOfCounter, nowMs: number): Counter | undefined {
     let counter = plan?.counter as Counter | undefined;
     if (counter === undefined || counter.table !== this || counter.key !== key) {
       counter = this.#counters.get(key);
@@ -85,33 +105,54 @@ export class CounterTable {
     const { key, value, held, expiresAtMs } = options;
     const bytes = keyBytes(key) + counterOverheadBytes + (held === undefined ? 0 : heldBytes);
     if (bytes > this.maxBytes) return false;
-    let requeued = 0;
-    while (this.#counters.size >= this.#maxCounters || this.#bytes + bytes > this.maxBytes) {
-      const soonest = this.#queue.take();
-      if (soonest === undefined) break;
-      if (soonest.table === undefined) continue;
-      if (hasMoved(soonest) && requeued < mostRequeued) {
-        requeued += 1;
-        this.#queue.add(soonest);
-        continue;
-      }
-      this.#drop(soonest);
-      this.#evicted += 1;
-    }
+    this.#makeRoom(1, bytes);
     const counter: Counter = {
       key,
       bytes,
       expiresAtMs,
-      queuedSecond: 0,
+      queuedTick: 0,
       value,
       held,
       table: this,
-      nextInSecond: undefined,
+      nextInTick: undefined,
     };
     this.#counters.set(key, counter);
     this.#bytes += bytes;
     this.#queue.add(counter);
     return true;
+  }
+
+  /**
+   * Writes what a counter with a bound holds, a new one where `find` gave none. False when the key does not fit. One that has
+   * to live longer than it was to gets twice as long, lest each hit move its end.
+   */
+  keep(kept: KeptCounter, held: Held, counter: Counter | undefined, nowMs: number): boolean {
+    const { key, bound, waitMicros, ttlSeconds } = kept;
+    const isFixed = bound.kind === 'fixed';
+    // Nothing is kept that is over: it is how long until the counter is unused.
+    const untilUnusedMs = isFixed ? 0 : waitMicros / 1000;
+    const lifeMs = isFixed ? ttlSeconds * 1000 : Math.max(leastLifeMs, 2 * untilUnusedMs);
+    // Another one of the group may have taken its room.
+    if (counter === undefined || counter.table === undefined) {
+      const inPlaceOfValue = isFixed ? undefined : held;
+      const value = isFixed ? held[0] : 0;
+      return this.create({ key, value, held: inPlaceOfValue, expiresAtMs: nowMs + lifeMs });
+    }
+    if (isFixed) counter.value = held[0];
+    else counter.held = held;
+    if (counter.expiresAtMs < nowMs + untilUnusedMs) counter.expiresAtMs = nowMs + lifeMs;
+    return true;
+  }
+
+  /** What others occupy of the same bytes: counters go where that leaves no room. */
+  occupy(bytes: number): void {
+    this.#otherBytes = bytes;
+    this.#makeRoom(0, 0);
+  }
+
+  /** Whether a counter of this key fits into an empty table. */
+  fits(key: string): boolean {
+    return keyBytes(key) + counterOverheadBytes + heldBytes <= this.maxBytes;
   }
 
   /** False where there is none. */
@@ -132,9 +173,33 @@ export class CounterTable {
     }
   }
 
+  #makeRoom(counters: number, bytes: number): void {
+    let requeued = 0;
+    const mostBytes = this.maxBytes - bytes;
+    while (this.#counters.size + counters > this.#maxCounters || this.#bytes + this.#otherBytes > mostBytes) {
+      const soonest = this.#queue.take();
+      if (soonest === undefined) break;
+      if (soonest.table === undefined) continue;
+      if (hasMoved(soonest) && requeued < mostRequeued) {
+        requeued += 1;
+        this.#queue.add(soonest);
+        continue;
+      }
+      this.#drop(soonest);
+      this.#evicted += 1;
+    }
+  }
+
   #drop(counter: Counter): void {
     counter.table = undefined;
     this.#bytes -= counter.bytes;
     this.#counters.delete(counter.key);
   }
+}
+
+export function keyTooLong(key: string, maxBytes: number): StoreError {
+  return new StoreError(
+    `a counter key of ${key.length} characters does not fit into the ${maxBytes} bytes of the memory store`,
+    { transient: false },
+  );
 }

@@ -4,8 +4,8 @@ import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
 
 const newElement = (expiresAtMs: number): Expiring => ({
   expiresAtMs,
-  queuedSecond: 0,
-  nextInSecond: undefined,
+  queuedTick: 0,
+  nextInTick: undefined,
 });
 
 describe('ExpiryQueue', () => {

@@ -1,29 +1,34 @@
-/** Which counter ends next, to the second: a list for each second in which something ends, and a heap of those seconds. */
+/** What ends next, to the second or another tick: a list for each tick in which something ends, and a heap of those ticks. */
 export interface Expiring {
-  /** May move later: whoever takes the element when its old second comes adds it again. */
+  /** May move later: whoever takes the element when its old tick comes adds it again. */
   readonly expiresAtMs: number;
-  /** Owned by the queue: the second that it is queued for. */
-  queuedSecond: number;
-  /** Owned by the queue: the next one that ends in the same second. */
-  nextInSecond: Expiring | undefined;
+  /** Owned by the queue: the tick that it is queued for. */
+  queuedTick: number;
+  /** Owned by the queue: the next one that ends in the same tick. */
+  nextInTick: Expiring | undefined;
 }
 
 /**
- * Taking needs no search and adding O(log s) for s different seconds, which are few beside the counters. Nothing can be
+ * Taking needs no search and adding O(log t) for t different ticks, which are few beside the counters. Nothing can be
  * taken out of the middle: whoever drops an element early marks it and skips it when it comes.
  */
 export class ExpiryQueue<T extends Expiring> {
   readonly #heads = new Map<number, T>();
-  /** Binary heap, the earliest second first. */
-  readonly #seconds: number[] = [];
+  /** Binary heap, the earliest first. */
+  readonly #ticks: number[] = [];
+  readonly #tickMs: number;
+
+  constructor(tickMs = 1000) {
+    this.#tickMs = tickMs;
+  }
 
   add(element: T): void {
-    const second = Math.ceil(element.expiresAtMs / 1000);
-    element.queuedSecond = second;
-    const head = this.#heads.get(second);
-    element.nextInSecond = head;
-    this.#heads.set(second, element);
-    if (head === undefined) this.#push(second);
+    const tick = Math.ceil(element.expiresAtMs / this.#tickMs);
+    element.queuedTick = tick;
+    const head = this.#heads.get(tick);
+    element.nextInTick = head;
+    this.#heads.set(tick, element);
+    if (head === undefined) this.#push(tick);
   }
 
   /** Takes one of those that end soonest; undefined when there is none. */
@@ -31,38 +36,38 @@ export class ExpiryQueue<T extends Expiring> {
     return this.takeEndedBy(Number.POSITIVE_INFINITY);
   }
 
-  /** The same, only when its second is over at `nowMs`. */
+  /** The same, only when its tick is over at `nowMs`. */
   takeEndedBy(nowMs: number): T | undefined {
-    const second = this.#seconds[0];
-    if (second === undefined || second * 1000 > nowMs) return undefined;
-    const element = this.#heads.get(second) as T;
-    const next = element.nextInSecond as T | undefined;
-    element.nextInSecond = undefined;
+    const tick = this.#ticks[0];
+    if (tick === undefined || tick * this.#tickMs > nowMs) return undefined;
+    const element = this.#heads.get(tick) as T;
+    const next = element.nextInTick as T | undefined;
+    element.nextInTick = undefined;
     if (next !== undefined) {
-      this.#heads.set(second, next);
+      this.#heads.set(tick, next);
     } else {
-      this.#heads.delete(second);
+      this.#heads.delete(tick);
       this.#pop();
     }
     return element;
   }
 
-  #push(second: number): void {
-    const heap = this.#seconds;
+  #push(tick: number): void {
+    const heap = this.#ticks;
     let at = heap.length;
-    heap.push(second);
+    heap.push(tick);
     while (at > 0) {
       const parent = (at - 1) >> 1;
       const above = heap[parent] as number;
-      if (above <= second) break;
+      if (above <= tick) break;
       heap[at] = above;
       at = parent;
     }
-    heap[at] = second;
+    heap[at] = tick;
   }
 
   #pop(): void {
-    const heap = this.#seconds;
+    const heap = this.#ticks;
     const last = heap.pop() as number;
     const length = heap.length;
     if (length === 0) return;

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../process/time/clock.ts';
 import { admit, used } from '../admission.ts';
-import type { Bound, Held } from '../bound.ts';
+import type { Held } from '../bound.ts';
 import {
   type CounterOp,
   type CounterStore,
@@ -9,8 +9,10 @@ import {
   type SubmitOptions,
 } from '../counter-store.ts';
 import { totalAfter } from '../folded-run.ts';
+import type { ReservationBounds } from '../reservations/reservation-store.ts';
 import { holdBack } from '../stop-when-over.ts';
-import { type Counter, CounterTable } from './counter-table.ts';
+import { type Counter, CounterTable, heldBy, type KeptCounter, keyTooLong } from './counter-table.ts';
+import { MemoryReservations } from './memory-reservations.ts';
 
 export interface MemoryStoreOptions {
   clock: Clock;
@@ -22,8 +24,6 @@ export interface MemoryStoreOptions {
 
 /** More than one, so that ended counters go faster than new ones can come. */
 const sweptPerOp = 4;
-/** Of a bucket that is full again at once: making it anew for each hit would cost more than keeping it. In milliseconds. */
-const leastLifeMs = 1000;
 /** Holds the thread for a few milliseconds at most. */
 const sweptPerSizeReading = 10_000;
 
@@ -33,6 +33,7 @@ export class MemoryStore implements CounterStore {
   readonly #table: CounterTable;
   /** Of the group under way. */
   readonly #counters: (Counter | undefined)[] = [];
+  #reservations: MemoryReservations | undefined;
   #closed = false;
 
   constructor({ clock, maxCounters, maxBytes }: MemoryStoreOptions) {
@@ -40,15 +41,23 @@ export class MemoryStore implements CounterStore {
     this.#table = new CounterTable({ maxCounters, maxBytes });
   }
 
+  /** Budgets on these counters; they are in the same memory. */
+  openReservations(bounds: ReservationBounds): MemoryReservations {
+    this.#reservations = new MemoryReservations({ ...bounds, clock: this.#clock, table: this.#table });
+    return this.#reservations;
+  }
+
   /** Counters held now, for a gauge. Sweeps as well, so that it falls when traffic ends. */
   get size(): number {
-    this.#table.sweep(this.#clock.nowMs(), sweptPerSizeReading);
+    const nowMs = this.#clock.nowMs();
+    this.#table.sweep(nowMs, sweptPerSizeReading);
+    this.#reservations?.sweep(nowMs, sweptPerSizeReading);
     return this.#table.size;
   }
 
-  /** What the counters occupy now. */
+  /** What the counters occupy now, and the reservations on them. */
   get bytes(): number {
-    return this.#table.bytes;
+    return this.#table.bytes + (this.#reservations?.bytes ?? 0);
   }
 
   /** Counters dropped before their end since the start, because the table was full. */
@@ -123,6 +132,7 @@ export class MemoryStore implements CounterStore {
 
   close(): Promise<void> {
     this.#closed = true;
+    this.#reservations?.close();
     return Promise.resolve();
   }
 
@@ -166,40 +176,9 @@ export class MemoryStore implements CounterStore {
     if (!admit(ops, first, nowMs * 1000, applied < hits)) return;
     for (let i = 0; i < groupSize; i += 1) {
       const op = ops[first + i]!;
-      if (op.held === undefined || this.#keep(op, op.held, counters[i], nowMs)) continue;
+      if (op.held === undefined || this.#table.keep(op as KeptCounter, op.held, counters[i], nowMs)) continue;
       const error = keyTooLong(op.key, this.#table.maxBytes);
       for (let other = 0; other < groupSize; other += 1) failOp(ops[first + other]!, error);
     }
   }
-
-  /** False when the key does not fit. One that has to live longer than it was to gets twice as long, lest each hit move its end. */
-  #keep(op: CounterOp, held: Held, counter: Counter | undefined, nowMs: number): boolean {
-    const { key, waitMicros, ttlSeconds } = op;
-    const isFixed = op.bound!.kind === 'fixed';
-    // Nothing is kept that is over: it is how long until the counter is unused.
-    const untilUnusedMs = isFixed ? 0 : waitMicros / 1000;
-    const lifeMs = isFixed ? ttlSeconds * 1000 : Math.max(leastLifeMs, 2 * untilUnusedMs);
-    // Another one of the group may have taken its room.
-    if (counter === undefined || counter.table === undefined) {
-      const inPlaceOfValue = isFixed ? undefined : held;
-      const value = isFixed ? held[0] : 0;
-      return this.#table.create({ key, value, held: inPlaceOfValue, expiresAtMs: nowMs + lifeMs });
-    }
-    if (isFixed) counter.value = held[0];
-    else counter.held = held;
-    if (counter.expiresAtMs < nowMs + untilUnusedMs) counter.expiresAtMs = nowMs + lifeMs;
-    return true;
-  }
-}
-
-function heldBy(counter: Counter | undefined, bound: Bound): Held | undefined {
-  if (counter === undefined || bound.kind !== 'fixed') return counter?.held;
-  return [counter.value, 0, 0];
-}
-
-function keyTooLong(key: string, maxBytes: number): StoreError {
-  return new StoreError(
-    `a counter key of ${key.length} characters does not fit into the ${maxBytes} bytes of the memory store`,
-    { transient: false },
-  );
 }

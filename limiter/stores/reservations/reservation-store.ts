@@ -67,8 +67,8 @@ export interface ReserveCall extends Call {
   /** At most 255 bytes. */
   readonly id: string;
   /**
-   * Markers: another one of the same id adds a reservation, and nothing is remembered of it once it is settled. Else the
-   * same again changes nothing.
+   * Markers: another one of the same id adds a reservation, and nothing is remembered of it once it is settled. What was
+   * refused is remembered until its TTL, so that its settling charges nothing. Else the same again changes nothing.
    */
   readonly isMarker: boolean;
   /** A quota beside these lets the request pass: those of this call never refuse, and are only left out. */
@@ -76,8 +76,8 @@ export interface ReserveCall extends Call {
   /** What the caller wants to know of the id later, `recall` gives it; undefined: nothing. */
   readonly note: string | undefined;
   /**
-   * Answer. `repeated`: it was made before, with the same amounts, TTLs and counters, and the answer is what it was then.
-   * `conflict`: the id stands for another one. `full`: BUDGET_MAX_RESERVATIONS.
+   * Answer. `repeated`: it was made before, with the same amounts, TTLs and counters, with the same end; the counters
+   * tell how they stand now. `conflict`: the id stands for another one. `full`: BUDGET_MAX_RESERVATIONS.
    */
   outcome: 'reserved' | 'repeated' | 'refused' | 'conflict' | 'full';
   /** Answer: of the first counter, in milliseconds since the epoch. */
@@ -110,7 +110,7 @@ export type ReservationCall = ReserveCall | SettleCall | LookCall;
 export interface ReservationBounds {
   /** BUDGET_MAX_RESERVATIONS: open ones of one counter. */
   readonly maxReservations: number;
-  /** How long the store remembers what was settled or has expired, after its TTL. */
+  /** How long the store remembers what was settled or has expired, after its TTL or a later settling. */
   readonly recordMs: number;
 }
 

@@ -1,0 +1,385 @@
+/**
+ * The reservations on the counters of one stem, which are the limits of one rule in all their windows: what each took, what
+ * becomes of it after its TTL, and what was settled before. Each stem decides for itself; `MemoryReservations` joins those
+ * of a call.
+ */
+import type { Bound, Held } from '../bound.ts';
+import { keyBytes } from '../folded-run.ts';
+import {
+  type Charge,
+  chargeAnyway,
+  giveBackOf,
+  nothingReturned,
+  type Returned,
+} from '../reservations/charges.ts';
+import type { ReservedCounter } from '../reservations/reservation-store.ts';
+import { type Counter, type CounterTable, heldBy } from './counter-table.ts';
+import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
+
+/** What of one counter is reserved. */
+export interface Tally {
+  readonly key: string;
+  /** The last that was charged; undefined as long as nothing was taken. */
+  counter: Counter | undefined;
+  /** Reservations that are open, in the order in which they were made. */
+  readonly open: Set<Reservation>;
+  /** What they took of the counter. */
+  reserved: number;
+  returned: Returned;
+  /** Hits that may still be given back, of reservations that are open or expired charged. */
+  returnable: number;
+  /** What expired gave back to the counter so far. */
+  expired: number;
+  /** Charges that may still be given back. */
+  charges: number;
+}
+
+interface Charged {
+  /** Undefined: there is none, as nothing was taken. */
+  readonly counter: Counter | undefined;
+  readonly held: Held;
+  readonly taken: number;
+}
+
+interface CounterCharge extends Charge {
+  readonly counter: Counter | undefined;
+  readonly tally: Tally;
+  readonly bound: Bound;
+}
+
+/** One reservation on the counters of the stem. */
+export interface Reservation extends Expiring {
+  readonly id: string;
+  readonly isMarker: boolean;
+  readonly amount: number;
+  readonly ttlMs: number;
+  readonly onExpiry: 'release' | 'charge';
+  /** Counters of the whole call; 0: it was never reserved, only settled. */
+  readonly width: number;
+  readonly note: string | undefined;
+  readonly madeMs: number;
+  readonly dueMs: number;
+  readonly bytes: number;
+  /** It was left out, or refused: it holds nothing, and its settling charges nothing. */
+  readonly isEmpty: boolean;
+  /** `open` until it is `settled` or its TTL ends: it is then `released`, or `kept` with its charges. */
+  state: 'open' | 'released' | 'kept' | 'settled' | 'forgotten';
+  /** What was charged for it in the end. */
+  charged: number;
+  /** One for each counter, in their order, as long as it may be given back. */
+  charges: readonly CounterCharge[];
+  forgetMs: number;
+  /** When something is next to be done about it. */
+  expiresAtMs: number;
+}
+
+/** What a reservation is made with; equal for the same one that comes again. */
+export type ReservationTerms = Pick<
+  Reservation,
+  'id' | 'isMarker' | 'amount' | 'ttlMs' | 'onExpiry' | 'width' | 'note'
+>;
+
+interface BookOptions {
+  readonly table: CounterTable;
+  readonly maxReservations: number;
+  readonly recordMs: number;
+  /** Its bytes are free, and its note is void. */
+  readonly onForgotten: (reservation: Reservation) => void;
+}
+
+/** What one occupies besides its id, with one counter, and each further counter: measured on Node 26, rounded up. */
+const reservationOverheadBytes = 640;
+const chargeBytes = 240;
+/** Chosen: what is no longer there is taken out of the queue when it is more than what is, and so many. */
+const leastCompacted = 64;
+
+export function reservationBytes(id: string, counters: number): number {
+  return keyBytes(id) + reservationOverheadBytes + counters * chargeBytes;
+}
+
+export class ReservationBook implements Expiring {
+  readonly stem: string;
+  readonly #options: BookOptions;
+  /** Those that are the same when they come again, by their id. */
+  readonly #records = new Map<string, Reservation>();
+  readonly #markers = new Map<string, Reservation[]>();
+  #markerCount = 0;
+  /** Of the markers, those that charged nothing. */
+  #emptyMarkers = 0;
+  readonly #tallies = new Map<string, Tally>();
+  #events = new ExpiryQueue<Reservation>(1);
+  #queued = 0;
+  /** When the last one is forgotten. */
+  expiresAtMs = 0;
+  queuedTick = 0;
+  nextInTick: Expiring | undefined = undefined;
+
+  constructor(stem: string, options: BookOptions) {
+    this.stem = stem;
+    this.#options = options;
+  }
+
+  get isEmpty(): boolean {
+    return this.#records.size === 0 && this.#markerCount === 0;
+  }
+
+  tally(key: string): Tally | undefined {
+    return this.#tallies.get(key);
+  }
+
+  record(id: string): Reservation | undefined {
+    return this.#records.get(id);
+  }
+
+  /** That which a settle closes: the oldest that is open, else one that expired charged, else one that charged nothing. */
+  marker(id: string): Reservation | undefined {
+    const all = this.#markers.get(id);
+    return (
+      all?.find(({ state, isEmpty }) => state === 'open' && !isEmpty) ??
+      all?.find(({ state }) => state === 'kept') ??
+      all?.[0]
+    );
+  }
+
+  isFull(counters: readonly ReservedCounter[]): boolean {
+    const { maxReservations } = this.#options;
+    return counters.some(({ key }) => (this.#tallies.get(key)?.open.size ?? 0) >= maxReservations);
+  }
+
+  /** Gives back what has expired, and forgets what nobody can ask for any more. */
+  sweep(nowMs: number): void {
+    for (;;) {
+      const due = this.#events.takeEndedBy(nowMs);
+      if (due === undefined) return;
+      this.#queued -= 1;
+      if (due.state === 'open') this.#expire(due, nowMs);
+      if (due.state === 'forgotten') continue;
+      if (due.forgetMs > nowMs) this.#queue(due, due.forgetMs);
+      else this.#forget(due);
+    }
+  }
+
+  /** Charges each of the counters, which let it pass or do not refuse. */
+  reserve(terms: ReservationTerms, counters: readonly ReservedCounter[], nowMs: number): Reservation {
+    const made = this.#remember(terms, { counters: counters.length, nowMs });
+    made.charges = counters.map((counter) => this.#hold(made, counter, nowMs));
+    return made;
+  }
+
+  /** Its settling is to charge nothing. Of markers so many are remembered as may be open. */
+  reserveNothing(terms: ReservationTerms, nowMs: number): Reservation | undefined {
+    if (terms.isMarker) {
+      if (this.#emptyMarkers >= this.#options.maxReservations) return undefined;
+      this.#emptyMarkers += 1;
+    }
+    return this.#remember(terms, { counters: 0, nowMs, isEmpty: true });
+  }
+
+  /** Charges what nobody reserved. With `id` it is remembered, so that it is not charged again. */
+  chargeUnreserved(
+    counters: readonly ReservedCounter[],
+    { actual, id }: { actual: number; id: string | undefined },
+    nowMs: number,
+  ): Reservation | undefined {
+    for (const counter of counters) this.#charge(counter, actual, nowMs);
+    if (id === undefined) return undefined;
+    const terms = { id, isMarker: false, amount: 0, ttlMs: 0, onExpiry: 'release', width: 0 } as const;
+    const settled = this.#remember({ ...terms, note: undefined }, { counters: 0, nowMs });
+    settled.state = 'settled';
+    settled.charged = actual;
+    return settled;
+  }
+
+  /**
+   * Not of one that is settled. What was charged in a window that has ended stays so; what is more than was reserved counts
+   * in the present one. `counters` are those of now, in the order of those that were charged.
+   */
+  settle(
+    reservation: Reservation,
+    counters: readonly ReservedCounter[],
+    actual: number,
+    nowMs: number,
+  ): void {
+    const { state, charges, amount, isEmpty } = reservation;
+    if (state === 'open') closeTallies(reservation);
+    if (state === 'released' && !isEmpty) {
+      for (const counter of counters) this.#charge(counter, actual, nowMs);
+    } else {
+      for (const [i, charge] of charges.entries()) {
+        const counter = counters[i];
+        const isOfNow = counter === undefined || counter.key === charge.tally.key;
+        if (actual > amount && counter !== undefined) this.#charge(counter, actual - amount, nowMs);
+        else if (actual < amount && isOfNow) {
+          const given = giveBack(charge, charge.taken - actual, nowMs);
+          if (counter !== undefined) counter.changed -= given;
+        }
+      }
+    }
+    this.#dropCharges(reservation);
+    if (reservation.isMarker) {
+      this.#forget(reservation);
+      return;
+    }
+    reservation.state = 'settled';
+    reservation.charged = actual;
+    // As long as after a TTL: who settles late may try again as well.
+    reservation.forgetMs = Math.max(reservation.dueMs, nowMs) + this.#options.recordMs;
+    this.expiresAtMs = Math.max(this.expiresAtMs, reservation.forgetMs);
+  }
+
+  #remember(
+    terms: ReservationTerms,
+    { counters, nowMs, isEmpty = false }: { counters: number; nowMs: number; isEmpty?: boolean },
+  ): Reservation {
+    const { id, isMarker, amount, ttlMs, onExpiry, width, note } = terms;
+    const dueMs = nowMs + ttlMs;
+    // Of a marker that expired only its charge is of any use.
+    const isRemembered = !isMarker || (!isEmpty && onExpiry === 'charge');
+    const made: Reservation = {
+      id,
+      isMarker,
+      amount,
+      ttlMs,
+      onExpiry,
+      width,
+      note,
+      madeMs: nowMs,
+      dueMs,
+      bytes: reservationBytes(id, counters) + keyBytes(note ?? ''),
+      isEmpty,
+      state: 'open',
+      charged: 0,
+      charges: [],
+      forgetMs: isRemembered ? dueMs + this.#options.recordMs : dueMs,
+      expiresAtMs: dueMs,
+      queuedTick: 0,
+      nextInTick: undefined,
+    };
+    if (isMarker) {
+      const others = this.#markers.get(id);
+      if (others === undefined) this.#markers.set(id, [made]);
+      else others.push(made);
+      this.#markerCount += 1;
+    } else {
+      this.#records.set(id, made);
+    }
+    this.expiresAtMs = Math.max(this.expiresAtMs, made.forgetMs);
+    this.#queue(made, dueMs);
+    return made;
+  }
+
+  /** Whatever is left. Gives the counter, if there is one, and what it then holds. */
+  #charge(spec: ReservedCounter, hits: number, nowMs: number): Charged {
+    const { table } = this.#options;
+    const { bound } = spec;
+    const nowMicros = nowMs * 1000;
+    const found = table.find(spec, nowMs);
+    const before = bound.heldAt(heldBy(found, bound), nowMicros);
+    const { held, taken } = chargeAnyway(bound, before, hits, nowMicros);
+    if (taken === 0) return { counter: found, held, taken };
+    spec.waitMicros = bound.untilUnusedMicros(held, nowMicros);
+    table.keep(spec, held, found, nowMs);
+    spec.changed += taken;
+    return { counter: found ?? table.find(spec, nowMs), held, taken };
+  }
+
+  #hold(made: Reservation, spec: ReservedCounter, nowMs: number): CounterCharge {
+    const { key, bound } = spec;
+    let tally = this.#tallies.get(key);
+    if (tally === undefined) {
+      const counted = { reserved: 0, returned: nothingReturned, returnable: 0, expired: 0, charges: 0 };
+      tally = { key, counter: undefined, open: new Set(), ...counted };
+      this.#tallies.set(key, tally);
+    }
+    const charged = this.#charge(spec, made.amount, nowMs);
+    // What was charged on the one before counts no longer.
+    if (tally.counter !== charged.counter) {
+      tally.reserved = 0;
+      tally.returnable = 0;
+      tally.returned = nothingReturned;
+    }
+    tally.counter = charged.counter;
+    tally.open.add(made);
+    tally.charges += 1;
+    tally.reserved += charged.taken;
+    const { returnable: others, returned } = tally;
+    tally.returnable += charged.taken;
+    return { ...charged, others, returned, tally, bound };
+  }
+
+  #expire(reservation: Reservation, nowMs: number): void {
+    closeTallies(reservation);
+    if (reservation.onExpiry === 'charge') {
+      reservation.state = 'kept';
+      reservation.charged = reservation.amount;
+      return;
+    }
+    for (const charge of reservation.charges) {
+      charge.tally.expired += giveBack(charge, charge.taken, nowMs);
+    }
+    this.#dropCharges(reservation);
+    reservation.state = 'released';
+  }
+
+  #dropCharges(reservation: Reservation): void {
+    for (const { tally, counter, taken } of reservation.charges) {
+      tally.charges -= 1;
+      if (tally.counter === counter) tally.returnable -= taken;
+      if (tally.charges === 0) this.#tallies.delete(tally.key);
+    }
+    reservation.charges = [];
+  }
+
+  #forget(reservation: Reservation): void {
+    const { id, isMarker } = reservation;
+    this.#dropCharges(reservation);
+    if (isMarker) {
+      if (reservation.isEmpty) this.#emptyMarkers -= 1;
+      const all = this.#markers.get(id)!;
+      all.splice(all.indexOf(reservation), 1);
+      if (all.length === 0) this.#markers.delete(id);
+      this.#markerCount -= 1;
+    } else {
+      this.#records.delete(id);
+    }
+    reservation.state = 'forgotten';
+    this.#options.onForgotten(reservation);
+    const live = this.#records.size + this.#markerCount;
+    if (this.#queued > 2 * live + leastCompacted) this.#compact();
+  }
+
+  #queue(reservation: Reservation, atMs: number): void {
+    reservation.expiresAtMs = atMs;
+    this.#events.add(reservation);
+    this.#queued += 1;
+  }
+
+  #compact(): void {
+    const former = this.#events;
+    this.#events = new ExpiryQueue<Reservation>(1);
+    this.#queued = 0;
+    for (let one = former.take(); one !== undefined; one = former.take()) {
+      if (one.state !== 'forgotten') this.#queue(one, one.expiresAtMs);
+    }
+  }
+}
+
+/** It is no longer open. */
+function closeTallies(reservation: Reservation): void {
+  for (const { tally, counter, taken } of reservation.charges) {
+    tally.open.delete(reservation);
+    if (tally.counter === counter) tally.reserved -= taken;
+  }
+}
+
+/** Nothing to a counter that is gone: what stands there now may be another one. */
+function giveBack(charge: CounterCharge, hits: number, nowMs: number): number {
+  const { tally, counter, bound } = charge;
+  if (hits <= 0 || counter?.table === undefined || counter.expiresAtMs <= nowMs) return 0;
+  const nowMicros = nowMs * 1000;
+  const held = bound.heldAt(heldBy(counter, bound), nowMicros);
+  const after = giveBackOf(charge, { bound, held, hits, returned: tally.returned, nowMicros });
+  counter.table.keep({ key: counter.key, bound, ttlSeconds: 0, waitMicros: 0 }, after.held, counter, nowMs);
+  tally.returned = after.returned;
+  return after.given;
+}

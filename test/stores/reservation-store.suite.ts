@@ -1,0 +1,494 @@
+/** What every store does with reservations, whatever holds the counters. */
+import { randomUUID } from 'node:crypto';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { FixedWindow } from '../../limiter/stores/bound.ts';
+import type { CounterStore } from '../../limiter/stores/counter-store.ts';
+import type {
+  ReservationBounds,
+  ReservationStore,
+  ReserveCall,
+  ReservedCounter,
+  SettleCall,
+} from '../../limiter/stores/reservations/reservation-store.ts';
+import { SlidingWindow } from '../../limiter/stores/sliding-window.ts';
+import { TokenBucket } from '../../limiter/stores/token-bucket.ts';
+import { counterOp, submit } from '../support/counter-ops.ts';
+import {
+  countersOf,
+  lookCall,
+  reserveCall,
+  reservedCounter,
+  settleCall,
+  submitCall,
+} from '../support/reservation-calls.ts';
+
+/** Both on the same counters. */
+export interface BudgetStore {
+  readonly counters: CounterStore;
+  readonly reservations: ReservationStore;
+}
+
+/** What a store under this suite is opened with. */
+export const suiteBounds: ReservationBounds = { maxReservations: 40, recordMs: 600_000 };
+
+export interface ReservationStoreSuiteOptions {
+  /** Whether all stems of a call are in one place, so that a call is all or nothing for who looks meanwhile, too. Defaults to true. */
+  onePlace?: boolean;
+}
+
+const year = 31_536_000_000_000;
+/** So long that hardly any time goes by within them. */
+export const slowBounds = [
+  ['a fixed window', new FixedWindow(10)],
+  ['a sliding window', new SlidingWindow({ requests: 10, windowMicros: year })],
+  ['a bucket', new TokenBucket({ requests: 10, burst: 10, windowMicros: year })],
+] as const;
+
+export function reservationStoreSuite(
+  open: () => Promise<BudgetStore>,
+  { onePlace = true }: ReservationStoreSuiteOptions = {},
+): void {
+  let store: BudgetStore;
+  let runs = 0;
+  const suite = randomUUID();
+  /** A stem that no other test uses, nor another suite on the same server. */
+  const fresh = (name = 'key') => `1{${suite};${name}=${++runs}}`;
+  const freshId = () => `id-${suite}-${++runs}`;
+
+  beforeAll(async () => {
+    store = await open();
+  });
+  afterAll(() => store?.counters.close());
+
+  const reserve = (id: string, counters: ReservedCounter[], given: Partial<ReserveCall> = {}) =>
+    submitCall(store.reservations, reserveCall({ id, counters, ...given }));
+  const settle = (id: string, counters: ReservedCounter[], given: Partial<SettleCall> = {}) =>
+    submitCall(store.reservations, settleCall({ id, counters, ...given }));
+  const look = async (counters: ReservedCounter[]) =>
+    (await submitCall(store.reservations, lookCall(counters))).counters.map(({ used, reserved, open }) => [
+      used,
+      reserved,
+      open,
+    ]);
+  const usedAfterHits = async (counter: ReservedCounter, hits: number) => {
+    const bound = counter.bound.kind === 'fixed' ? undefined : counter.bound;
+    const { key } = counter;
+    const [op] = await submit(store.counters, [
+      counterOp({ key, hits, bound, limit: counter.bound.capacity, ttlSeconds: 7200 }),
+    ]);
+    if (op!.error !== undefined) throw op!.error;
+    return op!.after;
+  };
+
+  describe.each(slowBounds)('on %s', (_, bound) => {
+    const counter = (stem: string, given: Partial<ReservedCounter> = {}) =>
+      reservedCounter({ stem, bound, key: `${stem}31536000:${bound.kind}`, ...given });
+
+    it('charges at once, for who only counts hits, too', async () => {
+      const stem = fresh();
+      const call = await reserve(freshId(), [counter(stem, { amount: 6 })]);
+      expect(call.outcome).toBe('reserved');
+      expect(call.counters[0]).toMatchObject({
+        outcome: 'charged',
+        used: 6,
+        reserved: 6,
+        open: 1,
+        changed: 6,
+      });
+      expect(await usedAfterHits(counter(stem), 2)).toBe(8);
+      expect(await look([counter(stem)])).toEqual([[8, 6, 1]]);
+    });
+
+    it('refuses what does not fit, and leaves no trace of it', async () => {
+      const stem = fresh();
+      const id = freshId();
+      await usedAfterHits(counter(stem), 5);
+      const refused = await reserve(id, [counter(stem, { amount: 6 })]);
+      expect(refused.outcome).toBe('refused');
+      expect(refused.counters[0]).toMatchObject({ outcome: 'refused', used: 5, reserved: 0, changed: 0 });
+      expect((await reserve(id, [counter(stem, { amount: 5 })])).outcome).toBe('reserved');
+    });
+
+    it('gives back what was not needed', async () => {
+      const stem = fresh();
+      const id = freshId();
+      await reserve(id, [counter(stem, { amount: 8 })]);
+      const call = await settle(id, [counter(stem, { amount: 3 })]);
+      expect(call).toMatchObject({ outcome: 'settled', charged: 3, amount: 8 });
+      expect(call.counters[0]).toMatchObject({
+        outcome: 'charged',
+        used: 3,
+        reserved: 0,
+        open: 0,
+        changed: -5,
+      });
+      expect(await usedAfterHits(counter(stem), 0)).toBe(3);
+    });
+
+    it('charges what was needed beyond', async () => {
+      const stem = fresh();
+      const id = freshId();
+      await reserve(id, [counter(stem, { amount: 2 })]);
+      const call = await settle(id, [counter(stem, { amount: 7 })]);
+      expect(call).toMatchObject({ outcome: 'settled', charged: 7, amount: 2 });
+      expect(call.counters[0]).toMatchObject({ used: 7, changed: 5 });
+    });
+
+    it('gives all of them back in any order', async () => {
+      const stem = fresh();
+      const ids = [freshId(), freshId(), freshId()];
+      for (const id of ids) await reserve(id, [counter(stem, { amount: 3 })]);
+      for (const id of [ids[1]!, ids[0]!, ids[2]!]) await settle(id, [counter(stem, { amount: 0 })]);
+      expect(await usedAfterHits(counter(stem), 0)).toBe(0);
+    });
+
+    it('gives back what nobody settled once its TTL is over', async () => {
+      const stem = fresh();
+      const id = freshId();
+      await reserve(id, [counter(stem, { amount: 8, ttlMs: 0 })]);
+      const call = await reserve(freshId(), [counter(stem, { amount: 9 })]);
+      expect(call.outcome).toBe('reserved');
+      expect(call.counters[0]).toMatchObject({ used: 9, reserved: 9, open: 1, givenBack: 8, changed: 9 });
+      expect((await settle(id, [counter(stem, { amount: 1 })])).outcome).toBe('late');
+      expect(await look([counter(stem)])).toEqual([[10, 9, 1]]);
+    });
+
+    it('leaves an estimate charged that is to stay so, and replaces it later', async () => {
+      const stem = fresh();
+      const id = freshId();
+      await reserve(id, [counter(stem, { amount: 8, ttlMs: 0, onExpiry: 'charge' })]);
+      expect(await look([counter(stem)])).toEqual([[8, 0, 0]]);
+      const call = await settle(id, [counter(stem, { amount: 5 })]);
+      expect(call).toMatchObject({ outcome: 'late', charged: 5, amount: 8 });
+      expect(await look([counter(stem)])).toEqual([[5, 0, 0]]);
+    });
+
+    it('charges what is in shadow mode whatever is left', async () => {
+      const stem = fresh();
+      const id = freshId();
+      await usedAfterHits(counter(stem), 8);
+      const call = await reserve(id, [counter(stem, { amount: 5, isShadow: true })]);
+      expect(call.outcome).toBe('reserved');
+      await settle(id, [counter(stem, { amount: 0, isShadow: true })]);
+      expect(await usedAfterHits(counter(stem), 0)).toBe(8);
+    });
+  });
+
+  it('answers the same again with the same, and counts nothing', async () => {
+    const counters = () => countersOf([stem], { amount: 4 });
+    const stem = fresh();
+    const id = freshId();
+    const first = await reserve(id, counters());
+    const again = await reserve(id, counters());
+    expect(again).toMatchObject({ outcome: 'repeated', expiresAtMs: first.expiresAtMs });
+    expect(again.counters[0]).toMatchObject({
+      outcome: 'charged',
+      used: 4,
+      reserved: 4,
+      open: 1,
+      changed: 0,
+    });
+    await settle(id, countersOf([stem], { amount: 3 }));
+    const second = await settle(id, countersOf([stem], { amount: 9 }));
+    expect(second).toMatchObject({ outcome: 'repeated', charged: 3, amount: 4 });
+    expect(second.counters[0]).toMatchObject({ used: 3, changed: 0 });
+    expect((await reserve(id, counters())).outcome).toBe('repeated');
+    expect(await look(countersOf([stem]))).toEqual([[3, 0, 0]]);
+  });
+
+  it.each([
+    ['amount', { amount: 5 }],
+    ['TTL', { amount: 4, ttlMs: 1000 }],
+    ['end', { amount: 4, onExpiry: 'charge' }],
+  ] as const)('refuses the id of another %s', async (_, other) => {
+    const stem = fresh();
+    const id = freshId();
+    await reserve(id, countersOf([stem], { amount: 4 }));
+    expect((await reserve(id, countersOf([stem], other))).outcome).toBe('conflict');
+    expect(await look(countersOf([stem]))).toEqual([[4, 4, 1]]);
+  });
+
+  it('refuses the id of other counters', async () => {
+    const stem = fresh();
+    const id = freshId();
+    await reserve(id, countersOf([stem], { amount: 4 }));
+    expect((await reserve(id, countersOf([stem, fresh()], { amount: 4 }))).outcome).toBe('conflict');
+  });
+
+  it('commits the estimate where nothing else is said', async () => {
+    const stem = fresh();
+    const id = freshId();
+    await reserve(id, countersOf([stem], { amount: 4 }));
+    expect(await settle(id, countersOf([stem]))).toMatchObject({ outcome: 'settled', charged: 4, amount: 4 });
+    expect(await look(countersOf([stem]))).toEqual([[4, 0, 0]]);
+  });
+
+  it('charges an unknown id once, if so asked', async () => {
+    const stem = fresh();
+    const id = freshId();
+    const counters = () => countersOf([stem], { amount: 4 });
+    expect(await settle(id, counters())).toMatchObject({ outcome: 'unknown', charged: 0, amount: 0 });
+    expect(await settle(id, countersOf([stem]), { unknown: 'charge' })).toMatchObject({ outcome: 'unknown' });
+    expect(await look(countersOf([stem]))).toEqual([[0, 0, 0]]);
+    const charged = await settle(id, counters(), { unknown: 'charge' });
+    expect(charged).toMatchObject({ outcome: 'unknown', charged: 4, amount: 0 });
+    expect(charged.counters[0]).toMatchObject({ outcome: 'charged', used: 4, changed: 4 });
+    const again = await settle(id, counters(), { unknown: 'charge' });
+    expect(again).toMatchObject({ outcome: 'repeated', charged: 4 });
+    expect((await reserve(id, counters())).outcome).toBe('conflict');
+    expect(await look(countersOf([stem]))).toEqual([[4, 0, 0]]);
+  });
+
+  it('holds nothing for an amount of 0, and remembers it', async () => {
+    const stem = fresh();
+    const id = freshId();
+    expect((await reserve(id, countersOf([stem], { amount: 0 }))).outcome).toBe('reserved');
+    expect(await look(countersOf([stem]))).toEqual([[0, 0, 1]]);
+    expect(await settle(id, countersOf([stem], { amount: 3 }))).toMatchObject({
+      outcome: 'settled',
+      charged: 3,
+    });
+    expect(await look(countersOf([stem]))).toEqual([[3, 0, 0]]);
+  });
+
+  it('reserves on all counters or on none', async () => {
+    const [user, team, model] = [fresh('user'), fresh('team'), fresh('model')];
+    await usedAfterHits(reservedCounter({ stem: team }), 7);
+    const refused = await reserve(freshId(), countersOf([user, team, model], { amount: 4 }));
+    expect(refused.outcome).toBe('refused');
+    // What comes later may not have been asked any more.
+    expect(refused.counters[0]).toMatchObject({ outcome: 'untouched' });
+    expect(refused.counters[1]).toMatchObject({ outcome: 'refused', used: 7 });
+    if (onePlace) expect(refused.counters.map(({ used }) => used)).toEqual([0, 7, 0]);
+    expect(await look(countersOf([user, team, model]))).toEqual([
+      [0, 0, 0],
+      [7, 0, 0],
+      [0, 0, 0],
+    ]);
+  });
+
+  it('settles all counters of a reservation', async () => {
+    const stems = [fresh('user'), fresh('team')];
+    const id = freshId();
+    await reserve(id, countersOf(stems, { amount: 4 }));
+    await settle(id, countersOf(stems, { amount: 6 }));
+    expect(await look(countersOf(stems))).toEqual([
+      [6, 0, 0],
+      [6, 0, 0],
+    ]);
+  });
+
+  describe('when the window has ended', () => {
+    const ofWindow = (stem: string, window: number, given: Partial<ReservedCounter> = {}) =>
+      reservedCounter({
+        stem,
+        key: `${stem}3600:${3600 * window}`,
+        earlierKeys: () => Array.from({ length: window }, (_, i) => `${stem}3600:${3600 * (window - 1 - i)}`),
+        ...given,
+      });
+
+    it('gives nothing back', async () => {
+      const stem = fresh();
+      const id = freshId();
+      await reserve(id, [ofWindow(stem, 0, { amount: 8 })]);
+      const call = await settle(id, [ofWindow(stem, 1, { amount: 3 })]);
+      expect(call).toMatchObject({ outcome: 'settled', charged: 3, amount: 8 });
+      expect(call.counters[0]).toMatchObject({ used: 0, reserved: 0, changed: 0 });
+      expect(await usedAfterHits(ofWindow(stem, 0), 0)).toBe(8);
+    });
+
+    it('counts in the present one what was needed beyond', async () => {
+      const stem = fresh();
+      const id = freshId();
+      await reserve(id, [ofWindow(stem, 0, { amount: 2 })]);
+      const call = await settle(id, [ofWindow(stem, 1, { amount: 7 })]);
+      expect(call.counters[0]).toMatchObject({ used: 5, changed: 5 });
+      expect(await usedAfterHits(ofWindow(stem, 0), 0)).toBe(2);
+    });
+
+    it('counts all of it in the present one after the TTL', async () => {
+      const stem = fresh();
+      const id = freshId();
+      await reserve(id, [ofWindow(stem, 0, { amount: 8, ttlMs: 0 })]);
+      expect((await settle(id, [ofWindow(stem, 1, { amount: 3 })])).outcome).toBe('late');
+      expect(await look([ofWindow(stem, 1)])).toEqual([[3, 0, 0]]);
+    });
+
+    it('knows the same reservation again', async () => {
+      const stem = fresh();
+      const id = freshId();
+      await reserve(id, [ofWindow(stem, 0, { amount: 8 })]);
+      const again = await reserve(id, [ofWindow(stem, 1, { amount: 8 })]);
+      expect(again.outcome).toBe('repeated');
+      expect(again.counters[0]).toMatchObject({ used: 0, changed: 0 });
+    });
+  });
+
+  describe('of a quota', () => {
+    const quotas = (stems: readonly string[], amount: number) => countersOf(stems, { amount, isQuota: true });
+
+    it('leaves out that which has nothing left, and does not settle it', async () => {
+      const [a, b] = [fresh('a'), fresh('b')];
+      const id = freshId();
+      await usedAfterHits(reservedCounter({ stem: a }), 9);
+      const call = await reserve(id, quotas([a, b], 3));
+      expect(call.outcome).toBe('reserved');
+      expect(call.counters.map(({ outcome, used }) => [outcome, used])).toEqual([
+        ['left-out', 9],
+        ['charged', 3],
+      ]);
+      expect((await settle(id, quotas([a, b], 4), { unknown: 'charge' })).outcome).toBe('settled');
+      expect(await look(quotas([a, b], 0))).toEqual([
+        [9, 0, 0],
+        [4, 0, 0],
+      ]);
+    });
+
+    it('refuses where all of them do', async () => {
+      const [a, b, plain] = [fresh('a'), fresh('b'), fresh('plain')];
+      for (const stem of [a, b]) await usedAfterHits(reservedCounter({ stem }), 9);
+      const all = () => [...quotas([a, b], 3), reservedCounter({ stem: plain, group: 2, amount: 3 })];
+      expect((await reserve(freshId(), all())).outcome).toBe('refused');
+      expect((await reserve(freshId(), all(), { otherQuotaPasses: true })).outcome).toBe('reserved');
+    });
+
+    it('leaves out all limits of a rule of which one refuses', async () => {
+      const [a, b] = [fresh('a'), fresh('b')];
+      const minute = (amount: number | undefined, isQuota = true) =>
+        reservedCounter({ stem: a, key: `${a}60:0`, amount, isQuota });
+      const day = (amount: number | undefined) =>
+        reservedCounter({ stem: a, key: `${a}86400:0`, amount, isQuota: true });
+      await usedAfterHits(minute(0), 9);
+      const other = reservedCounter({ stem: b, group: 1, amount: 3, isQuota: true });
+      const call = await reserve(freshId(), [minute(3), day(3), other]);
+      expect(call.outcome).toBe('reserved');
+      expect(call.counters.map(({ outcome }) => outcome)).toEqual(['left-out', 'left-out', 'charged']);
+      expect(await look([minute(undefined), day(undefined)])).toEqual([
+        [9, 0, 0],
+        [0, 0, 0],
+      ]);
+    });
+  });
+
+  describe('by markers', () => {
+    const marker = { isMarker: true } as const;
+    const charging = { isMarker: true, unknown: 'charge' } as const;
+
+    it('adds a reservation for each reserve, and closes one with each settle', async () => {
+      const stem = fresh();
+      const id = freshId();
+      for (const amount of [3, 4]) {
+        expect((await reserve(id, countersOf([stem], { amount }), marker)).outcome).toBe('reserved');
+      }
+      expect(await look(countersOf([stem]))).toEqual([[7, 7, 2]]);
+      expect(await settle(id, countersOf([stem], { amount: 1 }), charging)).toMatchObject({
+        outcome: 'settled',
+        amount: 3,
+      });
+      expect(await look(countersOf([stem]))).toEqual([[5, 4, 1]]);
+      await settle(id, countersOf([stem], { amount: 2 }), charging);
+      expect(await settle(id, countersOf([stem], { amount: 2 }), charging)).toMatchObject({
+        outcome: 'unknown',
+        charged: 2,
+      });
+      expect(await look(countersOf([stem]))).toEqual([[5, 0, 0]]);
+    });
+
+    it('keeps ids apart by their counters', async () => {
+      const [a, b] = [fresh('a'), fresh('b')];
+      const id = freshId();
+      await reserve(id, countersOf([a], { amount: 3 }), marker);
+      await reserve(id, countersOf([b], { amount: 4 }), marker);
+      await settle(id, countersOf([b], { amount: 0 }), charging);
+      expect(await look(countersOf([a, b]))).toEqual([
+        [3, 3, 1],
+        [0, 0, 0],
+      ]);
+    });
+
+    it('charges nothing for what was only refused', async () => {
+      const stem = fresh();
+      const id = freshId();
+      expect((await reserve(id, countersOf([stem], { amount: 11 }), marker)).outcome).toBe('refused');
+      expect((await settle(id, countersOf([stem], { amount: 3 }), charging)).counters[0]!.changed).toBe(0);
+      expect(await settle(id, countersOf([stem], { amount: 3 }), charging)).toMatchObject({
+        outcome: 'unknown',
+      });
+      expect(await look(countersOf([stem]))).toEqual([[3, 0, 0]]);
+    });
+
+    it('charges what is settled after its TTL, in place of an estimate that stayed', async () => {
+      const [released, kept] = [fresh('released'), fresh('kept')];
+      const id = freshId();
+      await reserve(id, countersOf([released], { amount: 8, ttlMs: 0 }), marker);
+      await reserve(id, countersOf([kept], { amount: 8, ttlMs: 0, onExpiry: 'charge' }), marker);
+      expect(await look(countersOf([released, kept]))).toEqual([
+        [0, 0, 0],
+        [8, 0, 0],
+      ]);
+      await settle(id, countersOf([released, kept], { amount: 3 }), charging);
+      expect(await look(countersOf([released, kept]))).toEqual([
+        [3, 0, 0],
+        [3, 0, 0],
+      ]);
+    });
+  });
+
+  it('refuses more reservations than a counter may have', async () => {
+    const stem = fresh();
+    const { maxReservations } = suiteBounds;
+    const counters = (amount?: number) => countersOf([stem], { bound: new FixedWindow(1000), amount });
+    const ids = Array.from({ length: maxReservations }, freshId);
+    for (const id of ids) await reserve(id, counters(1));
+    const full = await reserve(freshId(), counters(1));
+    expect(full.outcome).toBe('full');
+    expect(full.counters[0]).toMatchObject({ used: maxReservations, open: maxReservations, changed: 0 });
+    await settle(ids[0]!, counters(1));
+    expect((await reserve(freshId(), counters(1))).outcome).toBe('reserved');
+  });
+
+  it('tells since when the oldest that is open has been', async () => {
+    const stem = fresh();
+    const id = freshId();
+    const first = await reserve(id, countersOf([stem], { amount: 1 }));
+    await reserve(freshId(), countersOf([stem], { amount: 1, ttlMs: 60_000 }));
+    const oldest = async () =>
+      (await submitCall(store.reservations, lookCall(countersOf([stem])))).counters[0]!.oldestMs;
+    expect(await oldest()).toBe(first.expiresAtMs - 3_600_000);
+    await settle(id, countersOf([stem], { amount: 1 }));
+    expect(await oldest()).toBeGreaterThanOrEqual(first.expiresAtMs - 3_600_000);
+  });
+
+  it('gives the note of a reservation, and only once another one to its id', async () => {
+    const stem = fresh();
+    const id = freshId();
+    const note = '{"domain":"llm","descriptors":[]}';
+    await reserve(id, countersOf([stem], { amount: 1 }), { note });
+    expect(await store.reservations.recall(id)).toBe(note);
+    await settle(id, countersOf([stem], { amount: 1 }));
+    expect(await store.reservations.recall(id)).toBe(note);
+    expect(await store.reservations.recall(freshId())).toBeUndefined();
+    const other = await reserve(id, countersOf([fresh()], { amount: 1 }), { note: 'another' });
+    expect(other.outcome).toBe('conflict');
+  });
+
+  it('counts exactly up to 2^53 - 1', async () => {
+    const stem = fresh();
+    const id = freshId();
+    const bound = new FixedWindow(Number.MAX_SAFE_INTEGER);
+    const counters = (amount?: number) => countersOf([stem], { bound, amount });
+    await reserve(id, counters(Number.MAX_SAFE_INTEGER - 2));
+    expect((await reserve(freshId(), counters(3))).outcome).toBe('refused');
+    expect((await reserve(freshId(), counters(2))).outcome).toBe('reserved');
+    await settle(id, counters(Number.MAX_SAFE_INTEGER));
+    expect(await look(counters())).toEqual([[Number.MAX_SAFE_INTEGER, 2, 1]]);
+  });
+
+  it('gives a name to one caller alone', async () => {
+    const name = fresh('claim');
+    const claims = await Promise.all([1, 2, 3].map(() => store.reservations.claim(name, 60)));
+    expect(claims.filter(Boolean)).toHaveLength(1);
+    expect(await store.reservations.claim(name, 60)).toBe(false);
+    expect(await store.reservations.claim(fresh('claim'), 60)).toBe(true);
+  });
+}
