@@ -121,6 +121,12 @@ export class WireReader {
 
   /** A 64-bit unsigned varint; saturates at 2^53 - 1, and is Infinity above 2^63 - 1. */
   uint64(): number {
+    const value = this.roundedUint64();
+    return value === Number.POSITIVE_INFINITY ? value : Math.min(value, Number.MAX_SAFE_INTEGER);
+  }
+
+  /** Likewise; rounded above 2^53 - 1 instead. */
+  roundedUint64(): number {
     const bytes = this.#bytes;
     const start = this.position;
     let position = start;
@@ -140,8 +146,7 @@ export class WireReader {
     if (position > this.#length) throw this.#endOfBytes();
     this.position = position;
     if (high < 0) return Number.POSITIVE_INFINITY;
-    const value = high * 0x1_0000_0000 + (low >>> 0);
-    return Math.min(value, Number.MAX_SAFE_INTEGER);
+    return high * 0x1_0000_0000 + (low >>> 0);
   }
 
   bool(): boolean {

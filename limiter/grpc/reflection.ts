@@ -17,6 +17,7 @@ import {
   ServerReflectionResponseSchema,
 } from '../../gen/grpc/reflection/v1/reflection_pb.ts';
 import { file_grpc_reflection_v1alpha_reflection } from '../../gen/grpc/reflection/v1alpha/reflection_pb.ts';
+import { file_kuadrant_service_ratelimit_v1_ratelimit } from '../../gen/kuadrant/service/ratelimit/v1/ratelimit_pb.ts';
 import { type DuplexHandler, GrpcCode, statusText } from '../../process/grpc/handlers.ts';
 import type { DuplexMethod } from './stream-call.ts';
 
@@ -214,6 +215,7 @@ const paths = ['v1', 'v1alpha'].map(
 /** The proto files of what a limiter may serve. */
 const describableFiles = [
   file_envoy_service_ratelimit_v3_rls,
+  file_kuadrant_service_ratelimit_v1_ratelimit,
   file_grpc_health_v1_health,
   file_grpc_reflection_v1_reflection,
   file_grpc_reflection_v1alpha_reflection,

@@ -8,13 +8,14 @@ import type { Entry } from '../../rules/model.ts';
 import type { Descriptor } from '../decide/messages.ts';
 import { RequestTooLarge } from '../decide/request-bounds.ts';
 import { encodeRateLimitRequest } from '../decide/wire-codec.ts';
-import type {
-  BudgetFailure,
-  BudgetQuestion,
-  BudgetScope,
-  Budgets,
-  ReserveAnswer,
-  SettleAnswer,
+import {
+  type BudgetFailure,
+  type BudgetQuestion,
+  type BudgetScope,
+  type Budgets,
+  type ReserveAnswer,
+  reservationIdForm,
+  type SettleAnswer,
 } from '../service/budgets.ts';
 import { limitJson, type PostOptions, readPost, sendJson } from './check-endpoint.ts';
 import {
@@ -47,8 +48,6 @@ export const budgetEndpoints: ReadonlyMap<string, { right: number; answer: Answe
 
 const mostAmount = Number.MAX_SAFE_INTEGER;
 const usualTtl = '60s';
-/** They stand in keys and replies of stores. */
-const reservationId = /^[\x21-\x7e]{1,255}$/;
 
 const reserveForm: BodyForm<{ amount: number; ttlMs: number; id: string | undefined }> = {
   members: ['amount', 'ttl', 'reservationId'],
@@ -280,7 +279,7 @@ function readTtl(value: unknown, mistakes: Mistakes): number {
 
 function readId(value: unknown, mistakes: Mistakes): string {
   checkText('reservationId', value, mistakes);
-  if (typeof value === 'string' && !reservationId.test(value))
+  if (typeof value === 'string' && !reservationIdForm.test(value))
     mistakes.add('reservationId', `is 1 to 255 visible ASCII characters, not ${valueText(value)}`);
   return value as string;
 }

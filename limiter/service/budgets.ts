@@ -3,6 +3,9 @@ import type { MatchedLimit } from '../../rules/match-result.ts';
 import type { Descriptor, Header } from '../decide/messages.ts';
 import type { Caller } from '../stores/counter-store.ts';
 
+/** Of ids that callers choose; they stand in keys and replies of stores. */
+export const reservationIdForm = /^[\x21-\x7e]{1,255}$/;
+
 export interface BudgetQuestion {
   readonly domain: string;
   readonly descriptors: readonly Descriptor[];

@@ -18,8 +18,12 @@ import type { Decided, RateLimitService } from './rate-limit-service.ts';
 
 export const shouldRateLimitPath = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
 
-export interface ShouldRateLimitOptions {
+export interface ShouldRateLimitOptions extends RequestReading {
   service: Pick<RateLimitService, 'decide'>;
+}
+
+/** How bytes become a request. */
+export interface RequestReading {
   bounds: RequestBounds;
   /** A request was refused for its size; nothing of it was counted. */
   onTooLarge(error: RequestTooLarge, origin: RequestOrigin | undefined): void;
@@ -31,7 +35,6 @@ export interface ShouldRateLimitOptions {
 
 /** Handler for gRPC and, by way of it, for `/json`. Every call is answered, whatever the bytes. */
 export function createShouldRateLimit(options: ShouldRateLimitOptions): UnaryHandler {
-  const { bounds } = options;
   const decided: Decided<UnaryReply> = {
     answer(response, reply) {
       noteCode(reply.span, response);
@@ -46,10 +49,17 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): UnaryHan
     },
     refuse: (error, reply) => refuse(error, reply, options),
   };
-  const handler = (bytes: Uint8Array, reply: UnaryReply): void => ask(bytes, reply, decided, options);
+  return boundedHandler((bytes, reply) => ask(bytes, reply, decided, options), options);
+}
+
+/** With the bound of a request's bytes, which whoever takes it in keeps to. */
+export function boundedHandler(
+  handler: (bytes: Uint8Array, reply: UnaryReply) => void,
+  { bounds, onTooLarge }: RequestReading,
+): UnaryHandler {
   const refuseLonger = (bytes: number, origin?: RequestOrigin): GrpcStatus => {
     const error = bounds.tooManyBytes(bytes);
-    options.onTooLarge(error, origin);
+    onTooLarge(error, origin);
     return tooLarge(error);
   };
   return Object.assign(handler, { longest: { maxBytes: bounds.limits.maxBytes, refuse: refuseLonger } });
@@ -87,33 +97,44 @@ function ask<Reply extends Omit<UnaryReply, 'send'>>(
   decided: Decided<Reply>,
   options: ShouldRateLimitOptions,
 ): void {
+  const request = readRequest(bytes, reply, Right.ASK, options);
+  if (request !== undefined) options.service.decide(request, reply, decided);
+}
+
+/** Undefined: the call was refused, for its bytes, its size, or because its caller may not do all that it asks beside `right`. */
+export function readRequest(
+  bytes: Uint8Array,
+  reply: Omit<UnaryReply, 'send'>,
+  right: number,
+  options: RequestReading,
+): RateLimitRequest | undefined {
   let request: RateLimitRequest;
   try {
     request = options.bounds.decode(bytes);
   } catch (error) {
     refuse(error, reply, options);
-    return;
+    return undefined;
   }
   const { caller } = reply;
   if (caller !== undefined) {
-    const refusal = caller.refusal(request.domain, rightsOf(request));
+    const refusal = caller.refusal(request.domain, right | rightsOf(request));
     if (refusal !== undefined) {
       reply.fail(refusal);
-      return;
+      return undefined;
     }
   }
   if (request.mendedValues !== undefined) options.onMendedValues(request.mendedValues);
   if (reply.span !== undefined) describe(reply.span, request);
-  options.service.decide(request, reply, decided);
+  return request;
 }
 
 function noteCode(span: CallSpan | undefined, { overallCode }: RateLimitResponse): void {
   span?.set('weir.overall_code', overallCode === Code.OVER_LIMIT ? 'OVER_LIMIT' : 'OK');
 }
 
-/** What a request asks for, in bits of `Right`. */
+/** What descriptors ask for beside an answer, in bits of `Right`. */
 function rightsOf({ descriptors }: RateLimitRequest): number {
-  let rights: number = Right.ASK;
+  let rights = 0;
   for (const { isNegativeHits, limit } of descriptors) {
     if (isNegativeHits) rights |= Right.REFUND;
     if (limit !== undefined) rights |= Right.OVERRIDE;
@@ -128,10 +149,10 @@ function describe(span: CallSpan, request: RateLimitRequest): void {
 }
 
 /** INTERNAL for bytes that are no request, as grpc-go answers them; UNKNOWN for what the Go service calls an error. */
-function refuse(
+export function refuse(
   error: unknown,
   reply: Pick<UnaryReply, 'fail' | 'origin'>,
-  options: ShouldRateLimitOptions,
+  options: RequestReading,
 ): void {
   if (error === callAbandoned) {
     // A caller that hung up hears nothing; for any other the deadline passed, in the words of grpc-go.

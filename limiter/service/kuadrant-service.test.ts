@@ -1,0 +1,267 @@
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { RateLimitDescriptor_RateLimitOverrideSchema } from '../../gen/envoy/extensions/common/ratelimit/v3/ratelimit_pb.ts';
+import {
+  RateLimitRequestSchema,
+  RateLimitResponseSchema,
+} from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import {
+  CommitRequestSchema,
+  CommitResponseSchema,
+  ReserveRequestSchema,
+  ReserveResponseSchema,
+} from '../../gen/kuadrant/service/ratelimit/v1/ratelimit_pb.ts';
+import { GrpcCode, type GrpcStatus, Right, type UnaryReply } from '../../process/grpc/handlers.ts';
+import { ScriptedBudgets, budgetScope as scope } from '../../test/support/scripted-budgets.ts';
+import { RequestBounds, usualRequestLimits } from '../decide/request-bounds.ts';
+import { createKuadrantMethods } from './kuadrant-service.ts';
+
+const most = BigInt(Number.MAX_SAFE_INTEGER);
+const over = 2;
+const domain = 'llm';
+const descriptors = [{ entries: [{ key: 'team', value: 'a' }] }];
+
+let budgets: ScriptedBudgets;
+let needed: number[];
+let tooLarge: string[];
+beforeEach(() => {
+  budgets = new ScriptedBudgets();
+  needed = [];
+  tooLarge = [];
+});
+
+type Answer = { bytes: Uint8Array; status: undefined } | { bytes: undefined; status: GrpcStatus };
+
+function call(method: string, bytes: Uint8Array, more: Partial<UnaryReply> = {}): Answer {
+  const methods = createKuadrantMethods({
+    ...{
+      budgets,
+      maxTtlMs: 86_400_000,
+      bounds: new RequestBounds({ ...usualRequestLimits, maxDescriptors: 2 }),
+    },
+    onTooLarge: (error) => tooLarge.push(error.setting),
+    onMendedValues: () => {},
+    onFault: (error) => expect.fail(String(error)),
+  });
+  const answers: Answer[] = [];
+  methods.get(`/kuadrant.service.ratelimit.v1.RateLimitService/${method}`)!(bytes, {
+    abandoned: false,
+    send: (message) => answers.push({ bytes: message, status: undefined }),
+    fail: (status) => answers.push({ bytes: undefined, status }),
+    ...more,
+  });
+  expect(answers).toHaveLength(1);
+  return answers[0]!;
+}
+
+function rls(method: 'CheckRateLimit' | 'Report', request: MessageInitShape<typeof RateLimitRequestSchema>) {
+  const bytes = toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, request));
+  const answer = call(method, bytes);
+  return answer.status ?? fromBinary(RateLimitResponseSchema, answer.bytes).overallCode;
+}
+
+function reserve(request: MessageInitShape<typeof ReserveRequestSchema>) {
+  const answer = call('Reserve', toBinary(ReserveRequestSchema, create(ReserveRequestSchema, request)));
+  if (answer.status !== undefined) return answer.status;
+  const { code, reservationId } = fromBinary(ReserveResponseSchema, answer.bytes);
+  return { code, reservationId };
+}
+
+function commit(request: MessageInitShape<typeof CommitRequestSchema>) {
+  const answer = call('Commit', toBinary(CommitRequestSchema, create(CommitRequestSchema, request)));
+  return answer.status ?? fromBinary(CommitResponseSchema, answer.bytes).reservationReleased;
+}
+
+describe('Reserve', () => {
+  it('gives the id of what it holds, which nothing repeats', () => {
+    const asked = reserve({ domain, descriptors, amount: most, ttl: { seconds: 30n, nanos: 500_000_001 } });
+    expect(asked).toEqual({ code: 1, reservationId: 'ours' });
+    expect(budgets.asked).toMatchObject([
+      {
+        ...{ domain, amount: Number.MAX_SAFE_INTEGER, ttlMs: 30_501, id: undefined, recalled: false },
+        descriptors: [{ entries: [{ key: 'team', value: 'a' }] }],
+      },
+    ]);
+  });
+
+  it('takes 0 as 0, and 60 seconds without a ttl', () => {
+    reserve({ domain, descriptors });
+    reserve({ domain, descriptors, ttl: {} });
+    expect(budgets.asked).toMatchObject([
+      { amount: 0, ttlMs: 60_000 },
+      { amount: 0, ttlMs: 60_000 },
+    ]);
+  });
+
+  it('cuts a ttl to the longest that there is', () => {
+    reserve({ domain, descriptors, ttl: { seconds: 315_576_000_000n } });
+    expect(budgets.asked).toMatchObject([{ ttlMs: 86_400_000 }]);
+  });
+
+  it('refuses without an id', () => {
+    budgets.reserving = { allowed: false };
+    expect(reserve({ domain, descriptors, amount: 1n })).toEqual({ code: over, reservationId: '' });
+    budgets.reserving = { failure: 'full', message: 'too many' };
+    expect(reserve({ domain, descriptors, amount: 1n })).toEqual({ code: over, reservationId: '' });
+  });
+
+  it('lets pass what nothing limits, and its commit without id as well', () => {
+    budgets.reserving = { failure: 'no-domain', message: 'no such domain' };
+    expect(reserve({ domain, descriptors, amount: 1n })).toEqual({ code: 1, reservationId: '' });
+    budgets.settling = { failure: 'no-domain', message: 'no such domain' };
+    expect(commit({ domain, descriptors, actualAmount: 5n })).toBe(false);
+  });
+
+  it.each([
+    [2n ** 53n, 'amount must be at most 9007199254740991'],
+    [2n ** 64n - 1n, 'amount must be at most 9007199254740991'],
+  ])('refuses the amount %s', (amount, message) => {
+    expect(reserve({ domain, descriptors, amount })).toEqual({ code: GrpcCode.INVALID_ARGUMENT, message });
+  });
+
+  it.each([{ seconds: -1n }, { nanos: -1 }])('refuses a negative ttl', (ttl) => {
+    const message = 'ttl must not be negative';
+    expect(reserve({ domain, descriptors, ttl })).toEqual({ code: GrpcCode.INVALID_ARGUMENT, message });
+  });
+
+  it.each([
+    ['invalid', GrpcCode.INVALID_ARGUMENT],
+    ['unsupported', GrpcCode.UNIMPLEMENTED],
+    ['unavailable', GrpcCode.UNAVAILABLE],
+  ] as const)('fails where it is %s', (failure, code) => {
+    budgets.reserving = { failure, message: 'why' };
+    expect(reserve({ domain, descriptors })).toEqual({ code, message: 'why' });
+  });
+
+  it('reads fields in any order, with others between them', () => {
+    const parts = [
+      toBinary(ReserveRequestSchema, create(ReserveRequestSchema, { ttl: { seconds: 7n }, amount: 300n })),
+      Uint8Array.of(0x7a, 2, 1, 2, 0x80, 1, 5),
+      toBinary(ReserveRequestSchema, create(ReserveRequestSchema, { domain, descriptors })),
+    ];
+    call('Reserve', Buffer.concat(parts));
+    expect(budgets.asked).toMatchObject([{ domain, amount: 300, ttlMs: 7000, descriptors: [{}] }]);
+  });
+
+  it('refuses what is no message, and what is too large', () => {
+    for (const bytes of [Uint8Array.of(0x18), Uint8Array.of(0x22, 9, 1), Uint8Array.of(0x12, 5, 10)])
+      expect(call('Reserve', bytes).status?.code).toBe(GrpcCode.INTERNAL);
+    const many = reserve({ domain, descriptors: Array(3).fill(descriptors[0]) });
+    expect([many, tooLarge]).toMatchObject([
+      { code: GrpcCode.INVALID_ARGUMENT },
+      ['REQUEST_MAX_DESCRIPTORS'],
+    ]);
+    expect(call('Commit', new Uint8Array(300_000)).status?.message).toContain('REQUEST_MAX_BYTES');
+    expect(budgets.asked).toEqual([]);
+  });
+});
+
+describe('Commit', () => {
+  it('charges what was used, 0 as well, and says whether a hold was there', () => {
+    expect(commit({ domain, descriptors, reservationId: 'r', actualAmount: 480n })).toBe(true);
+    expect(commit({ domain, descriptors, reservationId: 'r' })).toBe(true);
+    expect(budgets.asked).toMatchObject(
+      [480, 0].map((actual) => ({ domain, id: 'r', actual, unknown: 'charge' })),
+    );
+    for (const [outcome, released] of [
+      ['repeated', true],
+      ['late', false],
+      ['unknown', false],
+    ] as const) {
+      budgets.settling = { outcome };
+      expect(commit({ domain, descriptors, reservationId: 'r' })).toBe(released);
+    }
+  });
+
+  it('is a report without an id', () => {
+    commit({ domain, descriptors, actualAmount: 5n });
+    expect(budgets.asked).toMatchObject([{ id: '', actual: 5, unknown: 'charge' }]);
+  });
+
+  it('refuses ids and amounts that are none', () => {
+    const code = GrpcCode.INVALID_ARGUMENT;
+    const message = 'reservation_id must be 1 to 255 visible ASCII characters, or empty';
+    expect(commit({ domain, descriptors, reservationId: 'a b' })).toEqual({ code, message });
+    expect(commit({ domain, descriptors, reservationId: 'r', actualAmount: 2n ** 63n })).toEqual({
+      ...{ code, message: 'actual_amount must be at most 9007199254740991' },
+    });
+    expect(budgets.asked).toEqual([]);
+  });
+});
+
+describe('CheckRateLimit', () => {
+  const quota = { ...scope, isQuota: true };
+  it.each([
+    ['something is left', [scope], 1],
+    ['nothing matches', [], 1],
+    ['nothing is left', [scope, { ...scope, left: 0 }], over],
+    ['nothing is left of a rule in shadow mode', [{ ...scope, left: 0, isShadow: true }], 1],
+    [
+      'another quota has something left',
+      [
+        { ...quota, left: 0 },
+        { ...quota, descriptor: 1 },
+      ],
+      1,
+    ],
+    ['no quota has', [0, 1].map((descriptor) => ({ ...quota, left: 0, descriptor })), over],
+  ])('answers where %s', (_, standing, code) => {
+    budgets.standing = standing;
+    expect(rls('CheckRateLimit', { domain, descriptors: [...descriptors, ...descriptors] })).toBe(code);
+  });
+
+  it('lets a domain without rules pass, and fails where the store does', () => {
+    budgets.standing = { failure: 'no-domain', message: '' };
+    expect(rls('CheckRateLimit', { domain, descriptors })).toBe(1);
+    budgets.standing = { failure: 'unavailable', message: 'away' };
+    expect(rls('CheckRateLimit', { domain, descriptors })).toEqual({
+      code: GrpcCode.UNAVAILABLE,
+      message: 'away',
+    });
+  });
+});
+
+describe('Report', () => {
+  it('charges each descriptor with its own hits, else those of the request, at least 1', () => {
+    const own = { ...descriptors[0]!, hitsAddend: 0n };
+    expect(rls('Report', { domain, descriptors: [descriptors[0]!, own], hitsAddend: 7 })).toBe(1);
+    expect(rls('Report', { domain, descriptors })).toBe(1);
+    expect(budgets.asked).toMatchObject([
+      { id: '', actual: 7 },
+      { id: '', actual: 0 },
+      { id: '', actual: 1 },
+    ]);
+  });
+
+  it('fails once where some could not be charged', () => {
+    budgets.settling = { failure: 'unavailable', message: 'away' };
+    const own = { ...descriptors[0]!, hitsAddend: 3n };
+    const answer = rls('Report', { domain, descriptors: [descriptors[0]!, own] });
+    expect(answer).toEqual({ code: GrpcCode.UNAVAILABLE, message: 'away' });
+  });
+
+  it('refuses hits that it cannot charge', () => {
+    const code = GrpcCode.INVALID_ARGUMENT;
+    const negative = { ...descriptors[0]!, isNegativeHits: true };
+    expect(rls('Report', { domain, descriptors: [negative] })).toMatchObject({ code });
+    expect(rls('Report', { domain })).toMatchObject({ code });
+    expect(budgets.asked).toEqual([]);
+  });
+});
+
+it('asks for the rights of each method', () => {
+  const caller = { refused: undefined, hasDomain: () => true };
+  const refusal = (_: string | undefined, rights: number) => void needed.push(rights);
+  const limit = create(RateLimitDescriptor_RateLimitOverrideSchema, { requestsPerUnit: 5, unit: 1 });
+  const bytes = toBinary(
+    RateLimitRequestSchema,
+    create(RateLimitRequestSchema, { domain, descriptors: [{ ...descriptors[0]!, limit }] }),
+  );
+  for (const method of ['CheckRateLimit', 'Report', 'Reserve', 'Commit'])
+    call(method, bytes, { caller: { ...caller, refusal } });
+  expect(needed).toEqual(
+    [Right.ASK, Right.ASK, Right.RESERVE, Right.RESERVE].map((one) => one | Right.OVERRIDE),
+  );
+  const status = { code: GrpcCode.PERMISSION_DENIED, message: 'no' };
+  expect(call('Reserve', bytes, { caller: { ...caller, refusal: () => status } }).status).toEqual(status);
+});

@@ -1,0 +1,69 @@
+import type {
+  BudgetFailure,
+  BudgetScope,
+  Budgets,
+  ReserveAnswer,
+  ReserveQuestion,
+  SettleAnswer,
+  SettleQuestion,
+} from '../../limiter/service/budgets.ts';
+import { Algorithm, Unit } from '../../rules/model.ts';
+
+const most = Number.MAX_SAFE_INTEGER;
+export const budgetScope: BudgetScope = {
+  descriptor: 0,
+  rule: 'llm.team_a',
+  limit: {
+    ...{ unit: Unit.DAY, unitMultiplier: 1, calendar: undefined, requestsPerUnit: most, hitsUnit: 'tokens' },
+    ...{ warnAt: [80], algorithm: Algorithm.FIXED_WINDOW, burst: most, name: 'daily' },
+  },
+  ...{ isShadow: false, isQuota: false, refused: false, used: 700, reserved: 600, open: 1 },
+  ...{ oldestSeconds: 12, left: 300, resetSeconds: 40, mark: 80 },
+};
+
+/** Answers what it is told to, and keeps what it was asked. */
+export class ScriptedBudgets implements Budgets {
+  readonly asked: unknown[] = [];
+  reserving: Partial<ReserveAnswer> | BudgetFailure = {};
+  settling: Partial<SettleAnswer> | BudgetFailure = {};
+  standing: readonly BudgetScope[] | BudgetFailure = [budgetScope];
+  remembered: Awaited<ReturnType<Budgets['recall']>>;
+
+  reserve(
+    question: ReserveQuestion,
+    _: unknown,
+    done: (answer: ReserveAnswer | BudgetFailure) => void,
+  ): void {
+    const { amount, id = 'ours' } = question;
+    this.asked.push(question);
+    const usual = {
+      allowed: true,
+      id,
+      amount,
+      expiresAtMs: 1_000,
+      isRepeated: false,
+      scopes: [budgetScope],
+      headers: [],
+    };
+    done('failure' in this.reserving ? this.reserving : { ...usual, ...this.reserving });
+  }
+
+  settle(question: SettleQuestion, _: unknown, done: (answer: SettleAnswer | BudgetFailure) => void): void {
+    this.asked.push(question);
+    const usual: SettleAnswer = {
+      outcome: 'settled',
+      charged: question.actual ?? 600,
+      amount: 600,
+      scopes: [budgetScope],
+    };
+    done('failure' in this.settling ? this.settling : { ...usual, ...this.settling });
+  }
+
+  status(_: unknown, __: unknown, done: (answer: readonly BudgetScope[] | BudgetFailure) => void): void {
+    done(this.standing);
+  }
+
+  recall(): ReturnType<Budgets['recall']> {
+    return Promise.resolve(this.remembered);
+  }
+}
