@@ -17,8 +17,11 @@ export const Unit = {
 export type UnitName = keyof typeof Unit;
 export type Unit = (typeof Unit)[UnitName];
 
-/** The largest number that the protocol has room for: of requests a unit, of what remains, of hits. */
+/** The largest number that the protocol has room for: of hits, and of requests a unit and what remains of them as answers say it. */
 export const maxUint32 = 0xffff_ffff;
+
+/** The largest number of requests that a limit may allow: 2^53 - 1, up to which all numbers are exact wherever they are counted. */
+export const mostRequests = Number.MAX_SAFE_INTEGER;
 
 /** Name of a unit by its number; undefined for a number that the enum does not have. */
 export function unitName(unit: number): UnitName | undefined {
@@ -67,6 +70,8 @@ export interface Calendar {
   readonly startsOn: number;
 }
 export const calendarUnits = ['day', 'week', 'month', 'year'] as const;
+/** `starts_on` of weeks: the first is 1. */
+export const weekdays = ['monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday', 'sunday'];
 export type CalendarUnit = (typeof calendarUnits)[number];
 
 /** How a rule is reserved against by marker entries of requests: `reserve`. */

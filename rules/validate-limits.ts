@@ -1,9 +1,12 @@
 /** What limits mean: whether one can be counted, and several of one rule beside each other. */
 
+import { calendarProblem, marksProblem } from './budget-fields.ts';
 import { sanitizeMetricKey } from './match-result.ts';
 import {
   Algorithm,
   algorithmNames,
+  type Calendar,
+  emptyLimit,
   isPlainLimit,
   type RateLimit,
   type Rule,
@@ -33,6 +36,8 @@ export interface RuleSupport {
   admission: string | undefined;
   /** Why it cannot count several limits together, whatever their algorithms. */
   groups: string | undefined;
+  /** Why nothing can be reserved of its counters; where it is left out it can. */
+  reservations?: string | undefined;
   /** Months are those of the calendar, which have no multiples and no evenly moving edge. */
   calendarMonths: boolean;
 }
@@ -62,17 +67,18 @@ export function checkLimits(
     checkUnit(limit, isOne, reportBelow);
     for (const [at, name] of limit.replaces.entries())
       checkReplaced(name, names, (code, text) => reportBelow(code, text, 'replaces', at, 'name'));
-    if (isPlainLimit(limit) && limit.burst === undefined) continue;
+    const marks = marksProblem(limit.warnAt);
+    if (marks !== undefined) reportBelow('invalid-marks', marks, 'warn_at');
     if (limit.unlimited) checkUnlimited(limit, reportBelow);
-    else checkCounting(limit, checked, reportBelow);
+    else if (!isPlainLimit(limit) || limit.burst !== undefined) checkCounting(limit, checked, reportBelow);
   }
   if (limits.length > 1) checkTogether(limits, checked, report);
 }
 
 /** What nearly all rules have, and nothing can be wrong with. */
 function isUsual(limit: RateLimit): boolean {
-  const { unit, unlimited, replaces, burst } = limit;
-  if (unlimited || replaces.length > 0 || burst !== undefined) return false;
+  const { unit, unlimited, replaces, burst, warnAt } = limit;
+  if (unlimited || replaces.length > 0 || burst !== undefined || warnAt.length > 0) return false;
   return isPlainLimit(limit) && unitFromText(unit) !== undefined;
 }
 
@@ -99,6 +105,9 @@ function checkUnlimited(limit: RateLimit, report: Report): void {
   if (limit.unitMultiplier !== 1) written.push('unit_multiplier');
   if (limit.algorithm !== Algorithm.FIXED_WINDOW) written.push('algorithm');
   if (limit.burst !== undefined) written.push('burst');
+  if (limit.calendar !== undefined) written.push('calendar');
+  if (limit.hitsUnit !== 'requests') written.push('hits_unit');
+  if (limit.warnAt.length > 0) written.push('warn_at');
   for (const field of written) report('unit-when-unlimited', whenUnlimited(field), field);
 }
 
@@ -110,8 +119,11 @@ function checkCounting(limit: RateLimit, checked: Checked, report: Report): void
   const { unitMultiplier, algorithm, burst } = limit;
   const unit = unitOf(limit);
   const problem = multiplierProblem(unit, unitMultiplier);
+  const misplaced = calendarProblem(limit);
   if (problem !== undefined) {
     report('invalid-window', problem, 'unit_multiplier');
+  } else if (misplaced !== undefined) {
+    report('invalid-calendar', misplaced, 'calendar');
   } else if (algorithmNames[algorithm] === undefined) {
     report('invalid-algorithm', unknownAlgorithm(String(algorithm), algorithmNames), 'algorithm');
   } else if (burst !== undefined && algorithm !== Algorithm.TOKEN_BUCKET) {
@@ -133,7 +145,7 @@ function multiplierProblem(unit: Unit, multiplier: number): string | undefined {
 }
 
 function checkSupport(
-  { unit, unitMultiplier, algorithm }: RateLimit,
+  { unit, unitMultiplier, calendar, algorithm }: RateLimit,
   { rule, support }: Checked,
   report: Report,
 ): void {
@@ -145,7 +157,11 @@ function checkSupport(
       `algorithm ${name} of '${rule}' cannot be counted: ${support.admission}`,
       'algorithm',
     );
-  } else if (support?.calendarMonths === true && unitFromText(unit) === Unit.MONTH) {
+  } else if (
+    calendar === undefined &&
+    support?.calendarMonths === true &&
+    unitFromText(unit) === Unit.MONTH
+  ) {
     const field = isFixed ? 'unit_multiplier' : 'algorithm';
     const what = isFixed ? `the window of ${unitMultiplier} months` : `algorithm ${name} with months`;
     report(
@@ -205,7 +221,7 @@ function checkTogether(limits: readonly RateLimit[], { rule, support }: Checked,
   const windows = new Set<string>();
   const all = limits.map((limit) => ({ ...limit, unit: unitOf(limit) }));
   for (const [index, limit] of all.entries()) {
-    const { name, unit, unitMultiplier, algorithm } = limit;
+    const { name, unit, unitMultiplier, calendar, algorithm } = limit;
     const words = algorithmNames[algorithm];
     const label = limitLabel(all, limit);
     const metric = sanitizeMetricKey(label);
@@ -220,9 +236,13 @@ function checkTogether(limits: readonly RateLimit[], { rule, support }: Checked,
       );
     if (name !== '' || unit !== Unit.UNKNOWN) names.set(metric, name);
     if (unit === Unit.UNKNOWN || words === undefined) continue;
-    const window = `${windowSeconds(unit, unitMultiplier)} ${algorithm}`;
+    const length = windowSeconds(unit, unitMultiplier);
+    const window = `${calendar === undefined ? length : JSON.stringify(calendar)} ${algorithm}`;
     if (windows.has(window)) {
-      const text = `two of its rate_limits have the window ${windowText(unit, unitMultiplier)} and the algorithm ${words}`;
+      const text =
+        calendar === undefined
+          ? `two of its rate_limits have the window ${windowText(unit, unitMultiplier)} and the algorithm ${words}`
+          : 'two of its rate_limits have the same calendar';
       report('duplicate-limit', text, 'rate_limits', index, 'unit');
     }
     windows.add(window);
@@ -245,40 +265,66 @@ export function listProblem(count: number, hasSingle: boolean): string | undefin
 }
 
 /** The fields that stand beside others only where these allow it, by their names in rule files. */
-export const ownLimitFields = ['unit_multiplier', 'algorithm', 'window', 'burst'] as const;
+export const ownLimitFields = [
+  'unit_multiplier',
+  'algorithm',
+  'window',
+  'burst',
+  'calendar',
+  'hits_unit',
+  'warn_at',
+] as const;
 export type OwnLimitField = (typeof ownLimitFields)[number];
 
+/** What is made of these fields once the whole limit is read, and which of them there are. */
+export interface WrittenWindow {
+  readonly window: string | undefined;
+  /** Undefined also where it could not be read. */
+  readonly calendar: Calendar | undefined;
+  readonly has: (field: OwnLimitField) => boolean;
+}
+
+type ReportOwn = (field: OwnLimitField, code: RuleErrorCode, text: string) => void;
+
 /**
- * Ends the reading of a limit with some of `ownLimitFields`: makes unit and multiplier of its `window`, and takes back what may
- * not stand where it is unlimited. After a problem the limit has some window, so that nothing more is said of it.
+ * Ends the reading of a limit with some of `ownLimitFields`: makes unit and multiplier of its `window` or `calendar`, and takes
+ * back what may not stand where it is unlimited. After a problem the limit has some window, so that nothing more is said of it.
  */
-export function settleLimit(
-  limit: RateLimit,
-  { window, has }: { window: string | undefined; has: (field: OwnLimitField) => boolean },
-  report: (field: OwnLimitField, code: RuleErrorCode, text: string) => void,
-): void {
+export function settleLimit(limit: RateLimit, written: WrittenWindow, report: ReportOwn): void {
+  const { window, calendar, has } = written;
   if (limit.unlimited) {
     for (const field of ownLimitFields)
       if (has(field)) report(field, 'unit-when-unlimited', whenUnlimited(field));
-    limit.unitMultiplier = 1;
-    limit.algorithm = Algorithm.FIXED_WINDOW;
-    limit.burst = undefined;
+    const { unitMultiplier, algorithm, hitsUnit, warnAt } = emptyLimit();
+    Object.assign(limit, { unitMultiplier, algorithm, hitsUnit, warnAt, burst: undefined });
     return;
   }
-  if (window === undefined) return;
-  if (limit.unit !== '' || has('unit_multiplier')) {
-    const other = limit.unit === '' ? 'unit_multiplier' : 'unit';
-    if (limit.unit === '') limit.unit = unitWord(Unit.SECOND);
-    report(
-      'window',
-      'invalid-window',
-      `window takes the place of unit and unit_multiplier, found ${other} beside it`,
-    );
-    return;
+  const place = has('calendar') ? 'calendar' : 'window';
+  if (place === 'window' && window === undefined) return;
+  const beside = besideWindow(limit, has);
+  if (beside !== undefined) {
+    limit.unit ||= unitWord(Unit.SECOND);
+    const others = place === 'calendar' ? 'unit, unit_multiplier and window' : 'unit and unit_multiplier';
+    const code = place === 'calendar' ? 'invalid-calendar' : 'invalid-window';
+    report(place, code, `${place} takes the place of ${others}, found ${beside} beside it`);
+  } else if (place === 'calendar') {
+    limit.unit = calendar?.unit ?? 'month';
+    limit.calendar = calendar;
+  } else {
+    const read = windowFromText(window!);
+    if (typeof read === 'string') report('window', 'invalid-window', `the window '${window}' ${read}`);
+    const { unit, multiplier } = typeof read === 'string' ? { unit: Unit.SECOND, multiplier: 1 } : read;
+    limit.unit = unitWord(unit);
+    limit.unitMultiplier = multiplier;
   }
-  const read = windowFromText(window);
-  if (typeof read === 'string') report('window', 'invalid-window', `the window '${window}' ${read}`);
-  const { unit, multiplier } = typeof read === 'string' ? { unit: Unit.SECOND, multiplier: 1 } : read;
-  limit.unit = unitWord(unit);
-  limit.unitMultiplier = multiplier;
+}
+
+/** What says how long the window is, beside a window or calendar. */
+function besideWindow(
+  { unit }: RateLimit,
+  has: WrittenWindow['has'],
+): 'unit' | 'unit_multiplier' | 'window' | undefined {
+  if (unit !== '') return 'unit';
+  if (has('unit_multiplier')) return 'unit_multiplier';
+  return has('calendar') && has('window') ? 'window' : undefined;
 }

@@ -1,3 +1,4 @@
+import { reserveProblem } from './budget-fields.ts';
 import { leaseProblem } from './lease.ts';
 import type { JsonValue, Rule, RuleSource } from './model.ts';
 import type { RuleErrorCode } from './rule-error.ts';
@@ -110,6 +111,7 @@ class SourceCheck {
     if (rule.limits.length > 0) checkLimits(rule, { parent, support: this.#support }, this.#reportLimit);
     const unleasable = leaseProblem(rule);
     if (unleasable !== undefined) this.report('invalid-lease', unleasable, 'lease');
+    if (rule.reserve !== undefined) this.#reserve(rule, `${parent}${composite}`);
     if (rule.shareThreshold && !composite.includes('*')) {
       const words = "share_threshold can only be used with wildcard values (containing '*')";
       this.report(
@@ -124,5 +126,12 @@ class SourceCheck {
         this.report('invalid-metadata', `error parsing metadata: ${problem}`, 'metadata');
     }
     if (rule.descriptors.length > 0) this.rules(rule.descriptors, `${parent}${composite}.`, new Set());
+  }
+  #reserve(rule: Rule, composite: string): void {
+    const problem = reserveProblem(rule);
+    if (problem !== undefined) this.report('invalid-reserve', problem, 'reserve');
+    const reason = this.#support?.reservations;
+    if (reason !== undefined)
+      this.report('uncountable', `reserve of '${composite}' cannot be kept: ${reason}`, 'reserve');
   }
 }

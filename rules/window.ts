@@ -3,7 +3,16 @@
  * it longer. Months have 30 days and years 365, unless the limiter counts months of the calendar.
  */
 import { calendarText } from './calendar.ts';
-import { Algorithm, algorithmNames, type Calendar, type RateLimit, Unit, unitName, unitOf } from './model.ts';
+import {
+  Algorithm,
+  algorithmNames,
+  type Calendar,
+  type RateLimit,
+  Unit,
+  unitName,
+  unitOf,
+  weekdays,
+} from './model.ts';
 
 /** By the number of the unit. UNKNOWN has no length. */
 const unitSeconds: readonly (number | undefined)[] = [
@@ -135,17 +144,28 @@ export function windowProblem(unit: number, multiplier: number): string | undefi
   return `is ${seconds} seconds, and a window has at most ${longestWindowSeconds} (10 years)`;
 }
 
-/** `20 per minute`, `100 in 5m, sliding window`, `5 per second, token bucket, burst 10`, `unlimited`. */
+/** `20 per minute`, `100 in 5m, sliding window`, `5 per second, token bucket, burst 10`, `9000 tokens per calendar month (UTC)`, `unlimited`. */
 export function limitWords(limit: RateLimit): string {
-  const { requestsPerUnit, unit, unitMultiplier, algorithm, burst } = limit;
+  const { requestsPerUnit, hitsUnit, algorithm, burst, warnAt } = limit;
   if (limit.unlimited) return 'unlimited';
-  const isUnit = unitMultiplier === 1;
-  const window = isUnit ? `per ${unit.toLowerCase()}` : `in ${windowText(unitOf(limit), unitMultiplier)}`;
-  const rate = `${requestsPerUnit} ${window}`;
-  if (algorithm === Algorithm.SLIDING_WINDOW) return `${rate}, sliding window`;
-  return algorithm === Algorithm.TOKEN_BUCKET
-    ? `${rate}, token bucket, burst ${burst ?? requestsPerUnit}`
-    : rate;
+  const hits = hitsUnit === 'requests' ? '' : ` ${hitsUnit}`;
+  let words = `${requestsPerUnit}${hits} ${windowWords(limit)}`;
+  if (algorithm === Algorithm.SLIDING_WINDOW) words += ', sliding window';
+  if (algorithm === Algorithm.TOKEN_BUCKET) words += `, token bucket, burst ${burst ?? requestsPerUnit}`;
+  return warnAt.length === 0 ? words : `${words}, marks at ${warnAt.join(', ')} %`;
+}
+
+function windowWords({ unit, unitMultiplier, calendar }: RateLimit): string {
+  if (calendar !== undefined) return `per calendar ${calendar.unit} (${calendarWords(calendar)})`;
+  return unitMultiplier === 1
+    ? `per ${unit.toLowerCase()}`
+    : `in ${windowText(unitOf({ unit }), unitMultiplier)}`;
+}
+
+/** `Europe/Zurich, from day 15`, `UTC, from friday`. */
+function calendarWords({ unit, timezone, startsOn }: Calendar): string {
+  if (startsOn === 1) return timezone;
+  return `${timezone}, from ${unit === 'week' ? weekdays[startsOn - 1] : `day ${startsOn}`}`;
 }
 
 /** As `limitWords`, of all limits of a rule: `20 per minute; 1000 per day`. */

@@ -53,6 +53,16 @@ const ofRules: Record<string, unknown> = {
   unitMultiplier: 5,
   window: '1h30m',
   requestsPerUnit: 20,
+  calendar: { unit: 'month', timezone: 'Europe/Zurich', startsOn: 15 },
+  'calendar.unit': 'month',
+  timezone: 'Europe/Zurich',
+  startsOn: 15,
+  hitsUnit: 'Tokens',
+  warnAt: [50, 80, 95],
+  reserve: { ttl: '60s', estimate: 2000, onExpiry: 'Release' },
+  ttl: '60s',
+  estimate: 2000,
+  onExpiry: 'Release',
   algorithm: 'SlidingWindow',
   burst: 40,
   name: 'per_client',
@@ -154,9 +164,15 @@ const ofProfiles: Record<string, unknown> = {
 const snake = (name: string): string =>
   name.replace(/(?<=[a-z0-9])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
+const ruleFileTexts: Record<string, string> = {
+  SlidingWindow: 'sliding_window',
+  Tokens: 'tokens',
+  Release: 'release',
+};
+
 /** With the names of rule files, all the way down. */
 function snakeKeys(value: unknown): unknown {
-  if (value === 'SlidingWindow') return 'sliding_window';
+  if (typeof value === 'string') return ruleFileTexts[value] ?? value;
   if (Array.isArray(value)) return value.map(snakeKeys);
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([name, one]) => [snake(name), snakeKeys(one)]));

@@ -14,6 +14,7 @@ import {
 } from '../limiter/callers/callers-file.ts';
 import { nameKinds } from '../limiter/callers/certificate-patterns.ts';
 import { mostRequestsPerSecond } from '../limiter/callers/request-rates.ts';
+import { expiries } from '../rules/budget-fields.ts';
 import { fleetKind, fleetSpecModel } from '../rules/manifest/fleet-model.ts';
 import {
   overrideEffects,
@@ -21,8 +22,15 @@ import {
   overrideKind,
   overrideSpecModel,
 } from '../rules/manifest/override-model.ts';
-import { algorithmEnum, apiVersion, kind, specModel } from '../rules/manifest/spec-model.ts';
-import { algorithmNames } from '../rules/model.ts';
+import {
+  algorithmEnum,
+  apiVersion,
+  enumName,
+  kind,
+  specModel,
+  wholePattern,
+} from '../rules/manifest/spec-model.ts';
+import { algorithmNames, hitsUnits } from '../rules/model.ts';
 import { actionFields, headerTests, queryTests, stringTests } from '../rules/proxy/read-actions.ts';
 import {
   mostProfiles,
@@ -31,6 +39,7 @@ import {
   type profileFields,
   profileName,
 } from '../rules/proxy/read-profiles.ts';
+import { ownLimitFields } from '../rules/validate-limits.ts';
 import { exampleOf } from './schema-examples.ts';
 
 type Schema = { [word: string]: unknown };
@@ -137,8 +146,14 @@ function ruleFileWords(words: string): string {
   return algorithmEnum.reduce((all, name, index) => all.replaceAll(name, algorithmNames[index]!), named);
 }
 
+/** A value as rule files have it. */
+function ruleFileEnum(value: unknown): unknown {
+  const spelling = [...algorithmNames, ...hitsUnits, ...expiries].find((name) => enumName(name) === value);
+  return spelling ?? value;
+}
+
 /** Fields of rule files that readers take as written where they are null: what they then hold is refused, or nobody means it. */
-const neverNull = ['rate_limits', 'unit_multiplier', 'window', 'algorithm', 'burst'];
+const neverNull = ['rate_limits', ...ownLimitFields];
 
 /** Readers of rule files take null for what is not written, but where it has to be. */
 function orNull(schema: Schema): Schema {
@@ -168,12 +183,17 @@ function conditionOrNull(schema: Schema): Schema {
 /** Rule files have other bounds than objects: no length of texts and lists but that of several limits. */
 function ofRuleFile(schema: Schema): Schema {
   const { maxLength, ...own } = schema;
+  // Only objects may have numbers as texts.
+  if (own['pattern'] === wholePattern) {
+    delete own['pattern'];
+    delete own['anyOf'];
+    own['type'] = 'integer';
+  }
   if (own['minItems'] === undefined) delete own['maxItems'];
   const entries = Object.entries(own).map(([word, value]): [string, unknown] => {
     if (word === 'required') return [word, (value as string[]).map(snake)];
     if (word === 'description') return [word, ruleFileWords(value as string)];
-    if (word === 'enum')
-      return [word, (value as unknown[]).map((one) => (typeof one === 'string' ? ruleFileWords(one) : one))];
+    if (word === 'enum') return [word, (value as unknown[]).map(ruleFileEnum)];
     if (word !== 'properties') return [word, mapSchemas(word, value, ofRuleFile)];
     return [
       word,

@@ -57,8 +57,8 @@ describe('a hint', () => {
   });
 
   it.each([
-    ['burst', 'a whole number from 0 to 4294967295, '],
-    ['requests_per_unit', 'a whole number from 0 to 4294967295, '],
+    ['burst', 'a whole number from 0 to 9007199254740991, '],
+    ['requests_per_unit', 'a whole number from 0 to 9007199254740991, '],
     ['unit_multiplier', 'a whole number from 1 to 65535, '],
     ['key', 'put it into quotes to make it a text: key: '],
   ])('at a fraction in %s asks for what belongs there', (field, wanted) => {

@@ -1,6 +1,6 @@
 import { fieldName, manifestWords } from '../../rules/manifest/read-spec.ts';
 import { apiVersion, kind } from '../../rules/manifest/spec-model.ts';
-import { algorithmNames, maxUint32 } from '../../rules/model.ts';
+import { algorithmNames, mostRequests } from '../../rules/model.ts';
 import { fields, Place } from '../../rules/reader/value-reader.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 import { largestMultiplier } from '../../rules/window.ts';
@@ -13,6 +13,11 @@ const hints: Partial<Record<RuleErrorCode, string>> = {
   'burst-without-bucket': 'write algorithm: token_bucket, or leave burst out',
   'invalid-limits': 'write rate_limit for one limit, rate_limits for several',
   'duplicate-limit': 'each limit of a rule needs a name, window or algorithm of its own',
+  'invalid-calendar':
+    'write calendar: { unit: month, timezone: Europe/Zurich, starts_on: 15 } in place of unit',
+  'invalid-hits-unit': 'it is what people read, and changes nothing of how hits are counted',
+  'invalid-marks': 'write percents of the limit: warn_at: [50, 80, 95]',
+  'invalid-reserve': 'write reserve: { ttl: 60s, estimate: 2000, on_expiry: release }',
   'invalid-lease': 'write a number with at most four decimals and a percent sign: lease: 2%',
   'empty-domain': 'the first line of a rule file is "domain: <name>"',
   'empty-key': 'each rule needs "key:"; it is what a request\'s entry is looked up by',
@@ -43,6 +48,9 @@ const typeHints: readonly (readonly [RegExp, string])[] = [
     'write rate_limit for one limit; rate_limits is a list of 2 to 8 of them',
   ],
   [/into \[]config\.YamlRateLimit/, 'rate_limits is a list of 2 to 8 limits; one alone stands in rate_limit'],
+  [/into \[\]uint32/, 'warn_at is a list of percents: warn_at: [50, 80, 95]'],
+  [/into config\.YamlCalendar/, 'write calendar: { unit: month, timezone: Europe/Zurich }'],
+  [/into config\.YamlReserve/, 'write reserve: { ttl: 60s, estimate: 2000 }'],
   [/into \[\]config\.yamlReplaces/, replacesHint()],
   [/into map\[string]interface/, 'metadata is a mapping'],
   [/into bool/, 'write true or false, without quotes'],
@@ -59,7 +67,8 @@ function replacesHint(): string {
 
 /** Of the fields that are numbers; `written` is what stands in the place of one. */
 function numberHint(field: unknown, written: string): string | undefined {
-  if (field !== 'unit_multiplier' && field !== 'burst' && field !== 'requests_per_unit') return undefined;
+  if (!['unit_multiplier', 'burst', 'requests_per_unit', 'estimate'].includes(String(field)))
+    return undefined;
   const [, quoted, thousands, parts] =
     /^(?:["'](\d+)["']|(\d+)k|(\d{1,3}(?:[,_']\d{3})+))$/i.exec(written) ?? [];
   const meant = quoted ?? parts?.replace(/\D/g, '') ?? (thousands && `${thousands}000`);
@@ -67,9 +76,9 @@ function numberHint(field: unknown, written: string): string | undefined {
   const plain = ', without fraction and exponent';
   if (field === 'unit_multiplier')
     return `write a whole number from 1 to ${largestMultiplier}${plain}; for a fraction take a shorter unit, or window: 1h30m`;
-  const words = `write a whole number from 0 to ${maxUint32}${plain}`;
-  if (field === 'burst') return words;
-  if (/^-/.test(written) || (/^\d+$/.test(written) && Number(written) > maxUint32))
+  const words = `write a whole number from 0 to ${mostRequests}${plain}`;
+  if (field !== 'requests_per_unit') return words;
+  if (/^-/.test(written) || (/^\d+$/.test(written) && Number(written) > mostRequests))
     return `${words}; what is not limited is unlimited: true`;
   return `${words}; for a fraction take a longer unit`;
 }
@@ -85,7 +94,7 @@ function typeHint({ path, text }: Pick<RuleError, 'path' | 'text'>, written: str
   }
   if (text === 'error checking config')
     return numberHint(field, written) ?? `put it into quotes to make it a text: ${field}: "${written}"`;
-  if (/into uint32/.test(text)) return numberHint(field, written);
+  if (/into uint32|can be at most/.test(text)) return numberHint(field, written);
   if (field === 'value' && /!!seq into string/.test(text))
     return 'a rule has one value: write a rule for each, or a pattern with *';
   return typeHints.find(([type]) => type.test(text))?.[1] ?? manifestTypeHint(path, text, written);
@@ -118,7 +127,7 @@ function manifestTypeHint(path: RuleError['path'], text: string, written: string
   const [, inQuotes] = /^the text '(.*)'$/s.exec(found ?? '') ?? [];
   if (wanted === 'a whole number' && inQuotes !== undefined && /^\d+$/.test(inQuotes))
     return `write ${field}: ${inQuotes}, without quotes`;
-  if (wanted === 'a whole number') return `write a whole number from 0 to ${maxUint32}, without quotes`;
+  if (wanted === 'a whole number') return `write a whole number from 0 to ${mostRequests}`;
   if (wanted === 'true or false') return 'write true or false, without quotes';
   if (wanted === 'a list') return `each element of ${field} begins with a dash`;
   if (field === 'rateLimit' && found === 'a list')
@@ -182,9 +191,11 @@ function plainHint(
   if (code === 'key-not-a-string') return knownHint(path.slice(0, -1));
   if (code === 'invalid-unit') return unitHint(/'([^']*)'$/.exec(text)?.[1] ?? '');
   if (code === 'invalid-lease' && !text.startsWith('lease must be')) return 'leave it out';
+  if (code === 'invalid-reserve' && !/^(?:spec\S+: )?(?:the ttl|on_?expiry)/i.test(text))
+    return 'leave it out';
   if (code === 'invalid-window' && text.startsWith('the window ')) return windowHint(text);
-  const beside = /^window takes the place of .*found (.*) beside it$/.exec(text)?.[1];
-  if (beside !== undefined) return `leave ${beside} out, or window`;
+  const [, place, beside] = /^(window|calendar) takes the place of .*found (.*) beside it$/.exec(text) ?? [];
+  if (beside !== undefined) return `leave ${beside} out, or ${place}`;
   if (code === 'unreadable' && /is no JSON/.test(text))
     return 'look for a comma too many, or a quote that is missing';
   return hints[code];

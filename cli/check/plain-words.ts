@@ -53,12 +53,13 @@ function isMissing({ code, text }: RuleError): boolean {
 }
 
 const typeWords: readonly (readonly [RegExp, string])[] = [
-  [/^(?:requests_per_unit|burst|unit_multiplier)$/, 'a whole number'],
+  [/^(?:requests_per_unit|burst|unit_multiplier|estimate)$/, 'a whole number'],
   [/^(?:unlimited|\w+_mode|detailed_metric|value_to_metric|share_threshold|hide_identity)$/, 'true or false'],
   [/^descriptors$/, 'a list of rules'],
   [/^rate_limits$/, 'a list of limits'],
+  [/^warn_at$/, 'a list of percents'],
   [/^replaces$/, 'a list of mappings'],
-  [/^(?:rate_limit|metadata)$/, 'a mapping'],
+  [/^(?:rate_limit|metadata|calendar|reserve)$/, 'a mapping'],
 ];
 
 /** What a field of a rule file is to be, whatever the Go service calls it. */
@@ -77,7 +78,8 @@ export function plainText(
   const subject = name === undefined ? 'a rule file' : `'${name}'`;
   const mismatch = /cannot unmarshal (!!\w+)/.exec(text)?.[1];
   if (mismatch !== undefined || text === 'error checking config') {
-    return `${subject} must be ${wantedOf(name)}, found ${mismatch === '!!map' ? 'a mapping' : mismatch === '!!seq' ? 'a list' : written}`;
+    const isMark = typeof name === 'number' && path.at(-2) === 'warn_at';
+    return `${isMark ? "an element of 'warn_at'" : subject} must be ${isMark ? 'a percent' : wantedOf(name)}, found ${mismatch === '!!map' ? 'a mapping' : mismatch === '!!seq' ? 'a list' : written}`;
   }
   switch (code) {
     case 'list-element-not-a-map':

@@ -3,7 +3,7 @@ import { parseLimiterSettings } from '../settings/settings.ts';
 import { ruleChecks } from './config-source.ts';
 
 const redis = { BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: 'redis:6379' };
-const none = { admission: undefined, groups: undefined, calendarMonths: false };
+const none = { admission: undefined, groups: undefined, reservations: undefined, calendarMonths: false };
 const spread = 'CACHE_KEY_PREFIX has {} for its first braces, by which Redis spreads them over nodes';
 
 describe('what a limiter can count', () => {
@@ -16,6 +16,7 @@ describe('what a limiter can count', () => {
         ...none,
         admission:
           'REDIS_SCRIPTS=never counts fixed windows alone, one a rule; others need a Redis with scripts, or memory',
+        reservations: 'REDIS_SCRIPTS=never keeps no reservations; they need a Redis with scripts, or memory',
       },
     ],
     [
@@ -24,8 +25,19 @@ describe('what a limiter can count', () => {
         ...none,
         admission:
           'BACKEND_TYPE=memcache counts fixed windows alone, one a rule; others need a Redis with scripts, or memory',
+        reservations:
+          'BACKEND_TYPE=memcache keeps no reservations; they need a Redis with scripts, or memory',
       },
     ],
+    [
+      { ...redis, STORE_FAILURE_MODE: 'local' },
+      {
+        ...none,
+        reservations:
+          'STORE_FAILURE_MODE=local would count without them while the store is away; take allow, deny or error',
+      },
+    ],
+    [{ BACKEND_TYPE: 'memory', STORE_FAILURE_MODE: 'local' }, none],
     [
       { ...redis, CACHE_KEY_PREFIX: 'a{}' },
       { ...none, groups: spread },

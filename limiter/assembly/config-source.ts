@@ -37,7 +37,7 @@ export function openConfigSource(
 
 /** What is checked of rules, as the settings want it and the store can count. */
 export function ruleChecks(settings: LimiterSettings): CheckOptions {
-  const { backendType, redisScripts, cacheKeyPrefix } = settings;
+  const { backendType, redisScripts, cacheKeyPrefix, storeFailureMode } = settings;
   const isRedis = backendType === 'redis';
   const narrow =
     backendType === 'memcache'
@@ -45,6 +45,7 @@ export function ruleChecks(settings: LimiterSettings): CheckOptions {
       : isRedis && redisScripts === 'never'
         ? 'REDIS_SCRIPTS=never'
         : undefined;
+  const isLocal = backendType !== 'memory' && storeFailureMode === 'local';
   // Redis takes what stands between the first pair of braces for what decides where a key is.
   const noTag = isRedis && /^[^{]*\{\}/.test(cacheKeyPrefix);
   return {
@@ -56,6 +57,11 @@ export function ruleChecks(settings: LimiterSettings): CheckOptions {
       groups: noTag
         ? 'CACHE_KEY_PREFIX has {} for its first braces, by which Redis spreads them over nodes'
         : undefined,
+      reservations: narrow
+        ? `${narrow} keeps no reservations; they need a Redis with scripts, or memory`
+        : isLocal
+          ? 'STORE_FAILURE_MODE=local would count without them while the store is away; take allow, deny or error'
+          : undefined,
       calendarMonths: settings.useCalendarMonthRateLimit,
     },
   };

@@ -89,7 +89,7 @@ describe('readSpec', () => {
     const rateLimit = { unit: 'day', requestsPerUnit: 0.5, unitMultiplier: 1.5 };
     expect(errorsOf({ domain: 'd', descriptors: [{ key: 'k', rateLimit }] })).toEqual([
       'spec.descriptors[0].rateLimit.unitMultiplier: must be a whole number from 1 to 65535, found 1.5',
-      'spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number from 0 to 4294967295, found 0.5',
+      'spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number from 0 to 9007199254740991, found 0.5',
     ]);
   });
 
@@ -128,12 +128,12 @@ describe('readSpec', () => {
 
   it('lists the errors of form and of meaning of every rule', () => {
     const descriptors = [
-      { key: '', rateLimit: { unit: 'x', requestsPerUnit: '5' } },
+      { key: '', rateLimit: { unit: 'x', requestsPerUnit: '5x' } },
       { key: 'a', valueTometric: true },
       { key: 'a', descriptors: [{ key: 'b' }, { key: 'b' }] },
     ];
     expect(errorsOf({ domain: 'd', descriptors, 'odd key': 1 })).toEqual([
-      "spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number, found the text '5'",
+      "spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number from 0 to 9007199254740991, found the text '5x'",
       'spec.descriptors[1].valueTometric: unknown field',
       'spec["odd key"]: unknown field',
       'spec.descriptors[0].key: descriptor has empty key',

@@ -1,11 +1,15 @@
 import type { z } from 'zod';
+import { readCalendar, readReserve } from '../budget-fields.ts';
 import { leaseFromText } from '../lease.ts';
 import {
   Algorithm,
   algorithmNames,
+  type Calendar,
   emptyLimit,
+  hitsUnits,
   type JsonObject,
   type RateLimit,
+  type ReserveTerms,
   type Rule,
   type RuleSource,
   ruleFlags,
@@ -22,7 +26,7 @@ import {
 } from '../validate-limits.ts';
 import { checkSources } from '../validate-sources.ts';
 import { bounds, defaultClass, defaultFleet } from './manifest-bounds.ts';
-import { algorithmEnum, enumName, jsonProblem, specModel } from './spec-model.ts';
+import { algorithmEnum, enumName, hitsUnitEnum, jsonProblem, specModel, wholeFrom } from './spec-model.ts';
 
 /**
  * Stands for a key or a value that cannot be read: found to be no duplicate of a readable one, and to be no reason why
@@ -65,6 +69,7 @@ class SpecRules {
     if (shareThreshold) this.#ownFields.add('shareThreshold');
     if (hideIdentity) this.#ownFields.add('hideIdentity');
     if (given['lease'] !== undefined) this.#ownFields.add('lease');
+    const { reserve } = given;
     return {
       key: textOf(given['key'], unreadable),
       value: textOf(given['value'] ?? '', unreadable),
@@ -76,10 +81,17 @@ class SpecRules {
       shareThreshold,
       hideIdentity,
       lease: leaseFromText(String(given['lease'])),
-      reserve: undefined,
+      reserve: isObject(reserve) ? this.#reserve(reserve) : undefined,
       metadata: metadataOf(given['metadata']),
       descriptors: this.read(given['descriptors']),
     };
+  }
+
+  #reserve({ ttl, estimate, onExpiry }: Record<string, unknown>): ReserveTerms {
+    const written = { ttl: textOf(ttl), estimate: wholeFrom(estimate), onExpiry: textOf(onExpiry) };
+    return readReserve(written, (field, text) => {
+      this.#report('invalid-reserve', text, 'reserve', fieldName(field));
+    });
   }
 
   #limits({ rateLimit, rateLimits }: Record<string, unknown>): RateLimit[] {
@@ -95,7 +107,8 @@ class SpecRules {
   }
 
   #rateLimit(given: Record<string, unknown>, ...above: (string | number)[]): RateLimit {
-    const { unit, requestsPerUnit, unlimited, replaces, algorithm, burst } = given;
+    const { unit, requestsPerUnit, unlimited, replaces, algorithm, burst, hitsUnit, warnAt } = given;
+    for (const name of ['hitsUnit', 'warnAt']) if (name in given) this.#ownFields.add(name);
     if (unlimited === true && typeof unit === 'string' && unitFromText(unit) === undefined) {
       const text = 'should not specify rate limit unit when unlimited';
       this.#report('unit-when-unlimited', text, ...above, 'unit');
@@ -108,9 +121,11 @@ class SpecRules {
       ...emptyLimit(),
       unit: textOf(unit, ''),
       unitMultiplier: numberOf(given['unitMultiplier'] ?? 1),
-      requestsPerUnit: numberOf(requestsPerUnit),
+      requestsPerUnit: wholeFrom(requestsPerUnit) ?? 0,
+      hitsUnit: hitsUnits[hitsUnitEnum.indexOf(textOf(hitsUnit, ''))] ?? 'requests',
+      warnAt: Array.isArray(warnAt) ? warnAt.filter((mark) => typeof mark === 'number') : [],
       algorithm: known < 0 ? Algorithm.FIXED_WINDOW : (known as Algorithm),
-      burst: burst === undefined ? undefined : numberOf(burst),
+      burst: burst === undefined ? undefined : (wholeFrom(burst) ?? 0),
       unlimited: unlimited === true,
       name: textOf(given['name'], ''),
       replaces: Array.isArray(replaces)
@@ -128,9 +143,20 @@ class SpecRules {
     own: readonly OwnLimitField[],
     above: readonly (string | number)[],
   ): void {
-    const window = typeof given['window'] === 'string' ? given['window'] : undefined;
-    settleLimit(limit, { window, has: (field) => own.includes(field) }, (field, code, text) => {
+    const window = textOf(given['window']);
+    const calendar = this.#calendar(given['calendar'], above);
+    settleLimit(limit, { window, calendar, has: (field) => own.includes(field) }, (field, code, text) => {
       this.#report(code, text, ...above, fieldName(field));
+    });
+  }
+
+  #calendar(given: unknown, above: readonly (string | number)[]): Calendar | undefined {
+    if (!isObject(given)) return undefined;
+    const { unit, timezone, startsOn } = given;
+    const day = typeof startsOn === 'number' ? startsOn : textOf(startsOn);
+    const written = { unit: textOf(unit), timezone: textOf(timezone), startsOn: day };
+    return readCalendar(written, (field, text) => {
+      this.#report('invalid-calendar', text, ...above, 'calendar', fieldName(field));
     });
   }
 
@@ -143,7 +169,9 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function textOf(value: unknown, otherwise: string): string {
+function textOf(value: unknown): string | undefined;
+function textOf(value: unknown, otherwise: string): string;
+function textOf(value: unknown, otherwise?: string): string | undefined {
   return typeof value === 'string' ? value : otherwise;
 }
 
@@ -257,7 +285,7 @@ class SpecErrors {
     const beside =
       code === 'duplicate-descriptor'
         ? ['value']
-        : code === 'invalid-lease'
+        : code === 'invalid-lease' || code === 'invalid-reserve'
           ? ['rateLimit', 'rateLimits']
           : [];
     return isAbove || beside.some((field) => this.#refused.has(fieldPath([...path.slice(0, -1), field])));
@@ -270,9 +298,10 @@ class SpecErrors {
 
 /** Names of fields of which rule files have another spelling. */
 const fieldNames = new Map(
-  ['rateLimit', 'rateLimits', 'requestsPerUnit', 'unitMultiplier', ...Object.values(ruleFlags)].map(
-    (name) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), name],
-  ),
+  [
+    ...['rateLimit', 'rateLimits', 'requestsPerUnit', 'unitMultiplier', 'hitsUnit', 'warnAt'],
+    ...['startsOn', 'onExpiry', ...Object.values(ruleFlags)],
+  ].map((name) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), name]),
 );
 
 /** `rateLimit` for `rate_limit`, whose spelling the validator's paths have. */
@@ -295,6 +324,8 @@ function placeOf(path: readonly (string | number)[]): number | undefined {
   const name = path.findLast((step) => typeof step === 'string');
   if (name === 'descriptors') return Place.DESCRIPTOR;
   if (name === 'replaces') return Place.REPLACES;
+  if (name === 'calendar') return Place.CALENDAR;
+  if (name === 'reserve') return Place.RESERVE;
   return name === 'rateLimit' || name === 'rateLimits' ? Place.RATE_LIMIT : undefined;
 }
 

@@ -4,8 +4,9 @@
  * refuses it, so that `rateLimit:` with nothing below is no rule without a limit.
  */
 import { z } from 'zod';
+import { expiries, mostMarks, unknownExpiry, unknownHitsUnit } from '../budget-fields.ts';
 import { leaseForm, leaseFromText, leasePattern } from '../lease.ts';
-import { algorithmNames, maxUint32 } from '../model.ts';
+import { algorithmNames, hitsUnits, maxUint32, mostRequests, weekdays } from '../model.ts';
 import { fewestLimits, mostLimits, unknownAlgorithm } from '../validate-limits.ts';
 import { largestMultiplier } from '../window.ts';
 import { bounds, defaultClass, defaultFleet, dnsLabelPattern } from './manifest-bounds.ts';
@@ -63,6 +64,32 @@ export function uint32(given: SchemaFacts): z.ZodType<number> {
     .meta({ type: 'integer', format: 'int64', ...facts });
 }
 
+/** A whole number that may be beyond what other programs keep exact, and is then written as a text; undefined where it is none. */
+export function wholeFrom(value: unknown): number | undefined {
+  const number = typeof value === 'string' && new RegExp(wholePattern).test(value) ? Number(value) : value;
+  return Number.isSafeInteger(number) && (number as number) >= 0 ? (number as number) : undefined;
+}
+
+/** The text of one; larger ones than 2^53 - 1 are for its reader to refuse. */
+export const wholePattern = '^[0-9]{1,16}$';
+
+/** As `wholeFrom`, up to 2^53 - 1. */
+export function whole(given: SchemaFacts): z.ZodType<number | string> {
+  const facts = { minimum: 0, maximum: mostRequests, ...given };
+  return z
+    .union([z.string(), z.number()], typed('a whole number'))
+    .refine((value) => wholeFrom(value) !== undefined, {
+      error: ({ input }) =>
+        `must be a whole number from ${facts.minimum} to ${facts.maximum}, found ${kindOf(input)}`,
+    })
+    .meta({
+      'x-kubernetes-int-or-string': true,
+      anyOf: [{ type: 'integer' }, { type: 'string' }],
+      pattern: wholePattern,
+      ...facts,
+    });
+}
+
 /** A list whose order matters: it is replaced as a whole when several parties apply it. */
 export function list(element: z.ZodType, maxItems: number, facts: SchemaFacts): z.ZodType<unknown[]> {
   return z
@@ -115,30 +142,77 @@ function kindOf(value: unknown): string {
 }
 
 /** Fields of a limit that may not stand beside unlimited. */
-export const ownLimitNames = ['unitMultiplier', 'window', 'algorithm', 'burst'] as const;
+export const ownLimitNames = [
+  ...['unitMultiplier', 'window', 'algorithm', 'burst', 'calendar', 'hitsUnit', 'warnAt'],
+] as const;
 
-/** `SlidingWindow` for `sliding_window`: enums as Kubernetes spells them. */
+/** `SlidingWindow` for `sliding_window`, `MicroDollars` for `micro-dollars`: enums as Kubernetes spells them. */
 export function enumName(word: string): string {
-  return word.replace(/(?:^|_)([a-z])/g, (_, letter: string) => letter.toUpperCase());
+  return word.replace(/(?:^|[_-])([a-z])/g, (_, letter: string) => letter.toUpperCase());
 }
 export const algorithmEnum: readonly string[] = algorithmNames.map(enumName);
+export const hitsUnitEnum: readonly string[] = hitsUnits.map(enumName);
+export const expiryEnum: readonly string[] = expiries.map(enumName);
 
 const replacesModel = object(
   { name: text(bounds.limitNameLength, { minLength: 1, description: 'Name of the limit.' }) },
   { description: 'A limit, by its name.' },
 );
 
-const algorithmModel = z
-  .string(typed('a string'))
-  .refine((value) => algorithmEnum.includes(value), {
-    error: ({ input }) => unknownAlgorithm(String(input), algorithmEnum),
-  })
-  .meta({
-    type: 'string',
-    enum: [...algorithmEnum],
+/** One of these texts. */
+function enumOf(
+  known: readonly string[],
+  unknown: (found: string) => string,
+  facts: SchemaFacts,
+): z.ZodType<string> {
+  return z
+    .string(typed('a string'))
+    .refine((value) => known.includes(value), { error: ({ input }) => unknown(String(input)) })
+    .meta({ type: 'string', enum: [...known], ...facts });
+}
+
+const algorithmModel = enumOf(algorithmEnum, (found) => unknownAlgorithm(found, algorithmEnum), {
+  description:
+    "How hits are counted; FixedWindow where it is not written. Others are known to Weir's limiters only.",
+});
+
+const calendarModel = object(
+  {
+    unit: text(16, {
+      pattern: '^(?i:day|week|month|year)$',
+      description: 'day, week, month or year, in any letter case.',
+    }),
+    timezone: text(64, {
+      pattern: '^[A-Za-z][A-Za-z0-9_+/-]*$',
+      description:
+        'Name of the time zone in the IANA database, as Europe/Zurich; UTC where it is not written.',
+    }).optional(),
+    startsOn: z
+      .union([z.string(), z.number()], typed('a day'))
+      .meta({
+        'x-kubernetes-int-or-string': true,
+        anyOf: [{ type: 'integer' }, { type: 'string' }],
+        minimum: 1,
+        maximum: 31,
+        pattern: `^([0-9]{1,2}|(?i:${weekdays.join('|')}))$`,
+        description:
+          'The day that windows begin with: 1 to 31 of a month, or its last where it is shorter; monday to sunday of a week, or 1 to 7. The first where it is not written.',
+      })
+      .optional(),
+  },
+  {
     description:
-      "How hits are counted; FixedWindow where it is not written. Others are known to Weir's limiters only.",
-  });
+      "Windows of the calendar as it is in a place, in place of unit, unitMultiplier and window; with FixedWindow alone. Known to Weir's limiters only.",
+  },
+);
+
+const markModel = z.number(typed('a whole number')).meta({
+  type: 'integer',
+  format: 'int64',
+  minimum: 1,
+  maximum: 100,
+  description: 'Percents of the limit.',
+});
 
 /** Of one limit, but for `unlimited`. */
 const limitFields = {
@@ -158,11 +232,24 @@ const limitFields = {
     description:
       "Length of the window as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y, in place of unit and unitMultiplier; at most ten years, with hours in it 390w15h, with minutes 6w3d12h15m, with seconds 18h12m15s. Known to Weir's limiters only.",
   }).optional(),
-  requestsPerUnit: uint32({
+  calendar: calendarModel.optional(),
+  requestsPerUnit: whole({
     description: 'Requests that each window allows; 0 blocks everything. Required unless unlimited.',
   }).optional(),
+  hitsUnit: enumOf(
+    hitsUnitEnum,
+    (found) => unknownHitsUnit(found, hitsUnitEnum).replace('hits_unit', 'hitsUnit'),
+    {
+      description:
+        "What the hits are, for people; requests where it is not written. It changes nothing of how they are counted. Known to Weir's limiters only.",
+    },
+  ).optional(),
+  warnAt: list(markModel, mostMarks, {
+    description:
+      "Percents of the limit from which on answers carry a mark, ascending. Known to Weir's limiters only.",
+  }).optional(),
   algorithm: algorithmModel.optional(),
-  burst: uint32({
+  burst: whole({
     description: 'The most that a token bucket lets come at once; requestsPerUnit where it is not written.',
   }).optional(),
   name: text(bounds.limitNameLength, {
@@ -177,6 +264,11 @@ const counted = { properties: { unlimited: { enum: [false] } } };
 const windowSpellings = [
   { required: ['unit', 'requestsPerUnit'], ...counted },
   { required: ['window', 'requestsPerUnit'], ...counted, not: { required: ['unitMultiplier'] } },
+  {
+    required: ['calendar', 'requestsPerUnit'],
+    properties: { ...counted.properties, algorithm: { enum: ['FixedWindow'] } },
+    not: { required: ['unitMultiplier'] },
+  },
 ];
 const burstOfBuckets = [
   { not: { required: ['burst'] } },
@@ -189,7 +281,7 @@ const rateLimitModel = object(
     unlimited: flag({ description: 'Whether requests are never limited and never counted.' }).optional(),
   },
   {
-    description: 'The limit: either a window (unit or window) and requestsPerUnit, or unlimited.',
+    description: 'The limit: either a window (unit, window or calendar) and requestsPerUnit, or unlimited.',
     oneOf: [...windowSpellings, { required: ['unlimited'], properties: { unlimited: { enum: [true] } } }],
     // Apart from oneOf, because the API server then names the one field that is too many.
     anyOf: [counted, { properties: { unit: { maxLength: 0 } } }],
@@ -279,6 +371,38 @@ const leasable = [
   },
 ];
 
+const reserveModel = object(
+  {
+    ttl: text(32, {
+      pattern: '^([0-9]+(d|h|m|s))+$',
+      description: 'How long a reservation is held, 1s to 24h; 60s where it is not written.',
+    }).optional(),
+    estimate: whole({
+      description:
+        'What is reserved where a request does not say how much; its hits where it is not written.',
+    }).optional(),
+    onExpiry: enumOf(
+      expiryEnum,
+      (found) => unknownExpiry(found, expiryEnum).replace('on_expiry', 'onExpiry'),
+      {
+        description:
+          'What becomes of a reservation that nobody settled: it is given back, as where this is not written, or stays charged.',
+      },
+    ).optional(),
+  },
+  {
+    description:
+      "How entries reservation_id and settle of a request reserve against the rule's limits. Known to Weir's limiters only.",
+  },
+);
+
+/** What reserve may stand beside. */
+const reservable = [
+  { not: { required: ['reserve'] } },
+  { required: ['rateLimits'] },
+  { required: ['rateLimit'], properties: { rateLimit: counted } },
+];
+
 /** A rule, with as many levels of rules below it as `levelsBelow` says. */
 function descriptorModel(levelsBelow: number): z.ZodType {
   return object(
@@ -294,6 +418,7 @@ function descriptorModel(levelsBelow: number): z.ZodType {
       rateLimit: rateLimitModel.optional(),
       rateLimits: rateLimitsModel.optional(),
       lease: leaseModel.optional(),
+      reserve: reserveModel.optional(),
       ...flags,
       metadata: freeObject({
         description: "Any content, sent back in an answer's dynamic metadata where the limiter is set to.",
@@ -308,7 +433,7 @@ function descriptorModel(levelsBelow: number): z.ZodType {
         { properties: { value: { pattern: '[*]' } }, required: ['value'] },
         { properties: { key: { pattern: '[*]' } } },
       ],
-      allOf: [{ anyOf: leasable }],
+      allOf: [{ anyOf: leasable }, { anyOf: reservable }],
     },
   );
 }

@@ -7,7 +7,7 @@ import {
   scalarType,
   TagMismatch,
 } from '../yaml/values.ts';
-import { type Field, fields, Place, ProblemLog, placesInWords } from './value-reader.ts';
+import { type Field, fields, ownPlaces, type Place, ProblemLog, placesInWords } from './value-reader.ts';
 
 /** Stops the reading of a document that is too deep or too large once its aliases are followed. */
 export class Unreadable extends Error {}
@@ -164,7 +164,8 @@ export class DocumentWalk {
   }
 
   #keysBelow({ name }: Field, given: number): void {
-    if (name === 'metadata') return;
+    // What is in it has no keys of the rule language.
+    if (name === 'metadata' || name === 'warn_at') return;
     this.keysIn(this.enter(given, name));
     this.leave(given);
   }
@@ -176,7 +177,7 @@ export class DocumentWalk {
     const where = placesInWords(field.places);
     const node = this.tape.resolve(key);
     // What the Go service lets pass where it means nothing passes here, too.
-    if (field.isOwn || place === Place.RATE_LIMITS)
+    if (field.isOwn || (place & ownPlaces) !== 0)
       this.log.key(node, 'misplaced-key', `config error, key '${field.name}' belongs to ${where}`);
     else
       this.log.warnKey(

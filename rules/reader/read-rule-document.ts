@@ -1,9 +1,20 @@
+import {
+  readCalendar,
+  readReserve,
+  unknownHitsUnit,
+  type WrittenCalendar,
+  type WrittenReserve,
+} from '../budget-fields.ts';
 import { leaseFromText, unknownLease } from '../lease.ts';
 import {
   Algorithm,
   algorithmNames,
+  type Calendar,
   emptyLimit,
+  type HitsUnit,
+  hitsUnits,
   type RateLimit,
+  type ReserveTerms,
   type Rule,
   type RuleSource,
   ruleFlags,
@@ -49,8 +60,11 @@ interface LimitList {
 /** What one limit says that the Go service does not know. */
 interface OwnFields {
   window: string | undefined;
+  calendar: Calendar | undefined;
   nodes: Map<OwnLimitField, number>;
 }
+
+type Writable<Fields> = { -readonly [Name in keyof Fields]: Fields[Name] };
 
 class RuleReader {
   readonly #walk: DocumentWalk;
@@ -116,6 +130,9 @@ class RuleReader {
       case 'lease':
         rule.lease = this.#lease(value);
         break;
+      case 'reserve':
+        rule.reserve = this.#reserve(value);
+        break;
       case 'metadata':
         rule.metadata = values.metadata(value, rule.metadata);
         break;
@@ -152,7 +169,7 @@ class RuleReader {
         limit.unit = values.string(value);
         break;
       case 'requests_per_unit':
-        limit.requestsPerUnit = values.uint32(value);
+        limit.requestsPerUnit = values.requests(value);
         break;
       case 'unlimited':
         limit.unlimited = values.boolean(value);
@@ -170,14 +187,94 @@ class RuleReader {
 
   /** What the Go service does not know. */
   #ownField(limit: RateLimit, name: OwnLimitField, value: number): void {
-    const fields: OwnFields = this.#ownFields.get(limit) ?? { window: undefined, nodes: new Map() };
+    const none: OwnFields = { window: undefined, calendar: undefined, nodes: new Map() };
+    const fields = this.#ownFields.get(limit) ?? none;
     this.#ownFields.set(limit, fields);
     fields.nodes.set(name, value);
     const values = this.#values;
-    if (name === 'unit_multiplier') limit.unitMultiplier = values.uint32(value);
-    else if (name === 'burst') limit.burst = values.uint32(value);
-    else if (name === 'window') fields.window = values.string(value);
-    else limit.algorithm = this.#algorithm(value);
+    switch (name) {
+      case 'unit_multiplier':
+        limit.unitMultiplier = values.uint32(value);
+        break;
+      case 'algorithm':
+        limit.algorithm = this.#algorithm(value);
+        break;
+      case 'window':
+        fields.window = values.string(value);
+        break;
+      case 'burst':
+        limit.burst = values.requests(value);
+        break;
+      case 'calendar':
+        fields.calendar = this.#calendar(value);
+        break;
+      case 'hits_unit':
+        limit.hitsUnit = this.#hitsUnit(value);
+        break;
+      case 'warn_at':
+        limit.warnAt = values.numbers(value);
+        break;
+    }
+  }
+
+  #hitsUnit(node: number): HitsUnit {
+    const text = this.#values.string(node);
+    const found = hitsUnits.find((unit) => unit === text.toLowerCase());
+    if (found === undefined && this.#walk.scalarType(node) !== undefined)
+      this.#walk.log.value(node, 'invalid-hits-unit', unknownHitsUnit(text));
+    return found ?? 'requests';
+  }
+
+  #calendar(node: number): Calendar | undefined {
+    const written: Writable<WrittenCalendar> = { unit: undefined, timezone: undefined, startsOn: undefined };
+    if (this.#walk.scalarType(node) === 'null')
+      this.#walk.log.value(node, 'invalid-calendar', 'calendar must be a map with a unit, found null');
+    const nodes = this.#textsOf(node, Place.CALENDAR, goTypes.calendar, (name, value) => {
+      if (name === 'unit') written.unit = this.#values.string(value);
+      else if (name === 'timezone') written.timezone = this.#values.string(value);
+      else written.startsOn = this.#values.string(value);
+    });
+    return (
+      nodes &&
+      readCalendar(written, (field, text) => {
+        this.#walk.log.value(nodes.get(field) ?? node, 'invalid-calendar', text, field);
+      })
+    );
+  }
+
+  #reserve(node: number): ReserveTerms | undefined {
+    const written: Writable<WrittenReserve> = { ttl: undefined, estimate: undefined, onExpiry: undefined };
+    const nodes = this.#textsOf(node, Place.RESERVE, goTypes.reserve, (name, value) => {
+      if (name === 'ttl') written.ttl = this.#values.string(value);
+      else if (name === 'estimate') written.estimate = this.#values.requests(value);
+      else written.onExpiry = this.#values.string(value);
+    });
+    return (
+      nodes &&
+      readReserve(written, (field, text) => {
+        this.#walk.log.value(nodes.get(field) ?? node, 'invalid-reserve', text, field);
+      })
+    );
+  }
+
+  /** Reads a map of fields, of which null ones count as not written. Their nodes; undefined where it is no map. */
+  #textsOf(
+    node: number,
+    place: Place,
+    goType: string,
+    take: (name: string, value: number) => void,
+  ): Map<string, number> | undefined {
+    if (this.#walk.tape.kind(node) !== NodeKind.MAP) {
+      this.#values.refuse(node, goType);
+      return undefined;
+    }
+    const nodes = new Map<string, number>();
+    this.#walk.eachField(node, place, (name, value) => {
+      if (this.#walk.scalarType(value) === 'null') return;
+      nodes.set(name, value);
+      take(name, value);
+    });
+    return nodes;
   }
 
   #algorithm(node: number): Algorithm {
@@ -218,9 +315,9 @@ class RuleReader {
     for (const [index, limit] of limits.entries()) {
       const fields = this.#ownFields.get(limit);
       if (fields === undefined) continue;
-      const { window, nodes } = fields;
+      const { window, calendar, nodes } = fields;
       const above = limits.length === 1 ? ['rate_limit'] : ['rate_limits', index];
-      settleLimit(limit, { window, has: (field) => nodes.has(field) }, (field, code, text) => {
+      settleLimit(limit, { window, calendar, has: (field) => nodes.has(field) }, (field, code, text) => {
         this.#walk.log.value(nodes.get(field)!, code, text, ...above, field);
       });
       this.#ownFields.delete(limit);
@@ -299,6 +396,9 @@ export class FollowUps {
         return this.#maps.has(JSON.stringify(path.slice(0, -1)));
       case 'burst-without-bucket':
       case 'duplicate-limit':
+      case 'invalid-calendar':
+      case 'invalid-marks':
+      case 'invalid-reserve':
       case 'invalid-window':
       case 'uncountable':
         return this.#maps.has(JSON.stringify(path.slice(0, -1)));

@@ -202,9 +202,9 @@ describe('readRuleFiles, errors', () => {
       `4:46: ${unmarshal}line 4: cannot unmarshal !!int \`-1\` into uint32`,
     ],
     [
-      'a number beyond 32 bits',
-      `${head}- key: k\n  rate_limit: {unit: day, requests_per_unit: 4294967296}\n`,
-      `4:46: ${unmarshal}line 4: cannot unmarshal !!int \`4294967296\` into uint32`,
+      'a number beyond 2^53',
+      `${head}- key: k\n  rate_limit: {unit: day, requests_per_unit: 9007199254740992}\n`,
+      '4:46: requests_per_unit can be at most 9007199254740991 (2^53 - 1), found 9007199254740992',
     ],
     ['an empty file', '', '1:1: config file cannot have empty domain'],
     ['comments only', '# a\n', '2:1: config file cannot have empty domain'],

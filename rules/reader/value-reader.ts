@@ -1,4 +1,4 @@
-import { type JsonObject, type JsonValue, maxUint32 } from '../model.ts';
+import { type JsonObject, type JsonValue, maxUint32, mostRequests } from '../model.ts';
 import type { RuleErrorCode } from '../rule-error.ts';
 import { ownLimitFields } from '../validate-limits.ts';
 import { NodeKind, type YamlTape } from '../yaml/tape.ts';
@@ -6,7 +6,15 @@ import { booleanValue, integerValue, printedScalar, scalarValue, shortTag, typeT
 import type { DocumentWalk } from './document-walk.ts';
 
 /** Kinds of map in a rule file, as bits, so that a key can belong to several. */
-export const Place = { FILE: 1, DESCRIPTOR: 2, RATE_LIMIT: 4, REPLACES: 8, RATE_LIMITS: 16 } as const;
+export const Place = {
+  FILE: 1,
+  DESCRIPTOR: 2,
+  RATE_LIMIT: 4,
+  REPLACES: 8,
+  RATE_LIMITS: 16,
+  CALENDAR: 32,
+  RESERVE: 64,
+} as const;
 export type Place = (typeof Place)[keyof typeof Place];
 
 /** A key of the rule language: where it means something, and a bit of its own to notice it twice. */
@@ -18,7 +26,7 @@ export interface Field {
   readonly bit: number;
 }
 
-const { FILE, DESCRIPTOR, REPLACES } = Place;
+const { FILE, DESCRIPTOR, REPLACES, CALENDAR, RESERVE } = Place;
 /** Alone, or an element of a list. */
 const LIMIT = Place.RATE_LIMIT | Place.RATE_LIMITS;
 
@@ -37,7 +45,7 @@ const placesByKey: Record<string, number> = {
   metadata: DESCRIPTOR,
   rate_limits: DESCRIPTOR,
   lease: DESCRIPTOR,
-  unit: LIMIT,
+  unit: LIMIT | CALENDAR,
   requests_per_unit: LIMIT,
   unlimited: LIMIT,
   replaces: LIMIT,
@@ -45,13 +53,26 @@ const placesByKey: Record<string, number> = {
   algorithm: LIMIT,
   window: LIMIT,
   burst: LIMIT,
+  calendar: LIMIT,
+  hits_unit: LIMIT,
+  warn_at: LIMIT,
+  reserve: DESCRIPTOR,
+  timezone: CALENDAR,
+  starts_on: CALENDAR,
+  ttl: RESERVE,
+  estimate: RESERVE,
+  on_expiry: RESERVE,
   name: LIMIT | REPLACES,
 };
+
+const ownFields: readonly string[] = ['rate_limits', 'lease', 'reserve', ...ownLimitFields];
+/** Maps that the Go service does not know. */
+export const ownPlaces: number = Place.RATE_LIMITS | CALENDAR | RESERVE;
 
 /** Every key of the rule language. Each of them is accepted in any map, as the Go service does with those it knows. */
 export const fields: ReadonlyMap<string, Field> = new Map(
   Object.entries(placesByKey).map(([name, places], index) => {
-    const isOwn = ['rate_limits', 'lease', ...ownLimitFields].includes(name);
+    const isOwn = (places & ownPlaces) === places || ownFields.includes(name);
     return [name, { name, places, isOwn, bit: 1 << index }];
   }),
 );
@@ -62,6 +83,9 @@ export function placesInWords(places: number): string {
   if (places & FILE) words.push('the top level');
   if (places & DESCRIPTOR) words.push('a descriptor');
   if (places & LIMIT) words.push('rate_limit');
+  // A unit is hardly meant for a calendar.
+  if (places === CALENDAR) words.push('calendar');
+  if (places & RESERVE) words.push('reserve');
   if (places & REPLACES) words.push('an element of replaces');
   return words.join(' or ');
 }
@@ -73,6 +97,9 @@ export const goTypes = {
   rateLimit: 'config.YamlRateLimit',
   rateLimits: '[]config.YamlRateLimit',
   replaces: '[]config.yamlReplaces',
+  calendar: 'config.YamlCalendar',
+  reserve: 'config.YamlReserve',
+  marks: '[]uint32',
   metadata: 'map[string]interface {}',
   string: 'string',
   bool: 'bool',
@@ -120,6 +147,39 @@ export class ValueReader {
   }
 
   uint32(node: number): number {
+    return this.#whole(node, maxUint32) ?? 0;
+  }
+
+  /** Up to `mostRequests`. */
+  requests(node: number): number {
+    const type = this.#walk.scalarType(node);
+    const isTooMany =
+      type === 'huge' || (type === 'int' && integerValue(this.#walk.tape.text(node)) > mostRequests);
+    if (!isTooMany) return this.#whole(node, mostRequests) ?? 0;
+    const name = this.#walk.log.path.at(-1);
+    const text = `${name} can be at most ${mostRequests} (2^53 - 1), found ${this.#walk.tape.text(node)}`;
+    this.#walk.log.value(node, 'wrong-type', text);
+    return 0;
+  }
+
+  /** Of small whole numbers. Elements that are none are left out. */
+  numbers(list: number): number[] {
+    const { tape } = this.#walk;
+    const numbers: number[] = [];
+    if (tape.kind(list) !== NodeKind.LIST) {
+      this.refuse(list, goTypes.marks);
+      return numbers;
+    }
+    let index = 0;
+    for (let given = list + 1; given < tape.next(list); given = tape.next(given)) {
+      const value = this.#whole(this.#walk.enter(given, index++), maxUint32);
+      if (value !== undefined) numbers.push(value);
+      this.#walk.leave(given);
+    }
+    return numbers;
+  }
+
+  #whole(node: number, most: number): number | undefined {
     const { tape } = this.#walk;
     if (tape.kind(node) === NodeKind.SCALAR && tape.isPlain(node) && tape.tag(node) === undefined) {
       const value = smallDecimal(tape.text(node));
@@ -127,10 +187,10 @@ export class ValueReader {
     }
     if (this.#walk.scalarType(node) === 'int') {
       const value = integerValue(tape.text(node));
-      if (value >= 0n && value <= maxUint32) return Number(value);
+      if (value >= 0n && value <= most) return Number(value);
     }
     this.refuse(node, goTypes.uint32);
-    return 0;
+    return undefined;
   }
 
   /** A map of any content, added to what an earlier one held. Undefined when there is nothing in it. */

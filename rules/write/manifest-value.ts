@@ -36,18 +36,21 @@ function camelCaseRule(rule: JsonObject): JsonObject {
   return Object.fromEntries(
     Object.entries(rule).map(([name, value]): [string, JsonValue] => {
       if (name === 'descriptors') return [name, (value as JsonObject[]).map(camelCaseRule)];
-      if (name === 'rate_limit') return ['rateLimit', camelCaseLimit(value as JsonObject)];
-      if (name === 'rate_limits') return ['rateLimits', (value as JsonObject[]).map(camelCaseLimit)];
-      return [fieldName(name), value];
+      if (name === 'rate_limit') return ['rateLimit', camelCase(value as JsonObject)];
+      if (name === 'rate_limits') return ['rateLimits', (value as JsonObject[]).map(camelCase)];
+      return [fieldName(name), name === 'reserve' ? camelCase(value as JsonObject) : value];
     }),
   );
 }
 
-function camelCaseLimit(limit: JsonObject): JsonObject {
+const enums = ['algorithm', 'hits_unit', 'on_expiry'];
+
+/** Of a limit, or what is in one, or in `reserve`. */
+function camelCase(fields: JsonObject): JsonObject {
   return Object.fromEntries(
-    Object.entries(limit).map(([field, given]) => [
-      fieldName(field),
-      field === 'algorithm' ? enumName(String(given)) : given,
-    ]),
+    Object.entries(fields).map(([field, given]): [string, JsonValue] => {
+      if (field === 'calendar') return [field, camelCase(given as JsonObject)];
+      return [fieldName(field), enums.includes(field) ? enumName(String(given)) : given];
+    }),
   );
 }

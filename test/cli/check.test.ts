@@ -515,15 +515,19 @@ descriptors:
     [
       '1.5',
       "'requests_per_unit' must be a whole number, found 1.5",
-      'write a whole number from 0 to 4294967295',
+      'write a whole number from 0 to 9007199254740991',
     ],
     [
       '1e3',
       "'requests_per_unit' must be a whole number, found 1e3",
-      'write a whole number from 0 to 4294967295',
+      'write a whole number from 0 to 9007199254740991',
     ],
-    ['-5', 'must be a whole number, found -5', 'write a whole number from 0 to 4294967295'],
-    ['4294967296', 'must be a whole number, found 4294967296', 'write a whole number from 0'],
+    ['-5', 'must be a whole number, found -5', 'write a whole number from 0 to 9007199254740991'],
+    [
+      '9007199254740992',
+      'requests_per_unit can be at most 9007199254740991 (2^53 - 1), found 9007199254740992',
+      'write a whole number from 0 to 9007199254740991, without fraction and exponent; what is not limited',
+    ],
     [
       '5, replaces: [a]',
       "an element of 'replaces' must be a mapping, found a",

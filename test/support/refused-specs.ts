@@ -172,22 +172,22 @@ export const refusedSpecs: readonly RefusedSpec[] = [
     'spec.descriptors[0].rateLimit.unit: should not specify rate limit unit when unlimited',
   ),
   limit(
-    'a number beyond 32 bits',
-    { unit: 'day', requestsPerUnit: 4294967296 },
-    'spec.descriptors[0].rateLimit.requestsPerUnit in body should be less than or equal to 4294967295',
-    'spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number from 0 to 4294967295, found 4294967296',
+    'a number beyond 2^53',
+    { unit: 'day', requestsPerUnit: 9007199254740992 },
+    'spec.descriptors[0].rateLimit.requestsPerUnit in body should be less than or equal to 9007199254740991',
+    'spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number from 0 to 9007199254740991, found 9007199254740992',
   ),
   limit(
     'a negative number',
     { unit: 'day', requestsPerUnit: -1 },
     'spec.descriptors[0].rateLimit.requestsPerUnit in body should be greater than or equal to 0',
-    'spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number from 0 to 4294967295, found -1',
+    'spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number from 0 to 9007199254740991, found -1',
   ),
   limit(
     'a fraction',
     { unit: 'day', requestsPerUnit: 1.5 },
     'spec.descriptors[0].rateLimit.requestsPerUnit in body must be of type int64',
-    'spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number from 0 to 4294967295, found 1.5',
+    'spec.descriptors[0].rateLimit.requestsPerUnit: must be a whole number from 0 to 9007199254740991, found 1.5',
   ),
   limit(
     'a replaced limit without name',

@@ -12,7 +12,7 @@ descriptors:
     answer: `rules.yaml:4:52: error: 'requests_per_unit' must be a whole number, found 0.5 [wrong-type]
   4 |     rate_limit: { unit: minute, requests_per_unit: 0.5 }
     |                                                    ^^^
-  hint: write a whole number from 0 to 4294967295, without fraction and exponent; for a fraction take a longer unit
+  hint: write a whole number from 0 to 9007199254740991, without fraction and exponent; for a fraction take a longer unit
 failed: 1 error: 1 file
 `,
   },
@@ -68,7 +68,7 @@ descriptors:
     answer: `rules.yaml:4:52: error: 'requests_per_unit' must be a whole number, found -1 [wrong-type]
   4 |     rate_limit: { unit: minute, requests_per_unit: -1 }
     |                                                    ^^
-  hint: write a whole number from 0 to 4294967295, without fraction and exponent; what is not limited is unlimited: true
+  hint: write a whole number from 0 to 9007199254740991, without fraction and exponent; what is not limited is unlimited: true
 failed: 1 error: 1 file
 `,
   },
@@ -394,12 +394,12 @@ failed: 1 error: 1 file
     text: `domain: shop
 descriptors:
   - key: plan
-    rate_limit: { unit: minute, requests_per_unit: 5000000000 }
+    rate_limit: { unit: minute, requests_per_unit: 50000000000000000 }
 `,
-    answer: `rules.yaml:4:52: error: 'requests_per_unit' must be a whole number, found 5000000000 [wrong-type]
-  4 |     rate_limit: { unit: minute, requests_per_unit: 5000000000 }
-    |                                                    ^^^^^^^^^^
-  hint: write a whole number from 0 to 4294967295, without fraction and exponent; what is not limited is unlimited: true
+    answer: `rules.yaml:4:52: error: requests_per_unit can be at most 9007199254740991 (2^53 - 1), found 50000000000000000 [wrong-type]
+  4 |     rate_limit: { unit: minute, requests_per_unit: 50000000000000000 }
+    |                                                    ^^^^^^^^^^^^^^^^^
+  hint: write a whole number from 0 to 9007199254740991, without fraction and exponent; what is not limited is unlimited: true
 failed: 1 error: 1 file
 `,
   },

@@ -108,12 +108,12 @@ spec:
   domain: shop
   descriptors:
     - key: plan
-      rateLimit: { unit: minute, requestsPerUnit: "5" }
+      rateLimit: { unit: minute, unitMultiplier: "5", requestsPerUnit: 5 }
 `,
-    answer: `rules.yaml:9:51: error: 'requestsPerUnit' must be a whole number, found the text '5' [wrong-type]
-  9 |       rateLimit: { unit: minute, requestsPerUnit: "5" }
-    |                                                   ^^^
-  hint: write requestsPerUnit: 5, without quotes
+    answer: `rules.yaml:9:50: error: 'unitMultiplier' must be a whole number, found the text '5' [wrong-type]
+  9 |       rateLimit: { unit: minute, unitMultiplier: "5", requestsPerUnit: 5 }
+    |                                                  ^^^
+  hint: write unitMultiplier: 5, without quotes
 failed: 1 error: 1 file
 `,
   },
@@ -485,7 +485,7 @@ spec:
     answer: `rules.yaml:9:7: error: unknown field 'description' [unknown-key]
   9 |       description: for all
     |       ^^^^^^^^^^^
-  hint: known here: key, value, rateLimit, rateLimits, descriptors, shadowMode, quotaMode, detailedMetric, valueToMetric, shareThreshold, hideIdentity, metadata, lease
+  hint: known here: key, value, rateLimit, rateLimits, descriptors, shadowMode, quotaMode, detailedMetric, valueToMetric, shareThreshold, hideIdentity, metadata, lease, reserve
 failed: 1 error: 1 file
 `,
   },
