@@ -49,7 +49,7 @@ describe('the share of a lease', () => {
     fc.assert(
       fc.property(
         fc.integer({ min: 0, max: wholeLimit }),
-        fc.integer({ min: 0, max: 0xffff_ffff }),
+        fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }),
         (lease, limit) => {
           const exact = (BigInt(lease) * BigInt(limit)) / BigInt(wholeLimit);
           expect(leaseMost(lease, limit)).toBe(exact < 2n ? 0 : Number(exact));

@@ -33,7 +33,9 @@ export function leaseText(lease: number): string {
 
 /** Hits that a limiter takes of such a limit at most. Below 2 it takes none: each would cost a call as before. */
 export function leaseMost(lease: number, requestsPerUnit: number): number {
-  const most = Math.floor((lease * requestsPerUnit) / wholeLimit);
+  // In two parts, so that it is exact for large limits, too.
+  const rest = requestsPerUnit % wholeLimit;
+  const most = ((requestsPerUnit - rest) / wholeLimit) * lease + Math.floor((rest * lease) / wholeLimit);
   return most < 2 ? 0 : most;
 }
 

@@ -192,7 +192,11 @@ export function isExactBucket({
   if (requests === 0) return true;
   const rest = burst * (windowMicros % requests);
   const whole = burst * Math.floor(windowMicros / requests);
-  return Math.max(rest, whole + Math.floor(rest / requests) + latestMicros) <= Number.MAX_SAFE_INTEGER;
+  // Two rests are added, each of them less than `requests`.
+  return (
+    Math.max(2 * requests, rest, whole + Math.floor(rest / requests) + latestMicros) <=
+    Number.MAX_SAFE_INTEGER
+  );
 }
 
 function bucketProblem(limit: RateLimit, seconds = 0): string | undefined {

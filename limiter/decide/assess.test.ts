@@ -105,6 +105,13 @@ describe('assessTotal', () => {
     });
   });
 
+  it('is exact up to 2^53 - 1', () => {
+    const most = Number.MAX_SAFE_INTEGER;
+    expect(assessed(threshold(most), most - 3, 1)).toMatchObject({ over: false, remaining: 2 });
+    expect(assessed(threshold(most), most - 1, 1)).toMatchObject({ over: false, remaining: 0 });
+    expect(assessed(threshold(most - 1), most - 3, 3)).toMatchObject({ over: true, overLimit: 1 });
+  });
+
   it('takes a total below the hits to have been 0 before', () => {
     const assessment = new Assessment();
     assessTotal(threshold(10), 7, 2, 0, assessment);
@@ -166,7 +173,11 @@ describe('nearThreshold', () => {
     [16_777_217, 1, 16_777_216],
     [16_777_219, 1, 16_777_219],
     [5, 0, 0],
-  ])('of %d by %d is %d, in 32-bit floats', (limit, ratio, near) => {
+    // Beyond what the Go service has room for.
+    [4_294_967_296, 0.8, 3_435_973_836],
+    [1_000_000_000_001, 0.5, 500_000_000_000],
+    [Number.MAX_SAFE_INTEGER, 1, Number.MAX_SAFE_INTEGER],
+  ])('of %d by %d is %d, in 32-bit floats where the limit has 32 bits', (limit, ratio, near) => {
     expect(nearThreshold(limit, ratio)).toBe(near);
   });
 });

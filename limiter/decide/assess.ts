@@ -1,12 +1,14 @@
 /** Arithmetic of one limit: from hits and total to the decision and its statistics. */
 import type { MatchedRule } from '../../rules/match-result.ts';
+import { maxUint32 } from '../../rules/model.ts';
 import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 
 /**
  * Hits above it are near the limit. In 32-bit floats, as the Go service computes it; where those round up beyond the
- * limit (16777219 by 1), it is the limit.
+ * limit (16777219 by 1), it is the limit. Of limits that the Go service has no room for exactly.
  */
 export function nearThreshold(requestsPerUnit: number, ratio: number): number {
+  if (requestsPerUnit > maxUint32) return Math.min(requestsPerUnit, Math.floor(requestsPerUnit * ratio));
   const product = Math.fround(Math.fround(requestsPerUnit) * Math.fround(ratio));
   return Math.min(requestsPerUnit, Math.floor(product));
 }

@@ -69,7 +69,7 @@ export interface LimitWarning {
 export interface DescriptorStatus {
   code: Code;
   currentLimit: CurrentLimit | undefined;
-  /** uint32. */
+  /** 0 to 2^53 - 1. */
   limitRemaining: number;
   durationUntilResetSeconds: number | undefined;
   /** Of a counted limit, where answers tell more of it than the protocol has room for. */

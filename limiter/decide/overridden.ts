@@ -1,6 +1,6 @@
 /** What becomes of one limit under the overrides of its descriptor. */
 import type { MatchedLimit } from '../../rules/match-result.ts';
-import { Algorithm, maxUint32, type Unit } from '../../rules/model.ts';
+import { Algorithm, type Unit } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import type { OverridesFound } from '../../rules/overrides/override-index.ts';
 import { isExactBucket } from '../../rules/validate-limits.ts';
@@ -108,11 +108,11 @@ export function grantEndMs(
 function withRequests(limit: MatchedLimit, requestsPerUnit: number): MatchedLimit {
   const { requestsPerUnit: former, burst } = limit;
   const share = former === 0 ? requestsPerUnit : Math.ceil((burst / former) * requestsPerUnit);
-  return exact({ ...limit, requestsPerUnit, burst: Math.min(maxUint32, share) });
+  return exact({ ...limit, requestsPerUnit, burst: Math.min(Number.MAX_SAFE_INTEGER, share) });
 }
 
 function withMore(limit: MatchedLimit, hits: number): MatchedLimit {
-  const more = (count: number): number => Math.min(maxUint32, count + hits);
+  const more = (count: number): number => Math.min(Number.MAX_SAFE_INTEGER, count + hits);
   if (limit.algorithm === Algorithm.TOKEN_BUCKET) return exact({ ...limit, burst: more(limit.burst) });
   const requestsPerUnit = more(limit.requestsPerUnit);
   return { ...limit, requestsPerUnit, burst: requestsPerUnit };

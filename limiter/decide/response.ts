@@ -10,7 +10,7 @@ import {
   type RateLimitResponse,
 } from './messages.ts';
 import type { LimitPlan, Plan } from './plan.ts';
-import { ietfHeaders, largestInteger, warningHeader, warningMetadata } from './told-limit.ts';
+import { fieldInteger, ietfHeaders, warningHeader, warningMetadata } from './told-limit.ts';
 
 /** What RESPONSE_DYNAMIC_METADATA tells the proxy: the request, and the metadata of the rules that let it pass. */
 export function dynamicMetadata(
@@ -295,9 +295,7 @@ function addHeaders(response: RateLimitResponse, plans: readonly Plan[], options
     if (told !== undefined && !told.rule.hideIdentity) {
       if (options.identityMetadata) response.decidedBy = chosen;
       if (identityHeader !== undefined)
-        headers = joined(headers, [
-          told.identityHeader(identityHeader).header(Math.min(chosen.used!, largestInteger)),
-        ]);
+        headers = joined(headers, [told.identityHeader(identityHeader).header(fieldInteger(chosen.used!))]);
     }
     if (options.ietfUnit !== undefined)
       headers = joined(headers, ietfHeaders(plans, statuses, options.ietfUnit));

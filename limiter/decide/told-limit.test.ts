@@ -117,6 +117,64 @@ describe('the headers of the IETF draft', () => {
   });
 });
 
+describe('limits beyond 32 bits', () => {
+  const most = Number.MAX_SAFE_INTEGER;
+  const large = {
+    plan: plan({ requestsPerUnit: most, hitsUnit: 'micro-dollars' }),
+    remaining: most - 7,
+    used: 7,
+  };
+  const names = { limit: 'L', remaining: 'R', reset: 'T' };
+
+  it('are 2^32 - 1 in the fields of the protocol, and whole in headers and metadata', () => {
+    const response = answer([large], {
+      responseHeaders: names,
+      requestHeaders: names,
+      identityMetadata: true,
+    });
+    const [status] = response.statuses;
+    expect([status!.currentLimit?.requestsPerUnit, status!.limitRemaining]).toEqual([
+      0xffff_ffff, 0xffff_ffff,
+    ]);
+    for (const headers of [response.responseHeadersToAdd, response.requestHeadersToAdd])
+      expect(headers.map(({ value }) => value)).toEqual([String(most), String(most - 7), '42']);
+    const decidedBy = { limit: most, used: 7, hitsUnit: 'micro-dollars' };
+    expect(response.dynamicMetadata).toMatchObject({ decidedBy });
+    const below = answer([{ plan: plan({ requestsPerUnit: 2 ** 32 }), remaining: 2 ** 32 - 2 }], {});
+    expect(below.statuses[0]!.limitRemaining).toBe(2 ** 32 - 2);
+  });
+
+  it('are as large as a structured field has room for where that is less', () => {
+    const [policy, standing] = headersOf([large], { ietfUnit: 'requests' }).map(([, value]) => value);
+    expect(policy).toBe('"1m";q=999999999999999;qu="micro-dollars";w=60');
+    expect(standing).toBe('"1m";r=999999999999999;t=42');
+    const both = headersOf([large, large], { ietfUnit: 'requests' });
+    expect(both[1]![1]).toContain('"1m-2";r=999999999999999;t=42');
+    expect(headersOf([large], { identityHeader: 'X' })[0]![1]).toContain(
+      ';limit=999999999999999;hits-unit="micro-dollars";window="1m";',
+    );
+  });
+});
+
+describe('windows of a calendar', () => {
+  const calendar = { unit: 'month', timezone: 'Europe/Zurich', startsOn: 15 } as const;
+  const monthly = plan({ unit: Unit.MONTH, calendar, hitsUnit: 'tokens' });
+
+  it('have a name and no length', () => {
+    expect(headersOf([{ plan: monthly }], { ietfUnit: 'content-bytes' })).toEqual([
+      ['RateLimit-Policy', '"month@Europe/Zurich@15";q=10;qu="tokens"'],
+      ['RateLimit', '"month@Europe/Zurich@15";r=4;t=42'],
+    ]);
+  });
+
+  it('are told of the limit that decided', () => {
+    const { dynamicMetadata } = answer([{ plan: monthly }], { identityMetadata: true });
+    expect(dynamicMetadata).toMatchObject({
+      decidedBy: { window: 'month@Europe/Zurich@15', hitsUnit: 'tokens' },
+    });
+  });
+});
+
 describe('the limit that decided', () => {
   const metadata = { identityMetadata: true };
   const header = { identityHeader: 'X-RateLimit-Rule' };

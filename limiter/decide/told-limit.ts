@@ -12,7 +12,12 @@ import type { Plan } from './plan.ts';
 import { isCalendarMonth, lengthOf, type WindowOptions } from './windows.ts';
 
 /** Of structured fields: 15 digits. RFC 9651, section 3.3.1. */
-export const largestInteger = 999_999_999_999_999;
+const largestInteger = 999_999_999_999_999;
+
+/** What is more is told as the largest that there is. */
+export function fieldInteger(value: number): number {
+  return Math.min(value, largestInteger);
+}
 
 const printable = /^[\x20-\x7e]*$/;
 
@@ -77,16 +82,17 @@ export class ToldLimit {
   /** Where that one stands. */
   standingField({ limitRemaining, durationUntilResetSeconds }: DescriptorStatus): Header {
     this.#standing ??= new HeaderForm('RateLimit', `${fieldString(this.policyName)};r=`, ';t=');
-    return this.#standing.header(limitRemaining, durationUntilResetSeconds);
+    return this.#standing.header(fieldInteger(limitRemaining), durationUntilResetSeconds);
   }
 
-  /** `"1m";q=100;w=60`; the unit where it is not the draft's own. */
+  /** `"1m";q=100;w=60`; the unit, of which that of the limit itself goes first, where it is not the draft's own. */
   policyItem(name: string, unit: string): string {
-    const { requestsPerUnit, algorithm, burst } = this.limit;
-    const counted = unit === usualUnit ? '' : `;qu=${fieldString(unit)}`;
+    const { requestsPerUnit, hitsUnit, algorithm, burst } = this.limit;
+    const ofHits = hitsUnit === usualUnit ? unit : hitsUnit;
+    const counted = ofHits === usualUnit ? '' : `;qu=${fieldString(ofHits)}`;
     const length = this.#seconds === undefined ? '' : `;w=${this.#seconds}`;
-    const most = algorithm === Algorithm.TOKEN_BUCKET ? `;weir-burst=${burst}` : '';
-    return `${fieldString(name)};q=${requestsPerUnit}${counted}${length}${most}`;
+    const most = algorithm === Algorithm.TOKEN_BUCKET ? `;weir-burst=${fieldInteger(burst)}` : '';
+    return `${fieldString(name)};q=${fieldInteger(requestsPerUnit)}${counted}${length}${most}`;
   }
 
   /** An item of structured fields, with the number that is used, where that is known, at its end. */
@@ -96,7 +102,8 @@ export class ToldLimit {
       const place = rule.path === '' ? '' : `;rule=${fieldString(rule.path)}`;
       const name = limit.name === '' ? '' : `;name=${fieldString(limit.name)}`;
       const over = override === undefined ? '' : `;override=${fieldString(override.id)}`;
-      const size = `;limit=${limit.requestsPerUnit};window="${this.window}";algorithm=${this.algorithm}`;
+      const counted = limit.hitsUnit === usualUnit ? '' : `;hits-unit=${fieldString(limit.hitsUnit)}`;
+      const size = `;limit=${fieldInteger(limit.requestsPerUnit)}${counted};window="${this.window}";algorithm=${this.algorithm}`;
       this.#identity = new HeaderForm(key, `${fieldString(rule.domain)}${place}${name}${size}${over};used=`);
     }
     return this.#identity;
@@ -111,6 +118,7 @@ export class ToldLimit {
         ...(rule.path === '' ? {} : { rule: rule.path }),
         ...(limit.name === '' ? {} : { name: limit.name }),
         limit: limit.requestsPerUnit,
+        ...(limit.hitsUnit === usualUnit ? {} : { hitsUnit: limit.hitsUnit }),
         window,
         algorithm,
         ...(override === undefined ? {} : { override: override.id }),
@@ -146,7 +154,9 @@ export function ietfHeaders(
       const name = freeName(told.policyName, names);
       policies.push(told.policyItem(name, unit));
       if (told !== status.told) continue;
-      items.push(`${fieldString(name)};r=${status.limitRemaining};t=${status.durationUntilResetSeconds}`);
+      items.push(
+        `${fieldString(name)};r=${fieldInteger(status.limitRemaining)};t=${status.durationUntilResetSeconds}`,
+      );
     }
   }
   if (policies.length === 0) return [];

@@ -2,7 +2,7 @@
  * The two messages of `ShouldRateLimit` on the wire, by hand: this is the hot path. Tests hold it equal to the
  * generated codec in gen/, for valid and for damaged bytes. Field numbers: the proto files.
  */
-import type { Entry, JsonObject, JsonValue } from '../../rules/model.ts';
+import { type Entry, type JsonObject, type JsonValue, maxUint32 } from '../../rules/model.ts';
 import type {
   Descriptor,
   DescriptorStatus,
@@ -313,18 +313,23 @@ function readUInt64Value(before: number): number {
   return value;
 }
 
-/** What `decodeRateLimitRequest` reads of it: as a usual client sends it. `hits`: of the request, 0 .. 2^32 - 1; 0 looks without counting. */
+/** What `decodeRateLimitRequest` reads of it: as a usual client sends it. `hits`: of each descriptor, 0 .. 2^53 - 1; 0 looks without counting. */
 export function encodeRateLimitRequest(
   domain: string,
   descriptors: readonly (readonly Entry[])[],
   hits: number,
 ): Uint8Array {
   writer.begin();
-  if (hits !== 0) writer.varintField(0x18, hits);
+  const isOfRequest = hits > 0 && hits <= maxUint32;
+  if (isOfRequest) writer.varintField(0x18, hits);
   for (let index = descriptors.length - 1; index >= 0; index--) {
     const mark = writer.mark();
-    // Of the request 0 counts as 1, of a descriptor it does not.
-    if (hits === 0) writer.messageField(0x1a, writer.mark());
+    // Of the request 0 counts as 1, of a descriptor it does not, and there is room for more than 32 bits.
+    if (!isOfRequest) {
+      const hitsMark = writer.mark();
+      if (hits !== 0) writer.varintField(0x08, hits);
+      writer.messageField(0x1a, hitsMark);
+    }
     const entries = descriptors[index]!;
     for (let at = entries.length - 1; at >= 0; at--) {
       const { key, value } = entries[at]!;
@@ -339,7 +344,7 @@ export function encodeRateLimitRequest(
   return writer.finish();
 }
 
-/** The answer's bytes, which belong to the caller. Numbers are taken to be in their fields' range. */
+/** The answer's bytes, which belong to the caller. Limits and what is left of them are at most 2^53 - 1, all else is in its field's range. */
 export function encodeRateLimitResponse(response: RateLimitResponse): Uint8Array {
   const { dynamicMetadata, decidedBy } = response;
   // Written with the same writer, so before the message.
@@ -364,6 +369,11 @@ export function encodeRateLimitResponse(response: RateLimitResponse): Uint8Array
   return writer.finish();
 }
 
+/** The field's largest number where there is more: headers and metadata say how much. */
+function inField(count: number): number {
+  return Math.min(count, maxUint32);
+}
+
 function writeStatus(status: DescriptorStatus): void {
   const resetSeconds = status.durationUntilResetSeconds;
   if (resetSeconds !== undefined) {
@@ -371,13 +381,14 @@ function writeStatus(status: DescriptorStatus): void {
     if (resetSeconds !== 0) writer.varintField(0x08, resetSeconds);
     writer.messageField(0x22, mark);
   }
-  if (status.limitRemaining !== 0) writer.varintField(0x18, status.limitRemaining);
+  const remaining = inField(status.limitRemaining);
+  if (remaining !== 0) writer.varintField(0x18, remaining);
   const limit = status.currentLimit;
   if (limit !== undefined) {
     const mark = writer.mark();
     if (limit.name !== '') writer.stringField(0x1a, limit.name);
     if (limit.unit !== 0) writer.varintField(0x10, limit.unit);
-    if (limit.requestsPerUnit !== 0) writer.varintField(0x08, limit.requestsPerUnit);
+    if (limit.requestsPerUnit !== 0) writer.varintField(0x08, inField(limit.requestsPerUnit));
     writer.messageField(0x12, mark);
   }
   if (status.code !== 0) writer.varintField(0x08, status.code);

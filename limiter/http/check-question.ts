@@ -2,7 +2,7 @@
 import { Right } from '../../process/grpc/handlers.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import { parseJson } from '../../process/http/json-exchange.ts';
-import { type Entry, maxUint32 } from '../../rules/model.ts';
+import type { Entry } from '../../rules/model.ts';
 import { type HttpAsker, problemOf } from './http-asker.ts';
 import type { HttpQuestion } from './http-decision.ts';
 
@@ -49,7 +49,7 @@ const checkForm: BodyForm<number> = {
   members: ['hits'],
   right: Right.ASK,
   mayLeaveOut: false,
-  read: ({ hits = 1 }, mistakes) => readWhole('hits', hits, maxUint32, mistakes),
+  read: ({ hits = 1 }, mistakes) => readWhole('hits', hits, Number.MAX_SAFE_INTEGER, mistakes),
 };
 
 /** What a body of `/v1/check` asks. Throws as `readBody` does. */

@@ -14,7 +14,7 @@ export interface HttpQuestion {
   domain: string;
   /** Each a list of entries, in their order. */
   descriptors: readonly (readonly Entry[])[];
-  /** Of the whole request: 0 to 2^32 - 1; 0 looks without counting. */
+  /** Of each descriptor: 0 to 2^53 - 1; 0 looks without counting. */
   hits: number;
 }
 

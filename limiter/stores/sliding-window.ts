@@ -35,7 +35,7 @@ export class SlidingWindow implements Bound {
     if (held === undefined || held[0] + 1 < window) return [window, 0, 0];
     const [at, former, current] = held;
     if (at === window || at === window + 1) return held;
-    return at > window ? [window, 0, former + current] : [window, current, 0];
+    return at > window ? [window, 0, Math.min(exactMost, former + current)] : [window, current, 0];
   }
 
   room([window, former, current]: Held, nowMicros: number): number {

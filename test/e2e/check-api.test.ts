@@ -23,6 +23,8 @@ descriptors:
       - { name: daily, unit: day, requests_per_unit: 5, unit_multiplier: 2 }
   - key: open
     rate_limit: { unlimited: true }
+  - key: tokens
+    rate_limit: { unit: day, requests_per_unit: 4294967295 }
   - key: quiet
     shadow_mode: true
     rate_limit: { unit: day, requests_per_unit: 0 }
@@ -133,6 +135,12 @@ describe('an answer', () => {
     expect(told[3]).toMatchObject({ code: 'OK', rule: 'shop.quiet', used: 5, left: 0 });
   });
 
+  it('counts more hits than 32 bits have room for', async () => {
+    const { status, body } = await ask(limiter, about({ tokens: 'a' }, { hits: 5_000_000_000 }));
+    expect(status).toBe(429);
+    expect(JSON.parse(body).descriptors).toMatchObject([{ used: 5_000_000_000, left: 0 }]);
+  });
+
   it('looks without counting with hits 0', async () => {
     const looking = about({ remote_address: '203.0.113.8' }, { hits: 0 });
     for (let n = 0; n < 4; n++) await ask(limiter, looking);
@@ -228,7 +236,7 @@ describe('a mistake', () => {
       body: { domain: '', descriptors: [[]], hits: -1 },
       errors: [
         ['domain', 'is empty'],
-        ['hits', 'is a whole number from 0 to 4294967295, not -1'],
+        ['hits', 'is a whole number from 0 to 9007199254740991, not -1'],
         ['descriptors[0]', 'is a list of entries, such as [{"remote_address": "203.0.113.7"}], not empty'],
       ],
     },
@@ -239,7 +247,7 @@ describe('a mistake', () => {
     'half a character': {
       body: '{"domain":"shop","descriptors":[[{"a b":"\\ud800"}]],"hits":1.5}',
       errors: [
-        ['hits', 'is a whole number from 0 to 4294967295, not 1.5'],
+        ['hits', 'is a whole number from 0 to 9007199254740991, not 1.5'],
         ['descriptors[0][0]."a b"', 'has half of a surrogate pair, which is no character'],
       ],
     },

@@ -62,7 +62,7 @@ local function heldAt(bound, a, b, c)
     local window = floor(now / bound[3])
     if not a or a + 1 < window then return window, 0, 0 end
     if a < window then return window, c, 0 end
-    if a > window + 1 then return window, 0, b + c end
+    if a > window + 1 then return window, 0, math.min(max, b + c) end
     return a, b, c
   end
   local parts, fullWhole, fullRest = bound[3], bound[6], bound[7]

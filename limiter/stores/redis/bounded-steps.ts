@@ -229,7 +229,7 @@ export class HeldTexts {
         held[part++] = number;
         number = 0;
       } else {
-        number = number * 10 + byte - zero;
+        number = number * 10 + (byte - zero);
       }
     }
     if (this.#at === start + 1) return undefined;
