@@ -14,6 +14,7 @@ import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { Claims, CounterStore } from '../stores/counter-store.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import type { MemoryStore } from '../stores/memory/memory-store.ts';
+import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
 
 /** How people call this limiter: by its pod, or its host. */
 export function limiterName({ podName }: LimiterSettings): string {
@@ -35,6 +36,8 @@ export interface LimiterContext {
 
 export interface OpenedStore {
   store: CounterStore;
+  /** What it does for budgets. Undefined where it can do nothing. */
+  reservations?: ReservationStore;
   /** Waits for the first answer of the store, for as long as it takes. */
   connect(): Promise<void>;
   /** Gives leases back, as they end with the rules that they were taken by. Undefined without leases. */

@@ -67,6 +67,7 @@ export function openRedis(
     onRefusal: lines.onRefusal,
     onNeedlessPassword: () => redisAsksForNoPassword(log),
     scripts: settings.redisScripts,
+    keyPrefix: settings.cacheKeyPrefix,
     onScriptsRefused: (reason: string) => {
       redisScriptsRefused(log, label, reason);
       stopLeases();
@@ -113,7 +114,7 @@ export function openRedis(
     });
     if (store.connected || !settings.redisHealthCheckActiveConnection) health.set(component, true);
   };
-  return { store, connect };
+  return { store, connect, reservations: store.reservations };
 }
 
 function redisTls(settings: LimiterSettings, own: RedisStoreSettings): ClientTls | undefined {

@@ -20,6 +20,8 @@ import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import { MemoryStore } from '../stores/memory/memory-store.ts';
 import { PerSecondStore } from '../stores/per-second-store.ts';
 import { needsScripts } from '../stores/redis/bounded-steps.ts';
+import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
+import { SpreadReservations } from '../stores/reservations/spread-reservations.ts';
 import type { SpanMaker } from '../tracing/call-tracers.ts';
 import { TracedStore } from '../tracing/traced-store.ts';
 import { type LimiterContext, loaded, type OpenedStore, type ServingModules } from './context.ts';
@@ -41,7 +43,8 @@ export function openStore(
   const { settings } = context;
   const traced = (name: string, opened: OpenedStore): OpenedStore => {
     if (spanMaker === undefined) return opened;
-    return { ...opened, store: tracedStore(settings, name, opened.store, spanMaker) };
+    const store = tracedStore(settings, name, opened.store, spanMaker);
+    return { ...opened, store, ...reservationsOf(opened, (reservations) => store.traced(reservations)) };
   };
   if (settings.backendType === 'memory') {
     const store = newMemoryStore(context);
@@ -63,19 +66,37 @@ export function openStore(
     ? calm('per_second_store', settings.redisPerSecondTimeoutMs)
     : undefined;
   const both = perSecond === undefined ? main : besides(main, perSecond);
-  if (usualLease(settings) === undefined) return withLocalFallback(context, both);
+  const { reservations } = both;
+  const claiming = reservations === undefined ? both : { ...both, claims: reservations };
+  if (usualLease(settings) === undefined) return withLocalFallback(context, claiming);
   leases = newLeaseStore(context, both.store);
-  const { connect } = both;
   return withLocalFallback(context, {
+    ...claiming,
     store: leases,
-    connect,
     endLeases: () => leases.endAll(),
     forget: (keys) => (keys === undefined ? leases.endAll() : leases.cancel(keys)),
   });
 }
 
+/** The same budgets, behind something that goes before the store. */
+function reservationsOf(
+  { reservations }: OpenedStore,
+  behind: (store: ReservationStore) => ReservationStore,
+): Pick<OpenedStore, 'reservations'> {
+  return reservations === undefined ? {} : { reservations: behind(reservations) };
+}
+
 function besides(main: OpenedStore, perSecond: OpenedStore): OpenedStore {
   return {
+    ...reservationsOf(main, (reservations) => {
+      const storeOf = ({ perSecond: isPerSecond }: { readonly perSecond: boolean }) =>
+        isPerSecond ? perSecond.reservations! : reservations;
+      return new SpreadReservations({
+        placeOf: storeOf,
+        storeOf,
+        stores: [reservations, perSecond.reservations!],
+      });
+    }),
     store: new PerSecondStore({ main: main.store, perSecond: perSecond.store }),
     // As the Go service: that of limits per second first.
     connect: async () => {
@@ -106,7 +127,7 @@ function tracedStore(
   name: string,
   store: CounterStore,
   maker: () => SpanMaker | undefined,
-): CounterStore {
+): TracedStore {
   const isRedis = backendType === 'redis';
   return new TracedStore({
     store,
@@ -123,8 +144,9 @@ const reminderMs = 60_000;
 function withBreaker(
   { settings, clock, timers, random, registry, health, log }: LimiterContext,
   { name, patienceMs }: { name: string; patienceMs: number },
-  { store, connect }: OpenedStore,
+  opened: OpenedStore,
 ): OpenedStore {
+  const { store, connect } = opened;
   const mode = settings.storeFailureMode;
   let openedMs = 0;
   let endReminders: (() => void) | undefined;
@@ -159,7 +181,11 @@ function withBreaker(
     onClose: () => endReminders?.(),
   });
   registerBreakerStats(registry, name, breaker);
-  return { store: breaker, connect };
+  return {
+    store: breaker,
+    connect,
+    ...reservationsOf(opened, (reservations) => breaker.guarded(reservations)),
+  };
 }
 
 /**

@@ -196,7 +196,7 @@ export const callAbandoned = new StoreError('the caller gave up before its hits 
 });
 
 /** Whether any of a request's ops was left out: then the request counts as one that was never made. */
-export function wasLeftOut(ops: readonly CounterOp[]): boolean {
+export function wasLeftOut(ops: readonly Pick<CounterOp, 'error'>[]): boolean {
   for (const op of ops) if (op.error === callAbandoned) return true;
   return false;
 }

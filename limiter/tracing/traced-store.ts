@@ -10,6 +10,7 @@ import {
   callAbandoned,
   type SubmitOptions,
 } from '../stores/counter-store.ts';
+import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
 import type { Attributes, MadeSpan, SpanMaker } from './call-tracers.ts';
 
 export interface TracedStoreOptions {
@@ -38,9 +39,7 @@ export class TracedStore implements CounterStore {
 
   submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
     const call = ops.length === 0 ? undefined : ops[0]!.caller?.span;
-    const turn = this.#turn ?? this.#beginTurn();
-    turn.calls += 1;
-    turn.operations += ops.length;
+    const turn = this.#join(ops.length);
     if (call === undefined) {
       this.#store.submit(ops, options, done);
       return;
@@ -52,12 +51,36 @@ export class TracedStore implements CounterStore {
     });
   }
 
+  /** Budgets of the store behind it: what is done for them belongs to the same spans. */
+  traced(store: ReservationStore): ReservationStore {
+    return {
+      submit: (call, done) => {
+        const span = call.caller?.span;
+        const turn = this.#join(call.counters.length);
+        if (span !== undefined) this.#trace(turn, span);
+        store.submit(call, () => {
+          if (span !== undefined) turn.answered([call]);
+          done();
+        });
+      },
+      recall: (id) => store.recall(id),
+      claim: (name, seconds) => store.claim(name, seconds),
+    };
+  }
+
   ping(patienceMs?: number): Promise<void> {
     return this.#store.ping(patienceMs);
   }
 
   close(): Promise<void> {
     return this.#store.close();
+  }
+
+  #join(operations: number): Turn {
+    const turn = this.#turn ?? this.#beginTurn();
+    turn.calls += 1;
+    turn.operations += operations;
+    return turn;
   }
 
   #beginTurn(): Turn {
@@ -87,7 +110,7 @@ class Turn {
   span: MadeSpan | undefined;
   #isOver = false;
 
-  answered(ops: readonly CounterOp[]): void {
+  answered(ops: readonly Pick<CounterOp, 'error'>[]): void {
     this.waiting -= 1;
     // A caller that gave up is no failure of the store.
     const error = ops.find((op) => op.error !== undefined && op.error !== callAbandoned)?.error;

@@ -96,7 +96,9 @@ export class OfficeRefusal extends Error {
   }
 }
 
+const ownKeys = ['weir:{', 'weir:lease:', 'weir:reserve:', 'weir:reserve-', 'weir:claim:'];
+
 /** Whether a key is one of ours that holds no counter. */
 export function isOfficeKey(key: string): boolean {
-  return key.startsWith('weir:{') || key.startsWith('weir:lease:');
+  return ownKeys.some((beginning) => key.startsWith(beginning));
 }

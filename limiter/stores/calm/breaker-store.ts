@@ -6,6 +6,7 @@ import {
   type SubmitOptions,
   wasLeftOut,
 } from '../counter-store.ts';
+import type { ReservationCall, ReservationStore } from '../reservations/reservation-store.ts';
 import {
   type BreakerPhase,
   BreakerState,
@@ -33,9 +34,12 @@ export interface BreakerStoreOptions extends BreakerTimes {
 /** What an op under way occupies besides its key, rounded up. */
 const opOverheadBytes = 256;
 
+/** What is answered, or fails, of a request. */
+type Part = CounterOp | ReservationCall;
+
 /** One request at the store. */
 interface Flight {
-  readonly ops: readonly CounterOp[];
+  readonly ops: readonly Part[];
   /** What it waits with, for the bound in bytes. */
   readonly bytes: number;
   readonly done: () => void;
@@ -145,14 +149,37 @@ export class BreakerStore implements CounterStore {
   }
 
   submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
-    const flights = this.#flights;
-    const { maxWaiting, maxWaitingBytes } = this.#options;
     let bytes = 0;
     for (const op of ops) bytes += op.key.length + opOverheadBytes;
+    const flight = this.#depart(ops, bytes, done);
+    if (flight !== undefined) this.#store.submit(ops, options, () => this.#arrive(flight));
+  }
+
+  /** Budgets of the store behind it, guarded together with its counters. */
+  guarded(store: ReservationStore): ReservationStore {
+    const refused = async (): Promise<void> => {
+      if (this.#refusal !== undefined) throw this.#refusal;
+    };
+    return {
+      submit: (call, done) => {
+        let bytes = opOverheadBytes;
+        for (const { key } of call.counters) bytes += key.length + opOverheadBytes;
+        const flight = this.#depart([call], bytes, done);
+        if (flight !== undefined) store.submit(call, () => this.#arrive(flight));
+      },
+      recall: (id) => refused().then(() => store.recall(id)),
+      claim: (name, seconds) => refused().then(() => store.claim(name, seconds)),
+    };
+  }
+
+  /** Undefined for a request that was refused. */
+  #depart(ops: readonly Part[], bytes: number, done: () => void): Flight | undefined {
+    const flights = this.#flights;
+    const { maxWaiting, maxWaitingBytes } = this.#options;
     const tooMany = flights.size >= maxWaiting || flights.bytes + bytes > maxWaitingBytes;
     if (tooMany || flights.size >= this.#state.admitted) {
       this.#refuse(ops, bytes, done);
-      return;
+      return undefined;
     }
     const sinceTick = this.#ticks;
     const flight: Flight = {
@@ -166,19 +193,22 @@ export class BreakerStore implements CounterStore {
     };
     flights.add(flight);
     if (!this.#timer.ticking) this.#timer.startTicks();
-    this.#store.submit(ops, options, () => {
-      if (!flight.waiting) return;
-      flights.remove(flight);
-      flight.waiting = false;
-      let answered = 0;
-      for (const op of ops) if (op.error === undefined) answered += 1;
-      if (answered < ops.length) {
-        this.#failed(flight);
-        return;
-      }
-      if (answered > 0) this.#state.heard = true;
-      done();
-    });
+    return flight;
+  }
+
+  #arrive(flight: Flight): void {
+    if (!flight.waiting) return;
+    const { ops } = flight;
+    this.#flights.remove(flight);
+    flight.waiting = false;
+    let answered = 0;
+    for (const op of ops) if (op.error === undefined) answered += 1;
+    if (answered < ops.length) {
+      this.#failed(flight);
+      return;
+    }
+    if (answered > 0) this.#state.heard = true;
+    flight.done();
   }
 
   ping(patienceMs?: number): Promise<void> {
@@ -191,10 +221,10 @@ export class BreakerStore implements CounterStore {
     return this.#store.close();
   }
 
-  #refuse(ops: readonly CounterOp[], bytes: number, done: () => void): void {
+  #refuse(ops: readonly Part[], bytes: number, done: () => void): void {
     this.#refused += 1;
     const refusal = this.#refusalFor(bytes);
-    for (const op of ops) failOp(op, refusal);
+    for (const op of ops) failPart(op, refusal);
     done();
   }
 
@@ -270,11 +300,16 @@ export class BreakerStore implements CounterStore {
   }
 }
 
-function firstError(ops: readonly CounterOp[]): StoreError | undefined {
+function failPart(part: Part, error: StoreError): void {
+  if ('counters' in part) part.error = error;
+  else failOp(part, error);
+}
+
+function firstError(ops: readonly Part[]): StoreError | undefined {
   return ops.find((op) => op.error !== undefined)?.error;
 }
 
-function isWordOfStore({ error }: CounterOp): boolean {
+function isWordOfStore({ error }: Part): boolean {
   return error === undefined || !error.unheard;
 }
 
@@ -288,7 +323,7 @@ function abandonAll(flights: readonly Flight[], error: StoreError): void {
   let thrown: { error: unknown } | undefined;
   for (const flight of flights) {
     flight.waiting = false;
-    for (const op of flight.ops) failOp(op, error);
+    for (const op of flight.ops) failPart(op, error);
     try {
       flight.done();
     } catch (fault) {

@@ -20,7 +20,7 @@ import { type KeyedCommands, luaCounting, redisScript, replyNumber, runScript } 
  * fixed window's total as a number, all else as `1:2:3`, so that a plain fixed window may count on in the same key.
  * What cannot be written is refused at a script's first write or not at all, so a group is written whole.
  */
-const luaBounds = `
+export const luaBounds = `
 local floor = math.floor
 local bounds = {}
 -- What keys held, each with a space behind, and the errors of those that could not be read.

@@ -112,7 +112,7 @@ export function failSteps(steps: readonly Step[], error: StoreError): void {
 export class BoundTable {
   readonly #numbers = new Map<string, number>();
 
-  numberOf({ bound }: CounterOp): number {
+  numberOf({ bound }: Pick<CounterOp, 'bound'>): number {
     if (bound === undefined) return 0;
     const known = this.#numbers.get(bound.scriptText);
     if (known !== undefined) return known;

@@ -31,7 +31,7 @@ export class RedisClusterStore extends GatheringStore {
   readonly #errors: RedisErrors;
   readonly #nodes: ClusterNodes;
   readonly #topology: ClusterTopology;
-  readonly #commands: ClusterCommands;
+  protected override readonly commands: ClusterCommands;
   readonly #plain: PlainCounting;
   #connected = false;
 
@@ -56,9 +56,9 @@ export class RedisClusterStore extends GatheringStore {
       seeds: address.seeds,
       translate: (error) => (error instanceof StoreError ? error : errors.fromOwnCommand(error)),
     });
-    this.#commands = new ClusterCommands({ topology: this.#topology, errors, timeoutMs });
+    this.commands = new ClusterCommands({ topology: this.#topology, errors, timeoutMs });
     this.#plain = new PlainCounting({
-      commands: this.#commands,
+      commands: this.commands,
       clamp: (run) => this.#clamp(run),
       admit: (steps) => this.#admit(steps),
       timeoutMs,
@@ -92,6 +92,10 @@ export class RedisClusterStore extends GatheringStore {
     if (outcome instanceof AggregateError) throw outcome.errors[0];
   }
 
+  protected override get isCluster(): boolean {
+    return true;
+  }
+
   protected override disconnect(): void {
     this.#topology.close();
     this.#nodes.close();
@@ -115,21 +119,21 @@ export class RedisClusterStore extends GatheringStore {
   }
 
   async #clamp(run: FoldedRun): Promise<void> {
-    if (this.withoutScripts) return applyPlainly(this.#commands, run);
+    if (this.withoutScripts) return applyPlainly(this.commands, run);
     try {
-      await (run.lease === undefined ? applyByScript : leaseByScript)(this.#commands, run);
+      await (run.lease === undefined ? applyByScript : leaseByScript)(this.commands, run);
     } catch (error) {
       // While a slot moves, its counter and a ledger that is yet to be made are not in one place.
       const isLedgerAway = run.lease !== undefined && (isTryAgain(error) || this.refusesLeases(error));
       if (!isLedgerAway && !this.refusesScripts(error)) throw error;
-      await applyPlainly(this.#commands, run);
+      await applyPlainly(this.commands, run);
     }
   }
 
   async #admit(steps: readonly Step[]): Promise<void> {
     try {
       if (this.withoutScripts) failSteps(steps, needsScripts);
-      else await admitByScript(this.#commands, steps);
+      else await admitByScript(this.commands, steps);
     } catch (error) {
       if (!this.refusesScripts(error)) throw error;
       failSteps(steps, needsScripts);

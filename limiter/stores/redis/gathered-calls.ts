@@ -7,6 +7,8 @@
 import type { Timers } from '../../../process/time/clock.ts';
 import type { FlushTurn } from '../../../process/time/loop-turns.ts';
 import type { CounterOp } from '../counter-store.ts';
+import type { ReservationCall } from '../reservations/reservation-store.ts';
+import { ReservationBatch } from './reservation-batch.ts';
 import { type Batch, CountBatch, type PendingRequest, StopBatch } from './script-batches.ts';
 
 /** What becomes of a call that has waited long enough: it goes out beyond the bound, it fails, or it waits on. */
@@ -146,14 +148,16 @@ const turnsOfOne = 16;
 /** Chosen: so long what comes joins a batch that waits for a place. Its wait is bounded, and theirs is this much shorter at most. */
 const joinMs = 5;
 
+type OpenBatch = CountBatch | StopBatch | ReservationBatch;
+
 /** Gathers what arrives in one turn of the event loop, or in a window, into as few batches as possible. */
 export class TurnGathering {
   readonly #options: TurnGatheringOptions;
   /** Closed to new ops, to be sent when the turn ends. */
   #full: Batch[] = [];
-  #open: CountBatch | StopBatch | undefined;
+  #open: OpenBatch | undefined;
   /** The last in the line of those that wait for a place. */
-  #waiting: CountBatch | StopBatch | undefined;
+  #waiting: OpenBatch | undefined;
   #joinUntilMs = 0;
   #scheduled = false;
   #sentAtMs = Number.NEGATIVE_INFINITY;
@@ -188,18 +192,25 @@ export class TurnGathering {
     this.#begin(new StopBatch()).add(ops, request);
   }
 
+  addReservation(call: ReservationCall, request: PendingRequest, newBatch: () => ReservationBatch): void {
+    this.#requests += 1;
+    const last = this.#last();
+    if (last instanceof ReservationBatch && last.add(call, request)) return;
+    this.#begin(newBatch()).add(call, request);
+  }
+
   /** The batch goes out, or is refused: nothing joins it any more. */
   left(batch: Batch): void {
     if (batch === this.#waiting) this.#waiting = undefined;
   }
 
   /** That everything else comes before. */
-  #last(): CountBatch | StopBatch | undefined {
+  #last(): OpenBatch | undefined {
     if (this.#open !== undefined || this.#waiting === undefined) return this.#open;
     return this.#options.monotonicMs() < this.#joinUntilMs ? this.#waiting : undefined;
   }
 
-  #begin<T extends CountBatch | StopBatch>(batch: T): T {
+  #begin<T extends OpenBatch>(batch: T): T {
     if (this.#open !== undefined) this.#full.push(this.#open);
     this.#open = batch;
     if (this.#scheduled) return batch;

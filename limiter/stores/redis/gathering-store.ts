@@ -10,6 +10,11 @@ import {
   StoreError,
   type SubmitOptions,
 } from '../counter-store.ts';
+import type {
+  ReservationBounds,
+  ReservationCall,
+  ReservationStore,
+} from '../reservations/reservation-store.ts';
 import { lookThenCount } from '../stop-when-over.ts';
 import { needsScripts } from './bounded-steps.ts';
 import {
@@ -20,7 +25,9 @@ import {
   usualCallBounds,
 } from './gathered-calls.ts';
 import { areScriptsRefused, isKeyRefused, type RedisErrors, type RedisScripts } from './redis-error.ts';
+import { noteKeyOf, ReservationBatch, type ReservationNames } from './reservation-batch.ts';
 import { type Batch, maxKeysPerCall, settle } from './script-batches.ts';
+import type { KeyedCommands } from './scripts.ts';
 
 export interface GatheringStoreOptions {
   /** Undefined: none. */
@@ -43,6 +50,10 @@ export interface GatheringStoreOptions {
   random: () => number;
   /** REDIS_SCRIPTS; in a cluster refunds and ops with bounds alone use one. Defaults to `auto`. */
   scripts?: RedisScripts | undefined;
+  /** Of reservations. Defaults to 10,000, and to ten minutes. */
+  reservations?: ReservationBounds | undefined;
+  /** CACHE_KEY_PREFIX. Defaults to none. */
+  keyPrefix?: string | undefined;
   /** Told once, when `auto` goes on without scripts. The reason holds no credentials. */
   onScriptsRefused?: ((reason: string) => void) | undefined;
   /** Told once, when ledgers of leases may not be used. The reason holds no credentials. */
@@ -66,6 +77,8 @@ export abstract class GatheringStore implements CounterStore {
   readonly #places: CallPlaces<Batch>;
   readonly #onScriptsRefused: ((reason: string) => void) | undefined;
   #onLeasesRefused: ((reason: string) => void) | undefined;
+  readonly #newReservations: () => ReservationBatch;
+  protected readonly names: ReservationNames;
   protected withoutScripts: boolean;
   #closed = false;
 
@@ -75,6 +88,9 @@ export abstract class GatheringStore implements CounterStore {
     this.#label = label;
     this.#random = random;
     this.withoutScripts = scripts === 'never';
+    const { reservations = usualReservations, keyPrefix = '' } = options;
+    this.names = { prefix: keyPrefix, isCluster: this.isCluster };
+    this.#newReservations = () => new ReservationBatch(reservations, this.names);
     this.#onScriptsRefused = options.onScriptsRefused;
     this.#onLeasesRefused = options.onLeasesRefused;
     this.#places = new CallPlaces<Batch>({
@@ -106,6 +122,12 @@ export abstract class GatheringStore implements CounterStore {
   abstract get connected(): boolean;
 
   abstract ping(patienceMs?: number): Promise<void>;
+
+  protected abstract readonly commands: KeyedCommands;
+
+  protected get isCluster(): boolean {
+    return false;
+  }
 
   /** One attempt, until something answers. */
   protected abstract attempt(): Promise<void>;
@@ -158,6 +180,42 @@ export abstract class GatheringStore implements CounterStore {
     }
   }
 
+  /** What it does for budgets. */
+  get reservations(): ReservationStore {
+    return {
+      submit: (call, done) => this.submitReservation(call, done),
+      recall: (id) => this.#recall(id),
+      claim: (name, seconds) => this.#claim(name, seconds),
+    };
+  }
+
+  /** All counters of the call are in one place. */
+  protected submitReservation(call: ReservationCall, done: () => void): void {
+    if (this.withoutScripts || !this.connected || this.#closed) {
+      call.error = this.#closed ? this.#errors.closed() : this.connected ? needsScripts : this.notConnected();
+      done();
+    } else {
+      this.#gathering.addReservation(call, { callsLeft: 0, done }, this.#newReservations);
+    }
+  }
+
+  async #recall(id: string): Promise<string | undefined> {
+    const key = noteKeyOf(id, this.names);
+    const note = await this.#send(key, 'get', [key]);
+    return note === null ? undefined : String(note);
+  }
+
+  async #claim(name: string, seconds: number): Promise<boolean> {
+    const key = `weir:claim:${name}`;
+    return (await this.#send(key, 'set', [key, '1', 'NX', 'EX', String(seconds)])) !== null;
+  }
+
+  #send(key: string, name: string, args: string[]): Promise<unknown> {
+    return this.commands.send(key, name, args).catch((error: unknown) => {
+      throw this.commands.translate(error);
+    });
+  }
+
   close(): Promise<void> {
     this.#closed = true;
     this.#places.close();
@@ -186,6 +244,8 @@ export abstract class GatheringStore implements CounterStore {
     return true;
   }
 }
+
+const usualReservations: ReservationBounds = { maxReservations: 10_000, recordMs: 600_000 };
 
 function hasBound({ bound }: CounterOp): boolean {
   return bound !== undefined;

@@ -8,6 +8,7 @@ import { isNoScript } from './redis-error.ts';
 import type { SentCall } from './redis-link.ts';
 import { type Reply, ReplyError } from './resp.ts';
 import type { Batch } from './script-batches.ts';
+import type { KeyedCommands } from './scripts.ts';
 
 export interface RedisStoreOptions extends GatheringStoreOptions {
   /** One server, or the master that sentinels know. */
@@ -31,6 +32,7 @@ interface Outcome {
 export class RedisStore extends GatheringStore {
   readonly #connection: RedisConnection;
   readonly #plain: PlainCounting;
+  protected override readonly commands: KeyedCommands;
   readonly #outcome: Outcome = {
     answered: (batch, reply, how) => this.#answered(batch, reply, how),
     failed: (batch, error) => this.#failed(batch, error),
@@ -40,8 +42,9 @@ export class RedisStore extends GatheringStore {
     const connection = new RedisConnection(options);
     super(options, options.address.label, connection.errors);
     this.#connection = connection;
+    this.commands = connectionCommands(connection);
     this.#plain = new PlainCounting({
-      commands: connectionCommands(connection),
+      commands: this.commands,
       timeoutMs: options.timeoutMs,
       timedOut: () => connection.errors.timedOut(),
       monotonicMs: attendedMs,

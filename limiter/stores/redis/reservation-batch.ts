@@ -1,0 +1,229 @@
+/** Calls about reservations on their way to the script, and its answers on their way back. */
+import { used } from '../admission.ts';
+import type { Held } from '../bound.ts';
+import { callAbandoned, hashTagOf, type StoreError } from '../counter-store.ts';
+import type {
+  ReservationBounds,
+  ReservationCall,
+  ReservedCounter,
+} from '../reservations/reservation-store.ts';
+import { BoundTable, needsScripts } from './bounded-steps.ts';
+import { tagOfSlotOf } from './cluster-topology.ts';
+import type { RedisErrors } from './redis-error.ts';
+import { reservationScript } from './reservation-script.ts';
+import { type Batch, maxKeysPerCall, type PendingRequest } from './script-batches.ts';
+import type { Arguments } from './scripts.ts';
+
+/** What keys of one server or cluster are named by. */
+export interface ReservationNames {
+  /** Before ids of notes: CACHE_KEY_PREFIX. */
+  readonly prefix: string;
+  /** Keys without a hash tag have a slot of their own each, also those of one counter's windows. */
+  readonly isCluster: boolean;
+}
+
+/** The hash and the set beside a counter: of all of its windows where these are in one place. */
+export function reservationKeysOf(key: string, isCluster: boolean): [hash: string, set: string] {
+  const isPlain = hashTagOf(key) === key;
+  const line = isPlain && isCluster ? key : key.slice(0, key.length - windowOf(key).length);
+  const name = isPlain && isCluster ? `{${tagOfSlotOf(key)}}${line}` : line;
+  return [`weir:reserve:${name}`, `weir:reserve-due:${name}`];
+}
+
+export function noteKeyOf(id: string, { prefix }: ReservationNames): string {
+  return `weir:reserve-note:${prefix}${id}`;
+}
+
+/** What tells a counter's window from its others: the digits that its key ends in. */
+function windowOf(key: string): string {
+  let at = key.length;
+  while (at > 0 && isDigit(key.charCodeAt(at - 1))) at -= 1;
+  return key.slice(at);
+}
+
+function isDigit(code: number): boolean {
+  return code >= 0x30 && code <= 0x39;
+}
+
+/** Calls whose counters are in one place. */
+export class ReservationBatch implements Batch {
+  readonly script = reservationScript;
+  readonly hasLeases = false;
+  readonly requests: PendingRequest[] = [];
+  readonly #bounds: ReservationBounds;
+  readonly #names: ReservationNames;
+  #calls: ReservationCall[] = [];
+  #keys = 0;
+
+  constructor(bounds: ReservationBounds, names: ReservationNames) {
+    this.#bounds = bounds;
+    this.#names = names;
+  }
+
+  get calls(): readonly ReservationCall[] {
+    return this.#calls;
+  }
+
+  dropLeases(): void {}
+
+  /** False when its keys would be too many; an empty batch takes any. */
+  add(call: ReservationCall, request: PendingRequest): boolean {
+    const keys = keysOf(call);
+    if (this.#keys > 0 && this.#keys + keys > maxKeysPerCall) return false;
+    this.#calls.push(call);
+    this.#keys += keys;
+    this.requests.push(request);
+    request.callsLeft += 1;
+    return true;
+  }
+
+  /** What was used is charged whoever still waits. */
+  leaveOutAbandoned(): boolean {
+    if (this.#calls.some(isAbandoned)) {
+      for (const call of this.#calls) if (isAbandoned(call)) call.error = callAbandoned;
+      this.#calls = this.#calls.filter((call) => !isAbandoned(call));
+      this.#keys = this.#calls.reduce((keys, call) => keys + keysOf(call), 0);
+    }
+    return this.#calls.length > 0;
+  }
+
+  pushArguments(args: Arguments): void {
+    const { isCluster } = this.#names;
+    const bounds = new BoundTable();
+    let text = `${this.#bounds.maxReservations} ${this.#bounds.recordMs}`;
+    args.push(String(this.#keys));
+    for (const call of this.#calls) {
+      text += ` ${call.kind.charAt(0)} ${flagsOf(call)} ${call.counters.length}`;
+      for (const counter of call.counters) {
+        const { key, ttlSeconds, group, amount, ttlMs, onExpiry } = counter;
+        const [hash, set] = reservationKeysOf(key, isCluster);
+        args.push(key);
+        args.push(hash);
+        args.push(set);
+        text += ` ${bounds.numberOf(counter)} ${ttlSeconds} ${windowOf(key) || '-'} ${termsOf(counter)}`;
+        text += ` ${group} ${amount ?? (call.kind === 'reserve' ? 0 : '-')} ${ttlMs} ${onExpiry.charAt(0)}`;
+      }
+      if (noteOf(call) !== undefined) args.push(noteKeyOf(idOf(call), this.#names));
+    }
+    args.push(bounds.toArgument());
+    args.push(text);
+    for (const call of this.#calls) {
+      args.push(idOf(call));
+      const note = noteOf(call);
+      if (note !== undefined) args.push(note);
+    }
+  }
+
+  answer(reply: unknown, errors: RedisErrors): boolean {
+    if (!Array.isArray(reply) || !(reply[0] instanceof Buffer)) return false;
+    if (typeof reply[1] !== 'number' && !(reply[1] instanceof Buffer)) {
+      this.fail(errors.fromCommand(reply[1]));
+      return true;
+    }
+    const nowMicros = Number(reply[1]);
+    const told = new Told(reply[0].toString('latin1'));
+    let failed = 2;
+    for (const call of this.#calls) {
+      call.error = undefined;
+      if (told.takeError()) call.error = errors.fromCommand(reply[failed++]);
+      else answerCall(call, told, nowMicros);
+    }
+    return true;
+  }
+
+  fail(error: StoreError): void {
+    for (const call of this.#calls) call.error = error;
+  }
+
+  countPlainly(): Promise<void> {
+    this.fail(needsScripts);
+    return Promise.resolve();
+  }
+}
+
+function isAbandoned({ kind, caller }: ReservationCall): boolean {
+  return kind !== 'settle' && caller?.abandoned === true;
+}
+
+function idOf(call: ReservationCall): string {
+  return call.kind === 'look' ? '' : call.id;
+}
+
+function noteOf(call: ReservationCall): string | undefined {
+  return call.kind === 'reserve' ? call.note : undefined;
+}
+
+function keysOf(call: ReservationCall): number {
+  return 3 * call.counters.length + (noteOf(call) === undefined ? 0 : 1);
+}
+
+function flagsOf(call: ReservationCall): string {
+  if (call.kind === 'look') return '-';
+  const marker = call.isMarker ? 'm' : '-';
+  if (call.kind === 'reserve') {
+    const others = `${call.otherQuotaPasses ? 'q' : ''}${call.refusedElsewhere === true ? 'x' : ''}`;
+    return `${marker}${others}${call.note === undefined ? '' : 'n'}`;
+  }
+  return `${marker}${call.unknown === 'charge' ? 'c' : ''}${call.undoes === true ? 'u' : ''}`;
+}
+
+function termsOf({ isShadow, isQuota }: ReservedCounter): string {
+  return `-${isShadow ? 's' : ''}${isQuota ? 'q' : ''}`;
+}
+
+/** The script's words, one after another. */
+class Told {
+  readonly #words: readonly string[];
+  #at = 0;
+
+  constructor(text: string) {
+    this.#words = text.split(' ');
+  }
+
+  takeError(): boolean {
+    if (this.#words[this.#at] !== '!') return false;
+    this.#at += 1;
+    return true;
+  }
+
+  word(): string {
+    return this.#words[this.#at++] ?? '';
+  }
+
+  number(): number {
+    return Number(this.word());
+  }
+}
+
+const outcomes = { c: 'charged', r: 'refused', l: 'left-out', u: 'untouched' } as const;
+
+function answerCall(call: ReservationCall, told: Told, nowMicros: number): void {
+  const outcome = told.word();
+  const first = told.number();
+  const second = told.number();
+  if (call.kind === 'reserve') {
+    call.outcome = outcome as typeof call.outcome;
+    call.expiresAtMs = first;
+  } else if (call.kind === 'settle') {
+    call.outcome = outcome as typeof call.outcome;
+    call.charged = first;
+    call.amount = second;
+  }
+  for (const counter of call.counters) {
+    const { bound } = counter;
+    counter.outcome = outcomes[told.word() as keyof typeof outcomes];
+    const held: Held = [told.number(), told.number(), told.number()];
+    counter.used = used(bound, held, nowMicros);
+    counter.reserved = Math.min(counter.used, told.number());
+    counter.open = told.number();
+    counter.oldestMs = told.number();
+    counter.changed = told.number();
+    counter.givenBack = told.number();
+    const isOver =
+      counter.outcome === 'refused' ||
+      (counter.outcome === 'left-out' && counter.amount! > bound.room(held, nowMicros));
+    counter.waitMicros = isOver
+      ? bound.untilRoomMicros(held, nowMicros)
+      : bound.untilUnusedMicros(held, nowMicros);
+  }
+}

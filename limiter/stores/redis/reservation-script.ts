@@ -1,0 +1,285 @@
+/** The script of reservations: what the memory store does with them, in Redis, for any number of calls. */
+import { luaBounds } from './bounded-scripts.ts';
+import { luaReservations } from './reservation-records.ts';
+import { luaCounting, redisScript } from './scripts.ts';
+
+/**
+ * KEYS are of each counter the counter, the hash and the set, and behind those of a reserve with a note the note. ARGV is the bounds,
+ * what to do (`ReservationBatch`), then of each call its id and note. Answers with the time in microseconds, with one text, and with an error
+ * for each call that has one, whose part of the text is an exclamation mark.
+ */
+export const reservationScript = redisScript(`${luaCounting}${luaBounds}${luaReservations}
+-- Remembers what was just charged, or, as \`l\`, that nothing was. A marker that holds nothing is of no use after its TTL.
+local function hold(call, counter, state)
+  local side, id = counter.side, call.id
+  local name, due = 'p' .. id, nowMs + counter.ttl
+  if call.isMarker then
+    if state == 'l' then
+      if getNumber(side, 'l') >= maxOpen then return end
+      put(side, 'l', number(getNumber(side, 'l') + 1))
+    end
+    local first, next = markersOf(side, id)
+    name = number(next) .. ':' .. id
+    put(side, 'm' .. id, number(first) .. ' ' .. number(next + 1))
+  end
+  local taken, back = 0, ''
+  if state == 'o' then
+    taken = chargeAnyway(counter, counter.amount)
+    if counter.bound[1] == 'bucket' then
+      local hits, whole, rest, parts = returnedOf(side)
+      back = string.format('%.0f %.0f %.0f %.0f', hits, whole, rest, parts)
+      putReturned(side, hits + taken, whole, rest, parts)
+    end
+  end
+  counter.delta = taken
+  keep(side, name, {
+    state = state, onExpiry = counter.onExpiry, amount = counter.amount, ttl = counter.ttl, due = due, tail = counter.tail,
+    taken = taken, a = counter.a, b = counter.b, c = counter.c, charged = 0, back = back,
+  })
+  if state == 'l' then return forgetAt(side, name, call.isMarker and due or due + recordMs) end
+  addOpen(counter, counter.tail, 1, taken)
+  side.scores[name] = due
+  side.least = math.min(side.least, due)
+  local first = get(side, 'd')
+  if not first or tonumber(first) > due then put(side, 'd', number(due)) end
+  live(side, due + recordMs)
+end
+
+-- Whether the id is known, and whether it stands for another reservation; and when that expires.
+local function isKnown(call)
+  local list = call.counters
+  local known, expires, isOther = 0, 0, false
+  if call.note then
+    local noted = pcall('GET', call.noteKey)
+    isOther = type(noted) == 'string' and noted ~= call.note
+  end
+  for i = 1, #list do
+    local counter = list[i]
+    local record = recordOf(counter.side, 'p' .. call.id)
+    if record then
+      known = known + 1
+      if known == 1 then expires = record.due end
+      isOther = isOther or record.amount ~= counter.amount or record.ttl ~= counter.ttl or record.onExpiry ~= counter.onExpiry
+      counter.outcome = record.isEmpty and 'l' or 'c'
+    end
+  end
+  isOther = isOther or (known > 0 and known < #list)
+  if isOther then
+    for i = 1, #list do list[i].outcome = 'u' end
+  end
+  return known > 0, isOther, expires
+end
+
+-- Finds which groups have no room, and whether that refuses the call.
+local function refuses(call, isOver)
+  local refused, quotas, quotasOver, seen = false, 0, 0, {}
+  for i = 1, #call.counters do
+    local counter = call.counters[i]
+    local group = counter.group
+    if not counter.isShadow then
+      if counter.isQuota and not seen[group] then quotas, seen[group] = quotas + 1, true end
+      local fits
+      repeat
+        fits = counter.amount <= room(counter.bound, counter.a, counter.b, counter.c)
+      until fits or not sweep(counter)
+      if not fits then
+        counter.outcome = 'r'
+        refused = refused or not counter.isQuota
+        if counter.isQuota and not isOver[group] then quotasOver = quotasOver + 1 end
+        isOver[group] = true
+      end
+    end
+  end
+  return refused or (quotas > 0 and quotasOver == quotas and not call.otherQuotaPasses)
+end
+
+local function isFull(counter)
+  while openOf(counter.side, counter.tail) >= maxOpen do
+    if not sweep(counter) then return true end
+  end
+  return false
+end
+
+-- Gives what became of the call, and when it expires.
+local function reserve(call)
+  local list, isOver = call.counters, {}
+  for i = 1, #list do sweep(list[i]) end
+  if not call.isMarker then
+    local known, isOther, expires = isKnown(call)
+    if isOther then return 'conflict', 0 end
+    if known then return 'repeated', expires end
+  end
+  local refused = refuses(call, isOver) or call.refusedElsewhere
+  if not refused then
+    for i = 1, #list do
+      if not isOver[list[i].group] and isFull(list[i]) then return 'full', 0 end
+    end
+  elseif not call.isMarker then
+    return 'refused', 0
+  end
+  for i = 1, #list do
+    local isEmpty = refused or isOver[list[i].group]
+    hold(call, list[i], isEmpty and 'l' or 'o')
+    if not refused then list[i].outcome = isEmpty and 'l' or 'c' end
+  end
+  return refused and 'refused' or 'reserved', refused and 0 or nowMs + list[1].ttl
+end
+
+-- Of a marker's the oldest that nobody settled; the youngest where it is to go without a trace.
+local function nameOf(side, call)
+  if not call.isMarker then return 'p' .. call.id end
+  local first, next = markersOf(side, call.id)
+  local at, to, by = first, next - 1, 1
+  if call.undoes then at, to, by = to, at, -1 end
+  for i = at, to, by do
+    local name = number(i) .. ':' .. call.id
+    if get(side, name) then return name end
+  end
+  return ''
+end
+
+local rank = { unknown = 0, repeated = 1, late = 2, settled = 3 }
+
+-- Gives what became of it, what was charged in the end, and what had been reserved.
+local function settleOne(call, counter, name, record)
+  local side = counter.side
+  local isLate = record.due <= nowMs
+  counter.outcome = record.isEmpty and 'l' or 'c'
+  if record.state == 's' or record.state == 'e' then return 'repeated', record.charged, record.amount end
+  if record.state == 'o' then
+    if isLate then expire(counter, name, record)
+    else addOpen(counter, record.tail, -1, -record.taken) end
+  end
+  local actual = counter.amount or record.amount
+  if record.state == 'x' then counter.delta = chargeAnyway(counter, actual)
+  elseif record.state ~= 'l' then
+    if actual > record.amount then counter.delta = chargeAnyway(counter, actual - record.amount)
+    else counter.delta = 0 - giveBackOf(counter, record, record.taken - actual) end
+    noMoreOf(side, record)
+  end
+  if call.isMarker or call.undoes then
+    if record.state == 'c' then record.state = 's' end
+    drop(side, name, record)
+  else
+    record.state, record.charged = record.isEmpty and 'e' or 's', actual
+    keep(side, name, record)
+    forgetAt(side, name, math.max(nowMs, record.due) + recordMs)
+  end
+  return isLate and 'late' or 'settled', actual, record.amount
+end
+
+-- Charges what nobody reserved, once where there is an id.
+local function chargeUnreserved(call, counter, name)
+  counter.delta = chargeAnyway(counter, counter.amount)
+  counter.outcome = 'c'
+  if call.isMarker or call.id == '' then return end
+  keep(counter.side, name, {
+    state = 's', onExpiry = 'r', amount = 0, ttl = 0, due = nowMs, tail = counter.tail, taken = 0, a = 0, b = 0, c = 0,
+    charged = counter.amount, back = '',
+  })
+  forgetAt(counter.side, name, nowMs + recordMs)
+end
+
+-- Gives what became of the call, what was charged in the end, and what had been reserved.
+local function settle(call)
+  local outcome, charged, amount = 'unknown', 0, 0
+  for i = 1, #call.counters do
+    local counter = call.counters[i]
+    sweep(counter)
+    local name = nameOf(counter.side, call)
+    local record = recordOf(counter.side, name)
+    if record then
+      local became, chargedHere, amountHere = settleOne(call, counter, name, record)
+      if outcome == 'unknown' then charged, amount = chargedHere, amountHere end
+      if rank[became] > rank[outcome] then outcome = became end
+    elseif call.charges and counter.amount then
+      chargeUnreserved(call, counter, name)
+      if outcome == 'unknown' then charged = counter.amount end
+    end
+  end
+  return outcome, charged, amount
+end
+
+local function look(call)
+  for i = 1, #call.counters do
+    sweep(call.counters[i])
+    call.counters[i].oldest = oldestOf(call.counters[i])
+  end
+  return 'looked', 0, 0
+end
+
+-- The words of a call: what it is, its flags, and how many counters it has; then of each its bound, life, window, flags,
+-- group, amount, TTL and what becomes of it.
+local function readCall(at, key, text)
+  local kind, flags, count = words[at], words[at + 1], tonumber(words[at + 2])
+  local call = {
+    kind = kind, id = ARGV[text], counters = {}, isMarker = string.find(flags, 'm') ~= nil,
+    otherQuotaPasses = string.find(flags, 'q') ~= nil, charges = string.find(flags, 'c') ~= nil,
+    undoes = string.find(flags, 'u') ~= nil, refusedElsewhere = string.find(flags, 'x') ~= nil, note = string.find(flags, 'n') and ARGV[text + 1],
+  }
+  at = at + 3
+  local err
+  for i = 1, count do
+    local tail = words[at + 2] == '-' and '' or words[at + 2]
+    local side, counter
+    side, err = sideOf(KEYS[key + 1], KEYS[key + 2], tail, call.isMarker and 'm' .. call.id or 'p' .. call.id)
+    if side and not side.isSwept then
+      side.isSwept = true
+      forget(side)
+    end
+    if side then counter, err = counterOf(KEYS[key], side, tail, bounds[tonumber(words[at])], words[at + 1]) end
+    if err then break end
+    counter.isShadow, counter.isQuota = string.find(words[at + 3], 's') ~= nil, string.find(words[at + 3], 'q') ~= nil
+    counter.group, counter.amount = words[at + 4], tonumber(words[at + 5])
+    counter.ttl, counter.onExpiry = tonumber(words[at + 6]), words[at + 7]
+    counter.outcome, counter.givenBack, counter.delta, counter.oldest = 'u', 0, 0, 0
+    call.counters[i] = counter
+    key, at = key + 3, at + 8
+  end
+  if call.note then call.noteKey = KEYS[key] end
+  return call, err
+end
+
+local told = {}
+
+local function tellCall(outcome, first, second, call)
+  told[#told + 1] = string.format('%s %.0f %.0f', outcome, first, second or 0)
+  for i = 1, #call.counters do
+    local counter = call.counters[i]
+    local open, taken = openOf(counter.side, counter.tail)
+    told[#told + 1] = string.format('%s %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', counter.outcome, counter.a, counter.b, counter.c,
+      taken, open, counter.oldest, counter.delta, counter.givenBack)
+  end
+end
+
+readArguments(ARGV[1], ARGV[2])
+maxOpen, recordMs = tonumber(words[1]), tonumber(words[2])
+if not now then return { '', redis.error_reply('NOPERM reservations need TIME: ' .. time.err) } end
+local doing = { r = reserve, s = settle, l = look }
+local notes = {}
+local at, key, text = 3, 1, 3
+while at <= #words do
+  failure = nil
+  local count = tonumber(words[at + 2])
+  local call, err = readCall(at, key, text)
+  if not err then
+    local outcome, first, second = doing[call.kind](call)
+    err = failure
+    if not err then tellCall(outcome, first, second, call) end
+    if not err and call.note and (outcome == 'reserved' or outcome == 'repeated') then
+      notes[#notes + 1] = { call.noteKey, number(math.max(1, first + recordMs - nowMs)), call.note }
+    end
+  end
+  if err then
+    told[#told + 1] = '!'
+    errors[#errors + 1] = err
+  end
+  at, key, text = at + 3 + 8 * count, key + 3 * count + (call.note and 1 or 0), text + (call.note and 2 or 1)
+end
+local err = writeAll()
+if err then return { '', err } end
+for i = 1, #notes do pcall('PSETEX', notes[i][1], notes[i][2], notes[i][3]) end
+local out = { table.concat(told, ' '), now }
+for i = 1, #errors do out[#out + 1] = errors[i] end
+return out
+`);
