@@ -39,6 +39,8 @@ export interface MatchedRule {
   /** Whose it is, and where it stands there, as `listedRules` writes it; written by its first match. */
   domain: string;
   path: string;
+  /** Of two rules of a domain and level, which are in one table, the one that is declared first has the smaller number. */
+  readonly order: number;
 }
 
 export interface RuleMatch {

@@ -130,6 +130,12 @@ export interface NoLimitPlan {
  */
 export type Plan = LimitedPlan | UnlimitedPlan | NoLimitPlan;
 
+/** Whether being over makes the request over only together with all other quotas. */
+export function isQuota(plan: Plan, quotaModeForAll: boolean): boolean {
+  if (plan.kind === 'unlimited') return false;
+  return quotaModeForAll || (plan.kind === 'limited' && plan.rule.quotaMode);
+}
+
 /** No rule applies, or another rule of the request replaces the one that would. */
 export const noLimit: NoLimitPlan = { kind: 'no-limit', rule: undefined };
 const domainNotFound: NoLimitPlan = { kind: 'domain-not-found', rule: undefined };
@@ -325,6 +331,7 @@ export class Planner {
       hideIdentity: matched?.hideIdentity ?? false,
       domain,
       path: matched?.path ?? '',
+      order: matched?.order ?? 0,
     };
     const keys = isPlainLimit(limit) ? this.#settings.counterKeys : 'unambiguous';
     return {

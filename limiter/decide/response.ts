@@ -1,94 +1,9 @@
 /** The answer to a request, from what was decided of its descriptors: overall code, headers and dynamic metadata. */
-import { type JsonObject, type JsonValue, maxUint32, Unit, unitName } from '../../rules/model.ts';
-import {
-  Code,
-  type Descriptor,
-  type DescriptorStatus,
-  type Header,
-  HeaderForm,
-  type RateLimitRequest,
-  type RateLimitResponse,
-} from './messages.ts';
-import type { LimitPlan, Plan } from './plan.ts';
+import { maxUint32, Unit } from '../../rules/model.ts';
+import { type DecidedRequest, dynamicMetadata } from './dynamic-metadata.ts';
+import { Code, type DescriptorStatus, type Header, HeaderForm, type RateLimitResponse } from './messages.ts';
+import { isQuota, type LimitPlan, type Plan } from './plan.ts';
 import { fieldInteger, ietfHeaders, warningHeader, warningMetadata } from './told-limit.ts';
-
-/** What RESPONSE_DYNAMIC_METADATA tells the proxy: the request, and the metadata of the rules that let it pass. */
-export function dynamicMetadata(
-  request: RateLimitRequest,
-  plans: readonly Plan[],
-  statuses: readonly DescriptorStatus[],
-): JsonObject {
-  const metadata: JsonObject = {
-    domain: request.domain,
-    descriptors: request.descriptors.map(descriptorMetadata),
-  };
-  if (request.hitsAddend !== 0) metadata['hitsAddend'] = request.hitsAddend;
-  const merged = emptyObject();
-  for (const [index, plan] of plans.entries()) {
-    if (plan.kind !== 'limited' || plan.rule.metadata === undefined) continue;
-    if (statuses[index]?.code !== Code.OVER_LIMIT) mergeMetadata(merged, plan.rule.metadata);
-  }
-  if (Object.keys(merged).length > 0) metadata['metadata'] = merged;
-  return metadata;
-}
-
-function descriptorMetadata(descriptor: Descriptor): JsonObject {
-  const metadata: JsonObject = { entries: descriptor.entries.map(({ key, value }) => `${key}=${value}`) };
-  if (descriptor.limit !== undefined) metadata['limit'] = overrideText(descriptor.limit);
-  if (descriptor.hitsAddend !== undefined) metadata['hitsAddend'] = descriptor.hitsAddend;
-  return metadata;
-}
-
-/** The text form of protobuf, with single spaces: `requests_per_unit:10 unit:DAY`. */
-function overrideText(limit: NonNullable<Descriptor['limit']>): string {
-  const fields: string[] = [];
-  if (limit.requestsPerUnit !== 0) fields.push(`requests_per_unit:${limit.requestsPerUnit}`);
-  if (limit.unit !== 0) fields.push(`unit:${overrideUnitName(limit.unit)}`);
-  if (limit.unitMultiplier !== undefined) {
-    fields.push(`unit_multiplier:{${limit.unitMultiplier === 0 ? '' : `value:${limit.unitMultiplier}`}}`);
-  }
-  return fields.join(' ');
-}
-
-/** The enum of overrides has no name for WEEK. */
-function overrideUnitName(unit: number): string {
-  return (unit === Unit.WEEK ? undefined : unitName(unit)) ?? String(unit);
-}
-
-/**
- * Adds what `target` has not: new keys, and inside of objects that both have. Any other clash keeps the first value.
- * Objects are copied, so that no later merge writes into the rules.
- */
-export function mergeMetadata(target: JsonObject, source: JsonObject): void {
-  for (const key of Object.keys(source)) {
-    const value = source[key]!;
-    const present = Object.hasOwn(target, key) ? target[key] : undefined;
-    if (present === undefined) target[key] = copy(value);
-    else if (isObject(present) && isObject(value)) mergeMetadata(present, value);
-  }
-}
-
-function copy(value: JsonValue): JsonValue {
-  if (!isObject(value)) return value;
-  const object = emptyObject();
-  mergeMetadata(object, value);
-  return object;
-}
-
-function isObject(value: JsonValue): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
-}
-
-/** Without prototype: the keys are the users' and may be called `__proto__`. */
-function emptyObject(): JsonObject {
-  return Object.create(null) as JsonObject;
-}
-
-/** Whether being over makes the request over only together with all other quotas. */
-export function isQuota(plan: Plan, quotaModeForAll: boolean): boolean {
-  if (plan.kind === 'unlimited') return false;
-  return quotaModeForAll || (plan.kind === 'limited' && plan.rule.quotaMode);
-}
 
 /**
  * OVER_LIMIT when a descriptor that is no quota is, or when there are quotas and all of them are. `quotaModeForAll`
@@ -223,13 +138,6 @@ export function tellsLimits({ identityMetadata, identityHeader, ietfUnit }: Resp
   return identityMetadata || identityHeader !== undefined || ietfUnit !== undefined;
 }
 
-/** One plan and one status for each descriptor of the request. */
-export interface DecidedRequest {
-  readonly request: RateLimitRequest;
-  readonly plans: readonly Plan[];
-  readonly statuses: DescriptorStatus[];
-}
-
 /** Status of a descriptor that no limit applies to. */
 export const okStatus: DescriptorStatus = Object.freeze({
   code: Code.OK,
@@ -274,7 +182,7 @@ export function assembleResponse(
   ) {
     addHeaders(response, plans, options);
   }
-  if (options.dynamicMetadata) response.dynamicMetadata = dynamicMetadata(decided.request, plans, statuses);
+  if (options.dynamicMetadata) response.dynamicMetadata = dynamicMetadata(decided, options.quotaMode);
   if (anyWarned) addWarnings(response, options);
   return response;
 }

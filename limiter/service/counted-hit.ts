@@ -1,6 +1,5 @@
 import { Code, type Descriptor, type DescriptorStatus, type RateLimitRequest } from '../decide/messages.ts';
-import { enterWindow, type LimitPlan, type Plan } from '../decide/plan.ts';
-import { isQuota } from '../decide/response.ts';
+import { enterWindow, isQuota, type LimitPlan, type Plan } from '../decide/plan.ts';
 import { Windows } from '../decide/windows.ts';
 import { type RuleMetric, RuleStat } from '../stats/registry/rule-stats.ts';
 import type { Caller, CounterOp, HoldsBack } from '../stores/counter-store.ts';

@@ -133,7 +133,7 @@ export class RateLimitService {
     this.#plans = new PlansInForce({ ...options, onPlansEnded: options.events.onPlansEnded });
     this.#hits = new HitMaker(options);
     this.#verdicts = new Verdicts(options, this.#plans);
-    this.#tells = tellsLimits(options.response);
+    this.#tells = tellsLimits(options.response) || options.response.dynamicMetadata;
   }
 
   /** Decides by these rules from now on; requests at the store are concluded by those they began with. */

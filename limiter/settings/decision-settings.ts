@@ -51,7 +51,8 @@ export const decisionSettings = {
   responseDynamicMetadata: {
     name: 'RESPONSE_DYNAMIC_METADATA',
     kind: bool(),
-    summary: "Answers carry the request's descriptors and the rules' metadata as dynamic metadata.",
+    summary:
+      "Answers carry the request's descriptors and the rules' metadata as dynamic metadata, and of rules in `quota_mode` [what is left](quotas.md#fallback-groups).",
   },
 } as const satisfies SettingsTable;
 

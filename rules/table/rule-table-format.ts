@@ -419,6 +419,7 @@ export class RuleNodes {
       hideIdentity: (flags & NodeFlag.hideIdentity) !== 0,
       domain: '',
       path: '',
+      order: node,
       replaces: this.replaced(node).map(({ name }) => name),
       metadata: this.#extraJson(node, Extra.metadataOffset) as JsonObject | undefined,
     };

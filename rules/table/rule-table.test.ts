@@ -225,6 +225,7 @@ describe('the matched rule', () => {
         hideIdentity: true,
         domain: 'd',
         path: 'd.k',
+        order: expect.any(Number),
       },
     },
     {
@@ -240,6 +241,7 @@ describe('the matched rule', () => {
         hideIdentity: false,
         domain: 'd',
         path: 'd.k',
+        order: expect.any(Number),
       },
     },
     {
@@ -264,6 +266,23 @@ describe('the matched rule', () => {
       return table.match('d', entriesOf('k=ab'), { ...usualNames, counterKeys })?.counterStem;
     });
     expect(stems).toEqual(['1{d;k~=a*}', '1{d;k~=a*}']);
+  });
+
+  it('orders the rules of a level as they are declared, whatever their names', () => {
+    const backends = (...values: string[]) =>
+      values.map((value) => rule({ key: 'backend', value, rateLimit: limit() }));
+    const whole = tableOf(source('d', [...backends('z', 'm'), ...backends('a')]));
+    const layered = RuleTable.with(whole, {
+      bytes: compileRules([source('d', backends('q', 'b', 'y'))]),
+      domains: ['d'],
+    });
+    const ordered = (table: RuleTable, ...values: string[]) =>
+      values
+        .map((value) => table.match('d', [{ key: 'backend', value }])!.rule)
+        .sort((one, other) => one.order - other.order)
+        .map(({ path }) => path.at(-1));
+    expect(ordered(whole, 'a', 'm', 'z')).toEqual(['z', 'm', 'a']);
+    expect(ordered(layered, 'b', 'q', 'y')).toEqual(['q', 'b', 'y']);
   });
 
   it('is one object however often it matches', () => {

@@ -7,7 +7,7 @@ import { expectClaims, settings } from '../support/document-claims.ts';
 import { documentPaths, readDocument } from '../support/documents.ts';
 import { type FencedBlock, fencedBlocks } from '../support/fenced-blocks.ts';
 
-const pages = documentPaths('docs').filter((path) => /\/(rules[\w-]*|leases)\.md$/.test(path));
+const pages = documentPaths('docs').filter((path) => /\/(rules[\w-]*|leases|quotas)\.md$/.test(path));
 
 /** One example with the claims about it. */
 interface Example {

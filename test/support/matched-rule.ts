@@ -42,6 +42,7 @@ export function matchedRule(given: MatchedTraits = {}): MatchedRule {
     hideIdentity: false,
     domain: 'shop',
     path: '',
+    order: 0,
     ...traits,
   };
 }

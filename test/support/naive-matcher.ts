@@ -2,6 +2,7 @@
  * The matching rules written down sentence by sentence, without an index: an object tree, scanned from the front.
  * Tests hold `RuleTable` equal to it.
  */
+import { expect } from 'vitest';
 import { countedEntry, EntryMark, unambiguousStem } from '../../rules/counter-keys.ts';
 import type { MatchedLimit, MatchedRule, RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
 import {
@@ -44,6 +45,8 @@ export class NaiveMatcher implements RuleMatcher {
         ...matchedRule(steps.at(-1)!.rule),
         domain,
         path: [domain, ...steps.map(({ rule }) => composite(rule))].join('.'),
+        // Of which only the order counts.
+        order: expect.any(Number) as number,
       },
       metricKey: [domain, ...metricSegments(entries, steps)].join('.'),
       metricPerValue: entries.some((entry, i) => isPerValue(entry, steps, i)),
@@ -152,7 +155,7 @@ function joined(key: string, value: string): string {
   return value === '' ? key : `${key}_${value}`;
 }
 
-function matchedRule(rule: Rule): Omit<MatchedRule, 'domain' | 'path'> {
+function matchedRule(rule: Rule): Omit<MatchedRule, 'domain' | 'path' | 'order'> {
   const { limits, shadowMode, quotaMode, lease, reserve, metadata, hideIdentity } = rule;
   const unlimited = limits[0]!.unlimited;
   return {

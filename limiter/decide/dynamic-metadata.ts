@@ -1,0 +1,136 @@
+/** What RESPONSE_DYNAMIC_METADATA tells the proxy, for filters behind the rate limit. */
+import type { MatchedRule } from '../../rules/match-result.ts';
+import { type JsonObject, type JsonValue, Unit, unitName } from '../../rules/model.ts';
+import { Code, type Descriptor, type DescriptorStatus, type RateLimitRequest } from './messages.ts';
+import { isQuota, type Plan } from './plan.ts';
+
+/** One plan and one status for each descriptor of the request. */
+export interface DecidedRequest {
+  readonly request: RateLimitRequest;
+  readonly plans: readonly Plan[];
+  readonly statuses: DescriptorStatus[];
+}
+
+/**
+ * The request, the metadata of the rules that let it pass, and the quotas that have something left. `quotaModeForAll`:
+ * QUOTA_MODE.
+ */
+export function dynamicMetadata(decided: DecidedRequest, quotaModeForAll: boolean): JsonObject {
+  const { request, plans, statuses } = decided;
+  const metadata: JsonObject = {
+    domain: request.domain,
+    descriptors: request.descriptors.map(descriptorMetadata),
+  };
+  if (request.hitsAddend !== 0) metadata['hitsAddend'] = request.hitsAddend;
+  const merged = emptyObject();
+  for (const [index, plan] of plans.entries()) {
+    if (plan.kind !== 'limited' || plan.rule.metadata === undefined) continue;
+    if (statuses[index]?.code !== Code.OVER_LIMIT) mergeMetadata(merged, plan.rule.metadata);
+  }
+  if (Object.keys(merged).length > 0) metadata['metadata'] = merged;
+  const quotas = quotasLeft(decided, quotaModeForAll);
+  if (quotas !== undefined) metadata['quotas'] = quotas;
+  return metadata;
+}
+
+/**
+ * A fallback group: those of the request's quotas that have something left, in the order of their rules, so that a proxy
+ * takes the first, and the next where that fails. Undefined where the request has no quotas.
+ */
+function quotasLeft(
+  { request, plans, statuses }: DecidedRequest,
+  quotaModeForAll: boolean,
+): JsonObject[] | undefined {
+  const indices = [...plans.keys()].filter((index) => isFallback(plans[index]!, quotaModeForAll));
+  if (indices.length === 0) return undefined;
+  return indices
+    .filter((index) => hasLeft(request.descriptors[index]!, statuses[index]!, plans[index]!))
+    .sort((one, other) => plans[one]!.rule!.order - plans[other]!.rule!.order)
+    .map((index) => quotaMetadata(request.descriptors[index]!, statuses[index]!, plans[index]!.rule!));
+}
+
+/** One without a limit is the last resort. */
+function isFallback(plan: Plan, quotaModeForAll: boolean): boolean {
+  if (plan.kind === 'limited') return isQuota(plan, quotaModeForAll);
+  return plan.kind === 'unlimited' && plan.rule.quotaMode;
+}
+
+/** What let these hits pass is left for them; who counts none asks what is left for the next. */
+function hasLeft(
+  { hitsAddend }: Descriptor,
+  { code, limitRemaining }: DescriptorStatus,
+  plan: Plan,
+): boolean {
+  return code !== Code.OVER_LIMIT && (hitsAddend !== 0 || limitRemaining > 0 || plan.kind === 'unlimited');
+}
+
+/** Numbers only where they are known: of no limit, and of a counter that could not be counted, there are none. */
+function quotaMetadata({ entries }: Descriptor, status: DescriptorStatus, rule: MatchedRule): JsonObject {
+  const { told, used = 0, limitRemaining, durationUntilResetSeconds = 0 } = status;
+  const last = entries.at(-1);
+  const quota: JsonObject = { name: last?.value || last?.key || '' };
+  if (rule.path !== '' && !rule.hideIdentity) quota['rule'] = rule.path;
+  if (told !== undefined) {
+    const { name, requestsPerUnit, hitsUnit } = told.limit;
+    if (name !== '' && !rule.hideIdentity) quota['name'] = name;
+    quota['limit'] = requestsPerUnit;
+    quota['unit'] = hitsUnit;
+    quota['used'] = used;
+    quota['left'] = limitRemaining;
+    quota['reset'] = durationUntilResetSeconds;
+  }
+  if (rule.metadata !== undefined) quota['metadata'] = rule.metadata;
+  return quota;
+}
+
+function descriptorMetadata(descriptor: Descriptor): JsonObject {
+  const metadata: JsonObject = { entries: descriptor.entries.map(({ key, value }) => `${key}=${value}`) };
+  if (descriptor.limit !== undefined) metadata['limit'] = overrideText(descriptor.limit);
+  if (descriptor.hitsAddend !== undefined) metadata['hitsAddend'] = descriptor.hitsAddend;
+  return metadata;
+}
+
+/** The text form of protobuf, with single spaces: `requests_per_unit:10 unit:DAY`. */
+function overrideText(limit: NonNullable<Descriptor['limit']>): string {
+  const fields: string[] = [];
+  if (limit.requestsPerUnit !== 0) fields.push(`requests_per_unit:${limit.requestsPerUnit}`);
+  if (limit.unit !== 0) fields.push(`unit:${overrideUnitName(limit.unit)}`);
+  if (limit.unitMultiplier !== undefined) {
+    fields.push(`unit_multiplier:{${limit.unitMultiplier === 0 ? '' : `value:${limit.unitMultiplier}`}}`);
+  }
+  return fields.join(' ');
+}
+
+/** The enum of overrides has no name for WEEK. */
+function overrideUnitName(unit: number): string {
+  return (unit === Unit.WEEK ? undefined : unitName(unit)) ?? String(unit);
+}
+
+/**
+ * Adds what `target` has not: new keys, and inside of objects that both have. Any other clash keeps the first value.
+ * Objects are copied, so that no later merge writes into the rules.
+ */
+export function mergeMetadata(target: JsonObject, source: JsonObject): void {
+  for (const key of Object.keys(source)) {
+    const value = source[key]!;
+    const present = Object.hasOwn(target, key) ? target[key] : undefined;
+    if (present === undefined) target[key] = copy(value);
+    else if (isObject(present) && isObject(value)) mergeMetadata(present, value);
+  }
+}
+
+function copy(value: JsonValue): JsonValue {
+  if (!isObject(value)) return value;
+  const object = emptyObject();
+  mergeMetadata(object, value);
+  return object;
+}
+
+function isObject(value: JsonValue): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+/** Without prototype: the keys are the users' and may be called `__proto__`. */
+function emptyObject(): JsonObject {
+  return Object.create(null) as JsonObject;
+}
