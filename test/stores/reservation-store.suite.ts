@@ -1,5 +1,6 @@
 /** What every store does with reservations, whatever holds the counters. */
 import { randomUUID } from 'node:crypto';
+import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { FixedWindow } from '../../limiter/stores/bound.ts';
 import type { CounterStore } from '../../limiter/stores/counter-store.ts';
@@ -13,6 +14,8 @@ import type {
 import { SlidingWindow } from '../../limiter/stores/sliding-window.ts';
 import { TokenBucket } from '../../limiter/stores/token-bucket.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
+import type { ManualClock } from '../support/manual-clock.ts';
+import { caseCount } from '../support/property-cases.ts';
 import {
   countersOf,
   lookCall,
@@ -21,6 +24,7 @@ import {
   settleCall,
   submitCall,
 } from '../support/reservation-calls.ts';
+import { type ModelledScope, ReservationModel } from './reservation-model.ts';
 
 /** Both on the same counters. */
 export interface BudgetStore {
@@ -32,6 +36,8 @@ export interface BudgetStore {
 export const suiteBounds: ReservationBounds = { maxReservations: 40, recordMs: 600_000 };
 
 export interface ReservationStoreSuiteOptions {
+  /** What the store reads the time from, where the test sets it. */
+  clock?: ManualClock;
   /** Whether all stems of a call are in one place, so that a call is all or nothing for who looks meanwhile, too. Defaults to true. */
   onePlace?: boolean;
 }
@@ -46,7 +52,7 @@ export const slowBounds = [
 
 export function reservationStoreSuite(
   open: () => Promise<BudgetStore>,
-  { onePlace = true }: ReservationStoreSuiteOptions = {},
+  { onePlace = true, clock }: ReservationStoreSuiteOptions = {},
 ): void {
   let store: BudgetStore;
   let runs = 0;
@@ -70,8 +76,8 @@ export function reservationStoreSuite(
       reserved,
       open,
     ]);
-  const usedAfterHits = async (counter: ReservedCounter, hits: number) => {
-    const bound = counter.bound.kind === 'fixed' ? undefined : counter.bound;
+  const usedAfterHits = async (counter: ReservedCounter, hits: number, onlyIfTheyFit = false) => {
+    const bound = counter.bound.kind === 'fixed' && !onlyIfTheyFit ? undefined : counter.bound;
     const { key } = counter;
     const [op] = await submit(store.counters, [
       counterOp({ key, hits, bound, limit: counter.bound.capacity, ttlSeconds: 7200 }),
@@ -491,4 +497,175 @@ export function reservationStoreSuite(
     expect(await store.reservations.claim(name, 60)).toBe(false);
     expect(await store.reservations.claim(fresh('claim'), 60)).toBe(true);
   });
+
+  /** Limits of which one is of each kind and two are fixed windows, whose windows the test turns. */
+  const openScopes = () => {
+    const windows = [0, 0];
+    const stems = ['user', 'team', 'sliding', 'bucket'].map((name) => fresh(name));
+    const bounds = [
+      new FixedWindow(12_000),
+      new FixedWindow(10_000),
+      new SlidingWindow({ requests: 10_000, windowMicros: year }),
+      // Never full by whole thousands, so that it does not matter what comes back to it meanwhile.
+      new TokenBucket({ requests: 10_500, burst: 10_500, windowMicros: year }),
+    ];
+    const keyOf = (scope: number, window = windows[scope] ?? 0) =>
+      scope < 2 ? `${stems[scope]}3600:${3600 * window}` : `${stems[scope]}31536000:${bounds[scope]!.kind}`;
+    return {
+      turn: (scope: number) => {
+        windows[scope]! += 1;
+      },
+      counters: (scopes: readonly number[], given: Partial<ReservedCounter> = {}) =>
+        scopes.map((scope, group) => {
+          const earlier = windows[scope] ?? 0;
+          return reservedCounter({
+            stem: stems[scope]!,
+            key: keyOf(scope),
+            earlierKeys: () => Array.from({ length: earlier }, (_, i) => keyOf(scope, earlier - 1 - i)),
+            bound: bounds[scope]!,
+            group,
+            ...given,
+          });
+        }),
+      modelled: (scopes: readonly number[]): ModelledScope[] =>
+        scopes.map((scope) => ({
+          stem: stems[scope]!,
+          key: keyOf(scope),
+          limit: bounds[scope]!.capacity,
+          isBucket: bounds[scope]!.kind === 'bucket',
+          isSliding: bounds[scope]!.kind === 'sliding',
+        })),
+    };
+  };
+
+  it('neither overspends nor leaks nor counts anything twice, in any order of things', async () => {
+    const { recordMs } = suiteBounds;
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(fc.subarray([0, 1, 2, 3], { minLength: 1 }), { minLength: 5, maxLength: 5 }),
+        fc.array(anyStep, { minLength: 1, maxLength: 40 }),
+        async (scopesById, steps) => {
+          const model = new ReservationModel(recordMs);
+          const scopes = openScopes();
+          const ids = scopesById.map(freshId);
+          const startMs = clock?.ms ?? 0;
+          const under: Promise<void>[] = [];
+          for (const step of steps) {
+            // From then on its room and the amounts are equal, give or take what came back to it.
+            if (model.wasEmptied) break;
+            if (!step.isBeside || step.kind === 'hit' || step.kind === 'pass')
+              await Promise.all(under.splice(0));
+            const id = ids[step.id]!;
+            // The last two are markers.
+            const isMarker = step.id > 2;
+            const its = scopesById[step.id]!;
+            const modelled = scopes.modelled(its);
+            if (step.kind === 'reserve') {
+              const { amount, isShadow, onExpiry } = step;
+              const ttlMs = step.ttlMs === 1000 && clock === undefined ? 0 : step.ttlMs;
+              const terms = { ttlMs, onExpiry, isShadow };
+              const call = reserveCall({
+                id,
+                isMarker,
+                counters: scopes.counters(its, { amount, ...terms }),
+              });
+              const outcome = model.reserve({ id, isMarker, scopes: modelled, amount, ...terms });
+              const stand = standOf(model, modelled);
+              const isPartial = !onePlace && outcome === 'refused';
+              const check = submitCall(store.reservations, call).then(() => {
+                expect(call.outcome).toBe(outcome);
+                if (!isPartial) expectStand(call.counters, stand);
+                for (const [i, { used }] of call.counters.entries())
+                  expect(used).toBeLessThanOrEqual(stand.most[i]!);
+              });
+              under.push(check);
+            } else if (step.kind === 'settle') {
+              const { actual, unknown } = step;
+              const call = settleCall({
+                id,
+                isMarker,
+                unknown,
+                counters: scopes.counters(its, { amount: actual }),
+              });
+              const answer = model.settle({ id, isMarker, scopes: modelled, actual, unknown });
+              const stand = standOf(model, modelled);
+              const check = submitCall(store.reservations, call).then(() => {
+                expect(call).toMatchObject(answer);
+                expectStand(call.counters, stand);
+              });
+              under.push(check);
+            } else if (step.kind === 'hit') {
+              await usedAfterHits(scopes.counters(its)[0]!, step.amount, true);
+              model.hit(modelled[0]!, step.amount);
+            } else if (step.kind === 'turn') {
+              scopes.turn(step.id % 2);
+            } else if (clock !== undefined) {
+              clock.ms += step.passMs;
+              model.nowMs = clock.ms - startMs;
+            }
+            if (!onePlace) await Promise.all(under.splice(0));
+          }
+          await Promise.all(under);
+          const all = [0, 1, 2, 3];
+          if (clock !== undefined) {
+            // Longer than any TTL.
+            clock.ms += longTtlMs;
+            model.nowMs += longTtlMs;
+          }
+          model.expire(scopes.modelled(all));
+          const stand = standOf(model, scopes.modelled(all));
+          const looked = await submitCall(store.reservations, lookCall(scopes.counters(all)));
+          expectStand(looked.counters, stand);
+          if (clock !== undefined) {
+            for (const [, reserved, open] of stand.told) expect([reserved, open]).toEqual([0, 0]);
+          }
+        },
+      ),
+      { numRuns: caseCount(clock === undefined ? 60 : 300) },
+    );
+  });
+}
+
+const longTtlMs = 3_600_000;
+
+const thousands = (most: number) => fc.nat(most).map((n) => n * 1000);
+
+const anyStep = fc.record({
+  kind: fc.oneof(
+    { weight: 4, arbitrary: fc.constant('reserve' as const) },
+    { weight: 4, arbitrary: fc.constant('settle' as const) },
+    { weight: 1, arbitrary: fc.constantFrom('hit' as const, 'turn' as const, 'pass' as const) },
+  ),
+  id: fc.nat(4),
+  amount: thousands(6),
+  isShadow: fc.nat(9).map((n) => n === 0),
+  /** The second becomes none where time cannot be set: it has gone by then. */
+  ttlMs: fc.constantFrom(0, 1000, longTtlMs),
+  onExpiry: fc.constantFrom('release' as const, 'charge' as const),
+  actual: fc.option(thousands(8), { nil: undefined }),
+  unknown: fc.constantFrom('charge' as const, 'tell' as const),
+  passMs: fc.constantFrom(1, 999, 1000, 700_000),
+  /** Handed over in the same turn as the one before. */
+  isBeside: fc.boolean(),
+});
+
+/** What is used, reserved and open of each limit, and what may be used of it at most. */
+function standOf(model: ReservationModel, scopes: readonly ModelledScope[]) {
+  return {
+    told: scopes.map((scope) => model.told(scope)),
+    most: scopes.map((scope) => model.most(scope)),
+  };
+}
+
+function expectStand(counters: readonly ReservedCounter[], { told }: ReturnType<typeof standOf>): void {
+  for (const [i, { bound, used, reserved, open }] of counters.entries()) {
+    if (bound.kind !== 'bucket') {
+      expect([used, reserved, open]).toEqual(told[i]);
+      continue;
+    }
+    const [modelUsed, modelReserved, modelOpen] = told[i]!;
+    expect(open).toBe(modelOpen);
+    expect(Math.abs(used - modelUsed)).toBeLessThan(100);
+    expect(Math.abs(reserved - modelReserved)).toBeLessThan(100);
+  }
 }
