@@ -7,9 +7,11 @@ import { limitWarned, moreLimitsWarned } from '../log/lines.ts';
 import type { CountedHit } from '../service/counted-hit.ts';
 import { LimitWarnings } from '../service/limit-warnings.ts';
 import { type CountingOptions, RateLimitService } from '../service/rate-limit-service.ts';
+import { budgetOutcomes } from '../service/reserving.ts';
 import { usualLease } from '../settings/counting-settings.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import {
+  createBudgetStats,
   createLimiterStats,
   createWarningStats,
   registerLocalCacheStats,
@@ -19,10 +21,13 @@ import type { RefusalMemory } from '../stats/top/refusal-memory.ts';
 import type { Offence, TopOffenders } from '../stats/top/top-offenders.ts';
 import type { Claims, CounterStore } from '../stores/counter-store.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
+import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
 import type { LimiterContext } from './context.ts';
 
 interface DecisionParts {
   store: CounterStore;
+  /** Undefined: nothing keeps reservations. */
+  reservations?: ReservationStore | undefined;
   /** Undefined: nobody keeps who is over limit. */
   offenders: TopOffenders | undefined;
   /** Undefined: nobody remembers who was refused. */
@@ -35,12 +40,14 @@ interface DecisionParts {
 
 export function createDecisionService(
   context: Pick<LimiterContext, 'settings' | 'clock' | 'random' | 'registry'>,
-  { store, offenders, refusals, warnings, endLeases }: DecisionParts,
+  { store, reservations, offenders, refusals, warnings, endLeases }: DecisionParts,
 ): RateLimitService {
   const { settings, clock, random, registry } = context;
   const stats = createLimiterStats(registry);
+  const budgetStats = createBudgetStats(registry, budgetOutcomes);
   return new RateLimitService({
     store,
+    reservations,
     localCache: createLocalCache(settings.localCacheSizeInBytes, registry),
     stats: registry,
     clock,
@@ -55,6 +62,8 @@ export function createDecisionService(
       onAbandoned: stats.abandoned,
       onGlobalShadow: stats.globalShadowMode,
       onOverridden: stats.overridden,
+      onBudgetCall: budgetStats.called,
+      onReservationsExpired: budgetStats.expired,
       onPlansEnded: endLeases,
       onOverLimit: offenders && ((domain, hit, overLimit) => offenders.add(offence(domain, hit, overLimit))),
       // With SHADOW_MODE nobody is refused.

@@ -14,7 +14,7 @@ import { redisLines } from '../log/redis-lines.ts';
 import type { StoreOffice } from '../operate/office/office.ts';
 import { RedisOffice } from '../operate/office/redis-office.ts';
 import { openServers, type RedisServers } from '../operate/office/redis-servers.ts';
-import { usualLease } from '../settings/counting-settings.ts';
+import { reservationBounds, usualLease } from '../settings/counting-settings.ts';
 import {
   callsAtATime,
   nodesAtATime,
@@ -83,6 +83,7 @@ export function openRedis(
     flushTurn,
     // Timers know whole milliseconds.
     windowMs: Math.ceil(own.redisPipelineWindowMs),
+    reservations: reservationBounds(settings),
     onFailure: lines.onFailure,
     onChange: (connected: boolean, reason?: string) => {
       lines.onChange(connected, reason);

@@ -1,4 +1,5 @@
 /** What answers callers: the service, its store, and the gRPC and HTTP listeners. Runs whole in one thread. */
+import { randomBytes } from 'node:crypto';
 import type { Health } from '../../process/grpc/health.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
@@ -8,6 +9,7 @@ import { createDecideForHttp } from '../http/http-decision.ts';
 import * as lines from '../log/lines.ts';
 import { Latencies } from '../operate/latencies.ts';
 import type { Order, OrderHandlers } from '../operate/orders.ts';
+import type { Budgets } from '../service/budgets.ts';
 import {
   createShouldRateLimit,
   createWholeDecisions,
@@ -61,6 +63,7 @@ export interface ThreadServing extends Serving {
   /** BACKEND_TYPE=memory: where it counts. */
   readonly memory: MemoryStore | undefined;
   readonly offenders: TopOffenders | undefined;
+  readonly budgets: Budgets;
 }
 
 /** What is this thread's own. */
@@ -80,7 +83,7 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   const { settings, registry, log } = context;
   const { modules, connections, storeHealth, resolveSrv, tellsOfCertificates } = parts;
   const tracing = openTracing(context);
-  const { store, connect, endLeases, forget, memory, claims } = openStore(
+  const { store, reservations, connect, endLeases, forget, memory, claims } = openStore(
     { ...context, health: storeHealth },
     { modules, resolveSrv, flushTurn: connections.flushTurn, spanMaker: tracing?.maker },
   );
@@ -89,8 +92,13 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   const offenders = top?.offenders;
   const refusals = openRefusals(context);
   const service = createDecisionService(context, {
-    ...{ store, offenders, refusals, endLeases },
+    ...{ store, reservations, offenders, refusals, endLeases },
     warnings: createWarnings(context, claims),
+  });
+  const budgets = service.budgets({
+    maxTtlMs: settings.budgetMaxTtlMs,
+    newId: () => randomBytes(16).toString('hex'),
+    response: wholeResponseOptions(settings),
   });
   const bounds = requestBounds(settings);
   const onTooLarge = tooLargeRequests(context, stats);
@@ -161,6 +169,7 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
     },
     offenders,
     memory,
+    budgets,
   };
 }
 

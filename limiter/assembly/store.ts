@@ -3,7 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { ticksAfterReading } from '../../process/time/clock.ts';
 import type { FlushTurn } from '../../process/time/loop-turns.ts';
 import { hitsNotDelivered, storeAskedAgain, storeNotAsked, storeStillNotAsked } from '../log/lines.ts';
-import { usualLease } from '../settings/counting-settings.ts';
+import { reservationBounds, usualLease } from '../settings/counting-settings.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import {
   registerBreakerStats,
@@ -48,7 +48,8 @@ export function openStore(
   };
   if (settings.backendType === 'memory') {
     const store = newMemoryStore(context);
-    return { store, connect: () => store.ping(), memory: store };
+    const reservations = store.openReservations(reservationBounds(settings));
+    return { store, reservations, connect: () => store.ping(), memory: store };
   }
   if (settings.backendType === 'memcache') {
     // A node that is away is passed over at once, so no breaker has anything to do.

@@ -25,6 +25,7 @@ import type { CounterPlace } from '../stores/counter-store.ts';
 import { SlidingWindow } from '../stores/sliding-window.ts';
 import { TokenBucket } from '../stores/token-bucket.ts';
 import { type Marks, marksOf, nearThreshold } from './assess.ts';
+import { type Marker, readMarker } from './marker.ts';
 import { type CurrentLimit, type Descriptor, type RequestedLimit, ServiceError } from './messages.ts';
 import { bucketNumbers, changesLimit, limitUnder, overridable, plainLimit } from './overridden.ts';
 import { ToldLimit } from './told-limit.ts';
@@ -110,6 +111,8 @@ export interface LimitedPlan {
   readonly rule: MatchedRule;
   /** All have to allow. At least one. */
   readonly limits: readonly LimitPlan[];
+  /** How the descriptor asks to be reserved; undefined: its hits count. */
+  readonly marker: Marker | undefined;
 }
 
 export interface UnlimitedPlan {
@@ -197,12 +200,21 @@ export class Planner {
     const memo = this.#memos[known.slot];
     if (memo !== undefined && memo.known === known && memo.domain === domain) return memo.plan;
     const plan = this.#newPlan(domain, descriptor);
-    // An unknown domain is counted by each request, and an error is made by each.
-    this.#memos[known.slot] = { known, domain, plan };
+    // An unknown domain is counted by each request, and an error is made by each; what is marked does not come again.
+    if (plan.kind !== 'limited' || plan.marker === undefined)
+      this.#memos[known.slot] = { known, domain, plan };
     return plan;
   }
 
   #newPlan(domain: string, descriptor: Descriptor): Plan {
+    const marked = readMarker(descriptor);
+    const plan = marked && this.#planUnmarked(domain, marked.descriptor);
+    if (plan?.rule?.reserve === undefined) return this.#planUnmarked(domain, descriptor);
+    const { marker } = marked!;
+    return marker !== undefined && plan.kind === 'limited' ? withMarker(plan, marker) : plan;
+  }
+
+  #planUnmarked(domain: string, descriptor: Descriptor): Plan {
     const { entries, limit } = descriptor;
     if (this.#overrides !== undefined) {
       const { index, nowMs } = this.#overrides;
@@ -230,7 +242,7 @@ export class Planner {
     const limits = all.map((traits) =>
       this.#limitPlan(traits, counterStem, this.#metricOf(match, traits.limit)),
     );
-    return { kind: 'limited', rule, limits };
+    return { kind: 'limited', rule, limits, marker: undefined };
   }
 
   /** Only for rules that last: they are kept. */
@@ -261,7 +273,7 @@ export class Planner {
       const traits = this.#traitsOf({ ...rule, shadowMode }, limit, former, override);
       return this.#limitPlan(traits, match.counterStem, this.#metricOf(match, original));
     });
-    return { kind: 'limited', rule, limits };
+    return { kind: 'limited', rule, limits, marker: undefined };
   }
 
   /** The rule that applies, or the request's limit, which an override of a rule's limit replaces; else what an override brings. */
@@ -325,7 +337,7 @@ export class Planner {
       shadowMode: false,
       quotaMode: false,
       lease: 0,
-      reserve: undefined,
+      reserve: matched?.reserve,
       replaces: [],
       metadata: undefined,
       hideIdentity: matched?.hideIdentity ?? false,
@@ -379,7 +391,7 @@ export class Planner {
       ),
       perSecond: all.every((one) => lengthOf(one) < 60),
       leaseMost:
-        bound === undefined && usualLease !== undefined
+        bound === undefined && usualLease !== undefined && rule.reserve === undefined
           ? leaseMost(rule.lease ?? usualLease, limit.requestsPerUnit)
           : 0,
       isOwn,
@@ -397,6 +409,15 @@ export class Planner {
       window: windowTextOf(limit),
     };
   }
+}
+
+/** What is reserved passes only if it fits, in a fixed window, too. */
+function withMarker(plan: LimitedPlan, marker: Marker): LimitedPlan {
+  const limits = plan.limits.map((limit) => ({
+    ...limit,
+    bound: limit.bound ?? new FixedWindow(limit.capacity),
+  }));
+  return { ...plan, limits, marker };
 }
 
 function multiplierProblem(unit: Unit, multiplier: number, isCalendarMonth: boolean): string | undefined {

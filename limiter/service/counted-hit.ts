@@ -36,9 +36,15 @@ export class HitMaker {
 
   /** Of one limit. The store is to be asked where it is not `remembered`. */
   hit(plan: LimitPlan, hits: number, negative: boolean, nowMs: number): CountedHit {
-    const { stats, localCache, random, counting, clock, events } = this.#options;
+    const { stats } = this.#options;
     // Hits taken back are no hits: they count in their own statistic alone.
     stats.add(stats.slotOf(plan.metric) + (negative ? RuleStat.totalNegativeHits : RuleStat.totalHits), hits);
+    return this.make(plan, hits, negative, nowMs);
+  }
+
+  /** The same, and nothing is counted. */
+  make(plan: LimitPlan, hits: number, negative: boolean, nowMs: number): CountedHit {
+    const { localCache, random, counting, clock, events } = this.#options;
     const nowSeconds = Math.floor(nowMs / 1000);
     let window = plan.window;
     if (window === undefined || nowSeconds >= window.endSeconds || nowSeconds < window.startSeconds) {

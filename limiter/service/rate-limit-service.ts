@@ -31,6 +31,9 @@ import {
   wasLeftOut,
 } from '../stores/counter-store.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
+import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
+import { type BudgetOptions, BudgetService } from './budget-service.ts';
+import type { Budgets } from './budgets.ts';
 import {
   added,
   addendOf,
@@ -40,7 +43,9 @@ import {
   planHoldingBack,
 } from './counted-hit.ts';
 import type { LimitWarnings } from './limit-warnings.ts';
+import { type Marked, MarkedDescriptors } from './marked-descriptors.ts';
 import { PlansInForce } from './plans-in-force.ts';
+import { type BudgetOutcome, type Held, Reserving } from './reserving.ts';
 import { type HitsAsked, Verdicts } from './verdicts.ts';
 
 export interface CountingOptions extends PlanSettings, WindowOptions {
@@ -71,6 +76,10 @@ export interface ServiceEvents {
   onOverLimit?: ((domain: string, hit: CountedHit, overLimit: number) => void) | undefined;
   /** Hits that an override decided over. */
   onOverridden?: ((effect: OverrideEffect['kind'], hits: number) => void) | undefined;
+  /** What became of a reserve or settle that was asked for. */
+  onBudgetCall?: ((call: 'reserve' | 'settle', outcome: BudgetOutcome) => void) | undefined;
+  /** So much of what nobody settled in time was given back. */
+  onReservationsExpired?: ((hits: number) => void) | undefined;
   /** Other limits may hold from now on: rules or overrides came, or an override ended. */
   onPlansEnded?: (() => void) | undefined;
   /**
@@ -84,6 +93,8 @@ export interface ServiceEvents {
 
 export interface RateLimitServiceOptions {
   store: CounterStore;
+  /** Undefined: nothing keeps reservations. */
+  reservations?: ReservationStore | undefined;
   /** Undefined is off: LOCAL_CACHE_SIZE_IN_BYTES=0. */
   localCache: BoundedLocalCache | undefined;
   stats: RuleStats;
@@ -114,6 +125,8 @@ interface Decision extends HitsAsked {
   readonly hits: readonly (CountedHit | undefined)[];
   /** Those of `hits` that the store is asked for. */
   readonly ops: CountedHit[];
+  /** Undefined: no descriptor is reserved or settled. */
+  readonly marked: Marked | undefined;
 }
 
 const noOps: CountedHit[] = [];
@@ -125,6 +138,8 @@ export class RateLimitService {
   readonly #plans: PlansInForce;
   readonly #hits: HitMaker;
   readonly #verdicts: Verdicts;
+  readonly #reserving: Reserving;
+  readonly #marked: MarkedDescriptors;
   /** Statuses say of which limit they are, and what is used of it. */
   readonly #tells: boolean;
 
@@ -133,6 +148,8 @@ export class RateLimitService {
     this.#plans = new PlansInForce({ ...options, onPlansEnded: options.events.onPlansEnded });
     this.#hits = new HitMaker(options);
     this.#verdicts = new Verdicts(options, this.#plans);
+    this.#reserving = new Reserving(options);
+    this.#marked = new MarkedDescriptors(this.#reserving, options);
     this.#tells = tellsLimits(options.response) || options.response.dynamicMetadata;
   }
 
@@ -149,6 +166,12 @@ export class RateLimitService {
   /** Somebody reset these counters; undefined: nobody knows which. */
   forgetCounters(keys: readonly string[] | undefined): void {
     this.#plans.forgetCounters(keys);
+  }
+
+  /** For APIs, by the same rules. */
+  budgets(options: BudgetOptions): Budgets {
+    const parts = { plans: this.#plans, verdicts: this.#verdicts, reserving: this.#reserving };
+    return new BudgetService({ ...parts, options: this.#options }, options);
   }
 
   /** Never throws. `decided` is one object for all requests of a listener, `asker` whoever made this one. */
@@ -173,7 +196,11 @@ export class RateLimitService {
       }
       decided.answer(response, asker, decision.plans);
     };
-    const ops = decision.ops;
+    if (decision.marked !== undefined) this.#decideMarked(decision, decided, asker);
+    else this.#submit(decision, conclude);
+  }
+
+  #submit({ ops, asker }: Decision, conclude: () => void): void {
     if (ops.length === 0) {
       conclude();
       return;
@@ -184,6 +211,55 @@ export class RateLimitService {
       this.#options.counting.stopCacheKeyIncrementWhenOverLimit &&
       (ops.length > ops[0]!.groupSize || ops[0]!.lookOnly);
     this.#options.store.submit(ops, stop ? stopWhenOver : countAll, conclude);
+  }
+
+  /** Settles in any case; what is counted decides whether anything is reserved. */
+  #decideMarked<Asker extends Caller>(decision: Decision, decided: Decided<Asker>, asker: Asker): void {
+    const marked = decision.marked!;
+    const tells = this.#tells || decided.response !== undefined;
+    const { request, plans } = decision;
+    let statuses: DescriptorStatus[];
+    const addVerdicts = (all: readonly Held[]): void => {
+      const hits = all.flatMap((one) => one.hits);
+      if (wasLeftOut(hits)) throw callAbandoned;
+      if (hits.some(({ error }) => error !== undefined)) this.#verdicts.acceptFailures(hits);
+      for (const { hits, index } of all) {
+        const status = this.#verdicts.statusOf(hits[0]!, decision, index, tells);
+        if (hits[0]!.plan.warns) this.#options.warnings?.tell(hits[0]!, status);
+        statuses[index] = status;
+      }
+    };
+    const orRefuse = (step: () => void): void => {
+      try {
+        step();
+      } catch (error) {
+        this.#noteRefusal(error);
+        decided.refuse(error, asker);
+      }
+    };
+    const answer = (): void => {
+      const { response, events } = this.#options;
+      const whole = assembleResponse({ request, plans, statuses }, decided.response ?? response, events);
+      decided.answer(whole, asker, plans);
+    };
+    this.#marked.settle(marked, (settled) =>
+      this.#submit(decision, () =>
+        orRefuse(() => {
+          statuses = this.#statuses(decision, tells);
+          addVerdicts(settled);
+          if (!this.#marked.letsReserve(marked, statuses)) {
+            answer();
+            return;
+          }
+          this.#marked.reserve(marked, statuses, (reserved) =>
+            orRefuse(() => {
+              addVerdicts(reserved);
+              answer();
+            }),
+          );
+        }),
+      ),
+    );
   }
 
   /** Throws a `ServiceError` for a request that cannot be decided; nothing is counted then. */
@@ -197,6 +273,7 @@ export class RateLimitService {
   #gatherHits(request: RateLimitRequest, plans: readonly Plan[], nowMs: number, asker: Caller): Decision {
     let hits: (CountedHit | undefined)[] | undefined;
     let ops: CountedHit[] | undefined;
+    let marked: Marked | undefined;
     for (let index = 0; index < plans.length; index++) {
       const plan = plans[index]!;
       if (plan.kind !== 'limited') {
@@ -207,8 +284,14 @@ export class RateLimitService {
         continue;
       }
       const descriptor = request.descriptors[index]!;
+      const { limits, marker } = plan;
+      if (marker !== undefined && !descriptor.isNegativeHits) {
+        marked ??= { request, plans, asker, settling: [], reserving: [] };
+        (marker.settles ? marked.settling : marked.reserving).push(index);
+        hits = added(hits, undefined);
+        continue;
+      }
       const addend = addendOf(descriptor, request);
-      const { limits } = plan;
       const hit = this.#hits.hit(limits[0]!, addend, descriptor.isNegativeHits, nowMs);
       hits = added(hits, hit);
       if (limits.length > 1) {
@@ -219,14 +302,20 @@ export class RateLimitService {
     const { counting, response } = this.#options;
     if (counting.stopCacheKeyIncrementWhenOverLimit && plans.length > 1)
       planHoldingBack(plans, hits!, response.quotaMode);
-    return { request, epoch: this.#plans.epoch, plans, hits: hits!, ops: ops ?? noOps, asker };
+    return { request, epoch: this.#plans.epoch, plans, hits: hits!, ops: ops ?? noOps, marked, asker };
+  }
+
+  #conclude(decision: Decision, own: ResponseOptions | undefined): RateLimitResponse {
+    const { request, plans } = decision;
+    const { response, events } = this.#options;
+    const statuses = this.#statuses(decision, this.#tells || own !== undefined);
+    return assembleResponse({ request, plans, statuses }, own ?? response, events);
   }
 
   /** Throws the `StoreError` of the first counter that failed, unless failed counters have an answer. */
-  #conclude(decision: Decision, own: ResponseOptions | undefined): RateLimitResponse {
-    const { request, plans, hits, ops } = decision;
-    const { response, events, localCache, warnings } = this.#options;
-    const tells = this.#tells || own !== undefined;
+  #statuses(decision: Decision, tells: boolean): DescriptorStatus[] {
+    const { plans, hits, ops } = decision;
+    const { localCache, warnings } = this.#options;
     let anyFailed = false;
     for (const op of ops) if (op.error !== undefined) anyFailed = true;
     if (anyFailed && wasLeftOut(ops)) throw callAbandoned;
@@ -240,7 +329,7 @@ export class RateLimitService {
       if (hit?.plan.warns === true) warnings?.tell(hit, status);
       statuses = added(statuses, status);
     }
-    return assembleResponse({ request, plans, statuses: statuses! }, own ?? response, events);
+    return statuses!;
   }
 
   #noteRefusal(error: unknown): void {

@@ -20,6 +20,7 @@ import { counterKeyForms, unambiguousPrefixProblem } from '../../rules/counter-k
 import { leaseForm, leaseFromText, leaseText } from '../../rules/lease.ts';
 import { RequestBounds, usualRequestLimits } from '../decide/request-bounds.ts';
 import { memcachePrefixProblem } from '../stores/memcache/memcache-key.ts';
+import type { ReservationBounds } from '../stores/reservations/reservation-store.ts';
 
 const mebibyte = 1024 * 1024;
 
@@ -159,6 +160,43 @@ export function prefixProblems(
   return problems(
     found.map((problem) => [problem !== undefined, counterSettings.cacheKeyPrefix.name, problem ?? '']),
   );
+}
+
+const reserving: readonly SettingNeed[] = [
+  { name: 'BACKEND_TYPE', is: ['redis', 'memory'], otherwise: 'memcache keeps no reservations' },
+];
+
+/** Amounts that are held before a cost is known. */
+export const budgetSettings = needing(reserving, {
+  budgetMaxReservations: {
+    name: 'BUDGET_MAX_RESERVATIONS',
+    kind: integer({ min: 1, max: 1_000_000 }),
+    default: 10_000,
+    summary:
+      'Reservations of one counter that may be open at a time; a further one is refused. Not in the Go service.',
+  },
+  budgetRecordTtlMs: {
+    name: 'BUDGET_RECORD_TTL',
+    kind: duration({ min: 1_000, max: 86_400_000 }),
+    default: 600_000,
+    summary:
+      'How long after its TTL a reservation is remembered, so that the same reserve or commit again counts nothing. Not in the Go service.',
+  },
+  budgetMaxTtlMs: {
+    name: 'BUDGET_MAX_TTL',
+    kind: duration({ min: 1_000, max: 86_400_000 }),
+    default: 86_400_000,
+    summary: 'The longest TTL that an API caller may give a reservation. Not in the Go service.',
+  },
+} as const satisfies SettingsTable);
+
+type BudgetSettings = SettingsOf<typeof budgetSettings>;
+
+export function reservationBounds({
+  budgetMaxReservations: maxReservations,
+  budgetRecordTtlMs: recordMs,
+}: BudgetSettings): ReservationBounds {
+  return { maxReservations, recordMs };
 }
 
 /** What one request may consist of. */

@@ -27,6 +27,7 @@ import { keyBytes } from '../stores/folded-run.ts';
 import { cacheEntryOverheadBytes } from '../stores/local-cache.ts';
 import { accessSettings, serverTlsProblems } from './access-settings.ts';
 import {
+  budgetSettings,
   counterSettings,
   leaseSettings,
   prefixProblems,
@@ -239,6 +240,7 @@ const groups = [
   { title: 'Rules from an xDS server', settings: xdsSettings },
   { title: 'Counters', settings: store },
   { title: 'Leases', settings: leaseSettings },
+  { title: 'Budgets', settings: budgetSettings },
   { title: 'When the store fails', settings: storeFailureSettings },
   { title: 'Decisions', settings: decisionSettings },
   { title: 'Overrides', settings: overrideSettings },
@@ -291,6 +293,7 @@ export const limiterAliases: AliasTable = {
 
 /** `GRPC_` as a whole is left out: gRPC libraries read GRPC_VERBOSITY, GRPC_TRACE and others. */
 const ownPrefixes = [
+  'BUDGET_',
   'CALLERS_',
   'CONFIG_GRPC_XDS_',
   'COUNTER_KEYS',

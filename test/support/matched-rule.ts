@@ -75,5 +75,5 @@ export function limitedPlan(given: MatchedTraits = {}): LimitedPlan {
     refusal: 0,
     counter: undefined,
   }));
-  return { kind: 'limited', rule, limits };
+  return { kind: 'limited', rule, limits, marker: undefined };
 }

@@ -97,6 +97,30 @@ export function createWarningStats(
   };
 }
 
+export interface BudgetStats {
+  called(call: string, outcome: string): void;
+  /** So much was given back of what nobody settled in time. */
+  expired(hits: number): void;
+}
+
+/** `outcomes`: of each call; all are shown from the start. */
+export function createBudgetStats(
+  registry: StatsRegistry,
+  outcomes: Readonly<Record<string, readonly string[]>>,
+): BudgetStats {
+  const slotOf = (call: string, outcome: string): number =>
+    registry.counter('ratelimit.budget.calls', [
+      ['call', call],
+      ['outcome', outcome],
+    ]);
+  for (const [call, all] of Object.entries(outcomes)) for (const outcome of all) slotOf(call, outcome);
+  const expired = registry.counter('ratelimit.budget.expired_hits');
+  return {
+    called: (call, outcome) => registry.add(slotOf(call, outcome), 1),
+    expired: (hits) => registry.add(expired, hits),
+  };
+}
+
 /** Only where rules are files: `numValues` says how many the last good reading gave. */
 export function createRuntimeStats(registry: StatsRegistry, numValues: () => number): RuntimeStats {
   const counting = countingIn(registry);

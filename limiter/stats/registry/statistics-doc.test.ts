@@ -26,6 +26,7 @@ function namesOfTheProgram(): string[] {
   }
   stats.createRefusalStats(registry, 'ratelimit.http', ['tls_handshake', 'tls_client_certificate']);
   createAdminStats(registry);
+  stats.createBudgetStats(registry, { reserve: ['reserved'] });
   registerOverrideStats(registry, {
     inForce: { count: 0, conflicted: 0 },
     files: { lastWasRefused: false },

@@ -1,0 +1,296 @@
+/** Budgets for APIs: their questions become plans and holdings, as the hits of any other request do. */
+import { marksReached } from '../decide/assess.ts';
+import { type RateLimitRequest, ServiceError } from '../decide/messages.ts';
+import type { Plan } from '../decide/plan.ts';
+import { isQuota } from '../decide/plan.ts';
+import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
+import { type Caller, StoreError } from '../stores/counter-store.ts';
+import type { ReservationStore, ReservedCounter } from '../stores/reservations/reservation-store.ts';
+import type {
+  BudgetFailure,
+  BudgetQuestion,
+  BudgetScope,
+  Budgets,
+  ReserveAnswer,
+  ReserveQuestion,
+  SettleAnswer,
+  SettleQuestion,
+} from './budgets.ts';
+import { type CountedHit, HitMaker, secondsToReset } from './counted-hit.ts';
+import type { PlansInForce } from './plans-in-force.ts';
+import type { RateLimitServiceOptions } from './rate-limit-service.ts';
+import {
+  type Held,
+  type Holding,
+  type Reserved,
+  type Reserving,
+  reservesNothing,
+  type Settled,
+} from './reserving.ts';
+import type { Verdicts } from './verdicts.ts';
+
+export interface BudgetOptions {
+  /** BUDGET_MAX_TTL. */
+  readonly maxTtlMs: number;
+  /** 128 random bits, as text. */
+  readonly newId: () => string;
+  /** How headers are told. */
+  readonly response: ResponseOptions;
+}
+
+/** The parts of the service that decides, shared with it. */
+interface DecisionParts {
+  readonly options: RateLimitServiceOptions;
+  readonly plans: PlansInForce;
+  readonly verdicts: Verdicts;
+  readonly reserving: Reserving;
+}
+
+/** What is asked, and what of it can be held. */
+interface Planned {
+  readonly request: RateLimitRequest;
+  readonly plans: readonly Plan[];
+  readonly holdings: readonly Holding[];
+}
+
+const leastTtlMs = 1_000;
+
+export class BudgetService implements Budgets {
+  readonly #parts: DecisionParts;
+  readonly #options: BudgetOptions;
+  readonly #unlimited: HitMaker;
+  readonly #store: ReservationStore | undefined;
+
+  constructor(parts: DecisionParts, options: BudgetOptions) {
+    this.#parts = parts;
+    this.#options = options;
+    this.#unlimited = new HitMaker(parts.options);
+    this.#store = parts.options.reservations;
+  }
+
+  reserve(
+    question: ReserveQuestion,
+    asker: Caller,
+    done: (answer: ReserveAnswer | BudgetFailure) => void,
+  ): void {
+    const { amount, ttlMs, id = this.#options.newId(), recalled } = question;
+    const { maxTtlMs } = this.#options;
+    if (ttlMs < leastTtlMs || ttlMs > maxTtlMs) {
+      const bounds = `${leastTtlMs / 1000}s to ${maxTtlMs / 1000}s (BUDGET_MAX_TTL)`;
+      done({ failure: 'invalid', message: `ttl must be from ${bounds}, not ${ttlMs / 1000}s` });
+      return;
+    }
+    const planned = this.#plan(question, amount, ttlMs);
+    if ('failure' in planned) {
+      done(planned);
+      return;
+    }
+    const { plans, holdings } = planned;
+    const otherQuotaPasses = plans.some(
+      (plan) => plan.kind !== 'limited' && isQuota(plan, this.#parts.options.response.quotaMode),
+    );
+    const note = recalled ? noteOf(question) : undefined;
+    this.#parts.reserving.reserve(
+      holdings,
+      { id, isMarker: false, note, otherQuotaPasses },
+      asker,
+      (reserved) => done(this.#reserveAnswer(planned, reserved, asker)),
+    );
+  }
+
+  settle(
+    question: SettleQuestion,
+    asker: Caller,
+    done: (answer: SettleAnswer | BudgetFailure) => void,
+  ): void {
+    const { id, actual, unknown } = question;
+    const planned = this.#plan(question, actual, 0);
+    if ('failure' in planned) {
+      done(planned);
+      return;
+    }
+    // Of a marker that nobody made nothing is remembered.
+    const terms =
+      id === ''
+        ? ({ id: this.#options.newId(), isMarker: true, unknown: 'charge' } as const)
+        : { id, isMarker: false, unknown };
+    this.#parts.reserving.settle(planned.holdings, terms, asker, (settled) =>
+      done(settleAnswer(planned, settled, this.#parts.options.clock.nowMs())),
+    );
+  }
+
+  status(
+    question: BudgetQuestion,
+    asker: Caller,
+    done: (answer: readonly BudgetScope[] | BudgetFailure) => void,
+  ): void {
+    const planned = this.#plan(question, undefined, 0);
+    if ('failure' in planned) {
+      done(planned);
+      return;
+    }
+    const nowMs = this.#parts.options.clock.nowMs();
+    this.#parts.reserving.look(planned.holdings, asker, (held, error) =>
+      done(error === undefined ? scopesOf(held, nowMs) : failureOf(error)),
+    );
+  }
+
+  async recall(id: string): Promise<BudgetQuestion | undefined | BudgetFailure> {
+    if (this.#store === undefined) return failureOf(reservesNothing);
+    try {
+      const note = await this.#store.recall(id);
+      return note === undefined ? undefined : questionOf(note);
+    } catch (error) {
+      if (error instanceof StoreError) return failureOf(error);
+      throw error;
+    }
+  }
+
+  #plan(
+    { domain, descriptors }: BudgetQuestion,
+    amount: number | undefined,
+    ttlMs: number,
+  ): Planned | BudgetFailure {
+    const { options, plans: inForce } = this.#parts;
+    const request = {
+      domain,
+      descriptors: descriptors.map((one) => ({ ...one, hitsAddend: amount })),
+      hitsAddend: amount ?? 0,
+    };
+    let plans: readonly Plan[];
+    try {
+      plans = inForce.plan(request, options.clock.nowMs());
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error;
+      return { failure: error.transient ? 'unavailable' : 'invalid', message: error.message };
+    }
+    if (plans.every(({ kind }) => kind === 'domain-not-found')) {
+      options.stats.domainNotFound(domain);
+      return { failure: 'no-domain', message: `there are no rules for the domain ${JSON.stringify(domain)}` };
+    }
+    const holdings: Holding[] = [];
+    for (const [index, plan] of plans.entries()) {
+      if (plan.kind !== 'limited') continue;
+      const quota = isQuota(plan, options.response.quotaMode);
+      holdings.push({ index, plan, isQuota: quota, amount, ttlMs, onExpiry: 'release' });
+    }
+    return { request, plans, holdings };
+  }
+
+  #reserveAnswer(planned: Planned, { call, held }: Reserved, asker: Caller): ReserveAnswer | BudgetFailure {
+    const { error, outcome, id, expiresAtMs } = call;
+    if (error !== undefined) return failureOf(error);
+    if (outcome === 'conflict') {
+      const message = `the reservation ${JSON.stringify(id)} was made with another amount, ttl or descriptors`;
+      return { failure: 'conflict', message };
+    }
+    if (outcome === 'full') {
+      const message = 'a counter has as many open reservations as it can have (BUDGET_MAX_RESERVATIONS)';
+      return { failure: 'full', message };
+    }
+    const allowed = outcome !== 'refused';
+    const isRepeated = outcome === 'repeated';
+    return {
+      allowed,
+      id,
+      amount: planned.request.hitsAddend,
+      expiresAtMs: allowed ? expiresAtMs : 0,
+      isRepeated,
+      headers: this.#concluded(planned, held, isRepeated, asker),
+      scopes: scopesOf(held, this.#parts.options.clock.nowMs()),
+    };
+  }
+
+  /** Counts in the rules' statistics as hits do, and gives the headers of their answer; what is repeated counts nothing. */
+  #concluded(
+    { request, plans }: Planned,
+    held: readonly Held[],
+    isRepeated: boolean,
+    asker: Caller,
+  ): ReserveAnswer['headers'] {
+    const { verdicts, plans: inForce, options } = this.#parts;
+    const asked = { request, epoch: inForce.epoch, asker };
+    const statuses = plans.map((plan, index) => {
+      const one = held.find((other) => other.index === index);
+      if (one !== undefined) {
+        const hits = isRepeated ? one.hits.map(uncounted) : one.hits;
+        const first = hits.length > 1 ? { ...hits[0]!, group: hits } : hits[0]!;
+        const status = verdicts.statusOf(first, asked, index, true);
+        if (first.plan.warns) options.warnings?.tell(first, status);
+        return status;
+      }
+      if (plan.kind !== 'unlimited') return okStatus;
+      if (plan.metrics !== undefined && !isRepeated)
+        this.#unlimited.countUnlimited(plan.metrics, request, index);
+      return unlimitedStatus;
+    });
+    const { response } = this.#options;
+    return assembleResponse({ request, plans, statuses }, response, options.events).responseHeadersToAdd;
+  }
+}
+
+/** As if it had been looked at. */
+function uncounted(hit: CountedHit): CountedHit {
+  return { ...hit, hits: 0, applied: 0 };
+}
+
+function settleAnswer(
+  { request, holdings }: Planned,
+  { call, held }: Settled,
+  nowMs: number,
+): SettleAnswer | BudgetFailure {
+  const { error, outcome, charged, amount } = call;
+  if (error !== undefined) return failureOf(error);
+  // Where nothing is limited there is nothing to know.
+  if (holdings.length === 0)
+    return { outcome: 'settled', charged: request.hitsAddend, amount: 0, scopes: [] };
+  return { outcome, charged, amount, scopes: scopesOf(held, nowMs) };
+}
+
+function scopesOf(held: readonly Held[], nowMs: number): BudgetScope[] {
+  return held.flatMap(({ index, isQuota: quota, hits, counters }) =>
+    hits.map((hit, i) => scopeOf({ descriptor: index, isQuota: quota }, hit, counters[i], nowMs)),
+  );
+}
+
+function scopeOf(
+  where: Pick<BudgetScope, 'descriptor' | 'isQuota'>,
+  hit: CountedHit,
+  counter: ReservedCounter | undefined,
+  nowMs: number,
+): BudgetScope {
+  const { rule, limit, capacity, marks } = hit.plan;
+  const { used = 0, reserved = 0, open = 0, oldestMs = 0 } = counter ?? {};
+  return {
+    ...where,
+    rule: rule.hideIdentity || rule.path === '' ? undefined : rule.path,
+    limit: rule.hideIdentity ? { ...limit, name: '' } : limit,
+    isShadow: rule.shadowMode,
+    refused: hit.full || hit.over,
+    used,
+    reserved,
+    open,
+    oldestSeconds: oldestMs === 0 ? undefined : Math.max(0, Math.floor((nowMs - oldestMs) / 1000)),
+    left: hit.full ? 0 : Math.max(0, capacity - used),
+    resetSeconds: secondsToReset(hit),
+    mark: marks?.percents[marksReached(marks, used) - 1],
+  };
+}
+
+function failureOf(error: StoreError): BudgetFailure {
+  return { failure: error === reservesNothing ? 'unsupported' : 'unavailable', message: error.message };
+}
+
+/** What `recall` gives back: the question as it was asked. */
+function noteOf({ domain, descriptors }: BudgetQuestion): string {
+  return JSON.stringify({
+    domain,
+    descriptors: descriptors.map(({ entries, limit }) => ({ entries, limit })),
+  });
+}
+
+function questionOf(note: string): BudgetQuestion {
+  const { domain, descriptors } = JSON.parse(note) as BudgetQuestion;
+  const unsaid = { hitsAddend: undefined, isNegativeHits: false };
+  return { domain, descriptors: descriptors.map(({ entries, limit }) => ({ entries, limit, ...unsaid })) };
+}

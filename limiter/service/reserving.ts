@@ -1,0 +1,325 @@
+/**
+ * Reserves and settles for descriptors, whether an API or a marker asks: makes their counters as the store of reservations
+ * knows them, and writes its answers into hits, of which statuses and statistics are made as of any others.
+ */
+import { Assessment, assessTotal, countAssessment } from '../decide/assess.ts';
+import type { LimitedPlan, LimitPlan } from '../decide/plan.ts';
+import { counterWindow } from '../decide/windows.ts';
+import { RuleStat } from '../stats/registry/rule-stats.ts';
+import { FixedWindow } from '../stores/bound.ts';
+import { type Caller, hashTagOf, StoreError } from '../stores/counter-store.ts';
+import type {
+  ReservationCall,
+  ReservationStore,
+  ReserveCall,
+  ReservedCounter,
+  SettleCall,
+} from '../stores/reservations/reservation-store.ts';
+import { type CountedHit, HitMaker } from './counted-hit.ts';
+import type { RateLimitServiceOptions } from './rate-limit-service.ts';
+
+/** What is asked of one descriptor. */
+export interface Holding {
+  /** Index of the descriptor. */
+  readonly index: number;
+  readonly plan: LimitedPlan;
+  readonly isQuota: boolean;
+  /** As `ReservedCounter.amount`. */
+  readonly amount: number | undefined;
+  readonly ttlMs: number;
+  readonly onExpiry: 'release' | 'charge';
+}
+
+/** The same with what becomes of it: one hit and one counter a limit. Descriptors may share counters. */
+export interface Held extends Holding {
+  readonly hits: readonly CountedHit[];
+  counters: readonly ReservedCounter[];
+}
+
+interface Asked<Call extends ReservationCall> {
+  readonly call: Call;
+  readonly held: readonly Held[];
+}
+
+export type Reserved = Asked<ReserveCall>;
+export type Settled = Asked<SettleCall>;
+
+/** What becomes of calls, for statistics. `failed`: the store could not be asked. */
+export type BudgetOutcome = (ReserveCall | SettleCall)['outcome'] | 'failed';
+export const budgetOutcomes: Readonly<Record<'reserve' | 'settle', readonly BudgetOutcome[]>> = {
+  reserve: ['reserved', 'repeated', 'refused', 'conflict', 'full', 'failed'],
+  settle: ['settled', 'late', 'repeated', 'unknown', 'failed'],
+};
+
+/** The answer where nothing keeps reservations. */
+export const reservesNothing = new StoreError('this store keeps no reservations', {
+  transient: false,
+  notCounted: true,
+});
+
+const unasked = {
+  outcome: 'untouched',
+  used: 0,
+  reserved: 0,
+  open: 0,
+  oldestMs: 0,
+  changed: 0,
+  givenBack: 0,
+  waitMicros: 0,
+} as const;
+
+export class Reserving {
+  readonly #options: RateLimitServiceOptions;
+  readonly #hits: HitMaker;
+  readonly #store: ReservationStore | undefined;
+  /** Holds nothing between two counters. */
+  readonly #assessment = new Assessment();
+
+  constructor(options: RateLimitServiceOptions) {
+    this.#options = options;
+    // Reservations come back: what was full need not be so.
+    this.#hits = new HitMaker({ ...options, localCache: undefined });
+    this.#store = options.reservations;
+  }
+
+  /** All or nothing. Blocked by an override, nothing is asked but how the others stand. */
+  reserve(
+    holdings: readonly Holding[],
+    terms: Pick<ReserveCall, 'id' | 'isMarker' | 'note' | 'otherQuotaPasses'>,
+    asker: Caller,
+    done: (reserved: Reserved) => void,
+  ): void {
+    const held = this.#held(holdings, false);
+    const open = held.filter(({ hits }) => !hits.some(({ full }) => full));
+    const isBlocked =
+      held.some((one) => !one.isQuota && !open.includes(one)) ||
+      (!terms.otherQuotaPasses &&
+        held.some(({ isQuota }) => isQuota) &&
+        !open.some(({ isQuota }) => isQuota));
+    const isRefused = isBlocked && !this.#options.response.shadowMode;
+    const counters = this.#counters(isRefused ? held : open);
+    const call: ReserveCall = {
+      kind: 'reserve',
+      ...terms,
+      counters,
+      caller: asker,
+      error: undefined,
+      outcome: isRefused ? 'refused' : 'reserved',
+      expiresAtMs: this.#options.clock.nowMs() + (held[0]?.ttlMs ?? 0),
+    };
+    const conclude = (): void => {
+      this.#noteGivenBack(counters);
+      this.#tell('reserve', call);
+      this.#answerHits(held, open, call);
+      done({ call, held });
+    };
+    if (!isRefused) {
+      this.#submit(call, conclude);
+      return;
+    }
+    const look: ReservationCall = { kind: 'look', counters, caller: asker, error: undefined };
+    this.#submit(look, () => {
+      call.error = look.error;
+      conclude();
+    });
+  }
+
+  settle(
+    holdings: readonly Holding[],
+    terms: Pick<SettleCall, 'id' | 'isMarker' | 'unknown'>,
+    asker: Caller,
+    done: (settled: Settled) => void,
+  ): void {
+    const held = this.#held(holdings, true);
+    const counters = this.#counters(held);
+    const call: SettleCall = {
+      kind: 'settle',
+      ...terms,
+      counters,
+      // What was used is used, whoever gave up.
+      caller: { abandoned: false, span: asker.span },
+      error: undefined,
+      outcome: 'unknown',
+      charged: 0,
+      amount: 0,
+    };
+    this.#submit(call, () => {
+      this.#noteGivenBack(counters);
+      this.#tell('settle', call);
+      for (const one of held) this.#answerHit(one, call.error);
+      if (call.error === undefined) this.#countSettled(held);
+      done({ call, held });
+    });
+  }
+
+  /** How they stand; nothing is counted. */
+  look(
+    holdings: readonly Holding[],
+    asker: Caller,
+    done: (held: readonly Held[], error: StoreError | undefined) => void,
+  ): void {
+    const held = this.#held(holdings, true);
+    const counters = this.#counters(held);
+    const call: ReservationCall = { kind: 'look', counters, caller: asker, error: undefined };
+    this.#submit(call, () => {
+      this.#noteGivenBack(counters);
+      for (const one of held) this.#answerHit(one, call.error);
+      done(held, call.error);
+    });
+  }
+
+  #submit(call: ReservationCall, done: () => void): void {
+    if (call.counters.length > 0 && this.#store !== undefined) {
+      this.#store.submit(call, done);
+      return;
+    }
+    if (call.counters.length > 0) call.error = reservesNothing;
+    done();
+  }
+
+  /** `isQuiet`: nothing of it counts as hits that were asked for. */
+  #held(holdings: readonly Holding[], isQuiet: boolean): Held[] {
+    const nowMs = this.#options.clock.nowMs();
+    return holdings.map((holding) => {
+      const { plan, amount = 0 } = holding;
+      const hits = plan.limits.map((limit) => {
+        const hit = this.#hits.make(limit, isQuiet ? 0 : amount, isQuiet, nowMs);
+        hit.groupSize = plan.limits.length;
+        return hit;
+      });
+      if (hits.length > 1) {
+        hits[0]!.group = hits;
+        hits[0]!.remembered = hits.some(({ full }) => full);
+      }
+      return { ...holding, hits, counters: [] };
+    });
+  }
+
+  /** Of each key one, in the order of descriptors and limits: descriptors of one counter are charged on it together. */
+  #counters(held: readonly Held[]): ReservedCounter[] {
+    const amounts = new Map<string, number | undefined>();
+    for (const { hits, amount } of held) {
+      for (const { key } of hits) {
+        const other = amounts.get(key);
+        const both = amount === undefined ? other : Math.min(Number.MAX_SAFE_INTEGER, amount + (other ?? 0));
+        amounts.set(key, both);
+      }
+    }
+    const byKey = new Map<string, ReservedCounter>();
+    for (const one of held) {
+      one.counters = one.hits.map((hit) => {
+        const known = byKey.get(hit.key);
+        if (known !== undefined) return known;
+        const counter = this.#counter(hit, one, amounts.get(hit.key));
+        byKey.set(hit.key, counter);
+        return counter;
+      });
+    }
+    return [...byKey.values()];
+  }
+
+  #counter(
+    hit: CountedHit,
+    { index, isQuota, ttlMs, onExpiry }: Held,
+    amount: number | undefined,
+  ): ReservedCounter {
+    const { plan, key, ttlSeconds, windowEndSeconds } = hit;
+    const { counterStem: stem, perSecond } = plan;
+    return {
+      key,
+      stem,
+      isTagged: hashTagOf(stem) !== stem,
+      earlierKeys: (seconds) => this.#earlierKeys(plan, seconds),
+      ttlSeconds,
+      bound: plan.bound ?? new FixedWindow(plan.capacity),
+      windowEndSeconds,
+      perSecond,
+      isShadow: plan.rule.shadowMode || this.#options.response.shadowMode,
+      isQuota,
+      group: index,
+      amount,
+      ttlMs,
+      onExpiry,
+      ...unasked,
+    };
+  }
+
+  #earlierKeys({ limit, isOwn, window, counterStem }: LimitPlan, seconds: number): string[] {
+    const keys: string[] = [];
+    const since = Math.floor(this.#options.clock.nowMs() / 1000) - seconds;
+    for (let start = window!.startSeconds; start > since; ) {
+      const earlier = counterWindow(limit, isOwn, start - 1, this.#options.counting);
+      keys.push(counterStem + earlier.keySuffix);
+      start = earlier.startSeconds;
+    }
+    return keys;
+  }
+
+  /** What is given back here may have been remembered as full. */
+  #noteGivenBack(counters: readonly ReservedCounter[]): void {
+    const { localCache, events } = this.#options;
+    let expired = 0;
+    for (const { key, changed, givenBack } of counters) {
+      expired += givenBack;
+      if (changed < 0 || givenBack > 0) localCache?.forget(key);
+    }
+    if (expired > 0) events.onReservationsExpired?.(expired);
+  }
+
+  #tell(kind: 'reserve' | 'settle', { outcome, error }: ReserveCall | SettleCall): void {
+    this.#options.events.onBudgetCall?.(kind, error === undefined ? outcome : 'failed');
+  }
+
+  /** `open`: those that the store was asked for. */
+  #answerHits(held: readonly Held[], open: readonly Held[], call: ReserveCall): void {
+    const { outcome, error } = call;
+    const isNew = outcome !== 'repeated' && outcome !== 'conflict' && error === undefined;
+    for (const one of held) {
+      if (open.includes(one)) this.#answerHit(one, error);
+      // Once is enough for a blocked one, too.
+      if (isNew) this.#countAsked(one);
+    }
+    if (outcome !== 'full' || held.some(({ hits }) => hits.some(({ over }) => over))) return;
+    for (const { hits } of held) for (const hit of hits) hit.over = true;
+  }
+
+  #answerHit({ hits, counters }: Held, error: StoreError | undefined): void {
+    for (let i = 0; i < hits.length; i++) {
+      const hit = hits[i]!;
+      const { outcome, used, waitMicros } = counters[i]!;
+      hit.error = error;
+      hit.over = outcome === 'refused' || outcome === 'left-out';
+      hit.applied = outcome === 'charged' ? hit.hits : 0;
+      hit.after = used;
+      hit.waitMicros = waitMicros;
+      hit.mayReturn = true;
+    }
+  }
+
+  #countAsked({ hits }: Held): void {
+    const { stats } = this.#options;
+    for (const { plan, hits: asked } of hits)
+      stats.add(stats.slotOf(plan.metric) + RuleStat.totalHits, asked);
+  }
+
+  /** What was charged beyond what was held counts as hits that nobody could refuse, what came back as hits taken back. */
+  #countSettled(held: readonly Held[]): void {
+    const { stats } = this.#options;
+    const counted = new Set<ReservedCounter>();
+    for (const { hits, counters } of held) {
+      for (let i = 0; i < hits.length; i++) {
+        const { plan } = hits[i]!;
+        const counter = counters[i]!;
+        if (counted.has(counter)) continue;
+        counted.add(counter);
+        const { changed, used } = counter;
+        const slot = stats.slotOf(plan.metric);
+        if (changed < 0) stats.add(slot + RuleStat.totalNegativeHits, -changed);
+        if (changed <= 0) continue;
+        stats.add(slot + RuleStat.totalHits, changed);
+        assessTotal(plan, changed, used, 0, this.#assessment);
+        countAssessment(stats, slot, this.#assessment);
+      }
+    }
+  }
+}
