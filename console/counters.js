@@ -17,7 +17,18 @@ import {
   table,
 } from './parts.js';
 import { addressOf } from './shell.js';
-import { areNamed, duration, entries, entriesOf, entryTexts, linesOf, number, shown } from './text.js';
+import {
+  areNamed,
+  calendarWords,
+  duration,
+  entries,
+  entriesOf,
+  entryTexts,
+  hits,
+  linesOf,
+  number,
+  shown,
+} from './text.js';
 
 const sorts = { used: 'most used', left: 'least left', reset: 'ends first', key: 'key' };
 
@@ -91,15 +102,15 @@ const columns = (desk) => [
   {
     label: 'Used of limit',
     isNumber: true,
-    cell: ({ used, limit }) =>
-      html`<b class=${limit !== null && used > limit ? 'over' : ''}>${number(used)}</b> of ${number(limit)}${meter(used, limit)}`,
+    cell: ({ used, limit, hitsUnit }) =>
+      html`<b class=${limit !== null && used > limit ? 'over' : ''}>${number(used)}</b> of ${hits(limit, hitsUnit)}${meter(used, limit)}`,
   },
   { label: 'Left', isNumber: true, cell: ({ left }) => number(left) },
   { label: 'Leased', isNumber: true, cell: ({ leased }) => number(leased) },
   {
     label: 'Window',
-    cell: ({ window: { seconds, algorithm } }) =>
-      html`${duration(seconds)}${algorithm === 'fixed_window' ? nothing : html` <span class="faint">${algorithm.replaceAll('_', ' ')}</span>`}`,
+    cell: ({ window: { seconds, calendar, algorithm } }) =>
+      html`${calendar ? calendarWords(calendar) : duration(seconds)}${algorithm === 'fixed_window' ? nothing : html` <span class="faint">${algorithm.replaceAll('_', ' ')}</span>`}`,
   },
   { label: 'Ends in', isNumber: true, cell: ({ reset }) => duration(reset) },
   { label: 'Change', cell: (counter) => changes(desk, counter) },
@@ -117,10 +128,10 @@ function changes(desk, counter) {
 }
 
 /** @param {import('./shell.js').Desk} desk @param {any} counter */
-function reset(desk, { domain, entries: list, used, limit }) {
+function reset(desk, { domain, entries: list, used, limit, hitsUnit }) {
   confirmChange({
     title: 'Reset this counter?',
-    says: html`<p>${shown(domain)} ${entries(list)}</p><p>It has used <b>${number(used)}</b> of ${number(limit)}, and begins at 0 again on every limiter, within a second. Its rule stays as it is.</p>`,
+    says: html`<p>${shown(domain)} ${entries(list)}</p><p>It has used <b>${number(used)}</b> of ${hits(limit, hitsUnit)}, and begins at 0 again on every limiter, within a second. Its rule stays as it is.</p>`,
     verb: 'Reset',
     async act() {
       const answer = await ask('DELETE', `counters?${query({ domain, entry: entryTexts(list) })}`);
@@ -141,13 +152,13 @@ function resetText({ reset: count, limiters = [], missing = [] }) {
 }
 
 /** @param {import('./shell.js').Desk} desk @param {any} counter */
-function grant(desk, { domain, entries: list, limit, reset: ends }) {
+function grant(desk, { domain, entries: list, limit, hitsUnit, reset: ends }) {
   // The same when its answer got lost and the button is pressed again.
   const id =
     crypto.randomUUID?.() ?? `console-${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
   confirmChange({
     title: 'Grant this key some more?',
-    says: html`<p>${shown(domain)} ${entries(list)}</p><p>On top of its limit of ${number(limit)}, until its window ends in ${duration(ends)}; then it is as before. Grants add up.</p>`,
+    says: html`<p>${shown(domain)} ${entries(list)}</p><p>On top of its limit of ${hits(limit, hitsUnit)}, until its window ends in ${duration(ends)}; then it is as before. Grants add up.</p>`,
     fields: html`${field('How many more', html`<input name="grant" type="number" min="1" step="1" required .value=${'1000'}>`)}
       ${field('Reason', html`<input name="reason" required maxlength="256" autocomplete="off">`, 'Stands in the log, and in the list of overrides.')}`,
     verb: 'Grant',

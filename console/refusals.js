@@ -13,7 +13,18 @@ import {
   table,
 } from './parts.js';
 import { addressOf } from './shell.js';
-import { areNamed, duration, entries, entryTexts, linesOf, moment, number, shown } from './text.js';
+import {
+  areNamed,
+  calendarWords,
+  duration,
+  entries,
+  entryTexts,
+  hits,
+  linesOf,
+  moment,
+  number,
+  shown,
+} from './text.js';
 
 /** @param {import('./shell.js').Desk} _desk @returns {(import('./parts.js').Column & { isShort?: boolean })[]} */
 export const refusalColumns = (_desk) => [
@@ -33,12 +44,12 @@ export const refusalColumns = (_desk) => [
     label: 'Used of limit',
     isShort: true,
     isNumber: true,
-    cell: ({ used, limit }) => html`<b>${number(used)}</b> of ${number(limit)}`,
+    cell: ({ used, limit, hitsUnit }) => html`<b>${number(used)}</b> of ${hits(limit, hitsUnit)}`,
   },
   {
     label: 'Window',
     cell: ({ window: of, algorithm }) =>
-      html`${of?.seconds === undefined ? '–' : duration(of.seconds)}${algorithm && algorithm !== 'fixed_window' ? html` <span class="faint">${algorithm.replaceAll('_', ' ')}</span>` : nothing}`,
+      html`${of?.calendar ? calendarWords(of.calendar) : of?.seconds === undefined ? '–' : duration(of.seconds)}${algorithm && algorithm !== 'fixed_window' ? html` <span class="faint">${algorithm.replaceAll('_', ' ')}</span>` : nothing}`,
   },
   { label: 'Times', isShort: true, isNumber: true, cell: ({ count }) => number(count) },
   { label: 'Rules', cell: ({ rulesVersion }) => shown(rulesVersion) },

@@ -90,13 +90,21 @@ export function moment(at) {
 }
 
 /** @param {any} limit Of a rule. */
-export function limitText({ unlimited, requestsPerUnit, unit, multiplier = 1, algorithm, burst }) {
+export function limitText(limit) {
+  const { unlimited, requestsPerUnit, hitsUnit, unit, multiplier = 1, calendar, algorithm, burst } = limit;
   if (unlimited) return 'unlimited';
-  const window = multiplier > 1 ? `${multiplier} ${unit}s` : unit;
+  const window = calendar ? calendarWords(calendar) : multiplier > 1 ? `${multiplier} ${unit}s` : unit;
   const kind =
     algorithm === undefined || algorithm === 'fixed_window' ? '' : `, ${algorithm.replaceAll('_', ' ')}`;
-  return `${number(requestsPerUnit)} per ${window}${kind}${burst ? `, burst ${number(burst)}` : ''}`;
+  return `${hits(requestsPerUnit, hitsUnit)} per ${window}${kind}${burst ? `, burst ${number(burst)}` : ''}`;
 }
+
+/** A number of hits, with what they are where they are no requests. @param {number | null | undefined} value @param {string | undefined} hitsUnit */
+export const hits = (value, hitsUnit) => `${number(value)}${hitsUnit ? ` ${hitsUnit}` : ''}`;
+
+/** `calendar month (Europe/Zurich, from day 15)`. @param {any} calendar */
+export const calendarWords = ({ unit, timezone, startsOn }) =>
+  `calendar ${unit} (${timezone}${startsOn === 1 ? '' : `, from day ${startsOn}`})`;
 
 /** @param {any} override */
 export function effectText({ requestsPerUnit, unit, unlimited, shadow, block, grant, limit }) {

@@ -149,3 +149,16 @@ export function calendarProblem({ calendar, unitMultiplier, algorithm }: RateLim
   if (unitMultiplier !== 1) return 'calendar takes the place of unit_multiplier, found both';
   return algorithm === Algorithm.FIXED_WINDOW ? undefined : 'calendar is for algorithm fixed_window alone';
 }
+
+/** For JSON: what a limit says beyond its number and its window, only what is written. */
+export function budgetJson({
+  hitsUnit,
+  calendar,
+  warnAt,
+}: Pick<RateLimit, 'hitsUnit' | 'calendar' | 'warnAt'>): Partial<RateLimit> {
+  return {
+    ...(hitsUnit !== 'requests' && { hitsUnit }),
+    ...(calendar && { calendar }),
+    ...(warnAt.length > 0 && { warnAt }),
+  };
+}

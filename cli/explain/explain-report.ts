@@ -1,4 +1,5 @@
 import type { ExplainedCounter, ExplainedDescriptor } from '../../limiter/operate/explain.ts';
+import { budgetJson } from '../../rules/budget-fields.ts';
 import { leaseText } from '../../rules/lease.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
 import {
@@ -237,6 +238,7 @@ function descriptorJson(
     window: windowTextOf(limit),
     windowSeconds: limit.calendar === undefined ? windowSeconds(limit.unit, limit.unitMultiplier) : undefined,
     requestsPerUnit: limit.requestsPerUnit,
+    ...budgetJson(limit),
     algorithm: algorithmNames[limit.algorithm],
     burst: limit.algorithm === Algorithm.TOKEN_BUCKET ? limit.burst : undefined,
     leaseMost,

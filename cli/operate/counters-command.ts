@@ -17,6 +17,7 @@ import {
   entriesText,
   entryTexts,
   limitersCommand,
+  windowOf,
 } from './operate-command.ts';
 import { makingFlags, makingHelp, setOverride } from './override-command.ts';
 
@@ -174,8 +175,7 @@ function counterRows(counters: readonly Json[]): Row[] {
       ...(isOfMemory && { LIMITER: limiter }),
       ENTRIES: entriesText(entries) + (certain === false ? ' (uncertain)' : ''),
       RULE: rule === null ? 'none' : `${rule}${name}`,
-      WINDOW:
-        window === undefined ? undefined : `${durationText(window.seconds)} ${window.algorithm ?? ''}`.trim(),
+      WINDOW: window === undefined ? undefined : `${windowOf(window)} ${window.algorithm ?? ''}`.trim(),
       USED: used,
       LIMIT: limitText(counter),
       LEFT: left ?? undefined,
@@ -185,9 +185,10 @@ function counterRows(counters: readonly Json[]): Row[] {
   });
 }
 
-function limitText({ limit, override, overrideEffect }: Json): string | undefined {
+function limitText({ limit: most, hitsUnit, override, overrideEffect }: Json): string | undefined {
   if (overrideEffect === 'unlimited') return 'unlimited (override)';
-  if (limit === null || limit === undefined) return undefined;
+  if (most === null || most === undefined) return undefined;
+  const limit = hitsUnit === undefined ? most : `${most} ${hitsUnit}`;
   if (overrideEffect === 'block') return `${limit} (blocked)`;
   if (overrideEffect === 'shadow') return `${limit} (shadow)`;
   return `${limit}${override ? ' (override)' : ''}`;

@@ -1,4 +1,5 @@
 /** What the commands have in common that ask limiters: their flags, their arguments, and whom to ask for what they count. */
+import { calendarText } from '../../rules/calendar.ts';
 import type { Entry } from '../../rules/model.ts';
 import { tellingOfClusters } from '../shared/cluster.ts';
 import {
@@ -9,6 +10,7 @@ import {
   type ParsedFlags,
   UsageError,
 } from '../shared/flags.ts';
+import { durationText } from '../shared/output.ts';
 import {
   type Answer,
   Limiters as Found,
@@ -59,6 +61,11 @@ export function domainAndEntries(
 /** As the parameter `entry`, which is repeated, has them. */
 export function entryTexts(entries: readonly Entry[]): string[] {
   return entries.map(({ key, value }) => `${key}=${value}`);
+}
+
+/** The window of a counter or a refusal: `5m`, `month@Europe/Zurich@15`. */
+export function windowOf({ seconds, calendar }: Json): string {
+  return calendar === undefined ? durationText(seconds ?? 0) : calendarText(calendar);
 }
 
 /** For people: what is held as a hash, or shared by many values, shows itself as such. */

@@ -1,7 +1,7 @@
 import { escaped, readTime, UsageError, wholeNumber } from '../shared/flags.ts';
-import { durationText, outputFlag, outputFormat, printedText } from '../shared/output.ts';
+import { outputFlag, outputFormat, printedText } from '../shared/output.ts';
 import { type Json, limiterHelp, tellOf } from './limiters.ts';
-import { domainAndEntries, entriesText, entryTexts, limitersCommand } from './operate-command.ts';
+import { domainAndEntries, entriesText, entryTexts, limitersCommand, windowOf } from './operate-command.ts';
 
 const help = `Usage: weir why <domain> <key=value> ... [flags]
        weir why --request-id <id> [flags]
@@ -106,6 +106,7 @@ function refusalText(refusal: Json): string {
     entries,
     used,
     limit,
+    hitsUnit,
     window,
     algorithm,
     override,
@@ -117,14 +118,16 @@ function refusalText(refusal: Json): string {
     traceId,
   } = refusal;
   const name = limitName ? ` (${limitName})` : '';
-  const per = window === undefined || window === null ? '' : ` in ${durationText(window.seconds ?? 0)}`;
+  const per = window === undefined || window === null ? '' : ` in ${windowOf(window)}`;
   const what = algorithm ?? window?.algorithm;
   const lines = [
     `${at}  ${limiter} refused ${entriesText(entries)} of ${domain}${count > 1 ? `, ${count} times in this second` : ''}`,
     `  rule      ${rule}${name}`,
     ...(blocked
       ? [`  blocked   by override ${override}, whatever is used; "weir override list" says why`]
-      : [`  limit     ${limit}${per}${what ? `, ${what}` : ''}; used ${used}`]),
+      : [
+          `  limit     ${limit}${hitsUnit ? ` ${hitsUnit}` : ''}${per}${what ? `, ${what}` : ''}; used ${used}`,
+        ]),
     ...(override && !blocked ? [`  override  ${override}`] : []),
     `  rules     version ${rulesVersion}`,
     ...(requestId ? [`  request   ${requestId}`] : []),

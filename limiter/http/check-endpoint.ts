@@ -4,6 +4,7 @@ import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import { checkParameters } from '../../process/http/api-router.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { readJsonBody } from '../../process/http/json-exchange.ts';
+import { budgetJson } from '../../rules/budget-fields.ts';
 import { algorithmNames, unitName } from '../../rules/model.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import { readQuestion } from './check-question.ts';
@@ -91,5 +92,6 @@ export function limitJson(limit: NonNullable<DescriptorAnswer['limit']>): object
     multiplier,
     algorithm: algorithmNames[algorithm],
     burst,
+    ...budgetJson(limit),
   };
 }

@@ -6,6 +6,7 @@ import {
   algorithmNames,
   type Calendar,
   type Entry,
+  type HitsUnit,
   Unit,
   unitFromText,
   unitName,
@@ -55,6 +56,8 @@ export interface CounterJson {
   /** Null: nobody can say it without the limit. */
   used: number | null;
   limit: number | null;
+  /** Of its hits, where they are no requests. */
+  hitsUnit?: HitsUnit;
   left: number | null;
   over: boolean;
   /** Seconds until the window ends; of a sliding window or a bucket until a hit passes, or until nothing is used. */
@@ -108,6 +111,7 @@ export function counterJson({ domain, ref, told, held, nowMs, limitOf }: Counter
     entries: told.entries.map(entryJson),
     ...(cutEntries && { entriesBegin: cutEntries.text, entriesHash: cutEntries.sha256 ?? '' }),
     window: windowJson(told, startSeconds),
+    ...(found && found.limit.hitsUnit !== 'requests' && { hitsUnit: found.limit.hitsUnit }),
     ...figures(limit, held, { nowMs, untilEnd, isFixed: startSeconds !== undefined }),
     // Nothing passes, whatever the numbers are.
     ...(changed?.kind === 'block' && { left: 0, over: true }),

@@ -1,5 +1,6 @@
 /** GET /v1/rules: the rules in force as a tree, each with what was counted for it. POST /v1/explain: the way of a request through them. */
 import { type ApiCall, ApiProblem, type ApiRoute, checkDomain, shown } from '../../process/http/api-route.ts';
+import { budgetJson } from '../../rules/budget-fields.ts';
 import { sanitizeMetricKey } from '../../rules/match-result.ts';
 import { algorithmNames, type Entry, type RateLimit, type Rule, unitOf } from '../../rules/model.ts';
 import { effectWords, type Override, overrideJson } from '../../rules/overrides/override.ts';
@@ -107,6 +108,7 @@ function limitJson(limit: RateLimit): object {
   return {
     ...{ name, requestsPerUnit, unit: unit.toLowerCase(), multiplier },
     ...{ algorithm: algorithmNames[algorithm], burst: burst ?? null, unlimited },
+    ...budgetJson(limit),
   };
 }
 

@@ -6,6 +6,7 @@ import type { CounterJson } from '../../limiter/operate/counter-view.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { memcachedProgram, nutcrackerProgram, redisProgram } from '../support/find-server.ts';
+import { httpAsk } from '../support/http-ask.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
 import { startMemcached } from '../support/memcached-server.ts';
 import { type RedisCluster, startRedisCluster } from '../support/redis-cluster.ts';
@@ -36,6 +37,11 @@ descriptors:
     value: /api/*
     share_threshold: true
     rate_limit: { unit: year, requests_per_unit: 7 }
+  - key: team
+    rate_limit:
+      calendar: { unit: month, timezone: Europe/Zurich, starts_on: 15 }
+      requests_per_unit: 9007199254740991
+      hits_unit: tokens
   - key: free
     rate_limit: { unlimited: true }
 `;
@@ -176,6 +182,33 @@ function countersSuite(start: () => Promise<Asked>) {
       { limitName: 'few', used: 2, left: 0, over: true },
       { limitName: 'many', used: 2, left: 7, over: false },
     ]);
+  });
+
+  it('tells of a calendar, and of limits beyond 32 bits, by descriptor and in lists', async () => {
+    const most = Number.MAX_SAFE_INTEGER;
+    const calendar = { unit: 'month', timezone: 'Europe/Zurich', startsOn: 15 };
+    const checked = await httpAsk(asked.limiter.ports.http, '/v1/check', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ domain: 'shop', descriptors: [[{ team: 'a' }]], hits: most - 1 }),
+    });
+    expect(checked.headers).toMatchObject({ 'ratelimit-remaining': '1' });
+    const limit = { requestsPerUnit: most, hitsUnit: 'tokens', calendar };
+    expect(JSON.parse(checked.body)).toMatchObject({ descriptors: [{ limit, used: most - 1, left: 1 }] });
+    const { body } = await asked.get('domain=shop&entry=team%3Da');
+    expect(body.counters).toMatchObject([
+      {
+        ...{ used: most - 1, limit: most, left: 1, over: false, hitsUnit: 'tokens', certain: true },
+        window: { unit: 'month', multiplier: 1, seconds: null, algorithm: 'fixed_window', calendar },
+      },
+    ]);
+    const [{ key, reset, window }] = body.counters as [CounterJson];
+    expect(key).toMatch(/1\{shop;team=a\}month@Europe\/Zurich@15:\d+$/);
+    // Midnight there.
+    expect(window.start).toMatch(/^\d{4}-\d\d-14T2[23]:00:00Z$/);
+    expect(reset).toBeLessThanOrEqual(31 * 86_400 + 3_600);
+    const listed = (await asked.all('domain=shop')).find((one) => one.key === key);
+    expect([listed]).toMatchObject([{ used: most - 1, window: { start: window.start, calendar } }]);
   });
 
   it('lists the counters of a domain page by page, each told back', async () => {

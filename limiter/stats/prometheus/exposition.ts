@@ -1,3 +1,4 @@
+import { rulePrefix } from '../registry/slot-table.ts';
 import type { Observer, ValueSeries, ValueSource } from './value-series.ts';
 
 // Names, labels and values as the text format 0.0.4 has them.
@@ -193,6 +194,7 @@ const byName = new Map<string, string>(
     'ratelimit.redis_pool.calls_refused': 'Calls that found no place of REDIS_POOL_SIZE in time.',
     'ratelimit.redis_pool.nodes': 'Masters of the Redis Cluster.',
     'ratelimit.redis_pool.nodes_reached': 'Masters of the Redis Cluster that answer.',
+    'ratelimit.limits.warned': 'Marks of warn_at that limits reached, each once a window in the whole fleet.',
     'ratelimit.leases.counters': 'Counters whose use is watched for leases.',
     'ratelimit.leases.outstanding': 'Hits taken ahead and not spent.',
     'ratelimit.leases.granted': 'Hits taken ahead.',
@@ -250,15 +252,6 @@ const byName = new Map<string, string>(
 
 /** What differs in the name. The first one that is found counts. */
 const byPattern: readonly (readonly [RegExp, string])[] = [
-  [/^ratelimit\.service\.rate_limit\..*\.domain_not_found$/, 'Requests for a domain without rules.'],
-  [
-    /^ratelimit\.service\.rate_limit\..*\.over_limit_with_local_cache$/,
-    'Hits above the limit for which the store was not asked.',
-  ],
-  [
-    /^ratelimit\.service\.rate_limit\..*\.total_negative_hits$/,
-    'Hits of the rule that were taken back by is_negative_hits.',
-  ],
   [
     /^ratelimit_server\.http2\./,
     "gRPC connections refused, or ended against the peer's will, for this reason.",
@@ -268,8 +261,25 @@ const byPattern: readonly (readonly [RegExp, string])[] = [
   [/\.lines_dropped$/, 'Lines of statistics that the sink could not keep.'],
 ];
 
+const ofHits = 'in what its hits_unit says: requests, tokens, micro-dollars or bytes';
+/** What rules have, by the end of the name. */
+const ofRules = new Map(
+  Object.entries({
+    domain_not_found: 'Requests for a domain without rules.',
+    total_hits: `Hits of the rule, ${ofHits}.`,
+    over_limit: `Hits of the rule above its limit, ${ofHits}.`,
+    near_limit: `Hits of the rule near its limit, ${ofHits}.`,
+    over_limit_with_local_cache: 'Hits above the limit for which the store was not asked.',
+    within_limit: `Hits of the rule within its limit, ${ofHits}.`,
+    shadow_mode: 'Hits above the limit that shadow mode let pass.',
+    total_negative_hits: 'Hits of the rule that were taken back by is_negative_hits.',
+    leased_hits: 'Hits of the rule that a lease covered.',
+  }),
+);
+
 /** Undefined for a statistic that is not known. What there is two of has the help of the first. */
 export function helpOf(stat: string): string | undefined {
+  if (stat.startsWith(rulePrefix)) return ofRules.get(stat.slice(stat.lastIndexOf('.') + 1));
   const name = stat
     .replace(/^http_certs\./, 'certs.')
     .replace(/^ratelimit\.redis_per_second_pool\./, 'ratelimit.redis_pool.')

@@ -20,6 +20,11 @@ describe('the help of metrics', () => {
     );
   });
 
+  it('says of rules what their hits are, whatever mapping names them', () => {
+    expect(helpOf('ratelimit.service.rate_limit.llm.team_a.total_hits')).toContain('hits_unit');
+    expect(helpOf('ratelimit.service.rate_limit.llm.team.constructor')).toBeUndefined();
+  });
+
   it('is not known of what nobody counts', () => {
     expect(helpOf('some.counter')).toBeUndefined();
     expect(helpOf('constructor')).toBeUndefined();

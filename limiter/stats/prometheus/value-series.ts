@@ -363,7 +363,8 @@ export class SeriesIndex {
   }
 
   #claim(stat: string, metric: MappedMetric, type: MetricFamily['type']): MetricFamily | undefined {
-    const help = metric.help ?? (metric.isMapped ? undefined : helpOf(stat)) ?? defaultHelp;
+    const isKnown = !metric.isMapped || stat.startsWith(rulePrefix);
+    const help = metric.help ?? (isKnown ? helpOf(stat) : undefined) ?? defaultHelp;
     const family = this.#options.families.claim(metric.name, type, help);
     if (family === undefined) {
       this.#conflicts += 1;

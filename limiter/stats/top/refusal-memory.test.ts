@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { Algorithm, Unit } from '../../../rules/model.ts';
 import { limitedPlan, type MatchedTraits } from '../../../test/support/matched-rule.ts';
 import { caseCount } from '../../../test/support/property-cases.ts';
 import { RefusalMemory, type RefusedHit, refusalBytes, refusalJson } from './refusal-memory.ts';
@@ -64,6 +65,40 @@ describe('the memory of refusals', () => {
       traceId: '4bf92f3577b34da6a3ce929d0e0e4736',
       key: 'k',
       limiter: 'limiter-1',
+    });
+  });
+
+  it('tells what hits are and which calendar they are counted in, blocked or not', () => {
+    const { memory } = memoryOf(100);
+    const calendar = { unit: 'month', timezone: 'Europe/Zurich', startsOn: 15 } as const;
+    const requestsPerUnit = Number.MAX_SAFE_INTEGER;
+    const hit = hitOf('k', { unit: Unit.MONTH, calendar, hitsUnit: 'bytes', requestsPerUnit });
+    memory.note(hit, entries('a'), requestsPerUnit, {});
+    const block = { id: 'b', effect: { kind: 'block' } };
+    const { plan } = hit;
+    memory.note(
+      { ...hit, plan: { ...plan, refusal: 0, told: { ...plan.told, override: block } } },
+      entries('b'),
+      1,
+      {},
+    );
+    const window = { unit: 'month', multiplier: 1, seconds: null, calendar };
+    const [blocked, first] = memory.find(all).rows.map((row) => refusalJson(row, 'limiter-1'));
+    expect(first).toMatchObject({ hitsUnit: 'bytes', limit: requestsPerUnit, used: requestsPerUnit, window });
+    expect(first).not.toHaveProperty('blocked');
+    expect(blocked).toMatchObject({ blocked: true, window });
+    const widest = hitOf('k', {
+      unit: Unit.SECOND,
+      unitMultiplier: 65_535,
+      algorithm: Algorithm.TOKEN_BUCKET,
+    });
+    memory.note(widest, entries('c'), 1, {});
+    const [row] = memory.find({ limit: 1 }).rows;
+    expect(row).toMatchObject({
+      unit: Unit.SECOND,
+      unitMultiplier: 65_535,
+      hitsUnit: 'requests',
+      algorithm: 2,
     });
   });
 

@@ -1,6 +1,7 @@
 /** Who was refused of late, of one thread: a row for each counter and second, in memory whose size never changes. */
+import { calendarFromText, calendarText } from '../../../rules/calendar.ts';
 import type { MatchedLimit } from '../../../rules/match-result.ts';
-import { algorithmNames, type Entry, unitName } from '../../../rules/model.ts';
+import { algorithmNames, type Entry, type HitsUnit, hitsUnits, unitName } from '../../../rules/model.ts';
 import { windowSeconds } from '../../../rules/window.ts';
 import { boundedText } from './top-offenders.ts';
 
@@ -40,6 +41,9 @@ export interface Refusal {
   readonly unit: number;
   readonly unitMultiplier: number;
   readonly algorithm: number;
+  readonly hitsUnit: HitsUnit;
+  /** As `calendarText` writes it, in place of a window of the unit's length. */
+  readonly calendar?: string;
   readonly override: string | null;
   /** The override refuses all, whatever is used. */
   readonly blocked?: true;
@@ -105,7 +109,7 @@ export class RefusalMemory {
   readonly #counts: Uint32Array;
   readonly #used: Float64Array;
   readonly #limits: Float64Array;
-  /** Unit, multiplier and algorithm. */
+  /** Unit, algorithm, multiplier and unit of hits, from the lowest bits on. */
   readonly #windows: Uint32Array;
   readonly #versions: Uint32Array;
   /** Ids of `#domainIds`. */
@@ -214,7 +218,8 @@ export class RefusalMemory {
     this.#counts[row] = 1;
     this.#used[row] = used;
     this.#limits[row] = limit.requestsPerUnit;
-    this.#windows[row] = limit.unit + limit.algorithm * 8 + limit.unitMultiplier * 32;
+    const ofHits = hitsUnits.indexOf(limit.hitsUnit);
+    this.#windows[row] = limit.unit + limit.algorithm * 8 + limit.unitMultiplier * 32 + ofHits * 2 ** 21;
     this.#versions[row] = this.#version;
     const text = rowText(told, plan.key, entries);
     this.#lengths[row] = this.#texts.write(text, row * textBytes, textBytes, 'utf8');
@@ -286,7 +291,9 @@ export class RefusalMemory {
     if (requestId !== undefined && itsId !== boundedId(requestId) && traceId !== requestId) return undefined;
     const at = row * textBytes;
     const texts = this.#texts.toString('utf8', at, at + this.#lengths[row]!);
-    const [itsDomain, rule, limitName, override, key, pairs, blocked] = JSON.parse(texts) as RowTexts;
+    const [itsDomain, rule, limitName, override, key, pairs, blocked, calendar] = JSON.parse(
+      texts,
+    ) as RowTexts;
     const its = pairs?.map(([name, value]) => ({ key: name, value })) ?? null;
     if (entries !== undefined && !entries.every((one) => its?.some((other) => isSame(one, other))))
       return undefined;
@@ -300,10 +307,12 @@ export class RefusalMemory {
       used: this.#used[row]!,
       limit: this.#limits[row]!,
       unit: window & 7,
-      unitMultiplier: window >>> 5,
+      unitMultiplier: (window >>> 5) & 0xffff,
       algorithm: (window >>> 3) & 3,
+      hitsUnit: hitsUnits[window >>> 21]!,
+      ...(calendar !== undefined && { calendar }),
       override: override || null,
-      ...(blocked && { blocked: true as const }),
+      ...(blocked === 1 && { blocked: true as const }),
       rulesVersion: this.#versionNames.get(this.#versions[row]!) ?? null,
       count: this.#counts[row]!,
       requestId: itsId || null,
@@ -326,7 +335,8 @@ type RowTexts = [
   override: string,
   key: string,
   entries: [string, string][] | null,
-  blocked?: 1,
+  blocked?: 0 | 1,
+  calendar?: string,
 ];
 
 /** A longer value is kept as its beginning and a fingerprint, as `/top` keeps it, and so it is asked for, too. */
@@ -343,31 +353,35 @@ const longestName = 96;
 function rowText({ rule, limit, override }: RefusingLimit, key: string, entries: readonly Entry[]): string {
   const pairs = entries.map(({ key: name, value }) => [name, boundedText(value, longestValue)]);
   const names = [rule.domain, rule.path, limit.name, override?.id ?? ''];
-  const blocked = override?.effect?.kind === 'block' ? [1] : [];
+  const isBlocked = override?.effect?.kind === 'block';
+  const calendar = limit.calendar && calendarText(limit.calendar);
+  const rest = calendar !== undefined ? [isBlocked ? 1 : 0, calendar] : isBlocked ? [1] : [];
   const forms: unknown[][] = [
-    [...names, key, pairs, ...blocked],
-    [...names, '', pairs, ...blocked],
-    [...names, '', null, ...blocked],
+    [...names, key, pairs, ...rest],
+    [...names, '', pairs, ...rest],
+    [...names, '', null, ...rest],
   ];
   for (const form of forms) {
     const text = JSON.stringify(form);
     if (text.length <= textBytes && Buffer.byteLength(text) <= textBytes) return text;
   }
   const short = names.map((name) => boundedText(name, longestName));
-  const text = JSON.stringify([...short, '', null, ...blocked]);
+  const text = JSON.stringify([...short, '', null, ...rest]);
   return Buffer.byteLength(text) <= textBytes ? text : JSON.stringify(['', '', '', '', '', null]);
 }
 
 /** One row in the words of the admin API. */
 export function refusalJson(refusal: Refusal, limiter: string): Record<string, unknown> {
-  const { second, unit, unitMultiplier, algorithm, ...same } = refusal;
+  const { second, unit, unitMultiplier, algorithm, hitsUnit, calendar, ...same } = refusal;
   return {
     at: new Date(second * 1000).toISOString(),
     ...same,
+    ...(hitsUnit !== 'requests' && { hitsUnit }),
     window: {
       unit: unitName(unit)!.toLowerCase(),
       multiplier: unitMultiplier,
-      seconds: windowSeconds(unit, unitMultiplier),
+      seconds: calendar === undefined ? windowSeconds(unit, unitMultiplier) : null,
+      ...(calendar !== undefined && { calendar: calendarFromText(calendar) }),
     },
     algorithm: algorithmNames[algorithm],
     limiter,
