@@ -107,7 +107,7 @@ export const headerSettings = {
     kind: textOf(quotaUnitForm, 'word', z.string().regex(/^[a-z0-9-]{1,64}$/, quotaUnitForm)),
     default: 'requests',
     summary:
-      'What a hit is, for `RateLimit-Policy`: `requests`, which is not written, `content-bytes`, or a word of your own such as `tokens`.',
+      'What a hit is, for `RateLimit-Policy`: `requests`, which is not written, `content-bytes`, or a word of your own such as `tokens`. The `hits_unit` of a limit goes before it.',
   },
   limitRetryAfterHeaderEnabled: {
     name: 'LIMIT_RETRY_AFTER_HEADER_ENABLED',

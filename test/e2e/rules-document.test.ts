@@ -7,7 +7,9 @@ import { expectClaims, settings } from '../support/document-claims.ts';
 import { documentPaths, readDocument } from '../support/documents.ts';
 import { type FencedBlock, fencedBlocks } from '../support/fenced-blocks.ts';
 
-const pages = documentPaths('docs').filter((path) => /\/(rules[\w-]*|leases|quotas)\.md$/.test(path));
+const pages = documentPaths('docs').filter((path) =>
+  /\/((budgets-)?rules[\w-]*|leases|quotas)\.md$/.test(path),
+);
 
 /** One example with the claims about it. */
 interface Example {
@@ -33,13 +35,15 @@ function isEnvoy({ language, text }: FencedBlock): boolean {
 }
 
 describe('the pages on rules', () => {
-  it('has a manifest, which is accepted', () => {
-    const manifests = examples.filter(isManifest);
-    expect(manifests).toHaveLength(1);
-    const { manifests: read, errors } = readManifests(manifests[0]?.rules.text as string, 'docs/rules.md');
+  const manifests = examples.filter(isManifest);
+
+  it.each(manifests)('have manifests, which are accepted: $page', ({ page, rules }) => {
+    const { manifests: read, errors } = readManifests(rules.text, page);
     expect([errors, read.length]).toEqual([[], 1]);
-    expect(readSpec(read[0]?.spec, 'docs/rules.md')).toMatchObject({ ok: true });
+    expect(readSpec(read[0]?.spec, page)).toMatchObject({ ok: true });
   });
+
+  it('have one for all rules, and one for budgets', () => expect(manifests).toHaveLength(2));
 
   const decided = examples
     .filter((example) => !isManifest(example))
