@@ -1,0 +1,172 @@
+import { describe, expect, it } from 'vitest';
+import { counterOp, submit } from '../../../test/support/counter-ops.ts';
+import { HandDrivenStore } from '../../../test/support/hand-driven-store.ts';
+import { ManualClock } from '../../../test/support/manual-clock.ts';
+import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
+import {
+  countersOf,
+  reserveCall,
+  reservedCounter,
+  settleCall,
+  submitCall,
+} from '../../../test/support/reservation-calls.ts';
+import { FixedWindow } from '../bound.ts';
+import { type CounterOp, StoreError } from '../counter-store.ts';
+import { SlidingWindow } from '../sliding-window.ts';
+import { ExpiringStore } from './expiring-store.ts';
+import type { ReservationCall, ReservationStore, ReservedCounter } from './reservation-store.ts';
+
+const stem = '1{llm;team=a}';
+const fixed = { key: `${stem}3600:0`, limit: 10 };
+const sliding = new SlidingWindow({ requests: 10, windowMicros: 3_600_000_000 });
+
+function open({ pauseMs = 0, maxReservations = 100 } = {}) {
+  const clock = new ManualClock(Date.UTC(2026, 5));
+  const memory = openMemoryStore({ clock });
+  const kept = memory.openReservations({ maxReservations, recordMs: 600_000 });
+  const looks: ReservationCall[] = [];
+  const reservations: ReservationStore = {
+    submit: (call, done) => {
+      if (call.kind === 'look') looks.push(call);
+      kept.submit(call, done);
+    },
+    recall: (id) => kept.recall(id),
+    claim: (name, seconds) => kept.claim(name, seconds),
+  };
+  const counterOf = ({ key, bound, limit }: CounterOp) =>
+    reservedCounter({
+      stem: key.slice(0, key.indexOf('}') + 1),
+      key,
+      bound: bound ?? new FixedWindow(limit),
+    });
+  const store = new ExpiringStore({ store: memory, reservations, counterOf, clock, pauseMs });
+  let ids = 0;
+  const reserve = async (given: Partial<ReservedCounter>) => {
+    ids += 1;
+    const call = reserveCall({ id: `r${ids}`, counters: countersOf([stem], { ttlMs: 30_000, ...given }) });
+    expect((await submitCall(kept, call)).outcome).toBe('reserved');
+    return call.id;
+  };
+  return { clock, kept, store, looks, reserve };
+}
+
+describe('ExpiringStore', () => {
+  it('looks at nothing that lets hits pass', async () => {
+    const { store, looks, reserve } = open();
+    await reserve({ amount: 4 });
+    const [op] = await submit(store, [counterOp({ ...fixed, hits: 6 })]);
+    expect([op!.after, looks.length]).toEqual([10, 0]);
+  });
+
+  it('gives back what has expired before it refuses', async () => {
+    const { clock, store, reserve } = open();
+    await reserve({ amount: 8 });
+    const ask = async () => (await submit(store, [counterOp({ ...fixed, hits: 3 })]))[0]!;
+    expect(await ask()).toMatchObject({ after: 11, mayReturn: true });
+    clock.ms += 30_000;
+    expect(await ask()).toMatchObject({ after: 6, mayReturn: false });
+  });
+
+  it('gives it to hits in their order', async () => {
+    const { clock, store, reserve } = open();
+    await reserve({ amount: 8 });
+    clock.ms += 30_000;
+    const ops = [3, 3, 3, 3].map((hits) => counterOp({ ...fixed, hits }));
+    await submit(store, ops);
+    expect(ops.map(({ after }) => after)).toEqual([3, 6, 9, 12]);
+  });
+
+  it('counts hits once more that a bound refused', async () => {
+    const { clock, store, looks, reserve } = open();
+    const key = `${stem}3600:sliding`;
+    await reserve({ key, bound: sliding, amount: 8 });
+    const group = () => [
+      counterOp({ ...fixed, hits: 4, bound: new FixedWindow(10), groupSize: 2 }),
+      counterOp({ key, hits: 4, bound: sliding, limit: 10, groupSize: 2 }),
+    ];
+    expect((await submit(store, group())).map(({ over }) => over)).toEqual([false, true]);
+    clock.ms += 30_000;
+    const again = await submit(store, group());
+    expect(again.map(({ over, applied, after }) => [over, applied, after])).toEqual([
+      [false, 4, 4],
+      [false, 4, 4],
+    ]);
+    expect(looks.map(({ counters }) => counters.map((counter) => counter.key))).toEqual([[key], [key]]);
+  });
+
+  it('counts what was held back by what is no longer over', async () => {
+    const { clock, store, reserve } = open();
+    await reserve({ amount: 8 });
+    clock.ms += 30_000;
+    const ops = [
+      counterOp({ ...fixed, hits: 3 }),
+      counterOp({ key: '1{llm;user=b}3600:0', limit: 10, hits: 3 }),
+    ];
+    await submit(store, ops, { stopWhenOver: true });
+    expect(ops.map(({ applied, after }) => [applied, after])).toEqual([
+      [3, 3],
+      [3, 3],
+    ]);
+  });
+
+  it('lets be remembered only what was looked at and has no reservations', async () => {
+    const { clock, kept, store, looks, reserve } = open({ pauseMs: 1000 });
+    const id = await reserve({ amount: 8 });
+    const ask = async () =>
+      (await submit(store, [counterOp({ ...fixed, hits: 3, bound: new FixedWindow(10) })]))[0]!;
+    expect([(await ask()).mayReturn, looks.length]).toEqual([true, 1]);
+    clock.ms += 999;
+    await submitCall(kept, settleCall({ id, counters: countersOf([stem], { amount: 8 }) }));
+    expect([(await ask()).mayReturn, looks.length]).toEqual([true, 1]);
+    clock.ms += 1;
+    expect([(await ask()).mayReturn, looks.length]).toEqual([false, 2]);
+  });
+
+  it('forgets which counters it looked at once there are many', async () => {
+    const { store, looks } = open({ pauseMs: 1000 });
+    const ask = (team: number) =>
+      submit(store, [counterOp({ key: `1{llm;team=${team}}3600:0`, limit: 0, hits: 1 })]);
+    for (let team = 0; team <= 10_000; team += 1) await ask(team);
+    await ask(10_000);
+    expect(looks).toHaveLength(10_001);
+    await ask(0);
+    expect(looks).toHaveLength(10_002);
+  });
+
+  it('refuses as it was while reservations cannot be asked', async () => {
+    const { kept, store, reserve } = open();
+    await reserve({ amount: 8 });
+    kept.submit = (call, done) => {
+      call.error = new StoreError('away', { transient: true });
+      done();
+    };
+    const [op] = await submit(store, [counterOp({ ...fixed, hits: 3 })]);
+    expect(op).toMatchObject({ after: 11, mayReturn: true, error: undefined });
+  });
+
+  it('leaves errors and what has no reservations as they are', async () => {
+    const inner = new HandDrivenStore();
+    const never = () => {
+      throw new Error('asked');
+    };
+    const reservations = { submit: never, recall: never, claim: never };
+    const clock = new ManualClock();
+    const store = new ExpiringStore({
+      store: inner,
+      reservations,
+      counterOf: () => undefined,
+      clock,
+      pauseMs: 0,
+    });
+    const refused = submit(store, [counterOp({ ...fixed })]);
+    inner.answerAll(11);
+    expect((await refused)[0]).toMatchObject({ after: 11, mayReturn: false });
+    const failed = submit(store, [counterOp({ ...fixed })]);
+    const error = new StoreError('away', { transient: true });
+    inner.requests[0]!.fail(error);
+    expect((await failed)[0]!.error).toBe(error);
+    expect(store.connected).toBe(true);
+    inner.connected = false;
+    expect(store.connected).toBe(false);
+  });
+});

@@ -1,0 +1,142 @@
+import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
+import type { LookCall, ReservationStore, ReservedCounter } from './reservation-store.ts';
+
+export interface ExpiringStoreOptions {
+  /** Counts. */
+  readonly store: CounterStore;
+  /** What is reserved on the same counters. */
+  readonly reservations: ReservationStore;
+  /** The counter of an op as a look asks for it; undefined for one that has no reservations. */
+  readonly counterOf: (op: CounterOp) => ReservedCounter | undefined;
+  readonly clock: { monotonicMs(): number };
+  /** How long after a look a counter is not looked at again. 0: each op that is refused looks. */
+  readonly pauseMs: number;
+}
+
+/** Chosen: counters that were looked at lately, in number. When there are more, the first of them may be looked at again. */
+const mostPaused = 10_000;
+
+/**
+ * Before hits are refused, reservations on their counters whose time has passed are given back. What lets all hits pass is
+ * asked once; so is what refuses them and was looked at a moment ago.
+ */
+export class ExpiringStore implements CounterStore {
+  readonly #options: ExpiringStoreOptions;
+  readonly #store: CounterStore;
+  /** When counters may be looked at again, in the order of that. */
+  readonly #paused = new Map<string, number>();
+
+  constructor(options: ExpiringStoreOptions) {
+    this.#options = options;
+    this.#store = options.store;
+  }
+
+  get connected(): boolean {
+    return this.#store.connected ?? true;
+  }
+
+  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    this.#store.submit(ops, options, () => {
+      for (const op of ops) {
+        if (!isRefused(op)) continue;
+        this.#look(ops, options, done);
+        return;
+      }
+      done();
+    });
+  }
+
+  ping(patienceMs?: number): Promise<void> {
+    return this.#store.ping(patienceMs);
+  }
+
+  close(): Promise<void> {
+    return this.#store.close();
+  }
+
+  #look(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    const looked = new Map<string, ReservedCounter>();
+    for (const op of ops) {
+      if (!isRefused(op) || looked.has(op.key)) continue;
+      const counter = this.#options.counterOf(op);
+      if (counter === undefined) continue;
+      // Nobody knows, unless it is looked at.
+      op.mayReturn = true;
+      if (this.#mayLook(op.key)) looked.set(op.key, counter);
+    }
+    if (looked.size === 0) {
+      done();
+      return;
+    }
+    const caller = ops[0]!.caller;
+    const call: LookCall = { kind: 'look', counters: [...looked.values()], caller, error: undefined };
+    this.#options.reservations.submit(call, () => {
+      // The hits are refused as they were.
+      if (call.error !== undefined) done();
+      else this.#correct(ops, looked, options, done);
+    });
+  }
+
+  #mayLook(key: string): boolean {
+    const { clock, pauseMs } = this.#options;
+    if (pauseMs === 0) return true;
+    const nowMs = clock.monotonicMs();
+    const paused = this.#paused;
+    if ((paused.get(key) ?? 0) > nowMs) return false;
+    paused.delete(key);
+    for (const [first, untilMs] of paused) {
+      if (untilMs > nowMs && paused.size < mostPaused) break;
+      paused.delete(first);
+    }
+    paused.set(key, nowMs + pauseMs);
+    return true;
+  }
+
+  /** A fixed window alone has counted the hits; all others were refused, and are counted once more. */
+  #correct(
+    ops: CounterOp[],
+    looked: ReadonlyMap<string, ReservedCounter>,
+    options: SubmitOptions,
+    done: () => void,
+  ): void {
+    let returned = false;
+    for (const op of ops) {
+      const counter = looked.get(op.key);
+      if (counter === undefined || !isRefused(op)) continue;
+      op.mayReturn = counter.open > 0;
+      if (counter.givenBack === 0) continue;
+      returned = true;
+      if (op.bound === undefined) op.after = Math.max(0, op.after - counter.givenBack);
+    }
+    const again = returned ? uncounted(ops, looked, options) : [];
+    if (again.length === 0) done();
+    else this.#store.submit(again, options, done);
+  }
+}
+
+function isRefused(op: CounterOp): boolean {
+  if (op.negative || op.error !== undefined) return false;
+  return op.bound === undefined ? op.after > op.limit : op.over;
+}
+
+/**
+ * The groups of ops that are worth counting again. Where those that are over hold others back these are counted too, once no
+ * fixed window is over; as nothing but that window was counted, nothing is counted twice.
+ */
+function uncounted(
+  ops: readonly CounterOp[],
+  looked: ReadonlyMap<string, ReservedCounter>,
+  { stopWhenOver }: SubmitOptions,
+): CounterOp[] {
+  if (stopWhenOver) {
+    if (ops.some((op) => op.bound === undefined && isRefused(op))) return [];
+    return ops.filter((op) => !op.negative && !op.lookOnly && op.applied < op.hits);
+  }
+  const again: CounterOp[] = [];
+  for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
+    const group = ops.slice(first, first + ops[first]!.groupSize);
+    const isOver = group.some((op) => op.bound !== undefined && isRefused(op));
+    if (isOver && group.some(({ key }) => (looked.get(key)?.givenBack ?? 0) > 0)) again.push(...group);
+  }
+  return again;
+}
