@@ -102,8 +102,8 @@ const columns = (desk) => [
   {
     label: 'Used of limit',
     isNumber: true,
-    cell: ({ used, limit, hitsUnit }) =>
-      html`<b class=${limit !== null && used > limit ? 'over' : ''}>${number(used)}</b> of ${hits(limit, hitsUnit)}${meter(used, limit)}`,
+    cell: ({ used, limit, hitsUnit, mark }) =>
+      html`<b class=${limit !== null && used > limit ? 'over' : ''}>${number(used)}</b> of ${hits(limit, hitsUnit)} ${mark === undefined ? nothing : badge('warn', `${mark} %`)}${meter(used, limit)}`,
   },
   { label: 'Left', isNumber: true, cell: ({ left }) => number(left) },
   { label: 'Leased', isNumber: true, cell: ({ leased }) => number(leased) },

@@ -14,6 +14,7 @@ import {
 import type { Override } from '../../rules/overrides/override.ts';
 import type { ToldCounter, ToldEntry } from '../../rules/told-keys.ts';
 import { unitOfSeconds } from '../../rules/window.ts';
+import { marksOf, marksReached } from '../decide/assess.ts';
 import { boundOf } from '../decide/plan.ts';
 import { windowAt } from '../decide/windows.ts';
 import { used } from '../stores/admission.ts';
@@ -63,6 +64,8 @@ export interface CounterJson {
   /** Seconds until the window ends; of a sliding window or a bucket until a hit passes, or until nothing is used. */
   reset: number | null;
   leased: number;
+  /** The highest of `warn_at` that is reached, in percent. */
+  mark?: number;
   override?: string;
   overrideEffect?: Override['effect']['kind'];
   key: string;
@@ -113,6 +116,7 @@ export function counterJson({ domain, ref, told, held, nowMs, limitOf }: Counter
     window: windowJson(told, startSeconds),
     ...(found && found.limit.hitsUnit !== 'requests' && { hitsUnit: found.limit.hitsUnit }),
     ...figures(limit, held, { nowMs, untilEnd, isFixed: startSeconds !== undefined }),
+    ...markOf(limit, held, nowMs),
     // Nothing passes, whatever the numbers are.
     ...(changed?.kind === 'block' && { left: 0, over: true }),
     leased: held?.leased ?? 0,
@@ -146,6 +150,19 @@ function figures(
     over: left === 0,
     reset: isFixed ? untilEnd : Math.ceil(waitMicros / 1_000_000),
   };
+}
+
+function markOf(
+  limit: MatchedLimit | undefined,
+  counter: HeldCounter | undefined,
+  nowMs: number,
+): Pick<CounterJson, 'mark'> {
+  if (limit === undefined || limit.warnAt.length === 0) return {};
+  const bound = boundOf(limit, true)!;
+  const nowMicros = nowMs * 1000;
+  const marks = marksOf(limit.warnAt, bound.capacity)!;
+  const reached = marksReached(marks, used(bound, bound.heldAt(counter?.held, nowMicros), nowMicros));
+  return reached === 0 ? {} : { mark: marks.percents[reached - 1]! };
 }
 
 function windowJson(

@@ -13,7 +13,7 @@ const shop = `
 domain: shop
 descriptors:
   - key: remote_address
-    rate_limit: { unit: year, requests_per_unit: 5 }
+    rate_limit: { unit: year, requests_per_unit: 5, warn_at: [80] }
   - key: tenant
     descriptors:
       - key: path

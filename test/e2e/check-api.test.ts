@@ -28,6 +28,10 @@ descriptors:
   - key: quiet
     shadow_mode: true
     rate_limit: { unit: day, requests_per_unit: 0 }
+  - key: near
+    rate_limits:
+      - { unit: minute, unit_multiplier: 1000, requests_per_unit: 10, warn_at: [50] }
+      - { name: daily, unit: day, requests_per_unit: 8, warn_at: [60, 75] }
 `,
   'secret.yaml': 'domain: shop-secret\ndescriptors: []\n',
 };
@@ -114,6 +118,27 @@ describe('an answer', () => {
       code: 'OVER_LIMIT',
       descriptors: [{ code: 'OVER_LIMIT', rule: 'shop.remote_address', limit, used: 3, left: 0, reset }],
     });
+  });
+
+  it('warns of each limit that has reached a mark', async () => {
+    const near = (hits: number) => ask(limiter, about({ near: 'x' }, { hits }));
+    const first = await near(4);
+    expect(first.headers['x-ratelimit-warning']).toBeUndefined();
+    expect(JSON.parse(first.body).descriptors[0]).not.toHaveProperty('warnings');
+    const { status, headers, body } = await near(2);
+    expect([status, headers['x-ratelimit-warning']]).toEqual([
+      200,
+      '75;policy="daily";r=2, 50;policy="1000m";r=4',
+    ]);
+    expect(JSON.parse(body).descriptors[0].warnings).toEqual([
+      { mark: 50, policy: '1000m', left: 4 },
+      { mark: 75, policy: 'daily', left: 2 },
+    ]);
+    const refused = await near(3);
+    expect([refused.status, refused.headers['x-ratelimit-warning']]).toEqual([
+      429,
+      '75;policy="daily";r=2, 50;policy="1000m";r=4',
+    ]);
   });
 
   it('has every member where nothing is limited, and says which of several limits decided', async () => {

@@ -52,7 +52,7 @@ descriptors:
   - key: ten
     rate_limit: { unit: day, requests_per_unit: 10 }
   - key: monthly
-    rate_limit: { unit: month, requests_per_unit: 5 }
+    rate_limit: { unit: month, requests_per_unit: 5, warn_at: [20] }
 `,
 );
 writeRules(
@@ -453,6 +453,15 @@ const headerRows: Row[] = [
       'x-rule': { response: [tenNamed.replace('X-RateLimit-Rule', 'x-rule')], request: [] },
     },
     observe: headers,
+  },
+  {
+    setting: 'LIMIT_WARNING_HEADER',
+    seen: {
+      unset: ['X-RateLimit-Warning: 20;policy="1mo";r=4'],
+      'x-near': ['x-near: 20;policy="1mo";r=4'],
+      '': [],
+    },
+    observe: async (limiter) => texts((await ask(limiter, { monthly: 'a' })).body.responseHeadersToAdd),
   },
   {
     setting: 'LIMIT_RESPONSE_HEADERS_STYLE',

@@ -28,7 +28,7 @@ descriptors:
   - key: user
     rate_limit: { unit: minute, unit_multiplier: 1000, requests_per_unit: 10, algorithm: sliding_window }
   - key: bucket
-    rate_limit: { unit: year, requests_per_unit: 4, algorithm: token_bucket }
+    rate_limit: { unit: year, requests_per_unit: 4, algorithm: token_bucket, warn_at: [50, 100] }
   - key: both
     rate_limits:
       - { name: few, unit: year, requests_per_unit: 2 }
@@ -175,8 +175,11 @@ function countersSuite(start: () => Promise<Asked>) {
       },
     ]);
     expect(await one('bucket%3Db')).toMatchObject([
-      { used: 4, limit: 4, left: 0, over: true, window: { algorithm: 'token_bucket' } },
+      { used: 4, limit: 4, left: 0, over: true, mark: 100, window: { algorithm: 'token_bucket' } },
     ]);
+    await asked.count(2, { bucket: 'half' });
+    expect(await one('bucket%3Dhalf')).toMatchObject([{ used: 2, mark: 50 }]);
+    expect((await one('bucket%3Dnone'))[0]).not.toHaveProperty('mark');
     expect((await one('bucket%3Db'))[0]?.reset).toBeGreaterThan(1_000_000);
     expect(await one('both%3Dx')).toMatchObject([
       { limitName: 'few', used: 2, left: 0, over: true },
