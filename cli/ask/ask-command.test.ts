@@ -59,8 +59,9 @@ it.each<[number, Unit, number, string]>([
   [100, Unit.UNKNOWN, 95, '95 left, limit 100'],
   [10, Unit.MINUTE, 1, '1 left, limit 10 a minute'],
   [5, Unit.SECOND, 19, '19 left, limit 5 a second'],
+  [4_294_967_295, Unit.DAY, 4_294_967_295, '4294967295 or more left, limit 4294967295 or more a day'],
 ])(
-  'says what is left of a window that is no unit, and of a bucket: %d, unit %d, %d left',
+  'says what is left of a window that is no unit, of a bucket, and beyond 32 bits: %d, unit %d, %d left',
   (requestsPerUnit, unit, limitRemaining, words) => {
     const request = create(RateLimitRequestSchema, {
       descriptors: [{ entries: [{ key: 'k', value: 'v' }] }],

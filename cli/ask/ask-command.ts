@@ -213,7 +213,12 @@ function describeLimit(status: DescriptorStatus): string {
   const reset =
     status.durationUntilReset === undefined ? '' : `, resets in ${status.durationUntilReset.seconds} s`;
   // Not "1 of 10": what is left of a bucket is of its burst, which the answer does not tell.
-  return `${status.limitRemaining} left, limit ${requestsPerUnit}${unit}${name}${reset}`;
+  return `${atLeast(status.limitRemaining)} left, limit ${atLeast(requestsPerUnit)}${unit}${name}${reset}`;
+}
+
+/** The protocol has no room for more. */
+function atLeast(count: number): string {
+  return count === maxUint32 ? `${count} or more` : String(count);
 }
 
 function codeName(code: Code): string {

@@ -223,21 +223,25 @@ describe('Planner', () => {
   });
 
   it('gives each of several limits a counter, statistics and words of its own', () => {
+    const calendar = { unit: 'month', timezone: 'Europe/Zurich', startsOn: 15 } as const;
     const limits = [
       matchedLimit({ requestsPerUnit: 5, unit: Unit.SECOND, algorithm: Algorithm.TOKEN_BUCKET, burst: 10 }),
       matchedLimit({ requestsPerUnit: 60, unit: Unit.SECOND, unitMultiplier: 30 }),
       matchedLimit({ requestsPerUnit: 1000, unit: Unit.DAY, name: 'daily' }),
+      matchedLimit({ requestsPerUnit: 2 ** 40, unit: Unit.MONTH, calendar }),
     ];
     const { planner: plans, slots } = planner({ k: rule({ limits }) });
-    const policy = '5;w=1;burst=10, 60;w=30, 1000;w=86400;name="daily"';
+    const monthly = '1099511627776;w=2592000;calendar="month@Europe/Zurich@15"';
+    const policy = `5;w=1;burst=10, 60;w=30, 1000;w=86400;name="daily", ${monthly}`;
     expect(plans.plan('d', descriptor([['k', 'v']]))).toMatchObject({
       limits: [
         { capacity: 10, perSecond: false, currentLimit: { unit: Unit.SECOND, policy: `5, ${policy}` } },
         { capacity: 60, currentLimit: { unit: Unit.UNKNOWN, policy: `60, ${policy}`, window: '30s' } },
         { capacity: 1000, currentLimit: { name: 'daily', unit: Unit.DAY, policy: `1000, ${policy}` } },
+        { capacity: 2 ** 40, currentLimit: { unit: Unit.MONTH, policy: `${2 ** 40}, ${policy}` } },
       ],
     });
-    expect(slots).toEqual(['d.k.1s', 'd.k.30s', 'd.k.daily']);
+    expect(slots).toEqual(['d.k.1s', 'd.k.30s', 'd.k.daily', 'd.k.month']);
   });
 
   it.each([0, 8, -1])('refuses the unit %d in a limit of the request', (unit) => {

@@ -1,4 +1,5 @@
 /** What is to be done for each descriptor of a request, and the keys that its counters and metrics have. */
+import { calendarText } from '../../rules/calendar.ts';
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import { leaseMost } from '../../rules/lease.ts';
 import type {
@@ -436,7 +437,9 @@ function policyOf(limit: MatchedLimit): string {
   const burst = limit.algorithm === Algorithm.TOKEN_BUCKET ? `;burst=${limit.burst}` : '';
   // What a header has no room for would end it.
   const name = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/.test(limit.name) ? `;name="${limit.name}"` : '';
-  return `${limit.requestsPerUnit};w=${lengthOf(limit)}${burst}${name}`;
+  // Which has no length: that of usual ones stands for it.
+  const calendar = limit.calendar === undefined ? '' : `;calendar="${calendarText(limit.calendar)}"`;
+  return `${limit.requestsPerUnit};w=${lengthOf(limit)}${burst}${calendar}${name}`;
 }
 
 /** `isOneOfSeveral`: the other limits of its rule have to allow, too. */

@@ -1,4 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { calendarWindow } from '../../rules/calendar.ts';
 import { Algorithm, type Entry, type RateLimit } from '../../rules/model.ts';
 import type { Override, OverrideEffect } from '../../rules/overrides/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
@@ -288,6 +289,17 @@ describe('a grant', () => {
     expect(ask()).toBe('ok 17 14');
     clock.ms += 1;
     expect(ask()).toBe('ok 10 9');
+  });
+
+  it('ends with the window of a calendar', () => {
+    const calendar = { unit: 'month', timezone: 'Europe/Zurich', startsOn: 15 } as const;
+    useRule(limit({ unit: 'month', calendar, requestsPerUnit: 2 ** 40 }));
+    service.useOverrides([grant(2 ** 41, { createdMs: clock.nowMs() })]);
+    expect(ask()).toBe(`ok ${3 * 2 ** 40} ${3 * 2 ** 40 - 1}`);
+    clock.ms = calendarWindow(calendar, clock.nowMs() / 1000).endSeconds * second - 1;
+    expect(ask()).toBe(`ok ${3 * 2 ** 40} ${3 * 2 ** 40 - 2}`);
+    clock.ms += 1;
+    expect(ask()).toBe(`ok ${2 ** 40} ${2 ** 40 - 1}`);
   });
 
   it('lasts the length of a window where windows slide, and in a bucket', () => {

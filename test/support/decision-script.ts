@@ -70,7 +70,9 @@ export function describeAnswer(answer: JsonAnswer, expected: string): string {
   const { overallCode, statuses = [] } = answer.body ?? {};
   if (overallCode !== 'OK') return overallCode ?? `status ${answer.status}: ${answer.error}`;
   const all = statuses as { currentLimit?: unknown; limitRemaining?: number }[];
-  if (all.every(({ limitRemaining }) => limitRemaining === unlimitedRemaining)) return 'unlimited';
-  if (all.every(({ currentLimit }) => currentLimit === undefined)) return 'no limit';
+  if (all.every(({ currentLimit }) => currentLimit === undefined)) {
+    const isUnlimited = all.every(({ limitRemaining }) => limitRemaining === unlimitedRemaining);
+    return isUnlimited ? 'unlimited' : 'no limit';
+  }
   return /left/.test(expected) ? `OK (${all[0]?.limitRemaining ?? 0} left)` : 'OK';
 }
