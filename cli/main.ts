@@ -25,6 +25,10 @@ const ofOperators: Record<string, CommandEntry> = {
     summary: 'show, reset or raise the counters of a key, now',
     load: async () => (await import('./operate/counters-command.ts')).countersCommand,
   },
+  budget: {
+    summary: 'show what of a budget is used, reserved and left',
+    load: async () => (await import('./operate/budget-command.ts')).budgetCommand,
+  },
   override: {
     summary: 'lay a limit, a block or shadow mode over the rules for a time',
     load: async () => (await import('./operate/override-command.ts')).overrideCommand,

@@ -31,6 +31,7 @@ import { openSink } from './assembly/sinks.ts';
 import { listenerErrors, StartWatch } from './assembly/start-trouble.ts';
 import { type ConfigSource, ConfigSourceError } from './config-source/config-source.ts';
 import { RulesInForce, type RulesInForceParts } from './config-source/rules-in-force.ts';
+import { type BudgetsAnswer, budgetRoutes } from './http/budget-endpoints.ts';
 import { DebugListener } from './http/debug-listener.ts';
 import * as lines from './log/lines.ts';
 import { counterRoutes } from './operate/counter-routes.ts';
@@ -222,6 +223,11 @@ class Limiter {
         gate: operators?.gate,
         routes: (tell) => [
           ...status.routes,
+          ...budgetRoutes(async (domain, entries) => {
+            // Every thread has the same store.
+            const [answer] = await this.#serving.operate({ order: 'budgets', domain, entries });
+            return (answer ?? noThread) as BudgetsAnswer;
+          }),
           ...refusalRoutes({ name: self.name, operate: (order) => this.#serving.operate(order) }),
           ...counterRoutes(
             {
@@ -397,5 +403,7 @@ class Limiter {
     ];
   }
 }
+
+const noThread: BudgetsAnswer = { failure: 'unavailable', message: 'no worker answers' };
 
 if (import.meta.main) refuseToRun('limiter/main.ts', 'limiter');

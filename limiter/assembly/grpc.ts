@@ -4,6 +4,7 @@ import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
 import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from '../grpc/server.ts';
 import * as lines from '../log/lines.ts';
 import type { Latencies } from '../operate/latencies.ts';
+import { kuadrantMethods } from '../service/kuadrant-service.ts';
 import { shouldRateLimitPath } from '../service/should-rate-limit.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { createGrpcCallStats } from '../stats/registry/limiter-stats.ts';
@@ -14,15 +15,18 @@ export function openGrpc(
   context: LimiterContext,
   parts: ListenerParts & {
     shouldRateLimit: UnaryHandler;
+    /** By path. */
+    kuadrant: ReadonlyMap<string, UnaryHandler>;
     reflection: GrpcServerOptions['reflection'];
     latencies: Latencies;
   },
 ): GrpcServer {
   const { settings, health, clock, timers, random, registry, log } = context;
-  const { shouldRateLimit, connections, tracer, gate, reflection, tellsOfCertificates, latencies } = parts;
-  const count = createGrpcCallStats(registry, ['ShouldRateLimit', 'Check', 'List']);
+  const { shouldRateLimit, kuadrant, connections, tracer, gate, reflection, tellsOfCertificates, latencies } =
+    parts;
+  const count = createGrpcCallStats(registry, ['ShouldRateLimit', 'Check', 'List', ...kuadrantMethods]);
   const server = createGrpcServer({
-    unary: new Map([[shouldRateLimitPath, shouldRateLimit]]),
+    unary: new Map([[shouldRateLimitPath, shouldRateLimit], ...kuadrant]),
     health,
     clock,
     timers,

@@ -18,7 +18,10 @@ import type { LimiterContext } from './context.ts';
 export function openHttp(
   context: LimiterContext,
   parts: ListenerParts &
-    Pick<HttpListenerOptions, 'shouldRateLimit' | 'decide' | 'bounds' | 'onTooLarge' | 'answerForwardAuth'>,
+    Pick<
+      HttpListenerOptions,
+      'shouldRateLimit' | 'decide' | 'budgets' | 'bounds' | 'onTooLarge' | 'answerForwardAuth'
+    >,
 ): HttpListener {
   const { settings, health, timers, registry, log } = context;
   const { connections, tellsOfCertificates, ...rest } = parts;

@@ -5,11 +5,13 @@ import { Seldom } from '../../process/log/seldom.ts';
 import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import type { CallersInForce } from '../callers/callers.ts';
+import { budgetsNow } from '../http/budget-endpoints.ts';
 import { createDecideForHttp } from '../http/http-decision.ts';
 import * as lines from '../log/lines.ts';
 import { Latencies } from '../operate/latencies.ts';
 import type { Order, OrderHandlers } from '../operate/orders.ts';
 import type { Budgets } from '../service/budgets.ts';
+import { createKuadrantMethods } from '../service/kuadrant-service.ts';
 import {
   createShouldRateLimit,
   createWholeDecisions,
@@ -125,15 +127,21 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   const shared = { shouldRateLimit, connections, gate: callers?.gate, tellsOfCertificates };
   const reflection = modules.reflection?.reflectionMethods;
   const latencies = new Latencies();
-  const grpc = openGrpc(context, { ...shared, latencies, reflection, tracer: tracing?.grpc });
+  const { budgetMaxTtlMs: maxTtlMs } = settings;
+  const grpc = openGrpc(context, {
+    ...{ ...shared, latencies, reflection },
+    kuadrant: createKuadrantMethods({ ...asked, budgets, maxTtlMs }),
+    tracer: tracing?.grpc,
+  });
   const forwardAuth = openForwardAuth(context, decide);
   const http = openHttp(context, {
-    ...{ ...shared, decide, bounds, onTooLarge },
+    ...{ ...shared, decide, budgets, bounds, onTooLarge },
     answerForwardAuth: forwardAuth.answer,
     tracer: tracing?.http,
   });
   const orders: OrderHandlers = {
     refusals: ({ question }) => refusals?.find(question) ?? { rows: [], kept: 0, domains: [] },
+    budgets: ({ domain, entries }) => budgetsNow(budgets, domain, entries),
     'take-latencies': () => latencies.take(),
     'use-profiles': ({ profiles }) => forwardAuth.use(profiles),
     'use-overrides': ({ overrides }) => service.useOverrides(overrides),

@@ -166,7 +166,7 @@ function statusQuestion(query: URLSearchParams): Asked {
 /** What `/v1/budgets` answers: plain data, which may come from another thread. */
 export type BudgetsAnswer = { budgets: object[] } | BudgetFailure;
 
-export async function budgetsAnswer(
+async function budgetsAnswer(
   budgets: Budgets,
   question: BudgetQuestion,
   caller: Asking,
@@ -184,24 +184,32 @@ export async function budgetsAnswer(
   };
 }
 
+/** For an operator, whom nobody awaits. */
+export function budgetsNow(
+  budgets: Budgets,
+  domain: string,
+  entries: readonly Entry[],
+): Promise<BudgetsAnswer> {
+  const descriptor = { entries, limit: undefined, hitsAddend: undefined, isNegativeHits: false };
+  return budgetsAnswer(budgets, { domain, descriptors: [descriptor] }, { abandoned: false });
+}
+
 /** `/v1/budgets` for operators. */
-export function budgetRoutes(ask: (question: BudgetQuestion) => Promise<BudgetsAnswer>): ApiRoute[] {
+export function budgetRoutes(
+  ask: (domain: string, entries: readonly Entry[]) => Promise<BudgetsAnswer>,
+): ApiRoute[] {
   return [
     {
       ...{ method: 'GET', path: '/v1/budgets', right: 'read', parameters: ['domain', 'entry'] },
       answer: async (call) => {
         domainOf(call, 'read');
         const { domain, descriptors } = statusQuestion(call.query);
-        const body = await ask({ domain, descriptors: descriptors.map(descriptorOf) });
+        const body = await ask(domain, descriptors[0]!);
         if ('failure' in body) throw problemOfBudget(body);
         return { body };
       },
     },
   ];
-}
-
-function descriptorOf(entries: readonly Entry[]): Descriptor {
-  return { entries, limit: undefined, hitsAddend: undefined, isNegativeHits: false };
 }
 
 /** Bounds of requests hold, and what is remembered of entries is found. */

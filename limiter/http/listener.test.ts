@@ -21,6 +21,7 @@ import { BindError } from '../../process/net/bind.ts';
 import { HeldBytes } from '../../process/net/held-bytes.ts';
 import { systemTimers } from '../../process/time/clock.ts';
 import { eventually } from '../../test/support/eventually.ts';
+import { ScriptedBudgets } from '../../test/support/scripted-budgets.ts';
 import { RequestBounds, type RequestLimits, usualRequestLimits } from '../decide/request-bounds.ts';
 import { ApiListener } from './listener.ts';
 
@@ -83,6 +84,7 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
     onApiRequest: () => {},
     answerForwardAuth: () => Promise.reject(new Error('not asked here')),
     decide: () => Promise.reject(new Error('not asked here')),
+    budgets: new ScriptedBudgets(),
     onFault: (error) => faults.push(error),
   });
   const { port } = await listener.listen({ host: '127.0.0.1', port: 0 });
@@ -609,6 +611,7 @@ describe('listen', () => {
       onApiRequest: () => {},
       answerForwardAuth: () => Promise.reject(new Error('not asked here')),
       decide: () => Promise.reject(new Error('not asked here')),
+      budgets: new ScriptedBudgets(),
       onFault: () => {},
     });
     const error = await other.listen({ host: '127.0.0.1', port }).catch((reason: unknown) => reason);

@@ -23,16 +23,13 @@ import {
   watchCertificate,
 } from '../../process/net/tls-credentials.ts';
 import type { Timers } from '../../process/time/clock.ts';
-import type { Budgets } from '../service/budgets.ts';
-import { budgetEndpoints } from './budget-endpoints.ts';
+import { type BudgetOptions, budgetEndpoints } from './budget-endpoints.ts';
 import { answerCheck, type CheckOptions } from './check-endpoint.ts';
 import { forwardAuthPath, hasPathOfClient } from './forward-auth.ts';
 import { admitted, fault, type HttpAsker, problemOf } from './http-asker.ts';
 import { answerJson, type JsonEndpointOptions, loadJsonCodec, refuseAtOnce } from './json-endpoint.ts';
 
-export interface HttpListenerOptions extends JsonEndpointOptions, CheckOptions {
-  /** Undefined: there is nothing to reserve. */
-  budgets?: Budgets | undefined;
+export interface HttpListenerOptions extends JsonEndpointOptions, CheckOptions, BudgetOptions {
   health: HealthView;
   /** Bounds its connections. Undefined: they are not. */
   connections?: HttpConnectionsOptions | undefined;
@@ -68,7 +65,7 @@ export interface HttpTlsListener extends CertificateListener {
 }
 
 const forwardAuthRoute = `${forwardAuthPath}{profile}`;
-const apiPaths = ['/v1/check', forwardAuthRoute, openApiPath];
+const apiPaths = ['/v1/check', forwardAuthRoute, openApiPath, ...budgetEndpoints.keys()].sort();
 
 export class ApiListener implements HttpListener {
   readonly #options: HttpListenerOptions;
@@ -166,11 +163,10 @@ export class ApiListener implements HttpListener {
     const asker = admitted(call, routeOf(target.path), this.#options);
     if ('refused' in asker) throw problemOf(asker.refused);
     if (target.path === openApiPath) return sendOpenApi(call);
-    const budget = this.#options.budgets && budgetEndpoints.get(target.path);
+    const budget = budgetEndpoints.get(target.path);
     const refusal = asker.caller?.refusal(undefined, budget?.right ?? Right.ASK);
     if (refusal !== undefined) throw problemOf(refusal);
-    if (budget !== undefined)
-      return budget.answer(call, asker, { ...this.#options, budgets: this.#options.budgets! });
+    if (budget !== undefined) return budget.answer(call, asker, this.#options);
     if (target.path === '/v1/check') return answerCheck(call, asker, this.#options);
     if (target.path.startsWith(forwardAuthPath)) return this.#options.answerForwardAuth(call, asker);
     throw new ApiProblem(404, `there is no ${shown(target.path)}, there are ${apiPaths.join(', ')}`);

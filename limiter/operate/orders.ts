@@ -1,4 +1,5 @@
 /** What the process asks of every thread that serves: plain data there, and JSON back. */
+import type { Entry } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import type { Profile } from '../../rules/proxy/read-profiles.ts';
 import type { RefusalQuestion } from '../stats/top/refusal-memory.ts';
@@ -15,6 +16,8 @@ export type Order =
    * asked of the store before is remembered afterwards. `keys` undefined: nobody knows which were, so all but what is owed goes.
    */
   | { readonly order: 'forget-counters'; readonly keys: readonly string[] | undefined }
+  /** Tell how the budgets of a request stand: `BudgetsAnswer`. */
+  | { readonly order: 'budgets'; readonly domain: string; readonly entries: readonly Entry[] }
   /** Tell how long decisions took since the order before: how many fell into each bucket of `Latencies`. */
   | { readonly order: 'take-latencies' };
 

@@ -1,6 +1,7 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { budgetCommand } from '../../cli/operate/budget-command.ts';
 import { countersCommand } from '../../cli/operate/counters-command.ts';
 import type { Json } from '../../cli/operate/limiters.ts';
 import { overrideCommand } from '../../cli/operate/override-command.ts';
@@ -150,6 +151,31 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     });
     const quiet = await runCommand(topCommand, ['shop', ...of(alone)]);
     expect(quiet.stdout).not.toContain('note:');
+  });
+
+  it('show how a budget stands, in a shared store and in memory', async () => {
+    const reserve = ({ ports }: LimiterProcess) =>
+      fetch(`http://127.0.0.1:${ports.http}/v1/reserve`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ domain: 'shop', descriptors: [[{ user: 'bud' }]], amount: 2, ttl: '1h' }),
+      });
+    for (const limiter of [shared[0]!, alone[0]!]) expect((await reserve(limiter)).status).toBe(200);
+    const asked = (limiters: readonly LimiterProcess[], ...more: string[]) =>
+      runCommand(budgetCommand, ['shop', 'user=bud', ...of(limiters), ...more]);
+    const found = await asked(shared);
+    expect(found.stdout).toMatch(
+      /^RULE +LIMIT +USED +RESERVED +LEFT +RESET +MARK\nshop\.user +5 per day +2 +2 \(1 open, oldest \d+s\) +3 +\d+\w+ +-\n$/,
+    );
+    const inMemory = JSON.parse((await asked(alone, '-o', 'json')).stdout);
+    expect(inMemory.budgets).toMatchObject([
+      { limiter: 'mem-0', rule: 'shop.user', used: 2, reserved: 2, open: 1, left: 3 },
+      { limiter: 'mem-1', rule: 'shop.user', used: 0, reserved: 0, open: 0, left: 5 },
+    ]);
+    const nothing = await runCommand(budgetCommand, ['shop', 'nobody=x', ...of(shared)]);
+    expect([nothing.status, nothing.stdout]).toEqual([0, 'no rule of shop limits such a request\n']);
+    const silent = await asked([...shared.slice(0, 1)], '--limiter', '127.0.0.1:1');
+    expect(silent.status).toBe(1);
   });
 
   it('tell why a request was refused, and by which limiter', async () => {

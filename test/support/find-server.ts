@@ -78,8 +78,11 @@ export const ghzProgram: ServerProgram = { command: 'ghz', variable: 'WEIR_GHZ' 
 
 export const grpcurlProgram: ServerProgram = { command: 'grpcurl', variable: 'WEIR_GRPCURL' };
 
-/** A Python that can import grpcio. */
-export const grpcioProgram: ServerProgram = { command: 'python-grpcio', variable: 'WEIR_PYTHON_GRPCIO' };
+/** A Python that can import grpcio, and its compiler of proto files. */
+export const grpcioProgram: ServerProgram = {
+  command: 'python-grpcio-tools',
+  variable: 'WEIR_PYTHON_GRPCIO',
+};
 
 /** A Python that can import FastAPI, uvicorn and httpx. */
 export const fastApiProgram: ServerProgram = { command: 'python-fastapi', variable: 'WEIR_PYTHON_FASTAPI' };

@@ -1,0 +1,239 @@
+/** Budgets over HTTP, asked of a whole limiter; and through the command and the debug listener. */
+import { createHash } from 'node:crypto';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { httpAsk } from '../support/http-ask.ts';
+import { InProcessLimiter } from '../support/in-process-limiter.ts';
+import { suiteFolder } from '../support/suite-folder.ts';
+
+const folder = suiteFolder();
+const most = Number.MAX_SAFE_INTEGER;
+// A year, lest a window ends while a test counts.
+const rules = `domain: llm
+descriptors:
+  - key: team
+    rate_limits:
+      - { name: yearly, unit: year, requests_per_unit: 1000 }
+      - { name: rate, unit: hour, requests_per_unit: 900, algorithm: token_bucket }
+  - key: user
+    rate_limit: { unit: year, requests_per_unit: 500 }
+  - key: tenant
+    rate_limit: { unit: year, requests_per_unit: ${most} }
+`;
+
+beforeAll(() => {
+  mkdirSync(join(folder, 'config'));
+  writeFileSync(join(folder, 'config/llm.yaml'), rules);
+});
+
+// biome-ignore lint/suspicious/noExplicitAny: tests look at any part of it
+type Told = { status: number; headers: Record<string, unknown>; body: any };
+
+async function post(limiter: InProcessLimiter, path: string, body: object, token?: string): Promise<Told> {
+  const {
+    status,
+    headers,
+    body: text,
+  } = await httpAsk(limiter.ports.http, path, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }) },
+    body: JSON.stringify(body),
+  });
+  return { status, headers, body: JSON.parse(text) };
+}
+
+const about = (...descriptors: Record<string, string>[]) => ({
+  ...{ domain: 'llm', descriptors: descriptors.map((entries) => [entries]) },
+});
+
+describe('budgets', () => {
+  let limiter: InProcessLimiter;
+  beforeAll(async () => {
+    limiter = await InProcessLimiter.start({ env: { RUNTIME_ROOT: folder } });
+  });
+  afterAll(() => limiter.stop());
+
+  const reserve = (body: object) => post(limiter, '/v1/reserve', body);
+  const commit = (body: object) => post(limiter, '/v1/commit', body);
+  const left = async (team: string, of: 'http' | 'debug' = 'http') => {
+    const { body } = await httpAsk(limiter.ports[of], `/v1/budgets?domain=llm&entry=team=${team}`);
+    return JSON.parse(body).budgets;
+  };
+
+  it('are held by a reservation until its commit, and stand as they say on both ports', async () => {
+    const reserved = await reserve({ ...about({ team: 'a' }), amount: 600, ttl: '5m' });
+    expect([reserved.status, reserved.body]).toMatchObject([
+      200,
+      {
+        ...{
+          code: 'OK',
+          amount: 600,
+          repeated: false,
+          reservationId: expect.stringMatching(/^[0-9a-f]{32}$/),
+        },
+        scopes: [
+          {
+            rule: 'llm.team',
+            limit: { name: 'yearly' },
+            used: 600,
+            reserved: 600,
+            left: 400,
+            refused: false,
+          },
+          { rule: 'llm.team', limit: { name: 'rate' }, used: 600, reserved: 600, left: 300, refused: false },
+        ],
+      },
+    ]);
+    expect(Math.abs(Date.parse(reserved.body.expiresAt) - Date.now() - 300_000)).toBeLessThan(60_000);
+    expect(reserved.headers).toMatchObject({ 'ratelimit-remaining': '300' });
+    for (const port of ['http', 'debug'] as const)
+      expect(await left('a', port)).toMatchObject([
+        { used: 600, reserved: 600, open: 1, oldestSeconds: expect.any(Number), left: 400 },
+        { reserved: 600, open: 1 },
+      ]);
+    const { reservationId } = reserved.body;
+    for (const outcome of ['settled', 'repeated']) {
+      const settled = await commit({ reservationId, actualAmount: 480 });
+      expect([settled.status, settled.body]).toMatchObject([200, { outcome, charged: 480, amount: 600 }]);
+    }
+    expect(await left('a')).toMatchObject([{ used: 480, reserved: 0, open: 0, oldestSeconds: null }, {}]);
+  });
+
+  it('refuse what they have not, say who refused, and hold nothing of it', async () => {
+    await reserve({ ...about({ user: 'ada' }), amount: 450 });
+    const refused = await reserve({ ...about({ team: 'b' }, { user: 'ada' }), amount: 100 });
+    expect(refused.status).toBe(429);
+    expect(refused.body).toMatchObject({ code: 'OVER_LIMIT', reservationId: null, expiresAt: null });
+    const scopes = refused.body.scopes.map((one: { descriptor: number; refused: boolean; left: number }) => [
+      ...[one.descriptor, one.refused, one.left],
+    ]);
+    expect(scopes).toEqual([
+      [0, false, 1000],
+      [0, false, 900],
+      [1, true, 50],
+    ]);
+    expect(Number(refused.headers['retry-after'])).toBeGreaterThan(0);
+    expect(await left('b')).toMatchObject([{ used: 0 }, { used: 0 }]);
+  });
+
+  it('are seen by plain hits', async () => {
+    await reserve({ ...about({ user: 'bob' }), amount: 500 });
+    const { status } = await limiter.ask('llm', [{ user: 'bob' }]);
+    expect(status).toBe(429);
+  });
+
+  it('are repeated by an id of the caller, which stands for one reservation', async () => {
+    const asked = { ...about({ team: 'c' }), amount: 10, reservationId: 'of-c-1' };
+    const [first, second] = [await reserve(asked), await reserve(asked)];
+    expect([first.body.repeated, second.body.repeated, second.status]).toEqual([false, true, 200]);
+    expect(second.body.expiresAt).toBe(first.body.expiresAt);
+    const other = await reserve({ ...asked, amount: 11 });
+    expect([other.status, other.body.detail]).toEqual([409, expect.stringContaining('of-c-1')]);
+    expect(await left('c')).toMatchObject([{ used: 10 }, {}]);
+  });
+
+  it('are given back by a release, and charged beyond the estimate', async () => {
+    const { reservationId } = (await reserve({ ...about({ user: 'eve' }), amount: 100 })).body;
+    const released = await post(limiter, '/v1/release', { reservationId });
+    expect(released.body).toMatchObject({ outcome: 'settled', charged: 0, scopes: [{ used: 0, left: 500 }] });
+    const next = (await reserve({ ...about({ user: 'eve' }), amount: 100 })).body;
+    const more = await commit({ reservationId: next.reservationId, actualAmount: 700 });
+    expect(more.body).toMatchObject({ outcome: 'settled', charged: 700, scopes: [{ used: 700, left: 0 }] });
+  });
+
+  it('charge what was not reserved once, where it is said what for', async () => {
+    const asked = { ...about({ user: 'dan' }), reservationId: 'lost-1', actualAmount: 30 };
+    expect((await commit({ reservationId: 'lost-1', actualAmount: 30 })).status).toBe(404);
+    expect((await commit(asked)).body).toMatchObject({
+      outcome: 'unknown',
+      charged: 30,
+      scopes: [{ used: 30 }],
+    });
+    expect((await commit(asked)).body).toMatchObject({
+      outcome: 'repeated',
+      charged: 30,
+      scopes: [{ used: 30 }],
+    });
+  });
+
+  it('are exact to 2^53 - 1', async () => {
+    const { status, body } = await reserve({ ...about({ tenant: 't' }), amount: most });
+    expect([status, body.scopes]).toMatchObject([
+      200,
+      [{ used: most, left: 0, limit: { requestsPerUnit: most } }],
+    ]);
+    await commit({ reservationId: body.reservationId, actualAmount: most - 2 });
+    expect((await reserve({ ...about({ tenant: 't' }), amount: 3 })).status).toBe(429);
+    expect((await reserve({ ...about({ tenant: 't' }), amount: 2 })).body.scopes).toMatchObject([
+      { left: 0 },
+    ]);
+  });
+
+  it('reserve what nothing limits, and not longer than they may', async () => {
+    const { status, body } = await reserve({ ...about({ nobody: 'x' }), amount: 5 });
+    expect([status, body.scopes]).toEqual([200, []]);
+    const long = await reserve({ ...about({ team: 'a' }), amount: 5, ttl: '25h' });
+    expect([long.status, long.body.detail]).toEqual([400, expect.stringContaining('BUDGET_MAX_TTL')]);
+    expect((await reserve({ domain: 'nobody', descriptors: [[{ a: '' }]], amount: 5 })).status).toBe(404);
+  });
+});
+
+it('need rights where callers have some', async () => {
+  const secret = 'c2VjcmV0LW9mLWEtdGVzdC10aGF0LWlzLW5vdC1yYW5k';
+  const hash = createHash('sha256').update(secret).digest('hex');
+  const file = join(folder, 'callers.yaml');
+  const entry = (name: string, domain: string, rights: string) =>
+    `  - { name: ${name}, token_sha256: ${hash}, domains: ['${domain}'], rights: [${rights}] }\n`;
+  writeFileSync(
+    file,
+    `callers:\n${entry('gateway', 'llm', 'reserve')}${entry('other', 'shop', 'reserve, read')}${entry('proxy', '*', 'ask')}`,
+  );
+  const limiter = await InProcessLimiter.start({ env: { RUNTIME_ROOT: folder, CALLERS_FILE: file } });
+  try {
+    const asked = { ...about({ user: 'ann' }), amount: 5 };
+    const as = (name: string, path: string, body: object) => post(limiter, path, body, `${name}.${secret}`);
+    expect((await post(limiter, '/v1/reserve', asked)).status).toBe(401);
+    expect(await as('proxy', '/v1/reserve', asked)).toMatchObject({
+      ...{ status: 403, body: { detail: 'caller proxy does not have the right reserve' } },
+    });
+    expect(await as('other', '/v1/reserve', asked)).toMatchObject({
+      ...{ status: 403, body: { detail: 'caller other may not use the domain "llm"' } },
+    });
+    const { status, body } = await as('gateway', '/v1/reserve', asked);
+    expect(status).toBe(200);
+    const settled = { reservationId: body.reservationId };
+    expect((await as('other', '/v1/commit', settled)).status).toBe(404);
+    expect((await as('gateway', '/v1/commit', settled)).body).toMatchObject({
+      outcome: 'settled',
+      charged: 5,
+    });
+    const status403 = await httpAsk(limiter.ports.http, '/v1/budgets?domain=llm&entry=user=ann', {
+      headers: { authorization: `Bearer gateway.${secret}` },
+    });
+    expect([status403.status, JSON.parse(status403.body).detail]).toEqual([
+      ...[403, 'caller gateway does not have the right read'],
+    ]);
+  } finally {
+    await limiter.stop();
+  }
+});
+
+it('are 501 where the store cannot hold them', async () => {
+  const root = join(folder, 'memcache');
+  mkdirSync(join(root, 'config'), { recursive: true });
+  writeFileSync(
+    join(root, 'config/llm.yaml'),
+    'domain: llm\ndescriptors:\n  - key: user\n    rate_limit: { unit: year, requests_per_unit: 500 }\n',
+  );
+  const limiter = await InProcessLimiter.start({
+    env: { RUNTIME_ROOT: root, BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: '127.0.0.1:1' },
+  });
+  try {
+    const { status, body } = await post(limiter, '/v1/reserve', { ...about({ user: 'ann' }), amount: 5 });
+    expect([status, body.detail]).toEqual([501, expect.any(String)]);
+    expect((await post(limiter, '/v1/commit', { reservationId: 'x' })).status).toBe(501);
+  } finally {
+    await limiter.stop();
+  }
+});
