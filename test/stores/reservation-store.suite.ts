@@ -40,6 +40,8 @@ export interface ReservationStoreSuiteOptions {
   clock?: ManualClock;
   /** Whether all stems of a call are in one place, so that a call is all or nothing for who looks meanwhile, too. Defaults to true. */
   onePlace?: boolean;
+  /** Whether all windows of a counter have one hash tag. Defaults to true. */
+  isTagged?: boolean;
 }
 
 const year = 31_536_000_000_000;
@@ -52,13 +54,16 @@ export const slowBounds = [
 
 export function reservationStoreSuite(
   open: () => Promise<BudgetStore>,
-  { onePlace = true, clock }: ReservationStoreSuiteOptions = {},
+  { onePlace = true, isTagged = true, clock }: ReservationStoreSuiteOptions = {},
 ): void {
   let store: BudgetStore;
   let runs = 0;
   const suite = randomUUID();
   /** A stem that no other test uses, nor another suite on the same server. */
-  const fresh = (name = 'key') => `1{${suite};${name}=${++runs}}`;
+  const fresh = (name = 'key') => {
+    runs += 1;
+    return isTagged ? `1{${suite};${name}=${runs}}` : `${suite}_${name}_${runs}_`;
+  };
   const freshId = () => `id-${suite}-${++runs}`;
 
   beforeAll(async () => {
@@ -312,6 +317,17 @@ export function reservationStoreSuite(
       expect(await usedAfterHits(ofWindow(stem, 0), 0)).toBe(2);
     });
 
+    it('settles once', async () => {
+      const stem = fresh();
+      const id = freshId();
+      await reserve(id, [ofWindow(stem, 0, { amount: 2 })]);
+      for (const outcome of ['settled', 'repeated', 'repeated']) {
+        const call = await settle(id, [ofWindow(stem, 1, { amount: 7 })], { unknown: 'charge' });
+        expect(call).toMatchObject({ outcome, charged: 7, amount: 2 });
+        expect(call.counters[0]).toMatchObject({ used: 5, changed: outcome === 'settled' ? 5 : 0 });
+      }
+    });
+
     it('counts all of it in the present one after the TTL', async () => {
       const stem = fresh();
       const id = freshId();
@@ -323,10 +339,11 @@ export function reservationStoreSuite(
     it('knows the same reservation again', async () => {
       const stem = fresh();
       const id = freshId();
-      await reserve(id, [ofWindow(stem, 0, { amount: 8 })]);
-      const again = await reserve(id, [ofWindow(stem, 1, { amount: 8 })]);
-      expect(again.outcome).toBe('repeated');
-      expect(again.counters[0]).toMatchObject({ used: 0, changed: 0 });
+      const note = 'the same';
+      const first = await reserve(id, [ofWindow(stem, 0, { amount: 8 })], { note });
+      const again = await reserve(id, [ofWindow(stem, 1, { amount: 8 })], { note });
+      expect(again).toMatchObject({ outcome: 'repeated', expiresAtMs: first.expiresAtMs });
+      expect(again.counters[0]).toMatchObject({ outcome: 'charged', used: 0, changed: 0 });
     });
   });
 
@@ -359,7 +376,8 @@ export function reservationStoreSuite(
     });
 
     it('leaves out all limits of a rule of which one refuses', async () => {
-      const [a, b] = [fresh('a'), fresh('b')];
+      // Where a rule has several limits all of its keys have a tag.
+      const [a, b] = [`1{${fresh('a')}}`, fresh('b')];
       const minute = (amount: number | undefined, isQuota = true) =>
         reservedCounter({ stem: a, key: `${a}60:0`, amount, isQuota });
       const day = (amount: number | undefined) =>

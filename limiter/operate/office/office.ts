@@ -62,7 +62,7 @@ export interface StoreOffice {
   scan(question: ScanQuestion): Promise<ScannedKeys>;
   /** In their order; undefined: not there, or no counter. */
   read(counters: readonly CounterRef[]): Promise<(HeldCounter | undefined)[]>;
-  /** With the ledgers of their leases. Gives how many were there. */
+  /** With the ledgers of their leases, and what is reserved on them. Gives how many were there. */
   remove(counters: readonly CounterRef[]): Promise<number>;
   /** What was refused when it was tried last. */
   readonly missing: readonly MissingRight[];

@@ -4,6 +4,7 @@ import { exactMost, type Held } from '../../stores/bound.ts';
 import { StoreError } from '../../stores/counter-store.ts';
 import { ledgerKeyOf } from '../../stores/leases/lease-book.ts';
 import { isClosed } from '../../stores/redis/redis-error.ts';
+import { reservationKeysOf } from '../../stores/redis/reservation-keys.ts';
 import { ReplyError } from '../../stores/redis/resp.ts';
 import { redisScript, runScript } from '../../stores/redis/scripts.ts';
 import {
@@ -153,7 +154,11 @@ export class RedisOffice implements StoreOffice {
         });
       // A ledger without its counter is void, not the other way round.
       const ledgerKey = this.#options.leases ? ledgerKeyOf(key) : undefined;
-      const [gone] = await Promise.all([del(key), ledgerKey === undefined ? 0 : del(ledgerKey)]);
+      const [gone] = await Promise.all([
+        del(key),
+        ledgerKey === undefined ? 0 : del(ledgerKey),
+        ...reservationKeysOf(key, servers.isCluster).map((one) => del(one).catch(unlessForbidden)),
+      ]);
       return Number(gone);
     });
     return removed.reduce((sum, one) => sum + one, 0);
@@ -304,6 +309,11 @@ export class RedisOffice implements StoreOffice {
     if (place.perSecond || this.#options.perSecond === undefined) return undefined;
     return placeText({ perSecond: true, server: '', cursor: '0' });
   }
+}
+
+/** Who may not touch what is reserved has reserved nothing. */
+function unlessForbidden(error: StoreError): void {
+  if (!/\bNOPERM\b/.test(error.message)) throw error;
 }
 
 function refused(message: string): StoreError {

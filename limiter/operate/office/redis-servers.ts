@@ -25,6 +25,7 @@ export interface RedisServersOptions {
 }
 
 export interface RedisServers {
+  readonly isCluster: boolean;
   readonly errors: RedisErrors;
   readonly commands: KeyedCommands;
   readonly options: RedisServersOptions;
@@ -47,6 +48,7 @@ export function openServers(
 }
 
 class OneServer implements RedisServers {
+  readonly isCluster = false;
   readonly options: RedisServersOptions;
   readonly login: RedisServers['login'];
   readonly commands: KeyedCommands;
@@ -89,6 +91,7 @@ class OneServer implements RedisServers {
 }
 
 class ClusterServers implements RedisServers {
+  readonly isCluster = true;
   readonly errors: RedisErrors;
   readonly options: RedisServersOptions;
   readonly login: RedisServers['login'];

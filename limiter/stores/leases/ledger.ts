@@ -10,7 +10,7 @@ export const luaLeases = `
 -- The words from at on are the message's number, that of the grant it tells of, hits spent, wanted, and at most, the limit,
 -- whether the limiter may be forgotten, and what clamp wants. Gives the value without what was given back, the hits
 -- outstanding then, and those granted, or an error where the ledger cannot be used; or an error alone.
-local function lease(at, limiter, key, ledger, refused)
+local function lease(at, limiter, key, ledger, reserved, refused)
   local function number(i) return tonumber(words[at + i]) end
   local value, missing = look(key)
   if type(value) == 'table' then return value end
@@ -44,13 +44,18 @@ local function lease(at, limiter, key, ledger, refused)
   if heard and not stays and number(3) >= 2 and left >= sharers * number(4) then
     granted = math.min(number(3), number(4), math.floor(left / sharers))
   end
+  if granted > 0 then
+    -- A budget with open reservations is counted hit by hit. Not one of KEYS, as who may not read it may lease.
+    local open = pcall('HGET', reserved, 'o' .. string.match(key, '%d*$'))
+    if type(open) == 'string' and string.find(open, '^[1-9]') then granted = 0 end
+  end
   local forgets = words[at + 6] == '1' and granted == 0
   if heard and not (isNew and (forgets or stays)) then
     if granted > 0 then holders = holders + 1 end
     -- First of all, as what cannot be written is refused here.
     local own = string.format('%.0f %.0f', number(0), granted)
     local wrote = pcall('HMSET', ledger, 't', total + granted, 'n', holders, limiter, own)
-    if wrote.err then return lease(at, limiter, key, ledger, wrote) end
+    if wrote.err then return lease(at, limiter, key, ledger, reserved, wrote) end
     if forgets then
       pcall('HDEL', ledger, limiter)
       if holders == 0 and pcall('HLEN', ledger) == 2 then pcall('DEL', ledger) end
@@ -71,13 +76,15 @@ local function lease(at, limiter, key, ledger, refused)
 end
 
 -- Counts the keys behind first, each with its ledger, and gives the last one's place. The text is the limiter, and
--- the words of each.
+-- the words of each; what is reserved on them is named by the last arguments.
 local function countLeased(first, text, out)
   local groups = words
   words = {}
   for word in string.gmatch(text, '%S+') do words[#words + 1] = word end
+  local named = #ARGV - (#words - 1) / 11
   for at = 2, #words, 11 do
-    local now, total, granted = lease(at, words[1], KEYS[first + 1], KEYS[first + 2])
+    named = named + 1
+    local now, total, granted = lease(at, words[1], KEYS[first + 1], KEYS[first + 2], ARGV[named])
     out[#out + 1] = exact(now)
     out[#out + 1] = exact(total or 0)
     out[#out + 1] = exact(granted or 0)

@@ -13,6 +13,7 @@ import {
   type Step,
   stepArgument,
 } from './bounded-steps.ts';
+import { reservationKeysOf } from './reservation-keys.ts';
 import { type KeyedCommands, luaCounting, redisScript, replyNumber, runScript } from './scripts.ts';
 
 /**
@@ -176,7 +177,8 @@ end
 
 /**
  * As `countScript`, then keys with leases, then groups, one after another. ARGV is how many additions and how many other plain
- * keys there are, the bounds, the groups, the leases (`leaseArgument`), and what `countScript` wants for the plain keys. A group is its size, hits, how many times, and for
+ * keys there are, the bounds, the groups, the leases (`leaseArgument`), what `countScript` wants for the plain keys, and what is
+ * reserved on those with leases (`reservationKeysOf`). A group is its size, hits, how many times, and for
  * each of its keys the number of its bound and its life. Answers for the plain keys as `countScript`, with three numbers for
  * each key with leases (`answerLeased`), then with what all others held before (`HeldTexts`), the time in microseconds, and an error for each group that has one.
  */
@@ -234,10 +236,11 @@ export function answerLeased(
   }
 }
 
-/** Counts and answers a run with a lease, atomically. Rejects with what `send` rejected with. */
+/** Counts and answers a run with a lease in a cluster, atomically. Rejects with what `send` rejected with. */
 export async function leaseByScript(commands: KeyedCommands, run: FoldedRun): Promise<void> {
   const { key } = run;
-  const args = ['2', key, run.lease!.ledgerKey, '0', '0', '', '', leaseArgument([run])];
+  const [reserved] = reservationKeysOf(key, true);
+  const args = ['2', key, run.lease!.ledgerKey, '0', '0', '', '', leaseArgument([run]), reserved];
   const reply = await runScript(commands, { key, script: boundedCountScript, args });
   if (!Array.isArray(reply)) throw reply;
   answerLeased(run, reply, 0, (refusal) => commands.translate(refusal));

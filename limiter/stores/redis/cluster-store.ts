@@ -1,18 +1,22 @@
 import { attendedMs, attendedTimers } from '../../../process/time/clock.ts';
 import { StoreError } from '../counter-store.ts';
 import type { FoldedRun } from '../folded-run.ts';
+import type { ReservationStore } from '../reservations/reservation-store.ts';
 import { admitByScript, leaseByScript } from './bounded-scripts.ts';
 import { failSteps, needsScripts, type Step } from './bounded-steps.ts';
 import { ClusterCommands } from './cluster-commands.ts';
 import { ClusterNodes, type NodePlace, type NodeSilence, placeName } from './cluster-nodes.ts';
+import { ClusterReservations } from './cluster-reservations.ts';
 import { ClusterTopology } from './cluster-topology.ts';
 import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts';
 import { applyPlainly, PlainCounting } from './plain-counting.ts';
 import type { ClusterAddress } from './redis-address.ts';
 import { type ConnectionCounts, RedisConnection, type RedisConnectionOptions } from './redis-connection.ts';
 import { isTryAgain, RedisErrors } from './redis-error.ts';
+import type { ReservationBatch } from './reservation-batch.ts';
+import { noteKeyOf } from './reservation-keys.ts';
 import type { Batch } from './script-batches.ts';
-import { applyByScript } from './scripts.ts';
+import { applyByScript, runScript } from './scripts.ts';
 
 export interface RedisClusterStoreOptions extends GatheringStoreOptions, Partial<NodeSilence> {
   address: ClusterAddress;
@@ -61,6 +65,7 @@ export class RedisClusterStore extends GatheringStore {
       commands: this.commands,
       clamp: (run) => this.#clamp(run),
       admit: (steps) => this.#admit(steps),
+      reserve: (batch) => this.#reserve(batch),
       timeoutMs,
       ...(parallelism === undefined ? {} : { parallelism }),
       timedOut: () => errors.timedOut(),
@@ -137,6 +142,29 @@ export class RedisClusterStore extends GatheringStore {
     } catch (error) {
       if (!this.refusesScripts(error)) throw error;
       failSteps(steps, needsScripts);
+    }
+  }
+
+  override get reservations(): ReservationStore {
+    return new ClusterReservations({
+      slots: super.reservations,
+      note: async (id, text, ms) => {
+        const key = noteKeyOf(id, this.names);
+        await this.sendPlain(key, 'psetex', [key, String(ms), text]);
+      },
+      recordMs: this.reservationBounds.recordMs,
+    });
+  }
+
+  async #reserve(batch: ReservationBatch): Promise<void> {
+    const args: string[] = [];
+    batch.pushArguments(args);
+    try {
+      const reply = await runScript(this.commands, { key: batch.key, script: batch.script, args });
+      if (!batch.answer(reply, this.#errors)) batch.fail(this.#errors.unexpectedAnswer());
+    } catch (error) {
+      if (!this.refusesScripts(error)) throw error;
+      batch.fail(needsScripts);
     }
   }
 

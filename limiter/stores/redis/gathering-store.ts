@@ -25,7 +25,8 @@ import {
   usualCallBounds,
 } from './gathered-calls.ts';
 import { areScriptsRefused, isKeyRefused, type RedisErrors, type RedisScripts } from './redis-error.ts';
-import { noteKeyOf, ReservationBatch, type ReservationNames } from './reservation-batch.ts';
+import { ReservationBatch } from './reservation-batch.ts';
+import { noteKeyOf, type ReservationNames } from './reservation-keys.ts';
 import { type Batch, maxKeysPerCall, settle } from './script-batches.ts';
 import type { KeyedCommands } from './scripts.ts';
 
@@ -78,6 +79,7 @@ export abstract class GatheringStore implements CounterStore {
   readonly #onScriptsRefused: ((reason: string) => void) | undefined;
   #onLeasesRefused: ((reason: string) => void) | undefined;
   readonly #newReservations: () => ReservationBatch;
+  protected readonly reservationBounds: ReservationBounds;
   protected readonly names: ReservationNames;
   protected withoutScripts: boolean;
   #closed = false;
@@ -89,6 +91,7 @@ export abstract class GatheringStore implements CounterStore {
     this.#random = random;
     this.withoutScripts = scripts === 'never';
     const { reservations = usualReservations, keyPrefix = '' } = options;
+    this.reservationBounds = reservations;
     this.names = { prefix: keyPrefix, isCluster: this.isCluster };
     this.#newReservations = () => new ReservationBatch(reservations, this.names);
     this.#onScriptsRefused = options.onScriptsRefused;
@@ -201,16 +204,16 @@ export abstract class GatheringStore implements CounterStore {
 
   async #recall(id: string): Promise<string | undefined> {
     const key = noteKeyOf(id, this.names);
-    const note = await this.#send(key, 'get', [key]);
+    const note = await this.sendPlain(key, 'get', [key]);
     return note === null ? undefined : String(note);
   }
 
   async #claim(name: string, seconds: number): Promise<boolean> {
     const key = `weir:claim:${name}`;
-    return (await this.#send(key, 'set', [key, '1', 'NX', 'EX', String(seconds)])) !== null;
+    return (await this.sendPlain(key, 'set', [key, '1', 'NX', 'EX', String(seconds)])) !== null;
   }
 
-  #send(key: string, name: string, args: string[]): Promise<unknown> {
+  protected sendPlain(key: string, name: string, args: string[]): Promise<unknown> {
     return this.commands.send(key, name, args).catch((error: unknown) => {
       throw this.commands.translate(error);
     });

@@ -6,6 +6,7 @@ import { FoldedRun, maxTotal, totalAfter } from '../folded-run.ts';
 import { holdBack } from '../stop-when-over.ts';
 import { failSteps, needsScripts, opsOf, type Step, Steps } from './bounded-steps.ts';
 import { keySlot } from './cluster-topology.ts';
+import type { ReservationBatch } from './reservation-batch.ts';
 import { ReplyError } from './resp.ts';
 import type { KeyedCommands } from './scripts.ts';
 
@@ -243,6 +244,8 @@ export interface PlainCountingOptions {
   clamp?: (run: FoldedRun) => Promise<void>;
   /** Counts and answers ops with bounds whose keys have one slot, where scripts may run. Where there are none they fail. */
   admit?: (steps: readonly Step[]) => Promise<void>;
+  /** Does and answers calls about reservations of one slot, where scripts may run. Where there are none they fail. */
+  reserve?: (batch: ReservationBatch) => Promise<void>;
   /** Servers that are asked at a time for one batch. Defaults to all. */
   parallelism?: number;
   /** What still waits for its turn so long after the batch went out is given up. */
@@ -275,6 +278,17 @@ export class PlainCounting {
       keyOf: ([step]) => step!.ops[step!.first]!.key,
       work: admit,
       fail: failSteps,
+    });
+  }
+
+  /** Calls of one slot each. */
+  async reserve(batches: readonly ReservationBatch[]): Promise<void> {
+    const { reserve } = this.#options;
+    await this.#byPlace({
+      items: batches,
+      keyOf: ({ key }) => key,
+      work: async (batch) => (reserve === undefined ? batch.fail(needsScripts) : reserve(batch)),
+      fail: (batch, error) => batch.fail(error),
     });
   }
 

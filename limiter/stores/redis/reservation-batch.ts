@@ -1,49 +1,20 @@
 /** Calls about reservations on their way to the script, and its answers on their way back. */
 import { used } from '../admission.ts';
 import type { Held } from '../bound.ts';
-import { callAbandoned, hashTagOf, type StoreError } from '../counter-store.ts';
+import { callAbandoned, type StoreError } from '../counter-store.ts';
 import type {
   ReservationBounds,
   ReservationCall,
   ReservedCounter,
 } from '../reservations/reservation-store.ts';
-import { BoundTable, needsScripts } from './bounded-steps.ts';
-import { tagOfSlotOf } from './cluster-topology.ts';
+import { BoundTable } from './bounded-steps.ts';
+import { keySlot } from './cluster-topology.ts';
+import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
+import { noteKeyOf, type ReservationNames, reservationKeysOf, windowOf } from './reservation-keys.ts';
 import { reservationScript } from './reservation-script.ts';
 import { type Batch, maxKeysPerCall, type PendingRequest } from './script-batches.ts';
 import type { Arguments } from './scripts.ts';
-
-/** What keys of one server or cluster are named by. */
-export interface ReservationNames {
-  /** Before ids of notes: CACHE_KEY_PREFIX. */
-  readonly prefix: string;
-  /** Keys without a hash tag have a slot of their own each, also those of one counter's windows. */
-  readonly isCluster: boolean;
-}
-
-/** The hash and the set beside a counter: of all of its windows where these are in one place. */
-export function reservationKeysOf(key: string, isCluster: boolean): [hash: string, set: string] {
-  const isPlain = hashTagOf(key) === key;
-  const line = isPlain && isCluster ? key : key.slice(0, key.length - windowOf(key).length);
-  const name = isPlain && isCluster ? `{${tagOfSlotOf(key)}}${line}` : line;
-  return [`weir:reserve:${name}`, `weir:reserve-due:${name}`];
-}
-
-export function noteKeyOf(id: string, { prefix }: ReservationNames): string {
-  return `weir:reserve-note:${prefix}${id}`;
-}
-
-/** What tells a counter's window from its others: the digits that its key ends in. */
-function windowOf(key: string): string {
-  let at = key.length;
-  while (at > 0 && isDigit(key.charCodeAt(at - 1))) at -= 1;
-  return key.slice(at);
-}
-
-function isDigit(code: number): boolean {
-  return code >= 0x30 && code <= 0x39;
-}
 
 /** Calls whose counters are in one place. */
 export class ReservationBatch implements Batch {
@@ -60,18 +31,13 @@ export class ReservationBatch implements Batch {
     this.#names = names;
   }
 
-  get calls(): readonly ReservationCall[] {
-    return this.#calls;
-  }
-
   dropLeases(): void {}
 
   /** False when its keys would be too many; an empty batch takes any. */
   add(call: ReservationCall, request: PendingRequest): boolean {
     const keys = keysOf(call);
     if (this.#keys > 0 && this.#keys + keys > maxKeysPerCall) return false;
-    this.#calls.push(call);
-    this.#keys += keys;
+    this.#take(call);
     this.requests.push(request);
     request.callsLeft += 1;
     return true;
@@ -93,7 +59,7 @@ export class ReservationBatch implements Batch {
     let text = `${this.#bounds.maxReservations} ${this.#bounds.recordMs}`;
     args.push(String(this.#keys));
     for (const call of this.#calls) {
-      text += ` ${call.kind.charAt(0)} ${flagsOf(call)} ${call.counters.length}`;
+      text += ` ${call.kind.charAt(0)} ${flagsOf(call)} ${call.counters.length} ${widthOf(call)}`;
       for (const counter of call.counters) {
         const { key, ttlSeconds, group, amount, ttlMs, onExpiry } = counter;
         const [hash, set] = reservationKeysOf(key, isCluster);
@@ -135,9 +101,27 @@ export class ReservationBatch implements Batch {
     for (const call of this.#calls) call.error = error;
   }
 
-  countPlainly(): Promise<void> {
-    this.fail(needsScripts);
-    return Promise.resolve();
+  countPlainly(plain: PlainCounting): Promise<void> {
+    return plain.reserve(this.#bySlot());
+  }
+
+  /** A key of one that has but one slot. */
+  get key(): string {
+    return this.#calls[0]!.counters[0]!.key;
+  }
+
+  #bySlot(): ReservationBatch[] {
+    const slots = Map.groupBy(this.#calls, ({ counters }) => keySlot(counters[0]!.key));
+    return [...slots.values()].map((calls) => {
+      const batch = new ReservationBatch(this.#bounds, this.#names);
+      for (const call of calls) batch.#take(call);
+      return batch;
+    });
+  }
+
+  #take(call: ReservationCall): void {
+    this.#calls.push(call);
+    this.#keys += keysOf(call);
   }
 }
 
@@ -153,6 +137,10 @@ function noteOf(call: ReservationCall): string | undefined {
   return call.kind === 'reserve' ? call.note : undefined;
 }
 
+function widthOf(call: ReservationCall): number {
+  return (call.kind === 'reserve' ? call.width : undefined) ?? call.counters.length;
+}
+
 function keysOf(call: ReservationCall): number {
   return 3 * call.counters.length + (noteOf(call) === undefined ? 0 : 1);
 }
@@ -164,7 +152,8 @@ function flagsOf(call: ReservationCall): string {
     const others = `${call.otherQuotaPasses ? 'q' : ''}${call.refusedElsewhere === true ? 'x' : ''}`;
     return `${marker}${others}${call.note === undefined ? '' : 'n'}`;
   }
-  return `${marker}${call.unknown === 'charge' ? 'c' : ''}${call.undoes === true ? 'u' : ''}`;
+  const charges = call.unknown === 'charge' ? 'c' : '';
+  return `${marker}${charges}${call.undoes === true ? 'u' : ''}${call.hasEnded === true ? 'e' : ''}`;
 }
 
 function termsOf({ isShadow, isQuota }: ReservedCounter): string {

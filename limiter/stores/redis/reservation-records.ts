@@ -2,8 +2,9 @@
  * What stands in Redis beside a counter on which something is reserved (`reservationKeysOf`), a hash and a sorted set, and the
  * Lua that reads and writes it. charges.ts has the same of what is charged and given back.
  *
- * The hash has a record of each reservation, `p<id>`; of a marker's each has a number, `<number>:<id>`, and `m<id>` says the
- * first and the next one. Further fields: `o<window>` how many are open that were charged in it, and what they took; `g` of a
+ * The hash has a record of each reservation, `p<id>`. Those of a marker stand in three lines, of what is open, of what expired
+ * charged and of what holds nothing: `<number>:<id>`, `<number>;<id>` and `<number>!<id>`; `m:<id>` and the like say the first
+ * number and the next one. Further fields: `o<window>` how many are open that were charged in it, and what they took; `g` of a
  * bucket what may still be given back, and what was, as a time; `l` how many of markers hold nothing; `d` and `c` when there is
  * something to expire and to forget at the earliest; `e` when both keys end. The set has the names of all records: open ones by
  * when they are due, others by when they are forgotten, behind all open ones.
@@ -45,24 +46,24 @@ local function getNumber(side, field) return tonumber(get(side, field) or 0) or 
 
 -- A record: what it is (o: open, s: settled, x: expired and given back, c: expired and charged, l: holding nothing, e: that
 -- and settled), what becomes of it (r or c), amount, TTL, when it is due, its window, what was taken, what the counter held
--- then, what was charged in the end, and of a bucket what was in g before.
-local recordForm = '^(%a)(%a) (%d+) (%d+) (%d+) (%d*) (%d+) (%d+):(%d+):(%d+) (%d+) ?(.*)$'
+-- then, what was charged in the end, how many counters the call had, and of a bucket what was in g before.
+local recordForm = '^(%a)(%a) (%d+) (%d+) (%d+) (%d*) (%d+) (%d+):(%d+):(%d+) (%d+) (%d+) ?(.*)$'
 
 local function recordOf(side, name)
   local text = get(side, name)
   if not text then return nil end
-  local state, onExpiry, amount, ttl, due, tail, taken, a, b, c, charged, back = string.match(text, recordForm)
+  local state, onExpiry, amount, ttl, due, tail, taken, a, b, c, charged, width, back = string.match(text, recordForm)
   if not state then return nil end
   return {
     state = state, onExpiry = onExpiry, amount = tonumber(amount), ttl = tonumber(ttl), due = tonumber(due), tail = tail,
-    taken = tonumber(taken), a = tonumber(a), b = tonumber(b), c = tonumber(c), charged = tonumber(charged),
+    taken = tonumber(taken), a = tonumber(a), b = tonumber(b), c = tonumber(c), charged = tonumber(charged), width = tonumber(width),
     back = back, isEmpty = state == 'l' or state == 'e',
   }
 end
 
 local function keep(side, name, r)
-  put(side, name, string.format('%s%s %.0f %.0f %.0f %s %.0f %.0f:%.0f:%.0f %.0f %s', r.state, r.onExpiry, r.amount, r.ttl,
-    r.due, r.tail, r.taken, r.a, r.b, r.c, r.charged, r.back))
+  put(side, name, string.format('%s%s %.0f %.0f %.0f %s %.0f %.0f:%.0f:%.0f %.0f %.0f %s', r.state, r.onExpiry, r.amount, r.ttl,
+    r.due, r.tail, r.taken, r.a, r.b, r.c, r.charged, r.width, r.back))
 end
 
 -- Reads those records that were not read yet.
@@ -83,7 +84,7 @@ end
 local function sideOf(hash, set, tail, name)
   local side = sides[hash]
   if side then return side end
-  side = { hash = hash, set = set, fields = {}, dirty = {}, scores = {}, at = 0, least = closed, ends = 0 }
+  side = { hash = hash, set = set, fields = {}, dirty = {}, scores = {}, at = 0, least = closed, ends = 0, over = {} }
   local open = 'o' .. tail
   local read = pcall('HMGET', hash, open, 'd', 'c', 'e', name)
   if read.err then return nil, read end
@@ -139,15 +140,24 @@ local function forgetAt(side, name, atMs)
   live(side, atMs)
 end
 
--- The first number of a marker's reservations, and the next.
-local function markersOf(side, id)
-  local first, next = string.match(get(side, 'm' .. id) or '', '^(%d+) (%d+)$')
+-- The first number in a marker's line, which is named by its sign and the id, and the next one.
+local function lineOf(side, line)
+  local first, next = string.match(get(side, 'm' .. line) or '', '^(%d+) (%d+)$')
   return tonumber(first) or 0, tonumber(next) or 0
 end
 
-local function putMarkers(side, id, first, next)
-  while first < next and not get(side, number(first) .. ':' .. id) do first = first + 1 end
-  put(side, 'm' .. id, first < next and number(first) .. ' ' .. number(next))
+-- Gives the name of one more.
+local function lineUp(side, line)
+  local first, next = lineOf(side, line)
+  put(side, 'm' .. line, number(first) .. ' ' .. number(next + 1))
+  return number(next) .. line
+end
+
+-- The first one is always there.
+local function leaveLine(side, line)
+  local first, next = lineOf(side, line)
+  while first < next and not get(side, number(first) .. line) do first = first + 1 end
+  put(side, 'm' .. line, first < next and number(first) .. ' ' .. number(next))
 end
 
 local function chargeAnyway(counter, hits)
@@ -245,13 +255,13 @@ local function drop(side, name, record)
   put(side, name, false)
   side.scores[name] = false
   if record and record.state == 'c' then noMoreOf(side, record) end
-  local id = string.match(name, '^%d+:(.*)$')
-  if not id then return end
-  putMarkers(side, id, markersOf(side, id))
+  local line = string.match(name, '^%d+([:;!].*)$')
+  if not line then return end
+  leaveLine(side, line)
   if record and record.state == 'l' then put(side, 'l', number(math.max(0, getNumber(side, 'l') - 1))) end
 end
 
--- An open one whose time is over.
+-- An open one whose time is over. Gives its name.
 local function expire(counter, name, record)
   local side = counter.side
   addOpen(counter, record.tail, -1, -record.taken)
@@ -259,31 +269,54 @@ local function expire(counter, name, record)
     counter.givenBack = counter.givenBack + giveBackOf(counter, record, record.taken)
     noMoreOf(side, record)
     record.state = 'x'
-    if string.sub(name, 1, 1) ~= 'p' then return drop(side, name, record) end
+    if string.sub(name, 1, 1) ~= 'p' then
+      drop(side, name, record)
+      return name
+    end
   else
+    local id = string.match(name, '^%d+:(.*)$')
+    if id then
+      drop(side, name, record)
+      name = lineUp(side, ';' .. id)
+    end
     record.state, record.charged = 'c', record.amount
+  end
+  if record.due + recordMs <= nowMs then
+    drop(side, name, record)
+    return name
   end
   keep(side, name, record)
   forgetAt(side, name, record.due + recordMs)
+  return name
 end
 
 local function forget(side)
   local first = get(side, 'c')
   if not first or tonumber(first) > nowMs then return end
-  local names = pcall('ZRANGEBYSCORE', side.set, closed, closed + nowMs, 'LIMIT', 0, perSweep)
-  if names.err then
-    failure = names
+  local found = pcall('ZRANGEBYSCORE', side.set, closed, '+inf', 'WITHSCORES', 'LIMIT', 0, perSweep)
+  if found.err then
+    failure = found
     return
   end
-  for i = 1, #names do
-    if side.scores[names[i]] == nil then drop(side, names[i], recordOf(side, names[i])) end
+  local next = false
+  for i = 1, #found, 2 do
+    next = tonumber(found[i + 1]) - closed
+    if next > nowMs then break end
+    drop(side, found[i], recordOf(side, found[i]))
+    next = #found == 2 * perSweep and next
   end
-  if #names < perSweep then put(side, 'c', number(nowMs + 1000)) end
+  put(side, 'c', next and number(next))
 end
 
 -- Expires some of what is due; true where there may be more.
 local function sweep(counter)
   local side = counter.side
+  -- Made by this script, without any TTL.
+  for i = #side.over, 1, -1 do
+    local record = recordOf(side, side.over[i])
+    if record and record.state == 'o' then expire(counter, side.over[i], record) end
+    side.over[i] = nil
+  end
   local due = get(side, 'd')
   if not due or tonumber(due) > nowMs then return false end
   local found = pcall('ZRANGE', side.set, side.at, side.at + perSweep - 1, 'WITHSCORES')

@@ -15,12 +15,10 @@ local function hold(call, counter, state)
   local name, due = 'p' .. id, nowMs + counter.ttl
   if call.isMarker then
     if state == 'l' then
-      if getNumber(side, 'l') >= maxOpen then return end
+      if getNumber(side, 'l') >= maxOpen or due <= nowMs then return end
       put(side, 'l', number(getNumber(side, 'l') + 1))
     end
-    local first, next = markersOf(side, id)
-    name = number(next) .. ':' .. id
-    put(side, 'm' .. id, number(first) .. ' ' .. number(next + 1))
+    name = lineUp(side, (state == 'o' and ':' or '!') .. id)
   end
   local taken, back = 0, ''
   if state == 'o' then
@@ -34,12 +32,13 @@ local function hold(call, counter, state)
   counter.delta = taken
   keep(side, name, {
     state = state, onExpiry = counter.onExpiry, amount = counter.amount, ttl = counter.ttl, due = due, tail = counter.tail,
-    taken = taken, a = counter.a, b = counter.b, c = counter.c, charged = 0, back = back,
+    taken = taken, a = counter.a, b = counter.b, c = counter.c, charged = 0, back = back, width = call.width,
   })
   if state == 'l' then return forgetAt(side, name, call.isMarker and due or due + recordMs) end
   addOpen(counter, counter.tail, 1, taken)
   side.scores[name] = due
   side.least = math.min(side.least, due)
+  if due <= nowMs then side.over[#side.over + 1] = name end
   local first = get(side, 'd')
   if not first or tonumber(first) > due then put(side, 'd', number(due)) end
   live(side, due + recordMs)
@@ -59,7 +58,8 @@ local function isKnown(call)
     if record then
       known = known + 1
       if known == 1 then expires = record.due end
-      isOther = isOther or record.amount ~= counter.amount or record.ttl ~= counter.ttl or record.onExpiry ~= counter.onExpiry
+      isOther = isOther or record.amount ~= counter.amount or record.ttl ~= counter.ttl
+        or record.onExpiry ~= counter.onExpiry or record.width ~= call.width
       counter.outcome = record.isEmpty and 'l' or 'c'
     end
   end
@@ -125,15 +125,18 @@ local function reserve(call)
   return refused and 'refused' or 'reserved', refused and 0 or nowMs + list[1].ttl
 end
 
--- Of a marker's the oldest that nobody settled; the youngest where it is to go without a trace.
+-- Of a marker's the oldest that is open, or else expired charged, or else holds nothing; the youngest where it is to go
+-- without a trace.
 local function nameOf(side, call)
   if not call.isMarker then return 'p' .. call.id end
-  local first, next = markersOf(side, call.id)
-  local at, to, by = first, next - 1, 1
-  if call.undoes then at, to, by = to, at, -1 end
-  for i = at, to, by do
-    local name = number(i) .. ':' .. call.id
-    if get(side, name) then return name end
+  for _, sign in ipairs({ ':', ';', '!' }) do
+    local line = sign .. call.id
+    local first, next = lineOf(side, line)
+    if call.undoes then
+      repeat next = next - 1 until next <= first or get(side, number(next) .. line)
+      first = math.max(first, next)
+    end
+    if get(side, number(first) .. line) then return number(first) .. line end
   end
   return ''
 end
@@ -145,13 +148,18 @@ local function settleOne(call, counter, name, record)
   local side = counter.side
   local isLate = record.due <= nowMs
   counter.outcome = record.isEmpty and 'l' or 'c'
-  if record.state == 's' or record.state == 'e' then return 'repeated', record.charged, record.amount end
+  if record.state == 's' or record.state == 'e' then
+    if call.hasEnded then counter.delta = record.taken end
+    return 'repeated', record.charged, record.amount
+  end
   if record.state == 'o' then
-    if isLate then expire(counter, name, record)
+    if isLate then name = expire(counter, name, record)
     else addOpen(counter, record.tail, -1, -record.taken) end
   end
   local actual = counter.amount or record.amount
-  if record.state == 'x' then counter.delta = chargeAnyway(counter, actual)
+  if call.hasEnded and record.state ~= 'l' then
+    counter.delta = math.max(0, record.state == 'x' and actual or actual - record.amount)
+  elseif record.state == 'x' then counter.delta = chargeAnyway(counter, actual)
   elseif record.state ~= 'l' then
     if actual > record.amount then counter.delta = chargeAnyway(counter, actual - record.amount)
     else counter.delta = 0 - giveBackOf(counter, record, record.taken - actual) end
@@ -162,6 +170,8 @@ local function settleOne(call, counter, name, record)
     drop(side, name, record)
   else
     record.state, record.charged = record.isEmpty and 'e' or 's', actual
+    -- What the next window owes.
+    record.taken = call.hasEnded and counter.delta or 0
     keep(side, name, record)
     forgetAt(side, name, math.max(nowMs, record.due) + recordMs)
   end
@@ -175,7 +185,7 @@ local function chargeUnreserved(call, counter, name)
   if call.isMarker or call.id == '' then return end
   keep(counter.side, name, {
     state = 's', onExpiry = 'r', amount = 0, ttl = 0, due = nowMs, tail = counter.tail, taken = 0, a = 0, b = 0, c = 0,
-    charged = counter.amount, back = '',
+    charged = counter.amount, back = '', width = 0,
   })
   forgetAt(counter.side, name, nowMs + recordMs)
 end
@@ -208,21 +218,22 @@ local function look(call)
   return 'looked', 0, 0
 end
 
--- The words of a call: what it is, its flags, and how many counters it has; then of each its bound, life, window, flags,
+-- The words of a call: what it is, its flags, how many counters it has, and how many in all places; then of each its bound, life, window, flags,
 -- group, amount, TTL and what becomes of it.
 local function readCall(at, key, text)
   local kind, flags, count = words[at], words[at + 1], tonumber(words[at + 2])
   local call = {
-    kind = kind, id = ARGV[text], counters = {}, isMarker = string.find(flags, 'm') ~= nil,
+    kind = kind, id = ARGV[text], width = tonumber(words[at + 3]), counters = {}, isMarker = string.find(flags, 'm') ~= nil,
     otherQuotaPasses = string.find(flags, 'q') ~= nil, charges = string.find(flags, 'c') ~= nil,
-    undoes = string.find(flags, 'u') ~= nil, refusedElsewhere = string.find(flags, 'x') ~= nil, note = string.find(flags, 'n') and ARGV[text + 1],
+    undoes = string.find(flags, 'u') ~= nil, refusedElsewhere = string.find(flags, 'x') ~= nil,
+    hasEnded = string.find(flags, 'e') ~= nil, note = string.find(flags, 'n') and ARGV[text + 1],
   }
-  at = at + 3
+  at = at + 4
   local err
   for i = 1, count do
     local tail = words[at + 2] == '-' and '' or words[at + 2]
     local side, counter
-    side, err = sideOf(KEYS[key + 1], KEYS[key + 2], tail, call.isMarker and 'm' .. call.id or 'p' .. call.id)
+    side, err = sideOf(KEYS[key + 1], KEYS[key + 2], tail, call.isMarker and 'm:' .. call.id or 'p' .. call.id)
     if side and not side.isSwept then
       side.isSwept = true
       forget(side)
@@ -274,7 +285,7 @@ while at <= #words do
     told[#told + 1] = '!'
     errors[#errors + 1] = err
   end
-  at, key, text = at + 3 + 8 * count, key + 3 * count + (call.note and 1 or 0), text + (call.note and 2 or 1)
+  at, key, text = at + 4 + 8 * count, key + 3 * count + (call.note and 1 or 0), text + (call.note and 2 or 1)
 end
 local err = writeAll()
 if err then return { '', err } end

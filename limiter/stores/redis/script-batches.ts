@@ -14,6 +14,7 @@ import {
 } from './bounded-steps.ts';
 import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
+import { reservationKeysOf } from './reservation-keys.ts';
 import { type Arguments, countScript, type RedisScript, replyNumber, stopScript } from './scripts.ts';
 
 /** More would hold up Redis's other users: it does nothing else while a script runs. */
@@ -184,6 +185,7 @@ export class CountBatch implements Batch {
       }
       args.push(String(run.ttlSeconds));
     }
+    for (let i = plain; i < sent.length; i += 1) args.push(reservationKeysOf(sent[i]!.key, false)[0]);
   }
 
   /** Additions first, and leases last; gives how many additions there are. */

@@ -73,6 +73,8 @@ export interface ReserveCall extends Call {
   readonly isMarker: boolean;
   /** A quota beside these lets the request pass: those of this call never refuse, and are only left out. */
   readonly otherQuotaPasses: boolean;
+  /** Counters of the whole call, of which these are a part. Undefined: these are all. */
+  readonly width?: number;
   /** Another place refused the call: it only says how the counters stand, and of a marker that nothing is held. */
   readonly refusedElsewhere?: boolean;
   /** What the caller wants to know of the id later, `recall` gives it; undefined: nothing. */
@@ -94,6 +96,8 @@ export interface SettleCall extends Call {
   readonly unknown: 'charge' | 'tell';
   /** The reservation was made for a call that another place refused: it goes without a trace, of a marker's the youngest. */
   readonly undoes?: boolean;
+  /** Its counters are of windows that have ended: `changed` says what is to be charged in place of them. */
+  readonly hasEnded?: boolean;
   /**
    * Answer. `late`: after its TTL. `repeated`: it was settled before, and nothing was done now; `charged` is what it was
    * then. `unknown`: no counter knows the id; charged if so asked.

@@ -62,9 +62,16 @@ export class SpreadReservations implements ReservationStore {
   async #reserve(call: ReserveCall, places: readonly ReservedCounter[][]): Promise<void> {
     const made: ReserveCall[] = [];
     const otherQuotaPasses = call.otherQuotaPasses || call.counters.some(mayRefuseAsQuota);
+    const width = call.counters.length;
     let isRefused = false;
     for (const counters of places) {
-      const part = { ...call, counters, otherQuotaPasses, note: made.length === 0 ? call.note : undefined };
+      const part = {
+        ...call,
+        counters,
+        width,
+        otherQuotaPasses,
+        note: made.length === 0 ? call.note : undefined,
+      };
       await this.#ask(part);
       call.error = part.error;
       call.outcome = part.outcome;
@@ -83,12 +90,16 @@ export class SpreadReservations implements ReservationStore {
     }
     call.expiresAtMs = 0;
     await Promise.all(made.map((part) => this.#undo(part)));
-    if (call.error !== undefined || call.outcome !== 'refused') return;
-    // A marker's settling is to charge nothing there either, and all say what is left.
+    if (call.error !== undefined) return;
+    // All say how they stand, and a marker's settling is to charge nothing there either.
     const refusing = made.length === places.length ? undefined : places[made.length];
-    const others = places.filter((counters) => counters !== refusing);
+    const { outcome, caller } = call;
     await Promise.all(
-      others.map((counters) => this.#ask({ ...call, counters, note: undefined, refusedElsewhere: true })),
+      places.map((counters) => {
+        if (counters === refusing) return undefined;
+        if (outcome !== 'refused') return this.#ask({ kind: 'look', counters, caller, error: undefined });
+        return this.#ask({ ...call, counters, width, note: undefined, refusedElsewhere: true });
+      }),
     );
   }
 
