@@ -2,6 +2,7 @@ import { countingOptions, responseOptions } from '../limiter/assembly/decision-s
 import { Code, type RateLimitRequest, type RateLimitResponse } from '../limiter/decide/messages.ts';
 import type { CountedHit } from '../limiter/service/counted-hit.ts';
 import { type Decided, RateLimitService } from '../limiter/service/rate-limit-service.ts';
+import { reservationBounds } from '../limiter/settings/counting-settings.ts';
 import type { LimiterSettings } from '../limiter/settings/settings.ts';
 import { MemoryStore } from '../limiter/stores/memory/memory-store.ts';
 import type { Clock } from '../process/time/clock.ts';
@@ -98,6 +99,7 @@ export class ReplayedRules {
     });
     this.#service = new RateLimitService({
       store: this.#store,
+      reservations: this.#store.openReservations(reservationBounds(settings)),
       localCache: undefined,
       stats: this.#tallies,
       clock: this.#clock,

@@ -205,6 +205,8 @@ const byName = new Map<string, string>(
     'ratelimit.refusals.kept': 'Rows of refusals that are remembered.',
     'ratelimit.refusals.bytes': 'Memory set aside for refusals.',
     'ratelimit.refusals.left_out': 'Refusals that got no row, as their second had too many.',
+    'ratelimit.budget.calls': 'Calls that reserve or settle, by what came of them.',
+    'ratelimit.budget.expired_hits': 'What calls of budgets gave back of reservations that nobody settled.',
     'ratelimit.overrides.hits': 'Hits that an override decided over, by its effect.',
     'ratelimit.overrides.in_force': 'Overrides in force.',
     'ratelimit.overrides.conflicted': 'Overrides that give way to older ones.',

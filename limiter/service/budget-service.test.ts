@@ -1,0 +1,320 @@
+import { describe, expect, it } from 'vitest';
+import { Algorithm, type Rule } from '../../rules/model.ts';
+import type { Override } from '../../rules/overrides/override.ts';
+import { type BudgetLimiter, budgetLimiter } from '../../test/support/budget-limiter.ts';
+import { limit, rule } from '../../test/support/rule-builder.ts';
+import { Code, type Descriptor } from '../decide/messages.ts';
+import { callAbandoned, StoreError } from '../stores/counter-store.ts';
+import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
+import type { BudgetFailure, BudgetScope, ReserveAnswer, SettleAnswer } from './budgets.ts';
+
+const asker = { abandoned: false };
+const day = { unit: 'day', requestsPerUnit: 1_000 } as const;
+
+function teamRule(traits: Partial<Rule> = {}): Rule {
+  return rule({ key: 'team', limits: [limit(day)], ...traits });
+}
+
+function descriptor(key: string, value = 'a', traits: Partial<Descriptor> = {}): Descriptor {
+  const unsaid = { limit: undefined, hitsAddend: undefined, isNegativeHits: false };
+  return { entries: [{ key, value }], ...unsaid, ...traits };
+}
+
+/** The memory store answers at once. */
+function now<Answer>(ask: (done: (answer: Answer) => void) => void): Answer {
+  const answers: Answer[] = [];
+  ask((answer) => answers.push(answer));
+  expect(answers).toHaveLength(1);
+  return answers[0]!;
+}
+
+interface Asking {
+  amount?: number;
+  ttlMs?: number;
+  id?: string | undefined;
+  descriptors?: Descriptor[];
+  domain?: string;
+  recalled?: boolean;
+}
+
+function tryReserve({ budgets }: BudgetLimiter, asking: Asking = {}): ReserveAnswer | BudgetFailure {
+  const usual = { domain: 'd', descriptors: [descriptor('team')], amount: 600, ttlMs: 30_000 };
+  return now((done) => budgets.reserve({ ...usual, id: undefined, recalled: false, ...asking }, asker, done));
+}
+
+function reserve(limiter: BudgetLimiter, asking: Asking = {}): ReserveAnswer {
+  const answer = tryReserve(limiter, asking);
+  if ('failure' in answer) throw new Error(answer.message);
+  return answer;
+}
+
+function settle(
+  { budgets }: BudgetLimiter,
+  id: string,
+  actual: number | undefined,
+  { descriptors = [descriptor('team')], unknown = 'charge' as 'charge' | 'tell' } = {},
+): SettleAnswer {
+  const answer = now<SettleAnswer | BudgetFailure>((done) =>
+    budgets.settle({ domain: 'd', descriptors, id, actual, unknown }, asker, done),
+  );
+  if ('failure' in answer) throw new Error(answer.message);
+  return answer;
+}
+
+function status({ budgets }: BudgetLimiter, ...descriptors: Descriptor[]): readonly BudgetScope[] {
+  const answer = now<readonly BudgetScope[] | BudgetFailure>((done) =>
+    budgets.status({ domain: 'd', descriptors }, asker, done),
+  );
+  if ('failure' in answer) throw new Error(answer.message);
+  return answer;
+}
+
+/** `used/reserved/left` of each scope. */
+function figures(scopes: readonly BudgetScope[]): string[] {
+  return scopes.map(({ used, reserved, left }) => `${used}/${reserved}/${left}`);
+}
+
+/** A plain hit, as ShouldRateLimit counts it. */
+function hit({ service }: BudgetLimiter, hitsAddend = 1, key = 'team'): string {
+  return now((done) =>
+    service.decide({ domain: 'd', descriptors: [descriptor(key)], hitsAddend }, asker, {
+      answer: ({ overallCode }) => done(overallCode === Code.OK ? 'OK' : 'OVER'),
+      refuse: (error) => done(String(error)),
+    }),
+  );
+}
+
+describe('BudgetService', () => {
+  it('holds an amount, which hits see, and gives back what was not used', () => {
+    const limiter = budgetLimiter({ rules: [teamRule()] });
+    const reserved = reserve(limiter);
+    expect(reserved).toMatchObject({ allowed: true, id: 'id-1', amount: 600, isRepeated: false });
+    expect(reserved.expiresAtMs).toBe(limiter.clock.ms + 30_000);
+    expect(figures(reserved.scopes)).toEqual(['600/600/400']);
+    expect(hit(limiter, 401)).toBe('OVER');
+    expect(settle(limiter, 'id-1', 100)).toMatchObject({ outcome: 'settled', charged: 100, amount: 600 });
+    expect(figures(status(limiter, descriptor('team')))).toEqual(['501/0/499']);
+  });
+
+  it('names the scope that refused, and holds nothing of the others', () => {
+    const limiter = budgetLimiter({
+      rules: [
+        rule({ key: 'user', limits: [limit({ unit: 'day', requestsPerUnit: 500 })] }),
+        teamRule({
+          limits: [limit({ ...day, name: 'daily' }), limit({ unit: 'hour', requestsPerUnit: 700 })],
+        }),
+      ],
+    });
+    const descriptors = [descriptor('team'), descriptor('user')];
+    const refused = reserve(limiter, { descriptors });
+    expect(refused).toMatchObject({ allowed: false, expiresAtMs: 0 });
+    expect(refused.scopes.map(({ rule: path, limit: { name }, refused: is }) => [path, name, is])).toEqual([
+      ['d.team', 'daily', false],
+      ['d.team', '', false],
+      ['d.user', '', true],
+    ]);
+    expect(figures(refused.scopes)).toEqual(['0/0/1000', '0/0/700', '0/0/500']);
+    expect(refused.headers).toEqual([expect.objectContaining({ key: 'Retry-After', value: '30' })]);
+    expect(reserve(limiter, { descriptors, amount: 500 }).allowed).toBe(true);
+  });
+
+  it('answers the same reserve and commit again, and counts nothing', () => {
+    const limiter = budgetLimiter({ rules: [teamRule()] });
+    const first = reserve(limiter, { id: 'mine' });
+    limiter.clock.ms += 1_000;
+    expect(reserve(limiter, { id: 'mine' })).toMatchObject({
+      ...{ allowed: true, id: 'mine', expiresAtMs: first.expiresAtMs, isRepeated: true },
+    });
+    expect(tryReserve(limiter, { id: 'mine', amount: 1 })).toMatchObject({ failure: 'conflict' });
+    expect(settle(limiter, 'mine', 200).outcome).toBe('settled');
+    expect(settle(limiter, 'mine', 900)).toMatchObject({ outcome: 'repeated', charged: 200, amount: 600 });
+    expect(limiter.counted('rate_limit.d.team.')).toEqual({
+      total_hits: 600,
+      within_limit: 600,
+      total_negative_hits: 400,
+    });
+  });
+
+  it('counts as hits what is charged beyond what was held, and what was refused as over the limit', () => {
+    const calls: string[] = [];
+    const limiter = budgetLimiter({
+      rules: [teamRule()],
+      events: { onBudgetCall: (call, outcome) => calls.push(`${call} ${outcome}`) },
+    });
+    reserve(limiter);
+    expect(settle(limiter, 'id-1', 1_100)).toMatchObject({ charged: 1_100 });
+    expect(reserve(limiter, { amount: 1 }).allowed).toBe(false);
+    expect(limiter.counted('rate_limit.d.team.')).toEqual({
+      ...{ total_hits: 1_101, within_limit: 600, near_limit: 200, over_limit: 101 },
+    });
+    expect(calls).toEqual(['reserve reserved', 'settle settled', 'reserve refused']);
+  });
+
+  it('charges an unknown id once, tells of it, and charges without any id each time', () => {
+    const limiter = budgetLimiter({ rules: [teamRule()] });
+    expect(settle(limiter, 'x', 5, { unknown: 'tell' }).outcome).toBe('unknown');
+    expect(settle(limiter, 'x', 5).outcome).toBe('unknown');
+    expect(settle(limiter, 'x', 5).outcome).toBe('repeated');
+    settle(limiter, '', 10);
+    settle(limiter, '', 10);
+    expect(figures(status(limiter, descriptor('team')))).toEqual(['25/0/975']);
+  });
+
+  it('tells how long the oldest reservation has been, and gives back what has expired', () => {
+    const expired: number[] = [];
+    const limiter = budgetLimiter({
+      rules: [teamRule({ limits: [limit({ ...day, requestsPerUnit: 1_000, warnAt: [50, 80] })] })],
+      events: { onReservationsExpired: (hits) => expired.push(hits) },
+    });
+    // Away from the end of the day.
+    limiter.clock.ms += 60_000;
+    reserve(limiter);
+    limiter.clock.ms += 12_000;
+    reserve(limiter, { amount: 200, ttlMs: 60_000 });
+    expect(status(limiter, descriptor('team'))).toMatchObject([
+      { used: 800, reserved: 800, open: 2, oldestSeconds: 12, mark: 80 },
+    ]);
+    limiter.clock.ms += 20_000;
+    expect(status(limiter, descriptor('team'))).toMatchObject([
+      { used: 200, reserved: 200, open: 1, oldestSeconds: 20, mark: undefined },
+    ]);
+    expect(expired).toEqual([600]);
+  });
+
+  it('charges a counter that two descriptors share for both of them', () => {
+    const limiter = budgetLimiter({ rules: [teamRule()] });
+    const descriptors = [descriptor('team'), descriptor('team')];
+    expect(reserve(limiter, { descriptors }).allowed).toBe(false);
+    expect(reserve(limiter, { descriptors, amount: 500 }).allowed).toBe(true);
+    settle(limiter, 'id-2', 100, { descriptors });
+    expect(figures(status(limiter, descriptor('team')))).toEqual(['200/0/800']);
+  });
+
+  it('lets shadow rules pass, and uses quotas as long as one has something left', () => {
+    const shadow = budgetLimiter({ rules: [teamRule({ shadowMode: true })] });
+    expect(reserve(shadow, { amount: 1_200 }).allowed).toBe(true);
+    expect(shadow.counted('rate_limit.d.team.')).toMatchObject({ over_limit: 200, shadow_mode: 200 });
+
+    const quotas = budgetLimiter({
+      rules: [
+        rule({ key: 'one', quotaMode: true, limits: [limit({ ...day, requestsPerUnit: 100 })] }),
+        rule({ key: 'two', quotaMode: true, limits: [limit({ ...day, requestsPerUnit: 700 })] }),
+      ],
+    });
+    const descriptors = [descriptor('one'), descriptor('two')];
+    const passed = reserve(quotas, { descriptors });
+    expect(passed.allowed).toBe(true);
+    expect(passed.scopes.map(({ refused, used }) => [refused, used])).toEqual([
+      [true, 0],
+      [false, 600],
+    ]);
+    expect(reserve(quotas, { descriptors }).allowed).toBe(false);
+  });
+
+  it('passes where nothing is limited, and knows no domain without rules', () => {
+    const limiter = budgetLimiter({
+      rules: [teamRule(), rule({ key: 'free', limits: [limit({ unit: '', unlimited: true })] })],
+    });
+    const descriptors = [descriptor('other'), descriptor('free')];
+    expect(reserve(limiter, { descriptors })).toMatchObject({ allowed: true, scopes: [] });
+    expect(settle(limiter, 'id-1', 5, { descriptors })).toMatchObject({ outcome: 'settled', charged: 5 });
+    expect(tryReserve(limiter, { domain: 'e' })).toEqual({
+      failure: 'no-domain',
+      message: 'there are no rules for the domain "e"',
+    });
+  });
+
+  it('reserves against the limit of a request, and against every algorithm', () => {
+    const limiter = budgetLimiter({
+      rules: [
+        teamRule(),
+        rule({ key: 'sliding', limits: [limit({ ...day, algorithm: Algorithm.SLIDING_WINDOW })] }),
+        rule({ key: 'bucket', limits: [limit({ ...day, algorithm: Algorithm.TOKEN_BUCKET })] }),
+      ],
+    });
+    const own = descriptor('team', 'a', { limit: { requestsPerUnit: 100, unit: 4 } });
+    expect(reserve(limiter, { descriptors: [own] }).allowed).toBe(false);
+    for (const key of ['sliding', 'bucket']) {
+      const descriptors = [descriptor(key)];
+      const { id, allowed } = reserve(limiter, { descriptors });
+      expect(allowed).toBe(true);
+      expect(reserve(limiter, { descriptors }).allowed).toBe(false);
+      expect(settle(limiter, id, 100, { descriptors }).charged).toBe(100);
+      expect(figures(status(limiter, descriptor(key)))).toEqual(['100/0/900']);
+    }
+  });
+
+  it('is refused by a block without anything counted, and freed by an override', () => {
+    const limiter = budgetLimiter({ rules: [teamRule()] });
+    const override = (effect: Override['effect']): Override => ({
+      ...{ id: 'o', source: 'api', name: 'o', domain: 'd', match: [{ key: 'team', value: 'a' }], limit: '' },
+      ...{ effect, createdMs: limiter.clock.ms, endsMs: undefined, reason: '', by: '' },
+    });
+    limiter.service.useOverrides([override({ kind: 'block' })]);
+    expect(reserve(limiter)).toMatchObject({ allowed: false, scopes: [{ refused: true, used: 0, left: 0 }] });
+    limiter.service.useOverrides([override({ kind: 'unlimited' })]);
+    expect(reserve(limiter, { amount: 5_000 })).toMatchObject({ allowed: true, scopes: [] });
+    limiter.service.useOverrides([]);
+    expect(figures(status(limiter, descriptor('team')))).toEqual(['0/0/1000']);
+    expect(limiter.counted('rate_limit.d.team.')).toEqual({
+      ...{ total_hits: 5_600, over_limit: 600, within_limit: 5_000 },
+    });
+  });
+
+  it('lets hits pass that this limiter remembered as full once something came back', () => {
+    const limiter = budgetLimiter({ rules: [teamRule()] });
+    expect(hit(limiter, 990)).toBe('OK');
+    reserve(limiter, { amount: 10 });
+    expect(hit(limiter, 5)).toBe('OVER');
+    settle(limiter, 'id-1', 0);
+    expect(status(limiter, descriptor('team'))[0]!.used).toBe(995);
+    expect(hit(limiter, 5)).toBe('OK');
+  });
+
+  it('has no room beyond BUDGET_MAX_RESERVATIONS, and bounds of a TTL', () => {
+    const limiter = budgetLimiter({ rules: [teamRule()], maxReservations: 2 });
+    reserve(limiter, { amount: 1 });
+    reserve(limiter, { amount: 1 });
+    expect(tryReserve(limiter, { amount: 1 })).toMatchObject({
+      failure: 'full',
+      message: 'a counter has as many open reservations as it can have (BUDGET_MAX_RESERVATIONS)',
+    });
+    for (const ttlMs of [999, 3_600_001]) {
+      expect(tryReserve(limiter, { ttlMs })).toMatchObject({
+        failure: 'invalid',
+        message: `ttl must be from 1s to 3600s (BUDGET_MAX_TTL), not ${ttlMs / 1000}s`,
+      });
+    }
+  });
+
+  it('recalls what a reservation was about where that was wanted', async () => {
+    const limiter = budgetLimiter({ rules: [teamRule()] });
+    reserve(limiter, { id: 'known', recalled: true });
+    reserve(limiter, { id: 'other', amount: 1 });
+    expect(await limiter.budgets.recall('known')).toEqual({ domain: 'd', descriptors: [descriptor('team')] });
+    expect(await limiter.budgets.recall('other')).toBeUndefined();
+  });
+
+  it('says that the store is away, and that it never can', async () => {
+    let error = new StoreError('connection refused', { transient: true });
+    const failing: ReservationStore = {
+      submit: (call, done) => {
+        call.error = error;
+        done();
+      },
+      recall: () => Promise.reject(error),
+      claim: () => Promise.reject(error),
+    };
+    const away = budgetLimiter({ rules: [teamRule()], around: () => failing });
+    const unavailable = { failure: 'unavailable', message: 'connection refused' };
+    expect(tryReserve(away)).toEqual(unavailable);
+    expect(await away.budgets.recall('x')).toEqual(unavailable);
+    expect(away.counted('rate_limit.d.team.')).toEqual({});
+    error = callAbandoned;
+    expect(tryReserve(away)).toMatchObject({ failure: 'unavailable' });
+
+    const never = budgetLimiter({ rules: [teamRule()], around: () => undefined });
+    expect(tryReserve(never)).toMatchObject({ failure: 'unsupported' });
+    expect(await never.budgets.recall('x')).toMatchObject({ failure: 'unsupported' });
+  });
+});

@@ -1,0 +1,236 @@
+import { describe, expect, it } from 'vitest';
+import type { Entry, ReserveTerms, Rule } from '../../rules/model.ts';
+import { type BudgetLimiter, budgetLimiter } from '../../test/support/budget-limiter.ts';
+import { limit, rule } from '../../test/support/rule-builder.ts';
+import { Code, type Descriptor, type RateLimitResponse } from '../decide/messages.ts';
+import { StoreError } from '../stores/counter-store.ts';
+import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
+
+const terms: ReserveTerms = { ttlSeconds: 20, estimate: 400, onExpiry: 'release' };
+const day = { unit: 'day', requestsPerUnit: 1_000 } as const;
+
+function reservable(key: string, traits: Partial<Rule> = {}): Rule {
+  return rule({ key, limits: [limit(day)], reserve: terms, ...traits });
+}
+
+interface Marks {
+  key?: string;
+  id?: string;
+  settles?: boolean;
+  hits?: number | undefined;
+}
+
+function marked({ key = 'team', id = 's1', settles = false, hits }: Marks = {}): Descriptor {
+  const entries: Entry[] = [
+    { key: 'reservation_id', value: id },
+    { key, value: 'a' },
+  ];
+  if (settles) entries.push({ key: 'settle', value: 'true' });
+  return { entries, limit: undefined, hitsAddend: hits, isNegativeHits: false };
+}
+
+function plain(key: string, hits?: number): Descriptor {
+  return { entries: [{ key, value: 'a' }], limit: undefined, hitsAddend: hits, isNegativeHits: false };
+}
+
+function decide(
+  { service }: BudgetLimiter,
+  descriptors: Descriptor[],
+  hitsAddend = 0,
+): RateLimitResponse | Error {
+  const answers: (RateLimitResponse | Error)[] = [];
+  service.decide(
+    { domain: 'd', descriptors, hitsAddend },
+    { abandoned: false },
+    { answer: (response) => answers.push(response), refuse: (error) => answers.push(error as Error) },
+  );
+  expect(answers).toHaveLength(1);
+  return answers[0]!;
+}
+
+/** `OK: OK 600, OVER 0`: the overall code, then code and remaining of each descriptor. */
+function said(answer: RateLimitResponse | Error): string {
+  if (answer instanceof Error) return answer.message;
+  const codeText = (code: Code): string => (code === Code.OK ? 'OK' : 'OVER');
+  const statuses = answer.statuses.map(
+    ({ code, currentLimit, limitRemaining }) =>
+      `${codeText(code)} ${currentLimit === undefined ? '-' : limitRemaining}`,
+  );
+  return `${codeText(answer.overallCode)}: ${statuses.join(', ')}`;
+}
+
+const ask = (limiter: BudgetLimiter, descriptors: Descriptor[], hits = 0): string =>
+  said(decide(limiter, descriptors, hits));
+
+/** What a look at the counter finds left. */
+function left(limiter: BudgetLimiter, key = 'team'): string {
+  return ask(limiter, [plain(key, 0)]);
+}
+
+describe('a request with markers', () => {
+  it('reserves the estimate, or what it says, and settles what was used', () => {
+    const limiter = budgetLimiter({ rules: [reservable('team')] });
+    expect(ask(limiter, [marked()])).toBe('OK: OK 600');
+    expect(ask(limiter, [marked({ id: 's2', hits: 500 })])).toBe('OK: OK 100');
+    expect(ask(limiter, [marked({ id: 's3' })], 200)).toBe('OVER: OVER 100');
+    expect(ask(limiter, [marked({ settles: true, hits: 50 })])).toBe('OK: OK 450');
+    expect(ask(limiter, [marked({ id: 's2', settles: true })], 800)).toBe('OK: OK 150');
+    expect(limiter.counted('rate_limit.d.team.')).toEqual({
+      ...{ total_hits: 1_400, within_limit: 1_200, near_limit: 150, over_limit: 200 },
+      total_negative_hits: 350,
+    });
+  });
+
+  it('adds reservations of one id, and settles the oldest of them each time', () => {
+    const limiter = budgetLimiter({ rules: [reservable('team')] });
+    ask(limiter, [marked({ hits: 100 })]);
+    ask(limiter, [marked({ hits: 300 })]);
+    expect(left(limiter)).toBe('OK: OK 600');
+    expect(ask(limiter, [marked({ settles: true, hits: 10 })])).toBe('OK: OK 690');
+    expect(ask(limiter, [marked({ settles: true, hits: 10 })])).toBe('OK: OK 980');
+    // None is open: what was used is charged.
+    expect(ask(limiter, [marked({ settles: true, hits: 10 })])).toBe('OK: OK 970');
+  });
+
+  it('charges the estimate where its settling does not say how much', () => {
+    const limiter = budgetLimiter({ rules: [reservable('team')] });
+    ask(limiter, [marked()]);
+    expect(ask(limiter, [marked({ settles: true })])).toBe('OK: OK 600');
+    expect(ask(limiter, [marked({ id: 'other', settles: true })])).toBe('OK: OK 600');
+    expect(ask(limiter, [marked({ id: 's2' })])).toBe('OK: OK 200');
+    expect(ask(limiter, [marked({ id: 's2', settles: true, hits: 0 })])).toBe('OK: OK 600');
+  });
+
+  it('reserves all descriptors or none, each with its own amount', () => {
+    const limiter = budgetLimiter({
+      rules: [
+        reservable('team'),
+        reservable('user', {
+          limits: [limit({ ...day, requestsPerUnit: 500 })],
+          reserve: { ...terms, estimate: 300 },
+        }),
+      ],
+    });
+    const both = (id: string): Descriptor[] => [marked({ id }), marked({ id, key: 'user' })];
+    expect(ask(limiter, both('s1'))).toBe('OK: OK 600, OK 200');
+    expect(ask(limiter, both('s2'))).toBe('OVER: OK 600, OVER 200');
+    expect(left(limiter)).toBe('OK: OK 600');
+  });
+
+  it('reserves nothing where a plain limit refuses, and settles nevertheless', () => {
+    const limiter = budgetLimiter({
+      rules: [reservable('team'), rule({ key: 'ip', limits: [limit({ requestsPerUnit: 1 })] })],
+    });
+    expect(ask(limiter, [marked(), plain('ip')])).toBe('OK: OK 600, OK 0');
+    expect(ask(limiter, [marked({ id: 's2' }), plain('ip')])).toBe('OVER: OK -, OVER 0');
+    expect(left(limiter)).toBe('OK: OK 600');
+    expect(ask(limiter, [marked({ settles: true, hits: 100 }), plain('ip')])).toBe('OVER: OK 900, OVER 0');
+    expect(limiter.counted('rate_limit.d.team.')['total_hits']).toBe(400);
+  });
+
+  it('uses quotas as long as one of them, plain or reserved, has something left', () => {
+    const limiter = budgetLimiter({
+      rules: [
+        reservable('team', { quotaMode: true }),
+        rule({ key: 'spare', quotaMode: true, limits: [limit({ requestsPerUnit: 2 })] }),
+      ],
+    });
+    const both = (id: string): Descriptor[] => [marked({ id, hits: 700 }), plain('spare')];
+    expect(ask(limiter, both('s1'))).toBe('OK: OK 300, OK 1');
+    expect(ask(limiter, both('s2'))).toBe('OK: OVER 300, OK 0');
+    expect(ask(limiter, both('s3'))).toBe('OVER: OVER 300, OVER 0');
+  });
+
+  it('gives back what nobody settled, or charges it, as the rule says', () => {
+    const rules = [reservable('team'), reservable('held', { reserve: { ...terms, onExpiry: 'charge' } })];
+    const limiter = budgetLimiter({ rules });
+    limiter.clock.ms += 60_000;
+    ask(limiter, [marked(), marked({ key: 'held' })]);
+    limiter.clock.ms += 20_001;
+    const other = { id: 's2', hits: 1 };
+    expect(ask(limiter, [marked(other), marked({ ...other, key: 'held' })])).toBe('OK: OK 999, OK 599');
+    // Of what was given back all is charged; what stayed charged is put right.
+    const late = { settles: true, hits: 100 };
+    expect(ask(limiter, [marked(late), marked({ ...late, key: 'held' })])).toBe('OK: OK 899, OK 899');
+  });
+
+  it('matches markers as entries where no rule below is reserved against', () => {
+    const limiter = budgetLimiter({
+      rules: [
+        rule({ key: 'team', limits: [limit(day)] }),
+        rule({ key: 'reservation_id', descriptors: [rule({ key: 'team', limits: [limit()] })] }),
+      ],
+    });
+    expect(ask(limiter, [marked()])).toBe('OK: OK 9');
+    expect(ask(limiter, [marked({ id: 's2' })])).toBe('OK: OK 9');
+  });
+
+  it('counts hits under an empty id, takes hits back, and holds ids of any length apart', () => {
+    const limiter = budgetLimiter({ rules: [reservable('team')] });
+    expect(ask(limiter, [marked({ id: '', hits: 100 })])).toBe('OK: OK 900');
+    expect(ask(limiter, [{ ...marked({ hits: 40 }), isNegativeHits: true }])).toBe('OK: OK 940');
+    const long = 'x'.repeat(300);
+    ask(limiter, [marked({ id: `${long}1` })]);
+    ask(limiter, [marked({ id: `${long}2` })]);
+    expect(ask(limiter, [marked({ id: `${long}2`, settles: true, hits: 0 })])).toBe('OK: OK 540');
+    expect(ask(limiter, [marked({ id: `${long}2`, settles: true, hits: 0 })])).toBe('OK: OK 540');
+  });
+
+  it('reserves against several limits of a rule, and tells the tightest', () => {
+    const limits = [
+      limit({ ...day, name: 'daily' }),
+      limit({ unit: 'hour', requestsPerUnit: 500, name: 'hourly' }),
+    ];
+    const refused: string[] = [];
+    const limiter = budgetLimiter({
+      rules: [reservable('team', { limits })],
+      events: {
+        onRefused: ({ plan }, entries, used) => refused.push(`${plan.limit.name} ${entries.length} ${used}`),
+      },
+    });
+    expect(ask(limiter, [marked()])).toBe('OK: OK 100');
+    expect(ask(limiter, [marked({ id: 's2' })])).toBe('OVER: OVER 100');
+    expect(refused).toEqual(['hourly 2 400']);
+  });
+
+  it('lets everything pass in shadow mode, of a rule or of all', () => {
+    const ofRule = budgetLimiter({ rules: [reservable('team', { shadowMode: true })] });
+    expect(ask(ofRule, [marked({ hits: 1_500 })])).toBe('OK: OK 0');
+    const ofAll = budgetLimiter({ rules: [reservable('team')], response: { shadowMode: true } });
+    expect(ask(ofAll, [marked({ hits: 1_500 })])).toBe('OK: OVER 0');
+    expect(ask(ofAll, [marked({ settles: true, hits: 100 })])).toBe('OK: OK 900');
+  });
+
+  it('refuses what a counter has no room for, without a word of what is left', () => {
+    const limiter = budgetLimiter({ rules: [reservable('team')], maxReservations: 1 });
+    ask(limiter, [marked({ hits: 1 })]);
+    expect(ask(limiter, [marked({ id: 's2', hits: 1 })])).toBe('OVER: OVER 999');
+    expect(left(limiter)).toBe('OK: OK 999');
+  });
+
+  it.each([
+    ['error', 'away'],
+    ['allow', 'OK: OK -'],
+    ['deny', 'OVER: OVER 0'],
+  ] as const)('with STORE_FAILURE_MODE=%s answers %s while the store is away', (storeFailureMode, answer) => {
+    const told: string[] = [];
+    const failing: ReservationStore = {
+      submit: (call, done) => {
+        call.error = new StoreError('away', { transient: true });
+        done();
+      },
+      recall: () => Promise.resolve(undefined),
+      claim: () => Promise.resolve(true),
+    };
+    const limiter = budgetLimiter({
+      rules: [reservable('team')],
+      counting: { storeFailureMode },
+      events: { onStoreError: () => told.push('error'), onUncounted: () => told.push('uncounted') },
+      around: () => failing,
+    });
+    expect(ask(limiter, [marked()])).toBe(answer);
+    expect(told).toEqual([storeFailureMode === 'error' ? 'error' : 'uncounted']);
+    // What was used is not refused.
+    if (storeFailureMode === 'deny') expect(ask(limiter, [marked({ settles: true })])).toBe('OK: OK -');
+  });
+});
