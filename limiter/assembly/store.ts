@@ -2,7 +2,11 @@
 import { randomBytes } from 'node:crypto';
 import { ticksAfterReading } from '../../process/time/clock.ts';
 import type { FlushTurn } from '../../process/time/loop-turns.ts';
+import type { LimitPlan } from '../decide/plan.ts';
+import { lengthOf } from '../decide/windows.ts';
 import { hitsNotDelivered, storeAskedAgain, storeNotAsked, storeStillNotAsked } from '../log/lines.ts';
+import type { CountedHit } from '../service/counted-hit.ts';
+import { lookedAt } from '../service/reserving.ts';
 import { reservationBounds, usualLease } from '../settings/counting-settings.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import {
@@ -14,17 +18,19 @@ import {
 import { BreakerStore } from '../stores/calm/breaker-store.ts';
 import { LocalFallbackStore } from '../stores/calm/local-fallback-store.ts';
 import type { ClientTlsFiles } from '../stores/client-tls.ts';
-import type { CounterStore } from '../stores/counter-store.ts';
+import type { CounterOp, CounterStore } from '../stores/counter-store.ts';
 import { LeaseStore } from '../stores/leases/lease-store.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import { MemoryStore } from '../stores/memory/memory-store.ts';
 import { PerSecondStore } from '../stores/per-second-store.ts';
 import { needsScripts } from '../stores/redis/bounded-steps.ts';
-import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
+import { ExpiringStore } from '../stores/reservations/expiring-store.ts';
+import type { ReservationStore, ReservedCounter } from '../stores/reservations/reservation-store.ts';
 import { SpreadReservations } from '../stores/reservations/spread-reservations.ts';
 import type { SpanMaker } from '../tracing/call-tracers.ts';
 import { TracedStore } from '../tracing/traced-store.ts';
 import { type LimiterContext, loaded, type OpenedStore, type ServingModules } from './context.ts';
+import { countingOptions } from './decision-service.ts';
 
 interface StoreParts {
   modules: ServingModules;
@@ -49,7 +55,11 @@ export function openStore(
   if (settings.backendType === 'memory') {
     const store = newMemoryStore(context);
     const reservations = store.openReservations(reservationBounds(settings));
-    return { store, reservations, connect: () => store.ping(), memory: store };
+    const opened = { store, reservations, connect: () => store.ping(), memory: store };
+    return {
+      ...opened,
+      store: expiring(context, { store, reservations }, (stem) => reservations.knows(stem)),
+    };
   }
   if (settings.backendType === 'memcache') {
     // A node that is away is passed over at once, so no breaker has anything to do.
@@ -69,14 +79,44 @@ export function openStore(
   const both = perSecond === undefined ? main : besides(main, perSecond);
   const { reservations } = both;
   const claiming = reservations === undefined ? both : { ...both, claims: reservations };
-  if (usualLease(settings) === undefined) return withLocalFallback(context, claiming);
+  const withExpiry = (opened: OpenedStore): OpenedStore =>
+    reservations === undefined
+      ? opened
+      : { ...opened, store: expiring(context, { store: opened.store, reservations }) };
+  if (usualLease(settings) === undefined) return withLocalFallback(context, withExpiry(claiming));
   leases = newLeaseStore(context, both.store);
   return withLocalFallback(context, {
-    ...claiming,
-    store: leases,
+    ...withExpiry({ ...claiming, store: leases }),
     endLeases: () => leases.endAll(),
     forget: (keys) => (keys === undefined ? leases.endAll() : leases.cancel(keys)),
   });
+}
+
+/** Chosen: how often a counter that refuses is looked at, in a store that is asked over a network. */
+const lookPauseMs = 1_000;
+
+/** Gives back what has expired before hits are refused. `knows`: whether anything is reserved, where that is known here. */
+function expiring(
+  { settings, clock }: LimiterContext,
+  { store, reservations }: { store: CounterStore; reservations: ReservationStore },
+  knows?: (stem: string) => boolean,
+): ExpiringStore {
+  const counting = countingOptions(settings);
+  const counterOf = (op: CounterOp): ReservedCounter | undefined => {
+    const { plan } = op as Partial<CountedHit>;
+    if (plan === undefined || !mayHold(plan) || knows?.(plan.counterStem) === false) return undefined;
+    return lookedAt(op as CountedHit, { counting, clock });
+  };
+  return new ExpiringStore({
+    ...{ store, reservations, counterOf, clock },
+    pauseMs: knows === undefined ? lookPauseMs : 0,
+  });
+}
+
+/** What a window that ends as soon as any reservation held is not given back. */
+function mayHold({ capacity, bound, limit }: LimitPlan): boolean {
+  const isFixed = bound === undefined || bound.kind === 'fixed';
+  return capacity > 0 && !(isFixed && lengthOf(limit) <= 1);
 }
 
 /** The same budgets, behind something that goes before the store. */

@@ -4,7 +4,7 @@
  */
 import { Assessment, assessTotal, countAssessment } from '../decide/assess.ts';
 import type { LimitedPlan, LimitPlan } from '../decide/plan.ts';
-import { counterWindow } from '../decide/windows.ts';
+import { counterWindow, type WindowOptions } from '../decide/windows.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
 import { FixedWindow } from '../stores/bound.ts';
 import { type Caller, hashTagOf, StoreError } from '../stores/counter-store.ts';
@@ -67,6 +67,53 @@ const unasked = {
   givenBack: 0,
   waitMicros: 0,
 } as const;
+
+/** The counter of a hit, to be looked at. */
+export function lookedAt(
+  {
+    plan,
+    key,
+    ttlSeconds,
+    windowEndSeconds,
+  }: Pick<CountedHit, 'plan' | 'key' | 'ttlSeconds' | 'windowEndSeconds'>,
+  { counting, clock }: Pick<RateLimitServiceOptions, 'counting' | 'clock'>,
+): ReservedCounter {
+  const { counterStem: stem, perSecond, capacity } = plan;
+  const { startSeconds } = plan.window!;
+  return {
+    key,
+    stem,
+    isTagged: hashTagOf(stem) !== stem,
+    earlierKeys: (seconds) =>
+      earlierKeys(plan, startSeconds, Math.floor(clock.nowMs() / 1000) - seconds, counting),
+    ttlSeconds,
+    bound: plan.bound ?? new FixedWindow(capacity),
+    windowEndSeconds,
+    perSecond,
+    isShadow: false,
+    isQuota: false,
+    group: 0,
+    amount: undefined,
+    ttlMs: 0,
+    onExpiry: 'release',
+    ...unasked,
+  };
+}
+
+function earlierKeys(
+  { limit, isOwn, counterStem }: LimitPlan,
+  startSeconds: number,
+  sinceSeconds: number,
+  options: WindowOptions,
+): string[] {
+  const keys: string[] = [];
+  for (let start = startSeconds; start > sinceSeconds; ) {
+    const earlier = counterWindow(limit, isOwn, start - 1, options);
+    keys.push(counterStem + earlier.keySuffix);
+    start = earlier.startSeconds;
+  }
+  return keys;
+}
 
 export class Reserving {
   readonly #options: RateLimitServiceOptions;
@@ -210,49 +257,17 @@ export class Reserving {
       one.counters = one.hits.map((hit) => {
         const known = byKey.get(hit.key);
         if (known !== undefined) return known;
-        const counter = this.#counter(hit, one, amounts.get(hit.key));
+        const { isQuota, index: group, ttlMs, onExpiry } = one;
+        const counter: ReservedCounter = {
+          ...lookedAt(hit, this.#options),
+          isShadow: hit.plan.rule.shadowMode || this.#options.response.shadowMode,
+          ...{ isQuota, group, ttlMs, onExpiry, amount: amounts.get(hit.key) },
+        };
         byKey.set(hit.key, counter);
         return counter;
       });
     }
     return [...byKey.values()];
-  }
-
-  #counter(
-    hit: CountedHit,
-    { index, isQuota, ttlMs, onExpiry }: Held,
-    amount: number | undefined,
-  ): ReservedCounter {
-    const { plan, key, ttlSeconds, windowEndSeconds } = hit;
-    const { counterStem: stem, perSecond } = plan;
-    return {
-      key,
-      stem,
-      isTagged: hashTagOf(stem) !== stem,
-      earlierKeys: (seconds) => this.#earlierKeys(plan, seconds),
-      ttlSeconds,
-      bound: plan.bound ?? new FixedWindow(plan.capacity),
-      windowEndSeconds,
-      perSecond,
-      isShadow: plan.rule.shadowMode || this.#options.response.shadowMode,
-      isQuota,
-      group: index,
-      amount,
-      ttlMs,
-      onExpiry,
-      ...unasked,
-    };
-  }
-
-  #earlierKeys({ limit, isOwn, window, counterStem }: LimitPlan, seconds: number): string[] {
-    const keys: string[] = [];
-    const since = Math.floor(this.#options.clock.nowMs() / 1000) - seconds;
-    for (let start = window!.startSeconds; start > since; ) {
-      const earlier = counterWindow(limit, isOwn, start - 1, this.#options.counting);
-      keys.push(counterStem + earlier.keySuffix);
-      start = earlier.startSeconds;
-    }
-    return keys;
   }
 
   /** What is given back here may have been remembered as full. */
