@@ -10,7 +10,7 @@ import {
   type Rule,
   weekdays,
 } from './model.ts';
-import { windowFromText, windowSeconds } from './window.ts';
+import { secondsFromText } from './window.ts';
 
 /** Of `warn_at`. */
 export const mostMarks = 8;
@@ -72,9 +72,10 @@ function timezoneName(text: string): string | undefined {
   // Offsets such as +01:00 have no daylight saving, and no name.
   if (known !== undefined || !/^[A-Za-z][\w+/-]{0,63}$/.test(text)) return known;
   try {
-    const { timeZone } = new Intl.DateTimeFormat('en', { timeZone: text }).resolvedOptions();
-    if (zonesKnown.size < mostZonesKnown) zonesKnown.set(text, timeZone);
-    return timeZone;
+    // Names that were given up stay as they are, else counters would begin anew with a newer database.
+    const { timeZoneId } = Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(text);
+    if (zonesKnown.size < mostZonesKnown) zonesKnown.set(text, timeZoneId);
+    return timeZoneId;
   } catch {
     return undefined;
   }
@@ -128,9 +129,8 @@ export function unknownExpiry(found: string, known: readonly string[] = expiries
 
 /** `60s` is 60; else what is wrong with it. 1 second to a day. */
 function secondsOfTtl(text: string): number | string {
-  const read = windowFromText(text);
-  if (typeof read === 'string') return `the ttl '${text}' ${read}`;
-  const seconds = windowSeconds(read.unit, read.multiplier)!;
+  const seconds = secondsFromText(text);
+  if (typeof seconds === 'string') return `the ttl '${text}' ${seconds}`;
   return seconds <= longestTtlSeconds
     ? seconds
     : `the ttl '${text}' is ${seconds} seconds, and a reservation is held for at most ${longestTtlSeconds} (24h)`;

@@ -31,6 +31,15 @@ describe('rulesVersionNeeded', () => {
     ['several units in a window', { rateLimit: limit({ unitMultiplier: 5 }) }, 2],
     ['a sliding window', { rateLimit: limit({ algorithm: Algorithm.SLIDING_WINDOW }) }, 2],
     ['a token bucket', { rateLimit: limit({ algorithm: Algorithm.TOKEN_BUCKET }) }, 2],
+    ['a number of 32 bits', { rateLimit: limit({ requestsPerUnit: 2 ** 32 - 1 }) }, 1],
+    ['words for people', { rateLimit: limit({ hitsUnit: 'tokens', warnAt: [50] }) }, 1],
+    ['a number beyond 32 bits', { rateLimit: limit({ requestsPerUnit: 2 ** 32 }) }, 4],
+    ['a calendar', { rateLimit: limit({ calendar: { unit: 'day', timezone: 'UTC', startsOn: 1 } }) }, 4],
+    [
+      'reservations',
+      { rateLimit: limit(), reserve: { ttlSeconds: 60, estimate: undefined, onExpiry: 'release' as const } },
+      4,
+    ],
     ['two limits', { limits: [limit(), limit({ unit: 'day' })] }, 2],
   ])('of a rule with %s', (_, traits, version) => {
     const found = rule({ key: 'k', ...traits });

@@ -23,6 +23,16 @@ export const maxUint32 = 0xffff_ffff;
 /** The largest number of requests that a limit may allow: 2^53 - 1, up to which all numbers are exact wherever they are counted. */
 export const mostRequests = Number.MAX_SAFE_INTEGER;
 
+/** Such a number as a text. */
+export const wholePattern = '^[0-9]{1,16}$';
+const wholeText = new RegExp(wholePattern);
+
+/** A number up to `mostRequests`, which may be a text where what it came through keeps fewer digits; undefined for anything else. */
+export function wholeFrom(value: unknown): number | undefined {
+  const number = typeof value === 'string' && wholeText.test(value) ? Number(value) : value;
+  return Number.isSafeInteger(number) && (number as number) >= 0 ? (number as number) : undefined;
+}
+
 /** Name of a unit by its number; undefined for a number that the enum does not have. */
 export function unitName(unit: number): UnitName | undefined {
   return unitNames[unit];
@@ -184,15 +194,28 @@ export function arePlainLimits(limits: readonly CountedLimit[]): boolean {
   return limits.length === 0 || (limits.length === 1 && isPlainLimit(limits[0]!));
 }
 
+/** The `rules_version` from which on a limiter obeys calendars, numbers beyond 32 bits and `reserve`. */
+export const budgetsRulesVersion = 4;
+
 /**
  * What a limiter has to obey for these rules. Limiters say in their node metadata (`rules_version`) how far they do, and who
- * says nothing obeys 1: it would take a window, algorithm or list of limits that it does not know for a plain limit. Who
- * does not know `lease` takes nothing ahead, and obeys the limit.
+ * says nothing obeys 1: it would take a window, algorithm or list of limits that it does not know for a plain limit, and
+ * before 4 a calendar for a plain unit, the marker entries of `reserve` for entries of a rule. Who does not know `lease` takes
+ * nothing ahead, and obeys the limit; who does not know `hits_unit` and `warn_at` is silent about them.
  */
-export function rulesVersionNeeded(rules: readonly Rule[]): 1 | 2 {
-  const needsMore = ({ limits, descriptors }: Rule): boolean =>
-    !arePlainLimits(limits) || rulesVersionNeeded(descriptors) > 1;
-  return rules.some(needsMore) ? 2 : 1;
+export function rulesVersionNeeded(rules: readonly Rule[]): 1 | 2 | typeof budgetsRulesVersion {
+  let needed: 1 | 2 = 1;
+  for (const { limits, reserve, descriptors } of rules) {
+    const below = rulesVersionNeeded(descriptors);
+    if (below === budgetsRulesVersion || reserve !== undefined || limits.some(isOfBudgets))
+      return budgetsRulesVersion;
+    if (below === 2 || !arePlainLimits(limits)) needed = 2;
+  }
+  return needed;
+}
+
+function isOfBudgets({ calendar, requestsPerUnit, burst = 0 }: RateLimit): boolean {
+  return calendar !== undefined || requestsPerUnit > maxUint32 || burst > maxUint32;
 }
 
 /** One tuple of a request's descriptor. Case-sensitive. */

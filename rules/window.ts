@@ -78,10 +78,18 @@ function wholeUnits(seconds: number): { letter: string; unit: Unit; count: numbe
 
 /** `5m`, `1h30m`, `90s`, `1mo`, `2y`: the unit that fits whole times, and how often; else what is wrong, to follow the text. */
 export function windowFromText(text: string): { unit: Unit; multiplier: number } | string {
-  const alone = /^(\d{1,9})(mo|y)$/.exec(text);
-  if (alone !== null) {
-    return inBounds(lettersAlone.find(({ letter }) => letter === alone[2])!.unit, Number(alone[1]));
-  }
+  const alone = unitAlone(text);
+  if (alone !== undefined) return inBounds(alone.unit, alone.count);
+  const seconds = secondsFromText(text);
+  if (typeof seconds === 'string') return seconds;
+  const { unit, count } = wholeUnits(seconds);
+  return inBounds(unit, count);
+}
+
+/** As `windowFromText`: how many seconds that are, whatever units fit whole times. */
+export function secondsFromText(text: string): number | string {
+  const alone = unitAlone(text);
+  if (alone !== undefined) return alone.count * unitSeconds[alone.unit]! || 'is no time at all';
   const parts = /^(?=.)(?:(\d{1,9})w)?(?:(\d{1,9})d)?(?:(\d{1,9})h)?(?:(\d{1,9})m)?(?:(\d{1,9})s)?$/.exec(
     text,
   );
@@ -90,9 +98,13 @@ export function windowFromText(text: string): { unit: Unit; multiplier: number }
   for (const [index, { unit }] of letters.entries()) {
     seconds += Number(parts[index + 1] ?? 0) * unitSeconds[unit]!;
   }
-  if (seconds === 0) return 'is no time at all';
-  const { unit, count } = wholeUnits(seconds);
-  return inBounds(unit, count);
+  return seconds || 'is no time at all';
+}
+
+function unitAlone(text: string): { unit: Unit; count: number } | undefined {
+  const found = /^(\d{1,9})(mo|y)$/.exec(text);
+  if (found === null) return undefined;
+  return { unit: lettersAlone.find(({ letter }) => letter === found[2])!.unit, count: Number(found[1]) };
 }
 
 /** As rule files write it. */

@@ -22,15 +22,8 @@ import {
   overrideKind,
   overrideSpecModel,
 } from '../rules/manifest/override-model.ts';
-import {
-  algorithmEnum,
-  apiVersion,
-  enumName,
-  kind,
-  specModel,
-  wholePattern,
-} from '../rules/manifest/spec-model.ts';
-import { algorithmNames, hitsUnits } from '../rules/model.ts';
+import { algorithmEnum, apiVersion, enumName, kind, specModel } from '../rules/manifest/spec-model.ts';
+import { algorithmNames, hitsUnits, wholePattern } from '../rules/model.ts';
 import { actionFields, headerTests, queryTests, stringTests } from '../rules/proxy/read-actions.ts';
 import {
   mostProfiles,

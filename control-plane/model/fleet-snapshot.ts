@@ -1,5 +1,6 @@
 /** What a fleet is served, and what is known of the limiters that it is served to. */
 import { createHash } from 'node:crypto';
+import { budgetsRulesVersion } from '../../rules/model.ts';
 import { overridesRulesVersion } from '../../rules/xds/override-resource.ts';
 
 export interface Resource {
@@ -25,7 +26,7 @@ export interface FleetSnapshot {
 }
 
 /** All that `servedTo` tells apart. */
-export const rulesVersions = [1, 2, overridesRulesVersion] as const;
+export const rulesVersions = [1, 2, overridesRulesVersion, budgetsRulesVersion] as const;
 
 /** What a limiter is served that obeys rules up to this version. */
 export function servedTo(snapshot: FleetSnapshot, rulesVersion = oldRulesVersion): FleetSnapshot {

@@ -3,6 +3,7 @@ import { decodeResource } from '../../rules/xds/resource.ts';
 import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import type { Decision, KeptSpec, Verdict } from '../model/decision.ts';
+import { neededFor, servedTo as servedToVersion } from '../model/fleet-snapshot.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
 import { Decider, type DeciderOptions, joinedKept, nextKept, persistedKept } from './decide.ts';
 
@@ -417,6 +418,22 @@ describe('limiters that obey less', () => {
     const other = configObject({ name: 'b', spec: configSpec({ domain: 'b' }) });
     const both = decide([configObject({ name: 'a', spec: sliding(2) }), other]);
     expect(limitsFor(both)).toEqual([['default/a: 2', 'default/b: 10'], ['default/b: 10']]);
+  });
+
+  it('are told apart by how much they obey', () => {
+    const large = configSpec({ requestsPerUnit: 2 ** 32 });
+    const before = configSpec({ requestsPerUnit: 1 });
+    const { object, decision, kept } = story(before, sliding(2), large);
+    const other = configObject({ name: 'b', spec: { ...sliding(5), domain: 'b' } });
+    const both = decide([object, other], { kept });
+    const limits = (found: Decision, version: number) => {
+      const { resources } = servedToVersion(found.fleets.get('default')!, version);
+      return resources.map(({ bytes }) => decodeResource(bytes).descriptors[0]!.limits[0]!.requestsPerUnit);
+    };
+    expect([4, 3, 2, 1].map((version) => limits(both, version))).toEqual([[2 ** 32, 5], [1, 5], [1, 5], [1]]);
+    expect([4, 3, 1].map((version) => limits(decision, version))).toEqual([[2 ** 32], [1], [1]]);
+    expect(neededFor(decision.fleets.get('default')!)).toBe(4);
+    expect(verdict(both, object).served).toMatchObject({ rulesVersion: 4, forOld: { generation: 1 } });
   });
 
   it('get what all get as soon as they can obey it', () => {

@@ -19,7 +19,14 @@ import {
   type SpecGeneration,
   type Verdict,
 } from '../model/decision.ts';
-import { type FleetSnapshot, fleetSnapshot, hashOf, isOld, type Resource } from '../model/fleet-snapshot.ts';
+import {
+  type FleetSnapshot,
+  fleetSnapshot,
+  hashOf,
+  isOld,
+  neededFor,
+  type Resource,
+} from '../model/fleet-snapshot.ts';
 import {
   type Claim,
   type Clash,
@@ -395,18 +402,21 @@ function namespacesByDomain(verdicts: Iterable<Verdict>): Map<string, Set<string
   return namespaces;
 }
 
-/** `last` again, as long as it is the same. */
+/** `last` again, as long as it is the same. Limiters that take overrides and not all of the rules get both as far as they can. */
 function withOverrides(
   base: FleetSnapshot,
   overrides: readonly Resource[],
   last: FleetSnapshot | undefined,
 ): FleetSnapshot {
   const { version, resources } = fleetSnapshot(base.fleet, [...base.resources, ...overrides]);
+  const rulesVersion = Math.max(overridesRulesVersion, neededFor(base));
+  const forOld =
+    rulesVersion > overridesRulesVersion ? withOverrides(base.forOld!, overrides, last?.forOld) : base;
   const isSame =
-    last?.version === version && last.forOld?.version === base.version && last.forOld.forOld === base.forOld;
-  return isSame
-    ? last
-    : { fleet: base.fleet, version, resources, forOld: base, rulesVersion: overridesRulesVersion };
+    last?.version === version &&
+    last.forOld?.version === forOld.version &&
+    last.forOld.forOld === forOld.forOld;
+  return isSame ? last : { fleet: base.fleet, version, resources, forOld, rulesVersion };
 }
 
 /** The last one again as long as it says the same. */

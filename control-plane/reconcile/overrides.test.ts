@@ -77,6 +77,26 @@ describe('overrides', () => {
     expect(servedTo(decision.fleets.get('default')!, 2).version).toBe(version);
   });
 
+  it('are served to limiters of rules version 3, of which others have more', () => {
+    const spec = (domain: string, more: object) =>
+      configObject({ name: domain, spec: configSpec({ domain, ...more }) });
+    const sliding = spec('slide', { algorithm: 'SlidingWindow' });
+    const large = spec('large', { requestsPerUnit: 2 ** 32 });
+    const given = decider();
+    const objects = [shop, sliding, large, override('sale')];
+    const decision = given.decide(objects, new Map(), noPolicy, createdMs);
+    expect([4, 3, 2, 1].map((version) => names(decision, version))).toEqual([
+      ['default/large', 'default/shop', 'default/slide', 'override/default/sale'],
+      ['default/shop', 'default/slide', 'override/default/sale'],
+      ['default/shop', 'default/slide'],
+      ['default/shop'],
+    ]);
+    const again = given.decide(objects, new Map(), noPolicy, createdMs);
+    expect(again.fleets.get('default')).toBe(decision.fleets.get('default'));
+    const { version } = decide([shop, sliding, override('sale')]).fleets.get('default')!;
+    expect(servedTo(decision.fleets.get('default')!, 3).version).toBe(version);
+  });
+
   it('end after their time and not at it before, counted from the creation of the object', () => {
     const objects = [shop, override('sale')];
     const endMs = createdMs + 2 * hourMs;

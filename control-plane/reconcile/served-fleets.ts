@@ -1,15 +1,22 @@
 /**
- * From settled claims to snapshots: what each fleet is served, and what its limiters of rules version 1 are served, which
- * cannot obey everything. Gives the same values for what did not change.
+ * From settled claims to snapshots: what each fleet is served, and what its limiters are served that cannot obey everything. Gives the same values for what did not change.
  */
+import { budgetsRulesVersion } from '../../rules/model.ts';
+import { overridesRulesVersion } from '../../rules/xds/override-resource.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
 import { byAge } from '../model/config-object.ts';
 import type { SpecGeneration } from '../model/decision.ts';
-import { type FleetSnapshot, fleetSnapshot, hashOf, isOld, type Resource } from '../model/fleet-snapshot.ts';
+import {
+  type FleetSnapshot,
+  fleetSnapshot,
+  hashOf,
+  oldRulesVersion,
+  type Resource,
+} from '../model/fleet-snapshot.ts';
 import type { Claim, SettledClaims } from './claims.ts';
 import type { ReadRules } from './decide.ts';
 
-/** What limiters of rules version 1 are served in place of what they cannot obey. */
+/** What limiters are served in place of what they cannot obey: rules of version 1. */
 export interface OldRules {
   spec: SpecGeneration;
   rules: ReadRules;
@@ -31,11 +38,23 @@ export interface ServedClaims {
 }
 
 export interface ServedFleet {
-  newest: Gathered;
-  /** The same where limiters of any version obey everything. */
-  forOld: Gathered;
+  /** One for each of `tiers`; the same as the next one where that obeys everything. */
+  tiers: readonly ServedTier[];
   snapshot: FleetSnapshot;
 }
+
+interface ServedTier {
+  gathered: Gathered;
+  /** With those of the tiers behind it. */
+  snapshot: FleetSnapshot;
+}
+
+/** Limiters that are not served the same: `obeyed` is the most that rules may need, `needed` what the next ones do not obey. */
+const tiers = [
+  { obeyed: budgetsRulesVersion, needed: budgetsRulesVersion },
+  { obeyed: overridesRulesVersion, needed: undefined },
+  { obeyed: oldRulesVersion, needed: undefined },
+] as const;
 
 interface Gathered {
   resources: ReadonlySet<Resource>;
@@ -93,15 +112,12 @@ export function serveClaims(
 ): ServedClaims {
   const resources = new Map<Claim, Resource>();
   const forOld = new Map<Claim, OldRules>();
-  const gatherings = new Map<string, { newest: Gathering; old: Gathering }>();
+  const gatherings = new Map<string, Gathering[]>();
   for (const { fleet, holders } of places) {
     if (holders.claims.length === 0) continue;
     const last = lastFleets.get(fleet);
-    const { newest, old } = gatherings.get(fleet) ?? {
-      newest: new Gathering(last?.newest),
-      old: new Gathering(last?.forOld),
-    };
-    gatherings.set(fleet, { newest, old });
+    const gathering = gatherings.get(fleet) ?? tiers.map((_, i) => new Gathering(last?.tiers[i]?.gathered));
+    gatherings.set(fleet, gathering);
     // In the order of the objects' age, whoever was accepted first: so the order of their rules never flips.
     const claims = holders.claims.toSorted((a, b) => byAge(a.object, b.object));
     const gather = (into: Gathering, parts: readonly Resource[]): Resource => {
@@ -110,14 +126,17 @@ export function serveClaims(
       return parts[0]!;
     };
     const parts = claims.map(({ rules }) => rules.resource);
-    const resource = gather(newest, parts);
+    const resource = gather(gathering[0]!, parts);
     for (const claim of claims) resources.set(claim, resource);
-    if (claims.every(isForAll)) {
-      old.add(resource);
-      continue;
+    for (const [i, { obeyed }] of tiers.entries()) {
+      if (i === 0) continue;
+      const isObeyed = ({ rules }: Claim): boolean => rules.rulesVersion <= obeyed;
+      if (claims.every(isObeyed)) gathering[i]!.add(resource);
+      else {
+        const oldParts = oldPartsOf(claims, { isObeyed, oldRulesOf, forOld });
+        if (oldParts.length > 0) gather(gathering[i]!, oldParts);
+      }
     }
-    const oldParts = oldPartsOf(claims, { oldRulesOf, forOld });
-    if (oldParts.length > 0) gather(old, oldParts);
   }
   const fleets = new Map<string, ServedFleet>();
   for (const [fleet, gathering] of gatherings)
@@ -127,20 +146,30 @@ export function serveClaims(
 
 function servedFleet(
   fleet: string,
-  { newest, old }: { newest: Gathering; old: Gathering },
+  gathering: readonly Gathering[],
   last: ServedFleet | undefined,
 ): ServedFleet {
-  const gathered = newest.gathered(fleet);
-  if (old.isAs(newest)) return { newest: gathered, forOld: gathered, snapshot: gathered.snapshot };
-  const forOld = old.gathered(fleet);
-  const isSame = last?.newest.snapshot === gathered.snapshot && last.snapshot.forOld === forOld.snapshot;
-  const snapshot = isSame ? last.snapshot : { ...gathered.snapshot, forOld: forOld.snapshot };
-  return { newest: gathered, forOld, snapshot };
-}
-
-/** Whether limiters of any version obey its rules. */
-function isForAll({ rules }: Claim): boolean {
-  return isOld(rules.rulesVersion);
+  const all: Gathered[] = [];
+  for (const [i, one] of gathering.entries())
+    all.push(i > 0 && one.isAs(gathering[i - 1]!) ? all[i - 1]! : one.gathered(fleet));
+  const served: ServedTier[] = [];
+  for (const [i, { needed }] of [...tiers.entries()].reverse()) {
+    const gathered = all[i]!;
+    const [below] = served;
+    if (below?.gathered === gathered) {
+      served.unshift(below);
+      continue;
+    }
+    const before = last?.tiers[i];
+    const isSame =
+      before?.gathered.snapshot === gathered.snapshot && before.snapshot.forOld === below?.snapshot;
+    const more = {
+      ...(below && { forOld: below.snapshot }),
+      ...(below && needed && { rulesVersion: needed }),
+    };
+    served.unshift({ gathered, snapshot: isSame ? before.snapshot : { ...gathered.snapshot, ...more } });
+  }
+  return { tiers: served, snapshot: served[0]!.snapshot };
 }
 
 /**
@@ -149,11 +178,15 @@ function isForAll({ rules }: Claim): boolean {
  */
 function oldPartsOf(
   claims: readonly Claim[],
-  { oldRulesOf, forOld }: Pick<ClaimsToServe, 'oldRulesOf'> & { forOld: Map<Claim, OldRules> },
+  {
+    isObeyed,
+    oldRulesOf,
+    forOld,
+  }: Pick<ClaimsToServe, 'oldRulesOf'> & { isObeyed(claim: Claim): boolean; forOld: Map<Claim, OldRules> },
 ): Resource[] {
-  const taken = new Set(claims.filter(isForAll).flatMap(({ rules }) => rules.topKeys));
+  const taken = new Set(claims.filter(isObeyed).flatMap(({ rules }) => rules.topKeys));
   return claims.flatMap((claim) => {
-    if (isForAll(claim)) return claim.rules.resource;
+    if (isObeyed(claim)) return claim.rules.resource;
     const old = oldRulesOf(claim);
     if (old === undefined || old.rules.topKeys.some((key) => taken.has(key))) return [];
     for (const key of old.rules.topKeys) taken.add(key);

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { packageVersion } from '../../process/files/package-file.ts';
 import { libraryWarning } from '../../process/log/process-lines.ts';
-import { overridesRulesVersion } from '../../rules/xds/override-resource.ts';
+import { budgetsRulesVersion } from '../../rules/model.ts';
 import { routeGrpcErrors } from '../config-source/xds/ads-stream.ts';
 import { XdsConfigSource } from '../config-source/xds/xds-source.ts';
 import { xdsLines } from '../log/lines.ts';
@@ -60,10 +60,10 @@ export function openXds(context: LimiterContext): OpenedConfigSource {
 }
 
 /**
- * What of rules this limiter obeys; one that says nothing counts as 1. 2: windows of any length, `algorithm`, `rate_limits`. 3: overrides. A
- * control plane serves no rules that need more than a limiter says, see `rulesVersionNeeded`.
+ * What of rules this limiter obeys; one that says nothing counts as 1. 2: windows of any length, `algorithm`, `rate_limits`. 3: overrides. 4: calendars,
+ * numbers beyond 32 bits, `reserve`. A control plane serves no rules that need more than a limiter says, see `rulesVersionNeeded`.
  */
-const rules_version = overridesRulesVersion;
+const rules_version = budgetsRulesVersion;
 
 /** `instance` is this process, over all of its connections. By `counter_keys` the control plane knows whether counters may meet. */
 function nodeMetadata(settings: LimiterSettings): Record<string, string | number> {

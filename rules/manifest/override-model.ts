@@ -1,8 +1,7 @@
 /** The models of a RateLimitOverride: what lies over the rules of a domain for a time. The CRD is generated from them; specs are read by `readOverride`. */
 import { z } from 'zod';
-import { maxUint32 } from '../model.ts';
 import { bounds } from './manifest-bounds.ts';
-import { flag, list, object, statusModel, text, uint32, whoServes } from './spec-model.ts';
+import { flag, list, object, statusModel, text, whole, whoServes } from './spec-model.ts';
 
 export const overrideEffects = ['requestsPerUnit', 'unlimited', 'shadow', 'block', 'grant'];
 export const overrideEnds = ['expiresAt', 'for', 'permanent'];
@@ -40,7 +39,7 @@ export const overrideSpecModel: z.ZodType = object(
     limit: text(bounds.limitNameLength, {
       description: 'Name of the limit that it is for, where the matched rule has several.',
     }).optional(),
-    requestsPerUnit: uint32({
+    requestsPerUnit: whole({
       description:
         "In place of the matched limit's requests; window, algorithm and counter stay. 0 refuses everything.",
     }).optional(),
@@ -51,9 +50,8 @@ export const overrideSpecModel: z.ZodType = object(
     unlimited: onlyTrue('Requests are never limited.'),
     shadow: onlyTrue('Requests are counted and never refused.'),
     block: onlyTrue('All requests are refused.'),
-    grant: uint32({
+    grant: whole({
       minimum: 1,
-      maximum: maxUint32,
       description: 'So many requests more, until the window ends in which the object was created.',
     }).optional(),
     expiresAt: text(64, { format: 'date-time', description: 'When it ends.' }).optional(),

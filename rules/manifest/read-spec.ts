@@ -14,6 +14,7 @@ import {
   type RuleSource,
   ruleFlags,
   unitFromText,
+  wholeFrom,
 } from '../model.ts';
 import { fields, Place, placesInWords } from '../reader/value-reader.ts';
 import { fieldPath, type RuleError, type RuleErrorCode, RuleErrorList } from '../rule-error.ts';
@@ -26,7 +27,7 @@ import {
 } from '../validate-limits.ts';
 import { checkSources } from '../validate-sources.ts';
 import { bounds, defaultClass, defaultFleet } from './manifest-bounds.ts';
-import { algorithmEnum, enumName, hitsUnitEnum, jsonProblem, specModel, wholeFrom } from './spec-model.ts';
+import { algorithmEnum, enumName, hitsUnitEnum, jsonProblem, specModel } from './spec-model.ts';
 
 /**
  * Stands for a key or a value that cannot be read: found to be no duplicate of a readable one, and to be no reason why

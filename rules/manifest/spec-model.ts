@@ -6,7 +6,15 @@
 import { z } from 'zod';
 import { expiries, mostMarks, unknownExpiry, unknownHitsUnit } from '../budget-fields.ts';
 import { leaseForm, leaseFromText, leasePattern } from '../lease.ts';
-import { algorithmNames, hitsUnits, maxUint32, mostRequests, weekdays } from '../model.ts';
+import {
+  algorithmNames,
+  hitsUnits,
+  maxUint32,
+  mostRequests,
+  weekdays,
+  wholeFrom,
+  wholePattern,
+} from '../model.ts';
 import { fewestLimits, mostLimits, unknownAlgorithm } from '../validate-limits.ts';
 import { largestMultiplier } from '../window.ts';
 import { bounds, defaultClass, defaultFleet, dnsLabelPattern } from './manifest-bounds.ts';
@@ -64,16 +72,7 @@ export function uint32(given: SchemaFacts): z.ZodType<number> {
     .meta({ type: 'integer', format: 'int64', ...facts });
 }
 
-/** A whole number that may be beyond what other programs keep exact, and is then written as a text; undefined where it is none. */
-export function wholeFrom(value: unknown): number | undefined {
-  const number = typeof value === 'string' && new RegExp(wholePattern).test(value) ? Number(value) : value;
-  return Number.isSafeInteger(number) && (number as number) >= 0 ? (number as number) : undefined;
-}
-
-/** The text of one; larger ones than 2^53 - 1 are for its reader to refuse. */
-export const wholePattern = '^[0-9]{1,16}$';
-
-/** As `wholeFrom`, up to 2^53 - 1. */
+/** As `wholeFrom` reads it. Texts of larger numbers are for that to refuse. */
 export function whole(given: SchemaFacts): z.ZodType<number | string> {
   const facts = { minimum: 0, maximum: mostRequests, ...given };
   return z

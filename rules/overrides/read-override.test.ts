@@ -109,7 +109,7 @@ describe('readOverride', () => {
     [
       'a fraction',
       { ...good, requestsPerUnit: 1.5 },
-      ['requestsPerUnit: must be a whole number from 0 to 4294967295, not 1.5'],
+      ['requestsPerUnit: must be a whole number from 0 to 9007199254740991, not 1.5'],
     ],
     ['an effect that is no flag', { ...bare, for: '1h', block: 'yes' }, ['block: must be true, not "yes"']],
     [
@@ -168,7 +168,7 @@ describe('readOverride', () => {
     [
       'a grant of nothing',
       { ...bare, grant: 0 },
-      ['grant: must be a whole number from 1 to 4294967295, not 0'],
+      ['grant: must be a whole number from 1 to 9007199254740991, not 0'],
     ],
     [
       'an odd id',

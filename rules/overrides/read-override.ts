@@ -1,5 +1,5 @@
 /** One reader of overrides, whatever they came in: a body of the API, a file, `spec` of an object, flags of the CLI. */
-import { type Entry, maxUint32, type Unit, unitFromText } from '../model.ts';
+import { type Entry, mostRequests, type Unit, unitFromText, wholeFrom } from '../model.ts';
 import { windowFromText, windowSeconds, windowText } from '../window.ts';
 import type { Override, OverrideEffect } from './override.ts';
 
@@ -189,9 +189,9 @@ class Reader {
 
   #count(field: string, least: number): number {
     const value = this.#value[field];
-    if (Number.isInteger(value) && (value as number) >= least && (value as number) <= maxUint32)
-      return value as number;
-    this.#report([field], `must be a whole number from ${least} to ${maxUint32}, not ${shown(value)}`);
+    const number = wholeFrom(value);
+    if (number !== undefined && number >= least) return number;
+    this.#report([field], `must be a whole number from ${least} to ${mostRequests}, not ${shown(value)}`);
     return least;
   }
 

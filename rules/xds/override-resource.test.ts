@@ -5,7 +5,7 @@ import {
   RateLimitConfigSchema,
   RateLimitOverrideSchema,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
-import { Unit } from '../model.ts';
+import { mostRequests, Unit } from '../model.ts';
 import type { Override } from '../overrides/override.ts';
 import { decodeOverride, encodeOverride, isOverrideResource } from './override-resource.ts';
 import { domainOfResource, encodeResource } from './resource.ts';
@@ -29,7 +29,7 @@ describe('override resources', () => {
     const effect = fc.oneof(
       fc.record({
         kind: fc.constant('limit' as const),
-        requestsPerUnit: fc.nat(),
+        requestsPerUnit: fc.oneof(fc.nat(), fc.constantFrom(0, 2 ** 32 - 1, 2 ** 32, mostRequests)),
         unit: fc.constantFrom(undefined, Unit.SECOND, Unit.WEEK),
       }),
       fc.constantFrom(
@@ -37,7 +37,7 @@ describe('override resources', () => {
         { kind: 'shadow' as const },
         { kind: 'block' as const },
       ),
-      fc.record({ kind: fc.constant('grant' as const), hits: fc.integer({ min: 1, max: 0xffff_ffff }) }),
+      fc.record({ kind: fc.constant('grant' as const), hits: fc.integer({ min: 1, max: mostRequests }) }),
     );
     fc.assert(
       fc.property(effect, fc.option(fc.integer({ min: 1, max: 4e12 }), { nil: undefined }), (of, end) => {

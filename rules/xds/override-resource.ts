@@ -10,9 +10,10 @@ import {
   RateLimitOverrideSchema,
   RateLimitUnit,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
-import { Unit, unitName } from '../model.ts';
+import { maxUint32, Unit, unitName } from '../model.ts';
 import type { Override } from '../overrides/override.ts';
 import { type OverrideProblem, readOverride } from '../overrides/read-override.ts';
+import { largePart } from './resource.ts';
 
 const overrideField = RateLimitConfigSchema.field.override.number;
 
@@ -47,6 +48,7 @@ export function overrideMessage(override: Override): RateLimitConfig {
       match: match.map((entry) => create(RateLimitOverrideEntrySchema, entry)),
       limit,
       effect: effectMessage(override.effect),
+      largeGrant: override.effect.kind === 'grant' ? largePart(override.effect.hits) : 0n,
       createdMs: BigInt(createdMs),
       ...(endsMs !== undefined && { endsMs: BigInt(endsMs) }),
       reason,
@@ -57,11 +59,12 @@ export function overrideMessage(override: Override): RateLimitConfig {
 }
 
 function effectMessage(effect: Override['effect']): RateLimitOverride['effect'] {
-  if (effect.kind === 'grant') return { case: 'grant', value: effect.hits };
+  if (effect.kind === 'grant') return { case: 'grant', value: Math.min(effect.hits, maxUint32) };
   if (effect.kind !== 'limit') return { case: effect.kind, value: true };
   const { requestsPerUnit, unit } = effect;
   const value = create(RateLimitOverrideLimitSchema, {
-    requestsPerUnit,
+    requestsPerUnit: Math.min(requestsPerUnit, maxUint32),
+    largeRequestsPerUnit: largePart(requestsPerUnit),
     unit: (unit ?? Unit.UNKNOWN) as number as RateLimitUnit,
   });
   return { case: 'changedLimit', value };
@@ -77,13 +80,13 @@ export function decodeOverride(
   if (override === undefined) throw new Error(`field ${overrideField} is missing`);
   if (descriptors.length > 0)
     return { problems: [{ path: ['descriptors'], text: 'an override has no rules beside it' }] };
-  const { match, limit, effect, createdMs, endsMs, reason, uid, by } = override;
-  const isGrant = effect.case === 'grant';
+  const { match, limit, createdMs, endsMs, reason, uid, by } = override;
+  const isGrant = override.effect.case === 'grant';
   const value = {
     domain,
     match: match.map(({ key, value: text }) => ({ key, value: text })),
     limit,
-    ...effectValue(effect),
+    ...effectValue(override),
     ...(endsMs === undefined ? !isGrant && { permanent: true } : { expiresAt: dateText(endsMs) }),
     reason: reason === '' ? 'none is given' : reason,
     id: uid,
@@ -96,10 +99,13 @@ export function decodeOverride(
   });
 }
 
-function effectValue(effect: RateLimitOverride['effect']): Record<string, unknown> {
+/** Numbers that 32 bits have no room for as texts, so that their reader tells of those that are too large. */
+function effectValue({ effect, largeGrant }: RateLimitOverride): Record<string, unknown> {
   if (effect.case === undefined) return {};
+  if (effect.case === 'grant' && largeGrant !== 0n) return { grant: String(largeGrant) };
   if (effect.case !== 'changedLimit') return { [effect.case]: effect.value };
-  const { requestsPerUnit, unit } = effect.value;
+  const { unit, largeRequestsPerUnit: large } = effect.value;
+  const requestsPerUnit = large === 0n ? effect.value.requestsPerUnit : String(large);
   return { requestsPerUnit, ...(unit !== RateLimitUnit.UNKNOWN && { unit: unitName(unit) ?? String(unit) }) };
 }
 

@@ -1,10 +1,23 @@
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
+import {
+  RateLimitConfigSchema,
+  type RateLimitDescriptorSchema,
+} from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { limit, rule, source, validateSources } from '../../test/support/rule-builder.ts';
-import { Algorithm, type JsonObject, type JsonValue, type RateLimit, type Rule } from '../model.ts';
+import {
+  Algorithm,
+  type Calendar,
+  hitsUnits,
+  type JsonObject,
+  type JsonValue,
+  mostRequests,
+  type RateLimit,
+  type Rule,
+  Unit,
+} from '../model.ts';
 import { decodeResource, encodeResource, type ResourceProblem, rateLimitConfigTypeUrl } from './resource.ts';
 
 const text = fc.oneof(
@@ -32,17 +45,32 @@ const { metadata } = fc.letrec<{ value: JsonValue; metadata: JsonObject }>((tie)
 const limited = fc
   .record({
     unit: fc.constantFrom('SECOND', 'MINUTE', 'HOUR', 'DAY', 'WEEK', 'MONTH', 'YEAR'),
-    requestsPerUnit: fc.oneof(fc.constantFrom(0, 2 ** 32 - 1), fc.nat()),
+    requestsPerUnit: fc.oneof(fc.constantFrom(0, 2 ** 32 - 1, 2 ** 32, mostRequests), fc.nat()),
+    hitsUnit: fc.constantFrom(...hitsUnits),
+    warnAt: fc.subarray([1, 50, 100]),
     unitMultiplier: fc.constantFrom(1, 2, 65_535),
     algorithm: fc.constantFrom<Algorithm>(...Object.values(Algorithm)),
-    burst: fc.constantFrom(undefined, 0, 2 ** 32 - 1),
+    burst: fc.constantFrom(undefined, 0, 2 ** 32 - 1, mostRequests),
     unlimited: fc.constant(false),
     name: text,
     replaces: fc.array(text, { maxLength: 3 }),
   })
   .map(limit);
+const calendar: fc.Arbitrary<Calendar> = fc.oneof(
+  fc.record({
+    unit: fc.constant('month' as const),
+    timezone: fc.constantFrom('UTC', 'Europe/Zurich'),
+    startsOn: fc.integer({ min: 1, max: 31 }),
+  }),
+  fc.record({
+    unit: fc.constantFrom('day' as const, 'week' as const, 'year' as const),
+    timezone: fc.constant('Asia/Kathmandu'),
+    startsOn: fc.constant(1),
+  }),
+);
 const rateLimit: fc.Arbitrary<RateLimit> = fc.oneof(
   limited,
+  fc.tuple(limited, calendar).map(([one, own]) => ({ ...one, calendar: own, unit: own.unit.toUpperCase() })),
   limited.map((one) => ({ ...one, unit: '', unlimited: true })),
 );
 
@@ -59,7 +87,14 @@ const { rules } = fc.letrec<{ rules: Rule[] }>((tie) => ({
       quotaMode: fc.boolean(),
       detailedMetric: fc.boolean(),
       lease: fc.constantFrom(undefined, 0, 1, 20_000, 1_000_000),
-      reserve: fc.constant(undefined),
+      reserve: fc.option(
+        fc.record({
+          ttlSeconds: fc.constantFrom(1, 70_001, 86_400),
+          estimate: fc.constantFrom(undefined, 0, 2 ** 32, mostRequests),
+          onExpiry: fc.constantFrom('release' as const, 'charge' as const),
+        }),
+        { nil: undefined },
+      ),
       valueToMetric: fc.boolean(),
       shareThreshold: fc.boolean(),
       hideIdentity: fc.boolean(),
@@ -69,6 +104,7 @@ const { rules } = fc.letrec<{ rules: Rule[] }>((tie) => ({
     { maxLength: 3 },
   ),
 }));
+const zurich: Calendar = { unit: 'month', timezone: 'Europe/Zurich', startsOn: 15 };
 const sources = fc.record({ name: text, domain: text, descriptors: rules });
 
 /** The same object with its keys put in the other order. */
@@ -196,6 +232,75 @@ describe('a resource', () => {
     const text = "lease must be a share of the limit such as 2% or 0.5%, of 100% at most, or 0, found '2'";
     expect(problems).toEqual([{ code: 'invalid-lease', text, path: ['descriptors', 0, 'lease'] }]);
     expect(read.descriptors[0]?.lease).toBeUndefined();
+  });
+
+  it('says the most of 32 bits where others could not read a number, and the unit of a calendar', () => {
+    const own = limit({ unit: 'month', requestsPerUnit: 2 ** 40, calendar: zurich, warnAt: [50] });
+    const one = source('d', [rule({ key: 'k', rateLimit: own })]);
+    const message = fromBinary(RateLimitConfigSchema, encodeResource(one));
+    expect(message.descriptors[0]?.rateLimit).toMatchObject({
+      unit: Unit.MONTH,
+      requestsPerUnit: 2 ** 32 - 1,
+      largeRequestsPerUnit: 2n ** 40n,
+    });
+  });
+
+  it.each<
+    [MessageInitShape<typeof RateLimitDescriptorSchema>, Omit<ResourceProblem, 'path'> & { at: string }]
+  >([
+    [
+      { rateLimit: { unit: 5, largeRequestsPerUnit: 2n ** 53n } },
+      {
+        code: 'wrong-type',
+        text: 'requests_per_unit can be at most 9007199254740991 (2^53 - 1), found 9007199254740992',
+        at: 'rate_limit.requests_per_unit',
+      },
+    ],
+    [
+      { rateLimit: { unit: 4, calendar: { unit: 5, timezone: 'UTC', startsOn: 1 } } },
+      {
+        code: 'invalid-calendar',
+        text: 'the unit of a calendar must be that of its limit',
+        at: 'rate_limit.calendar.unit',
+      },
+    ],
+    [
+      { rateLimit: { unit: 5, calendar: { unit: 5, timezone: 'Mars/Base', startsOn: 1 } } },
+      {
+        code: 'invalid-calendar',
+        text: "timezone must be one of the IANA database, as Europe/Zurich, found 'Mars/Base'",
+        at: 'rate_limit.calendar.timezone',
+      },
+    ],
+    [
+      { rateLimit: { unit: 4, hitsUnit: 9 as never } },
+      {
+        code: 'invalid-hits-unit',
+        text: "hits_unit must be requests, tokens, micro-dollars or bytes, found '9'",
+        at: 'rate_limit.hits_unit',
+      },
+    ],
+    [
+      { reserve: { ttlSeconds: 86_401 } },
+      {
+        code: 'invalid-reserve',
+        text: "the ttl '86401s' is 86401 seconds, and a reservation is held for at most 86400 (24h)",
+        at: 'reserve.ttl',
+      },
+    ],
+    [
+      { reserve: { ttlSeconds: 1, onExpiry: 2 as never } },
+      {
+        code: 'invalid-reserve',
+        text: "on_expiry must be release or charge, found '2'",
+        at: 'reserve.on_expiry',
+      },
+    ],
+  ])('is told to be wrong, case %#', (given, { at, ...problem }) => {
+    const message = create(RateLimitConfigSchema, { descriptors: [{ key: 'k', ...given } as never] });
+    const problems: ResourceProblem[] = [];
+    decodeResource(toBinary(RateLimitConfigSchema, message), (found) => problems.push(found));
+    expect(problems).toEqual([{ ...problem, path: ['descriptors', 0, ...at.split('.')] }]);
   });
 
   it('is refused with a field of another wire type, in which readers would differ', () => {

@@ -5,21 +5,33 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import {
+  RateLimitCalendarSchema,
   type RateLimitConfig,
   RateLimitConfigSchema,
   type RateLimitDescriptor,
   RateLimitDescriptorSchema,
+  type RateLimitExpiry,
+  type RateLimitHitsUnit,
   type RateLimitPolicy,
   RateLimitPolicySchema,
   RateLimitReplaceSchema,
+  type RateLimitReserve,
+  RateLimitReserveSchema,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
+import { expiries, readCalendar, readReserve, unknownHitsUnit } from '../budget-fields.ts';
 import { leaseFromText, leaseText, unknownLease } from '../lease.ts';
 import {
   type Algorithm,
+  type Calendar,
   emptyLimit,
+  type HitsUnit,
+  hitsUnits,
   type JsonObject,
   type JsonValue,
+  maxUint32,
+  mostRequests,
   type RateLimit,
+  type ReserveTerms,
   type Rule,
   type RuleSource,
   Unit,
@@ -84,10 +96,7 @@ export function toMessage({ name, domain, descriptors }: RuleSource): RateLimitC
   return config;
 }
 
-export function fromMessage(
-  { name, domain, descriptors }: RateLimitConfig,
-  report: (problem: ResourceProblem) => void,
-): RuleSource {
+export function fromMessage({ name, domain, descriptors }: RateLimitConfig, report: Report): RuleSource {
   return { name, domain, descriptors: toRules(descriptors, [], report) };
 }
 
@@ -106,27 +115,51 @@ function toDescriptor(rule: Rule): RateLimitDescriptor {
   descriptor.shareThreshold = rule.shareThreshold;
   descriptor.hideIdentity = rule.hideIdentity;
   if (rule.lease !== undefined) descriptor.lease = leaseText(rule.lease);
+  if (rule.reserve !== undefined) descriptor.reserve = toReserve(rule.reserve);
   return descriptor;
+}
+
+function toReserve({ ttlSeconds, estimate, onExpiry }: ReserveTerms): RateLimitReserve {
+  const reserve = create(RateLimitReserveSchema, {
+    ttlSeconds,
+    onExpiry: expiries.indexOf(onExpiry) as RateLimitExpiry,
+  });
+  if (estimate !== undefined) reserve.estimate = BigInt(estimate);
+  return reserve;
 }
 
 function toPolicy(limit: RateLimit): RateLimitPolicy {
   const policy = create(RateLimitPolicySchema);
   policy.unit = unitOf(limit);
-  policy.requestsPerUnit = limit.requestsPerUnit;
+  policy.requestsPerUnit = Math.min(limit.requestsPerUnit, maxUint32);
+  policy.largeRequestsPerUnit = largePart(limit.requestsPerUnit);
   policy.unlimited = limit.unlimited;
   policy.name = limit.name;
   policy.replaces = limit.replaces.map((name) => create(RateLimitReplaceSchema, { name }));
   policy.unitMultiplier = limit.unitMultiplier === 1 ? 0 : limit.unitMultiplier;
   policy.algorithm = limit.algorithm;
-  if (limit.burst !== undefined) policy.burst = limit.burst;
+  if (limit.burst !== undefined) policy.burst = Math.min(limit.burst, maxUint32);
+  policy.largeBurst = largePart(limit.burst ?? 0);
+  policy.hitsUnit = hitsUnits.indexOf(limit.hitsUnit) as RateLimitHitsUnit;
+  policy.warnAt = [...limit.warnAt];
+  const { calendar } = limit;
+  if (calendar !== undefined) {
+    const { timezone, startsOn } = calendar;
+    policy.calendar = create(RateLimitCalendarSchema, { unit: policy.unit, timezone, startsOn });
+  }
   return policy;
+}
+
+/** A number that 32 bits have no room for; else 0. */
+export function largePart(number: number): bigint {
+  return number > maxUint32 ? BigInt(number) : 0n;
 }
 
 /** `path` leads to what the rules are in; it is the same list for all of them. */
 function toRules(
   descriptors: readonly RateLimitDescriptor[],
   path: (string | number)[],
-  report: (problem: ResourceProblem) => void,
+  report: Report,
 ): Rule[] {
   const rules: Rule[] = [];
   path.push('descriptors', 0);
@@ -138,11 +171,7 @@ function toRules(
   return rules;
 }
 
-function toRule(
-  descriptor: RateLimitDescriptor,
-  path: (string | number)[],
-  report: (problem: ResourceProblem) => void,
-): Rule {
+function toRule(descriptor: RateLimitDescriptor, path: (string | number)[], report: Report): Rule {
   return {
     key: descriptor.key,
     value: descriptor.value,
@@ -154,49 +183,110 @@ function toRule(
     shareThreshold: descriptor.shareThreshold,
     hideIdentity: descriptor.hideIdentity,
     lease: toLease(descriptor.lease, path, report),
-    reserve: undefined,
+    reserve: fromReserve(descriptor.reserve, path, report),
     metadata: descriptor.metadata,
     descriptors: toRules(descriptor.descriptors, path, report),
   };
 }
 
-function toLease(
-  text: string,
-  path: readonly (string | number)[],
-  report: (problem: ResourceProblem) => void,
-): number | undefined {
+function toLease(text: string, path: readonly (string | number)[], report: Report): number | undefined {
   const lease = leaseFromText(text);
   if (lease === undefined && text !== '')
     report({ code: 'invalid-lease', text: unknownLease(text), path: [...path, 'lease'] });
   return lease;
 }
 
+type Report = (problem: ResourceProblem) => void;
+
+function fromReserve(
+  reserve: RateLimitReserve | undefined,
+  path: readonly (string | number)[],
+  report: Report,
+): ReserveTerms | undefined {
+  if (reserve === undefined) return undefined;
+  const { ttlSeconds, estimate, onExpiry } = reserve;
+  const below = [...path, 'reserve'];
+  const written = {
+    ttl: `${ttlSeconds}s`,
+    estimate: estimate === undefined ? undefined : wholeOf(estimate, [...below, 'estimate'], report),
+    onExpiry: expiries[onExpiry] ?? String(onExpiry),
+  };
+  return readReserve(written, (field, text) => {
+    report({ code: 'invalid-reserve', text, path: [...below, field] });
+  });
+}
+
+/** 0 for what is too large, which is reported. */
+function wholeOf(number: bigint, path: readonly (string | number)[], report: Report): number {
+  if (number <= mostRequests) return Number(number);
+  const text = `${path.at(-1)} can be at most ${mostRequests} (2^53 - 1), found ${number}`;
+  report({ code: 'wrong-type', text, path: [...path] });
+  return 0;
+}
+
 /** Of a list that is not as it has to be nothing is kept. */
 function toLimits(
   { rateLimit, rateLimits }: RateLimitDescriptor,
   path: readonly (string | number)[],
-  report: (problem: ResourceProblem) => void,
+  report: Report,
 ): RateLimit[] {
-  if (rateLimits.length === 0) return rateLimit === undefined ? [] : [toLimit(rateLimit)];
+  if (rateLimits.length === 0)
+    return rateLimit === undefined ? [] : [toLimit(rateLimit, [...path, 'rate_limit'], report)];
   const text = listProblem(rateLimits.length, rateLimit !== undefined);
-  if (text === undefined) return rateLimits.map(toLimit);
+  if (text === undefined)
+    return rateLimits.map((one, index) => toLimit(one, [...path, 'rate_limits', index], report));
   report({ code: 'invalid-limits', text, path: [...path, 'rate_limits'] });
   return [];
 }
 
-function toLimit(policy: RateLimitPolicy): RateLimit {
+function toLimit(policy: RateLimitPolicy, path: readonly (string | number)[], report: Report): RateLimit {
   const { unit, requestsPerUnit, unlimited, name, replaces, unitMultiplier, algorithm, burst } = policy;
+  const { largeRequestsPerUnit, largeBurst, warnAt } = policy;
+  const whole = (field: string, large: bigint, small: number): number =>
+    large === 0n ? small : wholeOf(large, [...path, field], report);
   return {
     ...emptyLimit(),
     unit: unlimited && unit === Unit.UNKNOWN ? '' : (unitName(unit) ?? String(unit)),
     unitMultiplier: unitMultiplier === 0 ? 1 : unitMultiplier,
-    requestsPerUnit,
+    calendar: toCalendar(policy, path, report),
+    requestsPerUnit: whole('requests_per_unit', largeRequestsPerUnit, requestsPerUnit),
+    hitsUnit: toHitsUnit(policy, path, report),
+    warnAt,
     algorithm: algorithm as number as Algorithm,
-    burst,
+    burst: burst === undefined ? undefined : whole('burst', largeBurst, burst),
     unlimited,
     name,
     replaces: replaces.map((replaced) => replaced.name),
   };
+}
+
+function toHitsUnit(
+  { hitsUnit }: RateLimitPolicy,
+  path: readonly (string | number)[],
+  report: Report,
+): HitsUnit {
+  const found = hitsUnits[hitsUnit];
+  if (found === undefined)
+    report({
+      code: 'invalid-hits-unit',
+      text: unknownHitsUnit(String(hitsUnit)),
+      path: [...path, 'hits_unit'],
+    });
+  return found ?? 'requests';
+}
+
+/** Its unit has to be that of the limit, which limiters go by that do not know calendars. */
+function toCalendar(
+  { calendar, unit }: RateLimitPolicy,
+  path: readonly (string | number)[],
+  report: Report,
+): Calendar | undefined {
+  if (calendar === undefined) return undefined;
+  const { timezone, startsOn } = calendar;
+  const problem = (field: string, text: string): void =>
+    report({ code: 'invalid-calendar', text, path: [...path, 'calendar', field] });
+  if (calendar.unit !== unit) problem('unit', 'the unit of a calendar must be that of its limit');
+  return readCalendar({ unit: unitName(calendar.unit), timezone, startsOn }, problem);
 }
 
 function sortedKeys(object: JsonObject): JsonObject {

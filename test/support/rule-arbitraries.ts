@@ -1,11 +1,15 @@
 import fc from 'fast-check';
+import { reserveProblem } from '../../rules/budget-fields.ts';
 import { leaseProblem } from '../../rules/lease.ts';
 import {
   Algorithm,
   type Entry,
+  hitsUnits,
   type JsonObject,
   type JsonValue,
+  mostRequests,
   type RateLimit,
+  type ReserveTerms,
   type Rule,
 } from '../../rules/model.ts';
 import { compositeOf } from '../../rules/review/rule-level.ts';
@@ -50,6 +54,42 @@ const ownLimit: fc.Arbitrary<RateLimit> = fc
     };
   });
 
+/** What only budgets have. */
+const budget: fc.Arbitrary<RateLimit> = fc
+  .record({
+    one: counted,
+    requestsPerUnit: fc.constantFrom(0, 100, 2 ** 32, mostRequests),
+    hitsUnit: fc.constantFrom(...hitsUnits),
+    warnAt: fc.subarray([1, 50, 80, 100]),
+    calendar: fc.option(
+      fc.oneof(
+        fc.record({
+          unit: fc.constant('month' as const),
+          timezone: fc.constantFrom('UTC', 'Europe/Zurich', 'Asia/Kathmandu'),
+          startsOn: fc.constantFrom(1, 15, 31),
+        }),
+        fc.record({
+          unit: fc.constant('week' as const),
+          timezone: fc.constant('America/New_York'),
+          startsOn: fc.integer({ min: 1, max: 7 }),
+        }),
+        fc.record({
+          unit: fc.constantFrom('day' as const, 'year' as const),
+          timezone: fc.constant('UTC'),
+          startsOn: fc.constant(1),
+        }),
+      ),
+      { nil: undefined },
+    ),
+  })
+  .map(({ one, calendar, ...own }) => ({ ...one, ...own, calendar, unit: calendar?.unit ?? one.unit }));
+
+const reserve: fc.Arbitrary<ReserveTerms> = fc.record({
+  ttlSeconds: fc.constantFrom(1, 60, 70_001, 86_400),
+  estimate: fc.constantFrom(undefined, 0, 2000, mostRequests),
+  onExpiry: fc.constantFrom('release', 'charge'),
+});
+
 const several = fc
   .array(ownLimit, { minLength: 2, maxLength: 8 })
   .map((limits) =>
@@ -65,6 +105,7 @@ const limits: fc.Arbitrary<RateLimit[]> = fc.oneof(
     arbitrary: fc.constant<RateLimit[]>([limit({ unit: '', requestsPerUnit: 0, unlimited: true })]),
   },
   { weight: 1, arbitrary: ownLimit.map((one): RateLimit[] => [one]) },
+  { weight: 1, arbitrary: budget.map((one): RateLimit[] => [one]) },
   { weight: 1, arbitrary: several },
 );
 
@@ -145,7 +186,7 @@ function level(key: fc.Arbitrary<string>, value: fc.Arbitrary<string>, depth: nu
     shareThreshold: fc.boolean(),
     hideIdentity: fc.boolean(),
     lease: fc.constantFrom(undefined, undefined, 0, 1, 5_000, 1_000_000),
-    reserve: fc.constant(undefined),
+    reserve: fc.option(reserve, { nil: undefined, freq: 5 }),
     metadata: fc.option(metadata, { nil: undefined, freq: 1 }),
     descriptors:
       depth === 1 ? fc.constant<Rule[]>([]) : fc.oneof(fc.constant<Rule[]>([]), level(key, value, depth - 1)),
@@ -157,7 +198,8 @@ function level(key: fc.Arbitrary<string>, value: fc.Arbitrary<string>, depth: nu
 function valid(traits: Rule): Rule {
   const shareThreshold = traits.shareThreshold && compositeOf(traits).includes('*');
   const lease = leaseProblem(traits) === undefined ? traits.lease : undefined;
-  return rule({ ...traits, shareThreshold, lease });
+  const reserved = reserveProblem(traits) === undefined ? traits.reserve : undefined;
+  return rule({ ...traits, shareThreshold, lease, reserve: reserved });
 }
 
 /** Rules that often meet `entriesFor` them; up to three levels. */

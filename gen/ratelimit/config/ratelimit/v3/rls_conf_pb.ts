@@ -14,7 +14,7 @@ import type { JsonObject, Message, UnknownEnum } from "@bufbuild/protobuf";
  * Describes the file ratelimit/config/ratelimit/v3/rls_conf.proto.
  */
 export const file_ratelimit_config_ratelimit_v3_rls_conf: GenFile = /*@__PURE__*/
-  fileDesc("CixyYXRlbGltaXQvY29uZmlnL3JhdGVsaW1pdC92My9ybHNfY29uZi5wcm90bxIdcmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMivQEKD1JhdGVMaW1pdENvbmZpZxIMCgRuYW1lGAEgASgJEg4KBmRvbWFpbhgCIAEoCRJHCgtkZXNjcmlwdG9ycxgDIAMoCzIyLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdERlc2NyaXB0b3ISQwoIb3ZlcnJpZGUY6AcgASgLMjAucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0T3ZlcnJpZGUi6gIKEVJhdGVMaW1pdE92ZXJyaWRlEkQKBW1hdGNoGAEgAygLMjUucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0T3ZlcnJpZGVFbnRyeRINCgVsaW1pdBgCIAEoCRJOCg1jaGFuZ2VkX2xpbWl0GAMgASgLMjUucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0T3ZlcnJpZGVMaW1pdEgAEhMKCXVubGltaXRlZBgEIAEoCEgAEhAKBnNoYWRvdxgFIAEoCEgAEg8KBWJsb2NrGAYgASgISAASDwoFZ3JhbnQYByABKA1IABISCgpjcmVhdGVkX21zGAggASgEEhQKB2VuZHNfbXMYCSABKARIAYgBARIOCgZyZWFzb24YCiABKAkSCwoDdWlkGAsgASgJEgoKAmJ5GAwgASgJQggKBmVmZmVjdEIKCghfZW5kc19tcyI0ChZSYXRlTGltaXRPdmVycmlkZUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCSJvChZSYXRlTGltaXRPdmVycmlkZUxpbWl0EhkKEXJlcXVlc3RzX3Blcl91bml0GAEgASgNEjoKBHVuaXQYAiABKA4yLC5yYXRlbGltaXQuY29uZmlnLnJhdGVsaW1pdC52My5SYXRlTGltaXRVbml0Is0DChNSYXRlTGltaXREZXNjcmlwdG9yEgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCRJCCgpyYXRlX2xpbWl0GAMgASgLMi4ucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0UG9saWN5EkcKC2Rlc2NyaXB0b3JzGAQgAygLMjIucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0RGVzY3JpcHRvchITCgtzaGFkb3dfbW9kZRgFIAEoCBIXCg9kZXRhaWxlZF9tZXRyaWMYBiABKAgSEgoKcXVvdGFfbW9kZRgHIAEoCBIpCghtZXRhZGF0YRgIIAEoCzIXLmdvb2dsZS5wcm90b2J1Zi5TdHJ1Y3QSGAoPdmFsdWVfdG9fbWV0cmljGOgHIAEoCBIYCg9zaGFyZV90aHJlc2hvbGQY6QcgASgIEkQKC3JhdGVfbGltaXRzGOoHIAMoCzIuLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdFBvbGljeRIOCgVsZWFzZRjrByABKAkSFgoNaGlkZV9pZGVudGl0eRjsByABKAgizAIKD1JhdGVMaW1pdFBvbGljeRI6CgR1bml0GAEgASgOMiwucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0VW5pdBIZChFyZXF1ZXN0c19wZXJfdW5pdBgCIAEoDRIRCgl1bmxpbWl0ZWQYAyABKAgSDAoEbmFtZRgEIAEoCRJBCghyZXBsYWNlcxgFIAMoCzIvLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdFJlcGxhY2USGAoPdW5pdF9tdWx0aXBsaWVyGOgHIAEoDRJFCglhbGdvcml0aG0Y6QcgASgOMjEucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0QWxnb3JpdGhtEhMKBWJ1cnN0GOoHIAEoDUgAiAEBQggKBl9idXJzdCIgChBSYXRlTGltaXRSZXBsYWNlEgwKBG5hbWUYASABKAkqZgoNUmF0ZUxpbWl0VW5pdBILCgdVTktOT1dOEAASCgoGU0VDT05EEAESCgoGTUlOVVRFEAISCAoESE9VUhADEgcKA0RBWRAEEgkKBU1PTlRIEAUSCAoEWUVBUhAGEggKBFdFRUsQBypMChJSYXRlTGltaXRBbGdvcml0aG0SEAoMRklYRURfV0lORE9XEAASEgoOU0xJRElOR19XSU5ET1cQARIQCgxUT0tFTl9CVUNLRVQQAmIGcHJvdG8z", [file_google_protobuf_struct]);
+  fileDesc("CixyYXRlbGltaXQvY29uZmlnL3JhdGVsaW1pdC92My9ybHNfY29uZi5wcm90bxIdcmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMivQEKD1JhdGVMaW1pdENvbmZpZxIMCgRuYW1lGAEgASgJEg4KBmRvbWFpbhgCIAEoCRJHCgtkZXNjcmlwdG9ycxgDIAMoCzIyLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdERlc2NyaXB0b3ISQwoIb3ZlcnJpZGUY6AcgASgLMjAucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0T3ZlcnJpZGUi/wIKEVJhdGVMaW1pdE92ZXJyaWRlEkQKBW1hdGNoGAEgAygLMjUucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0T3ZlcnJpZGVFbnRyeRINCgVsaW1pdBgCIAEoCRJOCg1jaGFuZ2VkX2xpbWl0GAMgASgLMjUucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0T3ZlcnJpZGVMaW1pdEgAEhMKCXVubGltaXRlZBgEIAEoCEgAEhAKBnNoYWRvdxgFIAEoCEgAEg8KBWJsb2NrGAYgASgISAASDwoFZ3JhbnQYByABKA1IABITCgtsYXJnZV9ncmFudBgNIAEoBBISCgpjcmVhdGVkX21zGAggASgEEhQKB2VuZHNfbXMYCSABKARIAYgBARIOCgZyZWFzb24YCiABKAkSCwoDdWlkGAsgASgJEgoKAmJ5GAwgASgJQggKBmVmZmVjdEIKCghfZW5kc19tcyI0ChZSYXRlTGltaXRPdmVycmlkZUVudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCSKQAQoWUmF0ZUxpbWl0T3ZlcnJpZGVMaW1pdBIZChFyZXF1ZXN0c19wZXJfdW5pdBgBIAEoDRI6CgR1bml0GAIgASgOMiwucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0VW5pdBIfChdsYXJnZV9yZXF1ZXN0c19wZXJfdW5pdBgDIAEoBCKQBAoTUmF0ZUxpbWl0RGVzY3JpcHRvchILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAkSQgoKcmF0ZV9saW1pdBgDIAEoCzIuLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdFBvbGljeRJHCgtkZXNjcmlwdG9ycxgEIAMoCzIyLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdERlc2NyaXB0b3ISEwoLc2hhZG93X21vZGUYBSABKAgSFwoPZGV0YWlsZWRfbWV0cmljGAYgASgIEhIKCnF1b3RhX21vZGUYByABKAgSKQoIbWV0YWRhdGEYCCABKAsyFy5nb29nbGUucHJvdG9idWYuU3RydWN0EhgKD3ZhbHVlX3RvX21ldHJpYxjoByABKAgSGAoPc2hhcmVfdGhyZXNob2xkGOkHIAEoCBJECgtyYXRlX2xpbWl0cxjqByADKAsyLi5yYXRlbGltaXQuY29uZmlnLnJhdGVsaW1pdC52My5SYXRlTGltaXRQb2xpY3kSDgoFbGVhc2UY6wcgASgJEhYKDWhpZGVfaWRlbnRpdHkY7AcgASgIEkEKB3Jlc2VydmUY7QcgASgLMi8ucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0UmVzZXJ2ZSKOAQoQUmF0ZUxpbWl0UmVzZXJ2ZRITCgt0dGxfc2Vjb25kcxgBIAEoDRIVCghlc3RpbWF0ZRgCIAEoBEgAiAEBEkEKCW9uX2V4cGlyeRgDIAEoDjIuLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdEV4cGlyeUILCglfZXN0aW1hdGUioQQKD1JhdGVMaW1pdFBvbGljeRI6CgR1bml0GAEgASgOMiwucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0VW5pdBIZChFyZXF1ZXN0c19wZXJfdW5pdBgCIAEoDRIRCgl1bmxpbWl0ZWQYAyABKAgSDAoEbmFtZRgEIAEoCRJBCghyZXBsYWNlcxgFIAMoCzIvLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdFJlcGxhY2USGAoPdW5pdF9tdWx0aXBsaWVyGOgHIAEoDRJFCglhbGdvcml0aG0Y6QcgASgOMjEucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0QWxnb3JpdGhtEhMKBWJ1cnN0GOoHIAEoDUgAiAEBEiAKF2xhcmdlX3JlcXVlc3RzX3Blcl91bml0GOsHIAEoBBIUCgtsYXJnZV9idXJzdBjsByABKAQSRAoJaGl0c191bml0GO0HIAEoDjIwLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdEhpdHNVbml0EkMKCGNhbGVuZGFyGO4HIAEoCzIwLnJhdGVsaW1pdC5jb25maWcucmF0ZWxpbWl0LnYzLlJhdGVMaW1pdENhbGVuZGFyEhAKB3dhcm5fYXQY7wcgAygNQggKBl9idXJzdCJ0ChFSYXRlTGltaXRDYWxlbmRhchI6CgR1bml0GAEgASgOMiwucmF0ZWxpbWl0LmNvbmZpZy5yYXRlbGltaXQudjMuUmF0ZUxpbWl0VW5pdBIQCgh0aW1lem9uZRgCIAEoCRIRCglzdGFydHNfb24YAyABKA0iIAoQUmF0ZUxpbWl0UmVwbGFjZRIMCgRuYW1lGAEgASgJKioKD1JhdGVMaW1pdEV4cGlyeRILCgdSRUxFQVNFEAASCgoGQ0hBUkdFEAEqSwoRUmF0ZUxpbWl0SGl0c1VuaXQSDAoIUkVRVUVTVFMQABIKCgZUT0tFTlMQARIRCg1NSUNST19ET0xMQVJTEAISCQoFQllURVMQAypmCg1SYXRlTGltaXRVbml0EgsKB1VOS05PV04QABIKCgZTRUNPTkQQARIKCgZNSU5VVEUQAhIICgRIT1VSEAMSBwoDREFZEAQSCQoFTU9OVEgQBRIICgRZRUFSEAYSCAoEV0VFSxAHKkwKElJhdGVMaW1pdEFsZ29yaXRobRIQCgxGSVhFRF9XSU5ET1cQABISCg5TTElESU5HX1dJTkRPVxABEhAKDFRPS0VOX0JVQ0tFVBACYgZwcm90bzM", [file_google_protobuf_struct]);
 
 /**
  * @generated from message ratelimit.config.ratelimit.v3.RateLimitConfig
@@ -108,6 +108,13 @@ export type RateLimitOverride = Message<"ratelimit.config.ratelimit.v3.RateLimit
   } | { case: undefined; value?: undefined };
 
   /**
+   * In place of grant where that has no room: it then says 2^32 - 1.
+   *
+   * @generated from field: uint64 large_grant = 13;
+   */
+  largeGrant: bigint;
+
+  /**
    * Milliseconds since 1970.
    *
    * @generated from field: uint64 created_ms = 8;
@@ -185,6 +192,13 @@ export type RateLimitOverrideLimit = Message<"ratelimit.config.ratelimit.v3.Rate
    * @generated from field: ratelimit.config.ratelimit.v3.RateLimitUnit unit = 2;
    */
   unit: RateLimitUnit;
+
+  /**
+   * In place of requests_per_unit where that has no room: it then says 2^32 - 1.
+   *
+   * @generated from field: uint64 large_requests_per_unit = 3;
+   */
+  largeRequestsPerUnit: bigint;
 };
 
 /**
@@ -268,6 +282,13 @@ export type RateLimitDescriptor = Message<"ratelimit.config.ratelimit.v3.RateLim
    * @generated from field: bool hide_identity = 1004;
    */
   hideIdentity: boolean;
+
+  /**
+   * How entries of requests reserve against the rule's limits; not there: by its API alone.
+   *
+   * @generated from field: ratelimit.config.ratelimit.v3.RateLimitReserve reserve = 1005;
+   */
+  reserve?: RateLimitReserve | undefined;
 };
 
 /**
@@ -276,6 +297,37 @@ export type RateLimitDescriptor = Message<"ratelimit.config.ratelimit.v3.RateLim
  */
 export const RateLimitDescriptorSchema: GenMessage<RateLimitDescriptor> = /*@__PURE__*/
   messageDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 4);
+
+/**
+ * @generated from message ratelimit.config.ratelimit.v3.RateLimitReserve
+ */
+export type RateLimitReserve = Message<"ratelimit.config.ratelimit.v3.RateLimitReserve"> & {
+  /**
+   * 1 to 86,400.
+   *
+   * @generated from field: uint32 ttl_seconds = 1;
+   */
+  ttlSeconds: number;
+
+  /**
+   * What is reserved where a request does not say how much; not there: its hits.
+   *
+   * @generated from field: optional uint64 estimate = 2;
+   */
+  estimate?: bigint | undefined;
+
+  /**
+   * @generated from field: ratelimit.config.ratelimit.v3.RateLimitExpiry on_expiry = 3;
+   */
+  onExpiry: RateLimitExpiry;
+};
+
+/**
+ * Describes the message ratelimit.config.ratelimit.v3.RateLimitReserve.
+ * Use `create(RateLimitReserveSchema)` to create a new message.
+ */
+export const RateLimitReserveSchema: GenMessage<RateLimitReserve> = /*@__PURE__*/
+  messageDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 5);
 
 /**
  * @generated from message ratelimit.config.ratelimit.v3.RateLimitPolicy
@@ -324,6 +376,41 @@ export type RateLimitPolicy = Message<"ratelimit.config.ratelimit.v3.RateLimitPo
    * @generated from field: optional uint32 burst = 1002;
    */
   burst?: number | undefined;
+
+  /**
+   * In place of requests_per_unit where that has no room: it then says 2^32 - 1. Up to 2^53 - 1.
+   *
+   * @generated from field: uint64 large_requests_per_unit = 1003;
+   */
+  largeRequestsPerUnit: bigint;
+
+  /**
+   * As large_requests_per_unit, of burst.
+   *
+   * @generated from field: uint64 large_burst = 1004;
+   */
+  largeBurst: bigint;
+
+  /**
+   * For people.
+   *
+   * @generated from field: ratelimit.config.ratelimit.v3.RateLimitHitsUnit hits_unit = 1005;
+   */
+  hitsUnit: RateLimitHitsUnit;
+
+  /**
+   * Its unit is that of the limit.
+   *
+   * @generated from field: ratelimit.config.ratelimit.v3.RateLimitCalendar calendar = 1006;
+   */
+  calendar?: RateLimitCalendar | undefined;
+
+  /**
+   * Percents of the limit from which on answers carry a mark, ascending.
+   *
+   * @generated from field: repeated uint32 warn_at = 1007;
+   */
+  warnAt: number[];
 };
 
 /**
@@ -331,7 +418,42 @@ export type RateLimitPolicy = Message<"ratelimit.config.ratelimit.v3.RateLimitPo
  * Use `create(RateLimitPolicySchema)` to create a new message.
  */
 export const RateLimitPolicySchema: GenMessage<RateLimitPolicy> = /*@__PURE__*/
-  messageDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 5);
+  messageDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 6);
+
+/**
+ * Windows of the calendar as it is in a place.
+ *
+ * @generated from message ratelimit.config.ratelimit.v3.RateLimitCalendar
+ */
+export type RateLimitCalendar = Message<"ratelimit.config.ratelimit.v3.RateLimitCalendar"> & {
+  /**
+   * DAY, WEEK, MONTH or YEAR.
+   *
+   * @generated from field: ratelimit.config.ratelimit.v3.RateLimitUnit unit = 1;
+   */
+  unit: RateLimitUnit;
+
+  /**
+   * Of the IANA database.
+   *
+   * @generated from field: string timezone = 2;
+   */
+  timezone: string;
+
+  /**
+   * 1 to 31 of a month, 1 (Monday) to 7 of a week, else 1.
+   *
+   * @generated from field: uint32 starts_on = 3;
+   */
+  startsOn: number;
+};
+
+/**
+ * Describes the message ratelimit.config.ratelimit.v3.RateLimitCalendar.
+ * Use `create(RateLimitCalendarSchema)` to create a new message.
+ */
+export const RateLimitCalendarSchema: GenMessage<RateLimitCalendar> = /*@__PURE__*/
+  messageDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 7);
 
 /**
  * @generated from message ratelimit.config.ratelimit.v3.RateLimitReplace
@@ -348,7 +470,73 @@ export type RateLimitReplace = Message<"ratelimit.config.ratelimit.v3.RateLimitR
  * Use `create(RateLimitReplaceSchema)` to create a new message.
  */
 export const RateLimitReplaceSchema: GenMessage<RateLimitReplace> = /*@__PURE__*/
-  messageDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 6);
+  messageDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 8);
+
+/**
+ * What becomes of a reservation that nobody settled.
+ *
+ * @generated from enum ratelimit.config.ratelimit.v3.RateLimitExpiry
+ */
+export const RateLimitExpiry = {
+  /**
+   * @generated from enum value: RELEASE = 0;
+   */
+  RELEASE: 0,
+
+  /**
+   * @generated from enum value: CHARGE = 1;
+   */
+  CHARGE: 1,
+} as const;
+
+/**
+ * What becomes of a reservation that nobody settled.
+ *
+ * @generated from enum ratelimit.config.ratelimit.v3.RateLimitExpiry
+ */
+export type RateLimitExpiry = (typeof RateLimitExpiry)[keyof typeof RateLimitExpiry] | UnknownEnum;
+
+/**
+ * Describes the enum ratelimit.config.ratelimit.v3.RateLimitExpiry.
+ */
+export const RateLimitExpirySchema: GenEnum<RateLimitExpiry> = /*@__PURE__*/
+  enumDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 0);
+
+/**
+ * @generated from enum ratelimit.config.ratelimit.v3.RateLimitHitsUnit
+ */
+export const RateLimitHitsUnit = {
+  /**
+   * @generated from enum value: REQUESTS = 0;
+   */
+  REQUESTS: 0,
+
+  /**
+   * @generated from enum value: TOKENS = 1;
+   */
+  TOKENS: 1,
+
+  /**
+   * @generated from enum value: MICRO_DOLLARS = 2;
+   */
+  MICRO_DOLLARS: 2,
+
+  /**
+   * @generated from enum value: BYTES = 3;
+   */
+  BYTES: 3,
+} as const;
+
+/**
+ * @generated from enum ratelimit.config.ratelimit.v3.RateLimitHitsUnit
+ */
+export type RateLimitHitsUnit = (typeof RateLimitHitsUnit)[keyof typeof RateLimitHitsUnit] | UnknownEnum;
+
+/**
+ * Describes the enum ratelimit.config.ratelimit.v3.RateLimitHitsUnit.
+ */
+export const RateLimitHitsUnitSchema: GenEnum<RateLimitHitsUnit> = /*@__PURE__*/
+  enumDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 1);
 
 /**
  * @generated from enum ratelimit.config.ratelimit.v3.RateLimitUnit
@@ -404,7 +592,7 @@ export type RateLimitUnit = (typeof RateLimitUnit)[keyof typeof RateLimitUnit] |
  * Describes the enum ratelimit.config.ratelimit.v3.RateLimitUnit.
  */
 export const RateLimitUnitSchema: GenEnum<RateLimitUnit> = /*@__PURE__*/
-  enumDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 0);
+  enumDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 2);
 
 /**
  * @generated from enum ratelimit.config.ratelimit.v3.RateLimitAlgorithm
@@ -435,5 +623,5 @@ export type RateLimitAlgorithm = (typeof RateLimitAlgorithm)[keyof typeof RateLi
  * Describes the enum ratelimit.config.ratelimit.v3.RateLimitAlgorithm.
  */
 export const RateLimitAlgorithmSchema: GenEnum<RateLimitAlgorithm> = /*@__PURE__*/
-  enumDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 1);
+  enumDesc(file_ratelimit_config_ratelimit_v3_rls_conf, 3);
 
