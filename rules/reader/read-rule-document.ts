@@ -187,6 +187,7 @@ class RuleReader {
 
   /** What the Go service does not know. */
   #ownField(limit: RateLimit, name: OwnLimitField, value: number): void {
+    if (name === 'warn_at' && this.#walk.scalarType(value) === 'null') return;
     const none: OwnFields = { window: undefined, calendar: undefined, nodes: new Map() };
     const fields = this.#ownFields.get(limit) ?? none;
     this.#ownFields.set(limit, fields);

@@ -136,7 +136,7 @@ const rows: Row[] = [
         fleet: 'default',
         instance: expect.stringMatching(/^[-0-9a-f]{36}$/),
         counter_keys: 'compatible',
-        rules_version: 3,
+        rules_version: 4,
       },
       'fleet=edge,team=a=b,instance=i,x,rules_version=1': {
         pod: hostname(),
@@ -144,7 +144,7 @@ const rows: Row[] = [
         instance: 'i',
         team: 'a=b',
         counter_keys: 'compatible',
-        rules_version: 3,
+        rules_version: 4,
       },
     },
     observe: node((request) => request.node?.metadata),
