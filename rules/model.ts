@@ -194,7 +194,9 @@ export function arePlainLimits(limits: readonly CountedLimit[]): boolean {
   return limits.length === 0 || (limits.length === 1 && isPlainLimit(limits[0]!));
 }
 
-/** The `rules_version` from which on a limiter obeys calendars, numbers beyond 32 bits and `reserve`. */
+/** The `rules_version` of node metadata from which on a limiter takes overrides; others would take one for a domain without rules. */
+export const overridesRulesVersion = 3;
+/** That from which on it obeys calendars, numbers beyond 32 bits and `reserve`. */
 export const budgetsRulesVersion = 4;
 
 /**

@@ -163,7 +163,7 @@ const allowed: Record<string, string[]> = {
     'rules/xds',
   ],
   'control-plane/kubernetes': ['process/log', 'process/time'],
-  'control-plane/model': ['rules/manifest', 'rules/xds'],
+  'control-plane/model': ['rules/manifest', 'rules'],
   'control-plane/reconcile': [
     'control-plane/model',
     'control-plane/replicas',
@@ -289,7 +289,6 @@ const allowed: Record<string, string[]> = {
     'rules/proxy',
     'rules/table',
     'rules',
-    'rules/xds',
   ],
   'limiter/assembly/operators': [
     'limiter/assembly',

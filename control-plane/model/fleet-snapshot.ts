@@ -1,7 +1,6 @@
 /** What a fleet is served, and what is known of the limiters that it is served to. */
 import { createHash } from 'node:crypto';
-import { budgetsRulesVersion } from '../../rules/model.ts';
-import { overridesRulesVersion } from '../../rules/xds/override-resource.ts';
+import { budgetsRulesVersion, overridesRulesVersion } from '../../rules/model.ts';
 
 export interface Resource {
   /** How a limiter's errors name it: `namespace/name`, or of a merged domain the domain. */

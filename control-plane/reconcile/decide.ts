@@ -5,9 +5,8 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { readSpec } from '../../rules/manifest/read-spec.ts';
-import { type RuleSource, rulesVersionNeeded } from '../../rules/model.ts';
+import { overridesRulesVersion, type RuleSource, rulesVersionNeeded } from '../../rules/model.ts';
 import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
-import { overridesRulesVersion } from '../../rules/xds/override-resource.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
 import { type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
 import {

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { overrideKind } from '../../rules/manifest/override-model.ts';
-import { decodeOverride, overridesRulesVersion } from '../../rules/xds/override-resource.ts';
+import { overridesRulesVersion } from '../../rules/model.ts';
+import { decodeOverride } from '../../rules/xds/override-resource.ts';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { Decision, Verdict } from '../model/decision.ts';

@@ -4,10 +4,11 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { bounds, defaultFleet, dnsLabelPattern } from '../../rules/manifest/manifest-bounds.ts';
+import { overridesRulesVersion } from '../../rules/model.ts';
 import { effectWords, type Override, overridePlace } from '../../rules/overrides/override.ts';
 import { type OverrideOrigin, readOverride } from '../../rules/overrides/read-override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
-import { encodeOverride, overridesRulesVersion } from '../../rules/xds/override-resource.ts';
+import { encodeOverride } from '../../rules/xds/override-resource.ts';
 import { byAge, type ConfigObject, objectKey } from '../model/config-object.ts';
 import {
   domainKey,

@@ -1,8 +1,7 @@
 /**
  * From settled claims to snapshots: what each fleet is served, and what its limiters are served that cannot obey everything. Gives the same values for what did not change.
  */
-import { budgetsRulesVersion } from '../../rules/model.ts';
-import { overridesRulesVersion } from '../../rules/xds/override-resource.ts';
+import { budgetsRulesVersion, overridesRulesVersion } from '../../rules/model.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
 import { byAge } from '../model/config-object.ts';
 import type { SpecGeneration } from '../model/decision.ts';

@@ -17,9 +17,6 @@ import { largePart } from './resource.ts';
 
 const overrideField = RateLimitConfigSchema.field.override.number;
 
-/** The `rules_version` of node metadata from which on a limiter takes overrides; others would take one for a domain without rules. */
-export const overridesRulesVersion = 3;
-
 /** Whether these bytes are an override, not rules: fields come in the order of their numbers. Throws where the message's own fields are damaged. */
 export function isOverrideResource(bytes: Uint8Array): boolean {
   const reader = new BinaryReader(bytes);
