@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { entriesFor, meetingRules } from '../../test/support/rule-arbitraries.ts';
 import { limit, type RuleTraits, rule, source } from '../../test/support/rule-builder.ts';
-import type { Rule } from '../model.ts';
+import type { Entry, Rule } from '../model.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
 import { compareSources } from './compare-domain.ts';
@@ -379,9 +379,10 @@ describe('a comparison', () => {
     fc.assert(
       fc.property(cases, ([[before = [], after = []], requests]) => {
         const [was, is] = [before, after].map((rules) => new RuleTable(compileRules([source('d', rules)])));
-        const isOther = requests.some(
-          (entries) => JSON.stringify(was!.match('d', entries)) !== JSON.stringify(is!.match('d', entries)),
-        );
+        // Its place among the others changes no answer.
+        const told = (table: RuleTable, entries: Entry[]): string =>
+          JSON.stringify(table.match('d', entries), (name, value) => (name === 'order' ? undefined : value));
+        const isOther = requests.some((entries) => told(was!, entries) !== told(is!, entries));
         if (!isOther) return;
         differing++;
         expect(compare(before, after)).not.toEqual([]);
