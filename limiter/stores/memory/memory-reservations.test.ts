@@ -1,0 +1,151 @@
+import { describe, expect, it } from 'vitest';
+import { totalOf } from '../../../test/support/counter-ops.ts';
+import { ManualClock } from '../../../test/support/manual-clock.ts';
+import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
+import {
+  countersOf,
+  lookCall,
+  reserveCall,
+  reservedCounter,
+  settleCall,
+  submitCall,
+} from '../../../test/support/reservation-calls.ts';
+import { FixedWindow } from '../bound.ts';
+import type { MemoryStoreOptions } from './memory-store.ts';
+
+const stem = '1{llm;team=a}';
+const wide = new FixedWindow(1_000_000);
+const minuteMs = 60_000;
+
+function open(options: Partial<MemoryStoreOptions> = {}, maxReservations = 1000) {
+  const clock = new ManualClock(Date.UTC(2026, 5));
+  const memory = openMemoryStore({ clock, ...options });
+  const store = memory.openReservations({ maxReservations, recordMs: 10 * minuteMs });
+  const reserve = (id: string, given: Parameters<typeof countersOf>[1] = {}, isMarker = false) =>
+    submitCall(
+      store,
+      reserveCall({ id, isMarker, counters: countersOf([stem], { ttlMs: minuteMs, amount: 5, ...given }) }),
+    );
+  const settle = (id: string, amount: number | undefined, isMarker = false) =>
+    submitCall(store, settleCall({ id, isMarker, counters: countersOf([stem], { amount }) }));
+  return { clock, memory, store, reserve, settle };
+}
+
+describe('MemoryReservations', () => {
+  it('remembers what was settled until ten minutes after its TTL', async () => {
+    const { clock, store, reserve, settle } = open();
+    await reserve('a');
+    await settle('a', 3);
+    clock.ms += 11 * minuteMs - 1;
+    expect((await settle('a', 3)).outcome).toBe('repeated');
+    clock.ms += 1;
+    expect((await settle('a', 3)).outcome).toBe('unknown');
+    expect(await store.recall('a')).toBeUndefined();
+  });
+
+  it('remembers what was settled late as long as that', async () => {
+    const { clock, reserve, settle } = open();
+    await reserve('a');
+    clock.ms += 11 * minuteMs - 1;
+    expect((await settle('a', 3)).outcome).toBe('late');
+    clock.ms += 10 * minuteMs - 1;
+    expect((await settle('a', 3)).outcome).toBe('repeated');
+  });
+
+  it('is empty again once nobody can ask for anything', async () => {
+    const { clock, memory, store, reserve, settle } = open();
+    for (let i = 0; i < 100; i += 1) {
+      await reserve(`settled ${i}`, { bound: wide });
+      await reserve(`expired ${i}`, { bound: wide, onExpiry: i % 2 === 0 ? 'release' : 'charge' });
+      await reserve(`refused ${i}`, { amount: 2_000_000 }, true);
+      await reserve(`marker ${i}`, { bound: wide }, true);
+      await settle(`settled ${i}`, 1);
+      await settle(`marker ${i}`, 1, true);
+    }
+    expect(store.bytes).toBeGreaterThan(100_000);
+    clock.ms += 24 * 60 * minuteMs;
+    expect([memory.size, store.bytes, memory.bytes]).toEqual([0, 0, 0]);
+  });
+
+  it('holds no more for markers that were settled', async () => {
+    const { store, reserve, settle } = open();
+    await reserve('first', { bound: wide });
+    const before = store.bytes;
+    for (let i = 0; i < 10_000; i += 1) {
+      await reserve(`marker ${i}`, { bound: wide }, true);
+      await settle(`marker ${i}`, 1, true);
+    }
+    expect(store.bytes).toBe(before);
+  });
+
+  it('remembers no more refused markers than may be open', async () => {
+    const { store, reserve } = open({}, 20);
+    for (let i = 0; i < 20; i += 1) await reserve(`marker ${i}`, { amount: 11 }, true);
+    const before = store.bytes;
+    for (let i = 20; i < 100; i += 1) await reserve(`marker ${i}`, { amount: 11 }, true);
+    expect(store.bytes).toBe(before);
+  });
+
+  it('takes at most half of the memory, and refuses what is beyond', async () => {
+    const { clock, memory, store, reserve, settle } = open({ maxBytes: 100_000 }, 10_000);
+    let made = 0;
+    while ((await reserve(`r${made}`, { bound: wide })).outcome === 'reserved') made += 1;
+    expect(made).toBeGreaterThan(10);
+    expect(store.bytes).toBeLessThanOrEqual(50_000);
+    // Counters have the rest, and leave room to reservations.
+    for (let i = 0; i < 1000; i += 1) await totalOf(memory, { key: `key ${i}`, ttlSeconds: 10_000 });
+    expect(memory.bytes).toBeLessThanOrEqual(100_000);
+    // What was charged stays so, though it cannot be remembered.
+    expect(await settle('unknown', undefined)).toMatchObject({ outcome: 'unknown' });
+    const charging = settleCall({
+      id: 'unknown',
+      unknown: 'charge',
+      counters: countersOf([stem], { amount: 1 }),
+    });
+    expect((await submitCall(store, charging)).counters[0]!.changed).toBe(1);
+    expect(store.bytes).toBeLessThanOrEqual(50_000);
+    clock.ms += 11 * minuteMs;
+    expect((await reserve('later', { bound: wide })).outcome).toBe('reserved');
+  });
+
+  it('makes room for reservations by counters that end soonest', async () => {
+    const { memory, reserve } = open({ maxBytes: 20_000 });
+    for (let i = 0; i < 1000; i += 1) await totalOf(memory, { key: `key ${i}`, ttlSeconds: 60 });
+    const full = memory.evicted;
+    for (let i = 0; i < 5; i += 1) expect((await reserve(`r${i}`, { bound: wide })).outcome).toBe('reserved');
+    expect(memory.evicted).toBeGreaterThan(full);
+    expect(memory.bytes).toBeLessThanOrEqual(20_000);
+  });
+
+  it('gives nothing back to a counter that was reset', async () => {
+    const { memory, store, reserve, settle } = open();
+    await reserve('a', { amount: 8 });
+    const { key } = reservedCounter({ stem });
+    expect(memory.remove([key])).toBe(1);
+    expect(await totalOf(memory, { key, hits: 4 })).toBe(4);
+    const [counter] = (await submitCall(store, lookCall(countersOf([stem])))).counters;
+    expect(counter).toMatchObject({ used: 4, reserved: 0 });
+    await reserve('b', { amount: 5 });
+    await settle('a', 0);
+    expect(await totalOf(memory, { key, hits: 0 })).toBe(9);
+    await settle('b', 0);
+    expect(await totalOf(memory, { key, hits: 0 })).toBe(4);
+  });
+
+  it('frees a name once its time has passed', async () => {
+    const { clock, store } = open();
+    expect(await store.claim('mark', 60)).toBe(true);
+    clock.ms += minuteMs - 1;
+    expect(await store.claim('mark', 60)).toBe(false);
+    clock.ms += 1;
+    expect(await store.claim('mark', 60)).toBe(true);
+  });
+
+  it('says which key is too long, and what a closed store is', async () => {
+    const { memory, store } = open({ maxBytes: 1000 });
+    const long = lookCall(countersOf([`1{${'x'.repeat(1000)}}`]));
+    await expect(submitCall(store, long)).rejects.toThrow('does not fit into the 1000 bytes');
+    await memory.close();
+    await expect(submitCall(store, lookCall(countersOf([stem])))).rejects.toThrow('memory store is closed');
+  });
+});
