@@ -28,6 +28,11 @@ domain: api
 descriptors:
   - key: user
     rate_limit: { unit: minute, requests_per_unit: 600, algorithm: token_bucket }
+  - key: team
+    rate_limit:
+      calendar: { unit: month, timezone: Europe/Zurich, starts_on: 15 }
+      requests_per_unit: 5000000000
+      hits_unit: micro-dollars
 `;
 /** Of a caller who would like to be more than text. */
 export const hostile = '<img src=x onerror=alert(1)>\u202egpj';

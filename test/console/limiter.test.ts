@@ -65,6 +65,18 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
       await domain.getByText('tenant', { exact: true }).click();
     });
 
+    it('says what hits are, and of which calendar', async () => {
+      const window = 'calendar month (Europe/Zurich, from day 15)';
+      await at.page.getByText(`micro-dollars per ${window}`).waitFor();
+      await at.codes({ team: 'a' }, 2, 'api');
+      await at.view('Counters');
+      await at.find('api', 'team=a');
+      await at.page.getByRole('button', { name: 'Find' }).click();
+      const row = at.row('api.team');
+      await row.getByText(window, { exact: true }).waitFor();
+      await row.getByText(/^2 of 5.000.000.000 micro-dollars/).waitFor();
+    });
+
     it('lists the counters of a domain', async () => {
       await at.view('Counters');
       await at.find('shop', '');
