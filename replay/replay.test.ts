@@ -325,6 +325,7 @@ descriptors:
 
   it('counts fixed windows by another algorithm, but for what a limiter would refuse', () => {
     const month = limit({ unit: 'month' });
+    const calendar = { unit: 'day', timezone: 'Europe/Zurich', startsOn: 1 } as const;
     const sliding = limit({ algorithm: Algorithm.SLIDING_WINDOW });
     const rules = [
       rule({
@@ -333,6 +334,7 @@ descriptors:
       }),
       rule({ key: 'b', descriptors: [rule({ key: 'c', rateLimit: month })] }),
       rule({ key: 'd', rateLimit: limit({ unit: '', unlimited: true }) }),
+      rule({ key: 'e', rateLimit: limit({ unit: 'day', calendar }) }),
     ];
     const algorithmsOf = (list: readonly Rule[]): number[][] =>
       list.flatMap(({ limits, descriptors }) => [
@@ -341,8 +343,8 @@ descriptors:
       ]);
     const as = (calendarMonths: boolean) =>
       algorithmsOf(rulesCountedAs(rules, Algorithm.SLIDING_WINDOW, { calendarMonths }));
-    expect(as(false)).toEqual([[1, 0, 1], [], [1], [0]]);
-    expect(as(true)).toEqual([[1, 0, 1], [], [0], [0]]);
+    expect(as(false)).toEqual([[1, 0, 1], [], [1], [0], [0]]);
+    expect(as(true)).toEqual([[1, 0, 1], [], [0], [0], [0]]);
   });
 
   it('says when counters found no room', () => {
