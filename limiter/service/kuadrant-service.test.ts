@@ -1,4 +1,5 @@
 import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { RateLimitDescriptor_RateLimitOverrideSchema } from '../../gen/envoy/extensions/common/ratelimit/v3/ratelimit_pb.ts';
 import {
@@ -12,6 +13,7 @@ import {
   ReserveResponseSchema,
 } from '../../gen/kuadrant/service/ratelimit/v1/ratelimit_pb.ts';
 import { GrpcCode, type GrpcStatus, Right, type UnaryReply } from '../../process/grpc/handlers.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
 import { ScriptedBudgets, budgetScope as scope } from '../../test/support/scripted-budgets.ts';
 import { RequestBounds, usualRequestLimits } from '../decide/request-bounds.ts';
 import { createKuadrantMethods } from './kuadrant-service.ts';
@@ -246,6 +248,50 @@ describe('Report', () => {
     expect(rls('Report', { domain, descriptors: [negative] })).toMatchObject({ code });
     expect(rls('Report', { domain })).toMatchObject({ code });
     expect(budgets.asked).toEqual([]);
+  });
+});
+
+describe('bytes', () => {
+  const text = fc.string({ unit: 'binary', maxLength: 20 }).map((one) => one.toWellFormed());
+  const visible = fc.stringMatching(/^[!-~]{1,20}$/);
+  const amount = fc.oneof(fc.bigInt({ min: 0n, max: most }), fc.bigInt({ min: 0n, max: 1000n }));
+  const about = fc.record({
+    domain: text,
+    descriptors: fc.array(
+      fc.record({ entries: fc.array(fc.record({ key: text, value: text }), { maxLength: 3 }) }),
+      { minLength: 1, maxLength: 2 },
+    ),
+  });
+
+  it('mean what the proto file says', () => {
+    const seconds = fc.bigInt({ min: 1n, max: 86_400n });
+    fc.assert(
+      fc.property(about, amount, seconds, visible, (asked, many, ttl, id) => {
+        budgets.asked.length = 0;
+        reserve({ ...asked, amount: many, ttl: { seconds: ttl } });
+        commit({ ...asked, actualAmount: many, reservationId: id });
+        const question = { domain: asked.domain, descriptors: asked.descriptors };
+        expect(budgets.asked).toMatchObject([
+          { ...question, amount: Number(many), ttlMs: Number(ttl) * 1000 },
+          { ...question, actual: Number(many), id },
+        ]);
+      }),
+      { numRuns: caseCount(200) },
+    );
+  });
+
+  it('are answered once, whatever they are', () => {
+    const method = fc.constantFrom('CheckRateLimit', 'Report', 'Reserve', 'Commit');
+    const whole = about.map((asked) => toBinary(ReserveRequestSchema, create(ReserveRequestSchema, asked)));
+    const damaged = fc
+      .tuple(whole, fc.nat(), fc.nat({ max: 255 }))
+      .map(([bytes, at, value]) => bytes.with(at % Math.max(1, bytes.length), value));
+    fc.assert(
+      fc.property(method, fc.oneof(fc.uint8Array({ maxLength: 60 }), damaged), (name, bytes) => {
+        call(name, bytes);
+      }),
+      { numRuns: caseCount(500) },
+    );
   });
 });
 

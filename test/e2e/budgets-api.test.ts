@@ -3,8 +3,13 @@ import { createHash } from 'node:crypto';
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { redisProgram } from '../support/find-server.ts';
+import { freePort } from '../support/free-port.ts';
 import { httpAsk } from '../support/http-ask.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
+import { RedisServer } from '../support/redis-server.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 
 const folder = suiteFolder();
@@ -236,4 +241,31 @@ it('are 501 where the store cannot hold them', async () => {
   } finally {
     await limiter.stop();
   }
+});
+
+describeWithServer('without their store', redisProgram, (path) => {
+  it('are 503, and come back with it', async () => {
+    const port = await freePort();
+    const redis = new RedisServer({ path }, port);
+    await redis.start();
+    const store = { BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: `127.0.0.1:${port}` };
+    const limiter = await InProcessLimiter.start({ env: { RUNTIME_ROOT: folder, ...store } });
+    try {
+      const asked = { ...about({ user: 'ann' }), amount: 100, reservationId: 'of-ann-1' };
+      expect((await post(limiter, '/v1/reserve', asked)).status).toBe(200);
+      await redis.kill('SIGKILL');
+      const answers = [
+        await post(limiter, '/v1/reserve', asked),
+        await post(limiter, '/v1/commit', { reservationId: 'of-ann-1' }),
+        await post(limiter, '/v1/commit', { ...about({ user: 'ann' }), reservationId: 'of-ann-1' }),
+      ];
+      for (const { status, headers, body } of answers)
+        expect([status, headers['retry-after'], body.status]).toEqual([503, '1', 503]);
+      await redis.start();
+      await eventually(async () => expect((await post(limiter, '/v1/reserve', asked)).status).toBe(200));
+    } finally {
+      await limiter.stop();
+      await redis.kill('SIGKILL');
+    }
+  });
 });

@@ -14,7 +14,7 @@ import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { redisProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
-import { httpAsk } from '../support/http-ask.ts';
+import { type HttpAnswer, httpAsk } from '../support/http-ask.ts';
 import { InProcessLimiter, type InProcessLimiterOptions } from '../support/in-process-limiter.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
 import { ManualTimers } from '../support/manual-timers.ts';
@@ -204,6 +204,29 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
     const known = answers.map((answer) => JSON.parse(answer.body).descriptors[0].used);
     expect(known.sort((a, b) => a - b)).toEqual(Array.from({ length: 30 }, (_, n) => 10 * (n + 1)));
     expect((await limiter.stats()).get('ratelimit.http.v1_requests')).toBe(30);
+  });
+
+  it('holds budgets in one store, whichever of them reserves, commits or tells', async () => {
+    const limiter = await start(env);
+    const headers = { 'content-type': 'application/json' };
+    const post = async (path: string, body: object): Promise<HttpAnswer> =>
+      httpAsk(limiter.ports.http, path, { method: 'POST', headers, body: JSON.stringify(body) });
+    const about = { domain: 'w', descriptors: [[{ k: 'budget' }]] };
+    const reserved = await Promise.all(
+      Array.from({ length: 15 }, () => post('/v1/reserve', { ...about, amount: 10, ttl: '1h' })),
+    );
+    expect(reserved.map(({ status }) => status).sort()).toEqual([
+      ...Array(10).fill(200),
+      ...Array(5).fill(429),
+    ]);
+    const ids = reserved.flatMap(({ body }) => JSON.parse(body).reservationId ?? []);
+    const commits = ids
+      .slice(0, 4)
+      .map((reservationId) => post('/v1/commit', { reservationId, actualAmount: 5 }));
+    for (const { body } of await Promise.all(commits))
+      expect(JSON.parse(body)).toMatchObject({ outcome: 'settled', charged: 5 });
+    const { body } = await httpAsk(limiter.ports.debug, '/v1/budgets?domain=w&entry=k=budget');
+    expect(JSON.parse(body).budgets).toMatchObject([{ used: 80, reserved: 60, open: 6, left: 20 }]);
   });
 
   it('shows who is over limit in all of its threads together', async () => {

@@ -7,6 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { kuadrantMethods } from '../../limiter/service/kuadrant-service.ts';
 import { accessSettings } from '../../limiter/settings/access-settings.ts';
 import { storeFailureSettings } from '../../limiter/settings/counting-settings.ts';
 import { overrideSettings } from '../../limiter/settings/decision-settings.ts';
@@ -910,8 +911,9 @@ describe('a limiter', () => {
       'ratelimit.top_offenders.bytes': expect.any(Number),
       'ratelimit.top_offenders.domains': 1,
       'ratelimit.top_offenders.dropped': 0,
-      'ratelimit_server.Check.total_requests': 0,
-      'ratelimit_server.List.total_requests': 0,
+      ...Object.fromEntries(
+        ['Check', 'List', ...kuadrantMethods].map((name) => [`ratelimit_server.${name}.total_requests`, 0]),
+      ),
       'ratelimit_server.ShouldRateLimit.total_requests': 1,
       ...Object.fromEntries(connectionRefusals.map((reason) => [`ratelimit_server.http2.${reason}`, 0])),
       'ratelimit_server.http2.connections': expect.any(Number),
