@@ -1,6 +1,7 @@
 /** What RESPONSE_DYNAMIC_METADATA tells the proxy, for filters behind the rate limit. */
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { type JsonObject, type JsonValue, Unit, unitName } from '../../rules/model.ts';
+import { readMarker } from './marker.ts';
 import { Code, type Descriptor, type DescriptorStatus, type RateLimitRequest } from './messages.ts';
 import { isQuota, type Plan } from './plan.ts';
 
@@ -65,9 +66,10 @@ function hasLeft(
 }
 
 /** Numbers only where they are known: of no limit, and of a counter that could not be counted, there are none. */
-function quotaMetadata({ entries }: Descriptor, status: DescriptorStatus, rule: MatchedRule): JsonObject {
+function quotaMetadata(descriptor: Descriptor, status: DescriptorStatus, rule: MatchedRule): JsonObject {
   const { told, used = 0, limitRemaining, durationUntilResetSeconds = 0 } = status;
-  const last = entries.at(-1);
+  const marked = rule.reserve === undefined ? undefined : readMarker(descriptor);
+  const last = (marked?.descriptor ?? descriptor).entries.at(-1);
   const quota: JsonObject = { name: last?.value || last?.key || '' };
   if (rule.path !== '' && !rule.hideIdentity) quota['rule'] = rule.path;
   if (told !== undefined) {
@@ -76,6 +78,7 @@ function quotaMetadata({ entries }: Descriptor, status: DescriptorStatus, rule: 
     quota['limit'] = requestsPerUnit;
     quota['unit'] = hitsUnit;
     quota['used'] = used;
+    if (status.reserved !== undefined) quota['reserved'] = status.reserved;
     quota['left'] = limitRemaining;
     quota['reset'] = durationUntilResetSeconds;
   }

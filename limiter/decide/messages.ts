@@ -76,6 +76,8 @@ export interface DescriptorStatus {
   told?: ToldLimit | undefined;
   /** Hits in its counter; of one that the local cache knows to be full what fits in. */
   used?: number;
+  /** What of `used` is held by open reservations, where answers tell that. */
+  reserved?: number;
   /** Of all its limits; undefined: none has reached a mark. */
   warnings?: readonly LimitWarning[];
 }

@@ -45,7 +45,7 @@ import {
 import type { LimitWarnings } from './limit-warnings.ts';
 import { type Marked, MarkedDescriptors } from './marked-descriptors.ts';
 import { PlansInForce } from './plans-in-force.ts';
-import { type BudgetOutcome, type Held, Reserving } from './reserving.ts';
+import { type BudgetOutcome, type Held, noteReserved, Reserving } from './reserving.ts';
 import { type HitsAsked, Verdicts } from './verdicts.ts';
 
 export interface CountingOptions extends PlanSettings, WindowOptions {
@@ -142,6 +142,8 @@ export class RateLimitService {
   readonly #marked: MarkedDescriptors;
   /** Statuses say of which limit they are, and what is used of it. */
   readonly #tells: boolean;
+  /** Metadata says what is held of quotas. */
+  readonly #tellsReserved: boolean;
 
   constructor(options: RateLimitServiceOptions) {
     this.#options = options;
@@ -150,6 +152,7 @@ export class RateLimitService {
     this.#verdicts = new Verdicts(options, this.#plans);
     this.#reserving = new Reserving(options);
     this.#marked = new MarkedDescriptors(this.#reserving, options);
+    this.#tellsReserved = options.response.dynamicMetadata && options.reservations !== undefined;
     this.#tells = tellsLimits(options.response) || options.response.dynamicMetadata;
   }
 
@@ -186,6 +189,13 @@ export class RateLimitService {
     }
     // Must not throw once the store has counted, as other requests' turns come after this one.
     const conclude = (): void => {
+      if (this.#tellsReserved && decided.response === undefined) {
+        this.#orRefuse(decided, asker, () => {
+          const statuses = this.#statuses(decision, this.#tells);
+          this.#answerReserved(decision, statuses, decided, asker);
+        });
+        return;
+      }
       let response: RateLimitResponse;
       try {
         response = this.#conclude(decision, decided.response);
@@ -223,21 +233,20 @@ export class RateLimitService {
       const hits = all.flatMap((one) => one.hits);
       if (wasLeftOut(hits)) throw callAbandoned;
       if (hits.some(({ error }) => error !== undefined)) this.#verdicts.acceptFailures(hits);
-      for (const { hits, index } of all) {
+      for (const one of all) {
+        const { hits, index } = one;
         const status = this.#verdicts.statusOf(hits[0]!, decision, index, tells);
         if (hits[0]!.plan.warns) this.#options.warnings?.tell(hits[0]!, status);
+        if (this.#tellsReserved) noteReserved(status, one);
         statuses[index] = status;
       }
     };
-    const orRefuse = (step: () => void): void => {
-      try {
-        step();
-      } catch (error) {
-        this.#noteRefusal(error);
-        decided.refuse(error, asker);
-      }
-    };
+    const orRefuse = (step: () => void): void => this.#orRefuse(decided, asker, step);
     const answer = (): void => {
+      if (this.#tellsReserved && decided.response === undefined) {
+        this.#answerReserved(decision, statuses, decided, asker);
+        return;
+      }
       const { response, events } = this.#options;
       const whole = assembleResponse({ request, plans, statuses }, decided.response ?? response, events);
       decided.answer(whole, asker, plans);
@@ -259,6 +268,30 @@ export class RateLimitService {
           );
         }),
       ),
+    );
+  }
+
+  #orRefuse<Asker extends Caller>(decided: Decided<Asker>, asker: Asker, step: () => void): void {
+    try {
+      step();
+    } catch (error) {
+      this.#noteRefusal(error);
+      decided.refuse(error, asker);
+    }
+  }
+
+  /** With what is held of its quotas, for which the store may have to be asked once more. */
+  #answerReserved<Asker extends Caller>(
+    { request, plans }: Decision,
+    statuses: DescriptorStatus[],
+    decided: Decided<Asker>,
+    asker: Asker,
+  ): void {
+    this.#reserving.addReserved(plans, statuses, asker, () =>
+      this.#orRefuse(decided, asker, () => {
+        const { response, events } = this.#options;
+        decided.answer(assembleResponse({ request, plans, statuses }, response, events), asker, plans);
+      }),
     );
   }
 

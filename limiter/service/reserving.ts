@@ -3,7 +3,8 @@
  * knows them, and writes its answers into hits, of which statuses and statistics are made as of any others.
  */
 import { Assessment, assessTotal, countAssessment } from '../decide/assess.ts';
-import type { LimitedPlan, LimitPlan } from '../decide/plan.ts';
+import type { DescriptorStatus } from '../decide/messages.ts';
+import { isQuota, type LimitedPlan, type LimitPlan, type Plan } from '../decide/plan.ts';
 import { counterWindow, type WindowOptions } from '../decide/windows.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
 import { FixedWindow } from '../stores/bound.ts';
@@ -215,6 +216,34 @@ export class Reserving {
     });
   }
 
+  /**
+   * Writes into the statuses of quotas that requests reserve what is held of them, if that is not known; nothing where it
+   * cannot be asked. `done` is called once.
+   */
+  addReserved(
+    plans: readonly Plan[],
+    statuses: readonly DescriptorStatus[],
+    asker: Caller,
+    done: () => void,
+  ): void {
+    const holdings: Holding[] = [];
+    for (const [index, plan] of plans.entries()) {
+      if (plan.kind !== 'limited' || plan.rule.reserve === undefined) continue;
+      const { told, reserved } = statuses[index]!;
+      if (told === undefined || reserved !== undefined) continue;
+      if (!isQuota(plan, this.#options.response.quotaMode)) continue;
+      holdings.push({ index, plan, isQuota: true, amount: undefined, ttlMs: 0, onExpiry: 'release' });
+    }
+    if (holdings.length === 0) {
+      done();
+      return;
+    }
+    this.look(holdings, asker, (held, error) => {
+      if (error === undefined) for (const one of held) noteReserved(statuses[one.index]!, one);
+      done();
+    });
+  }
+
   #submit(call: ReservationCall, done: () => void): void {
     if (call.counters.length > 0 && this.#store !== undefined) {
       this.#store.submit(call, done);
@@ -337,4 +366,10 @@ export class Reserving {
       }
     }
   }
+}
+
+/** Of the counter that the status is about. */
+export function noteReserved(status: DescriptorStatus, { hits, counters }: Held): void {
+  const counter = counters[hits.findIndex(({ plan }) => plan.told === status.told)];
+  if (counter !== undefined) status.reserved = counter.reserved;
 }
