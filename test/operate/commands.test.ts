@@ -23,6 +23,11 @@ const rules = `domain: shop
 descriptors:
   - key: user
     rate_limit: { unit: day, requests_per_unit: 5 }
+  - key: team
+    rate_limit:
+      calendar: { unit: month, timezone: Europe/Zurich, starts_on: 15 }
+      requests_per_unit: 600
+      hits_unit: tokens
 `;
 
 describeWithServer('the commands for limiters', redisProgram, (path) => {
@@ -60,8 +65,13 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     ...['--timeout', '60s'],
   ];
 
-  async function isRefused({ ports }: LimiterProcess, user: string, hits = 1): Promise<boolean> {
-    const entries = [{ key: 'user', value: user }];
+  async function isRefused(
+    { ports }: LimiterProcess,
+    value: string,
+    hits = 1,
+    key = 'user',
+  ): Promise<boolean> {
+    const entries = [{ key, value }];
     const body = JSON.stringify({ domain: 'shop', descriptors: [{ entries }], hitsAddend: hits });
     const { status } = await fetch(`http://127.0.0.1:${ports.http}/json`, { method: 'POST', body });
     return status === 429;
@@ -205,6 +215,14 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
       1,
       'no limiter remembers such a refusal; they remember:',
     ]);
+  });
+
+  it('name the calendar that a limit is counted in, and what its hits are', async () => {
+    expect(await isRefused(alone[0]!, 'a', 700, 'team')).toBe(true);
+    const list = await runCommand(countersCommand, ['list', 'shop', 'team=a', ...of(alone.slice(0, 1))]);
+    expect(list.stdout).toMatch(/ month@Europe\/Zurich@15 fixed_window +700 +600 tokens +0 /);
+    const why = await runCommand(whyCommand, ['shop', 'team=a', ...of(alone.slice(0, 1))]);
+    expect(why.stdout).toContain('600 tokens in month@Europe/Zurich@15, fixed_window; used 700\n');
   });
 
   it('say of an override and of counters that no rules have the domain', async () => {
