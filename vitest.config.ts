@@ -9,7 +9,7 @@ process.env['PROPERTY_SEED'] ??= String(randomInt(2 ** 31));
 // `npm run test:unit` sets it.
 const isUnit = process.env['TESTS_BESIDE_SOURCES'] === 'true';
 const timing = '**/*.timing.test.ts';
-const faults = ['faults', 'soak', 'stores'].map((folder) => `test/${folder}/*.timing.test.ts`);
+const faults = ['budgets', 'faults', 'soak', 'stores'].map((folder) => `test/${folder}/*.timing.test.ts`);
 const exclude = ['node_modules/**', 'dist/**', '.cache/**', ...(isUnit ? ['test/**', timing] : [])];
 const globalSetup = './test/support/weir-program.ts';
 

@@ -69,11 +69,25 @@ export function entryName({ key, values }: PossibleEntry): string {
   return 'exact' in values ? `${key}=${values.exact}` : `${key}`;
 }
 
+interface Way {
+  found: PlacedRule[];
+  depth: number;
+  level: readonly PlacedRule[];
+}
+
+/** Entries that say whose reservation it is, and that it is settled; rules with `reserve` are matched without them. */
+const markers: readonly (string | undefined)[] = ['reservation_id', 'settle'];
+
 /** Rules that the descriptor may find, and how many of its entries found any. */
-export function walk(
-  top: readonly PlacedRule[],
-  entries: readonly PossibleEntry[],
-): { found: PlacedRule[]; depth: number; level: readonly PlacedRule[] } {
+export function walk(top: readonly PlacedRule[], entries: readonly PossibleEntry[]): Way {
+  if (!entries.some(({ key }) => key === markers[0])) return walkAll(top, entries);
+  const others = entries.filter(({ key }) => !markers.includes(key));
+  const { found, ...way } = walkAll(top, others);
+  const reserving = found.filter(({ rule }) => rule.reserve !== undefined);
+  return reserving.length > 0 ? { ...way, found: reserving } : walkAll(top, entries);
+}
+
+function walkAll(top: readonly PlacedRule[], entries: readonly PossibleEntry[]): Way {
   let level = top;
   let found: PlacedRule[] = [];
   for (const [depth, entry] of entries.entries()) {

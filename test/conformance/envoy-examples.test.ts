@@ -118,23 +118,6 @@ describeWithServer('Envoy with the snippets of examples/', envoyProgram, (envoyP
       expect(await stat('login-throttling.page_login.remote_address.1m.over_limit')).toBe(1);
     });
 
-    it('for the tokens that answers have used', async () => {
-      await start('llm-tokens');
-      handler = (request, response) => {
-        if (request.url === '/broken') return void response.writeHead(503).end('no answer today');
-        response.setHeader('content-type', 'application/json');
-        response.end(JSON.stringify({ usage: { total_tokens: 600 } }));
-      };
-      const ann = { headers: { 'x-user': 'ann' } };
-      expect(await ask('/', ann)).toBe(200);
-      await eventually(async () => expect(await stat('llm-tokens.user.total_hits')).toBe(600));
-      expect(await ask('/broken', ann)).toBe(503);
-      expect(await ask('/', ann)).toBe(200);
-      await eventually(async () => expect(await stat('llm-tokens.user.total_hits')).toBe(1200));
-      expect(await ask('/', ann)).toBe(429);
-      expect(await ask('/', { headers: { 'x-user': 'bob' } })).toBe(200);
-    });
-
     it('and is never refused by a rule in shadow mode', async () => {
       await start('shadow-rollout');
       expect(await askTimes(5, '/export')).toEqual([200, 200, 200, 200, 200]);

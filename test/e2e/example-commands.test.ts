@@ -9,7 +9,7 @@ import { exampleCases } from '../support/example-cases.ts';
 /** The commands of each README, and the last answer of so many: of twice as many and one, if a window ends in between. */
 const cases: readonly [name: string, commands: string[], times: number, last: string][] = [
   ['concurrency', commandsToRun('examples/concurrency/README.md'), 4, 'OVER_LIMIT'],
-  ['llm-tokens', commandsToRun('examples/llm-tokens/README.md'), 2, 'OVER_LIMIT'],
+  ['llm-tokens', commandsToRun('examples/llm-tokens/README.md'), 3, 'OVER_LIMIT'],
   ['login-throttling', commandsToRun('examples/login-throttling/README.md'), 6, 'OVER_LIMIT'],
   ['per-client-address', commandsToRun('examples/per-client-address/README.md'), 1, 'OK'],
   ['per-path-and-method', commandsToRun('examples/per-path-and-method/README.md'), 1, 'OK'],

@@ -33,7 +33,7 @@ export function faultTable(rows: readonly FaultRow[]): string {
 }
 
 /** `document` with the text between the two markers of a script replaced; throws when they are not there. */
-export function withTable(document: string, table: string, script: 'faults' | 'attacks'): string {
+export function withTable(document: string, table: string, script: 'faults' | 'attacks' | 'budgets'): string {
   const tableStart = `<!-- written by npm run ${script} -->`;
   const tableEnd = `<!-- end of what npm run ${script} writes -->`;
   const [start, end] = [document.indexOf(tableStart), document.indexOf(tableEnd)];

@@ -6,10 +6,13 @@ export interface HeldInRedisOptions {
   password?: string;
 }
 
-/** What a Redis without TLS holds of the load's counters, by name. */
-export async function heldInRedis(options: HeldInRedisOptions): Promise<Map<string, number>> {
+/** What a Redis without TLS holds of the counters of a domain, that of the load unless told, by name. */
+export async function heldInRedis(
+  options: HeldInRedisOptions,
+  counted = domain,
+): Promise<Map<string, number>> {
   return withRedis(options, async (client) => {
-    const keys = await client.keys(`${domain}_*`);
+    const keys = await client.keys(`${counted}_*`);
     const values = keys.length === 0 ? [] : await client.mget(keys);
     return new Map(keys.map((key, i) => [nameInKey(key), Number(values[i])]));
   });
