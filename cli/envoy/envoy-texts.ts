@@ -1,6 +1,6 @@
 /** What an Envoy needs to ask a limiter, as YAML: the descriptors alone, with filter and cluster, whole, or for Istio. */
 import type { JsonObject } from '../../rules/model.ts';
-import type { KeySource, NeededRateLimit } from '../../rules/proxy/needed-rate-limits.ts';
+import { costMetadata, type KeySource, type NeededRateLimit } from '../../rules/proxy/needed-rate-limits.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
 import { escaped } from '../shared/flags.ts';
 
@@ -195,6 +195,9 @@ function withRateLimits(value: JsonObject, needed: readonly NeededRateLimit[]): 
 /** Chosen: rules that are named in a comment. */
 const namedRules = 3;
 
+const { namespace, key } = costMetadata;
+const costNote = `# FILL IN: a filter that sets ${key} in the dynamic metadata ${namespace} to what the request has cost; until then nothing is settled`;
+
 const queryNote = '# :path has the query with it: /a?b=c is another value than /a';
 
 function itemLines({ value, rules, guessed }: NeededRateLimit): string[] {
@@ -204,6 +207,7 @@ function itemLines({ value, rules, guessed }: NeededRateLimit): string[] {
     `# for ${rules.slice(0, namedRules).map(shortened).join('; ')}${more}`,
     ...guessed.map((guess) => `# FILL IN: ${guessWords(guess)}`),
     ...(JSON.stringify(value).includes('"header_name":":path"') ? [queryNote] : []),
+    ...('apply_on_stream_done' in value ? [costNote] : []),
     `- ${first}`,
     ...others.map((line) => `  ${line}`),
   ];

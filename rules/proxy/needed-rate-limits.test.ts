@@ -29,6 +29,22 @@ describe('neededRateLimits', () => {
     expect(actionsFor(rules)).toEqual([[{ remote_address: {} }], [path, method], [path]]);
   });
 
+  it('asks twice for a rule that is reserved against', () => {
+    const reserve = { ttlSeconds: 60, estimate: 2000, onExpiry: 'release' as const };
+    const [before, after, ...others] = neededRateLimits(
+      [rule({ key: 'x-team', ...counted, reserve })],
+      new Map(),
+    ).map(({ value }) => value);
+    const id = { request_headers: { header_name: 'x-request-id', descriptor_key: 'reservation_id' } };
+    expect(others).toEqual([]);
+    expect(before).toEqual({ actions: [expect.anything(), id] });
+    expect(after).toMatchObject({ apply_on_stream_done: true });
+    expect(after!.actions.slice(0, 2)).toEqual(before!.actions);
+    expect(after!.actions[2]).toEqual({
+      generic_key: { descriptor_key: 'settle', descriptor_value: 'true' },
+    });
+  });
+
   it('has none for rules without a limit, but for those that replace one', () => {
     const free = limit({ unit: '', requestsPerUnit: 0, unlimited: true });
     expect(actionsFor([rule({ key: 'a' }), rule({ key: 'b', rateLimit: free })])).toEqual([]);

@@ -18,7 +18,7 @@ type OwnKey = (typeof ownKeys)[number];
 /** One item of `rate_limits`. */
 export interface NeededRateLimit {
   /** As Envoy reads it. */
-  value: { actions: JsonObject[] };
+  value: JsonObject & { actions: JsonObject[] };
   /** What it is for, as `path=/search*, plan`. */
   rules: string[];
   /** Keys of which nothing says where their values come from, and what was taken instead. */
@@ -72,8 +72,8 @@ export function neededRateLimits(
       if (action === undefined) continue;
       const name = above.name + (rule.value === '' ? rule.key : `${rule.key}=${rule.value}`);
       const actions = [...above.actions, action];
-      if (hasEffect(rule)) {
-        const value = { actions: actions.map((one) => one.value) };
+      const described = actions.map((one) => one.value);
+      for (const value of hasEffect(rule) ? callsFor(rule, described) : []) {
         const text = JSON.stringify(value);
         const one = needed.get(text);
         if (one !== undefined) one.rules.push(name);
@@ -84,6 +84,27 @@ export function neededRateLimits(
   };
   visit(rules, { actions: [], name: '' });
   return [...needed.values()];
+}
+
+/** What says in Envoy's metadata what a request has cost; a filter has to set it. */
+export const costMetadata = { namespace: 'weir', key: 'cost' } as const;
+
+const reservationId = { request_headers: { header_name: 'x-request-id', descriptor_key: 'reservation_id' } };
+const settle = { generic_key: { descriptor_key: 'settle', descriptor_value: 'true' } };
+
+/** Rules with `reserve` are asked for twice: before a request, and when it is over. */
+function callsFor({ reserve }: Rule, actions: JsonObject[]): NeededRateLimit['value'][] {
+  if (reserve === undefined) return [{ actions }];
+  const { namespace, key } = costMetadata;
+  const reserved = [...actions, reservationId];
+  return [
+    { actions: reserved },
+    {
+      actions: [...reserved, settle],
+      apply_on_stream_done: true,
+      hits_addend: { format: `%DYNAMIC_METADATA(${namespace}:${key})%` },
+    },
+  ];
 }
 
 /** Whether a request fares otherwise for it: an exception from another rule is reached as that rule is. */

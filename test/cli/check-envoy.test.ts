@@ -60,6 +60,22 @@ describe('weir check --envoy', () => {
     },
   );
 
+  it('finds nothing wrong with what weir envoy writes for rules with reserve', () => {
+    const rules = 'examples/llm-tokens/rules';
+    const { stdout: written } = runWeir(['envoy', rules, '--output', 'filter']);
+    expect(written).toContain('# FILL IN: a filter that sets cost in the dynamic metadata weir');
+    const { status, stdout } = checkOf('-', written, rules);
+    expect(stdout).toMatch(fits);
+    expect(status).toBe(0);
+    // Without its rule an entry of a marker is one as any other.
+    const plain = readFileSync(`${rules}/llm-tokens.yaml`, 'utf8').replaceAll(/^ *reserve:.*\n/gm, '');
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'rules.yaml'), plain);
+    expect(checkOf('-', written, folder).stdout).toContain(
+      'no rule matches the descriptor (user, reservation_id)',
+    );
+  });
+
   it.each(['caddy', 'haproxy', 'nginx', 'traefik'])('reads the profile of examples/%s', (name) => {
     const path = `examples/${name}/profiles.yaml`;
     const { status, stdout } = checkOf(path, '', shop);
