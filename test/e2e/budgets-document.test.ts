@@ -8,7 +8,7 @@ import { InProcessLimiter } from '../support/in-process-limiter.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 
 const page = 'docs/budgets.md';
-const [start = '', reserve = '', commit = '', look = '', ...others] = commandsToRun(page);
+const [start = '', reserve = '', commit = '', look = '', ...others] = commandsToRun('docs/budgets.md');
 /** No hour ends meanwhile. */
 const clock = new ManualClock(Date.UTC(2026, 10, 23, 8));
 let limiter: InProcessLimiter;
