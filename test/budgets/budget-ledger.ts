@@ -14,7 +14,9 @@ export interface BudgetFigures {
   /** Tokens of the budget that all streams share, and what it was charged. */
   limit: number;
   charged: number;
-  /** Of that budget: the most at any moment beyond its limit and what commits beyond their reservations add to it. */
+  /** What commits beyond their reservations, and after their TTLs, were charged to it whatever was left. */
+  allowed: number;
+  /** Of that budget: the most at any moment beyond its limit and what is allowed. */
   overspent: number;
   /** Budgets of which that is not 0, of all. */
   overspentBudgets: number;
@@ -36,6 +38,8 @@ interface Account {
 export class BudgetLedger {
   readonly #streams: number;
   readonly #accounts: ReadonlyMap<string, Account>;
+  /** Streams whose commit is on its way, and from when on it may come after its TTL (`performance.now()`). */
+  readonly #settling = new Map<StreamPlan, number>();
   #underWay = 0;
   #mostAtOnce = 0;
   #answered = 0;
@@ -76,7 +80,12 @@ export class BudgetLedger {
     this.#died += 1;
   }
 
+  settling(stream: StreamPlan, lateFromMs: number): void {
+    this.#settling.set(stream, lateFromMs);
+  }
+
   ended(stream: StreamPlan): void {
+    this.#settling.delete(stream);
     this.#underWay -= 1;
     this.#answered += 1;
     for (const account of this.#of(stream)) account.cost += stream.actual;
@@ -89,9 +98,15 @@ export class BudgetLedger {
 
   /** What the store holds by counter, at some moment before now. */
   look(held: ReadonlyMap<string, number>): void {
+    const mayBeLate = new Map<Account, number>();
+    for (const [stream, lateFromMs] of this.#settling) {
+      if (performance.now() < lateFromMs) continue;
+      for (const account of this.#of(stream))
+        mayBeLate.set(account, (mayBeLate.get(account) ?? 0) + stream.estimate);
+    }
     for (const [name, account] of this.#accounts) {
-      const beyond = (held.get(name) ?? 0) - account.limit - account.allowed;
-      account.overspent = Math.max(account.overspent, beyond);
+      const allowed = account.allowed + (mayBeLate.get(account) ?? 0);
+      account.overspent = Math.max(account.overspent, (held.get(name) ?? 0) - account.limit - allowed);
     }
   }
 
@@ -101,7 +116,7 @@ export class BudgetLedger {
     const accounts = [...this.#accounts];
     const beyond = accounts.map(([name, { cost }]) => (held.get(name) ?? 0) - cost);
     const sum = (numbers: readonly number[]): number => numbers.reduce((a, b) => a + Math.max(0, b), 0);
-    const [[shared, { limit, overspent }]] = accounts as [[string, Account]];
+    const [[shared, { limit, allowed, overspent }]] = accounts as [[string, Account]];
     return {
       way,
       streams: this.#streams,
@@ -112,6 +127,7 @@ export class BudgetLedger {
       retries,
       limit,
       charged: held.get(shared) ?? 0,
+      allowed,
       overspent,
       overspentBudgets: accounts.filter(([, account]) => account.overspent > 0).length,
       budgets: accounts.length,

@@ -82,16 +82,20 @@ async function live(stream: StreamPlan, { way, load, client, ledger }: Scene): P
   await sleep(stream.beginMs);
   ledger.arrived();
   const untilMs = performance.now() + load.patienceMs;
+  let askedMs = performance.now();
   while (!(await way.begin(client, stream))) {
     if (performance.now() > untilMs) return ledger.refused();
     await sleep(load.againMs * (0.5 + Math.random()));
+    askedMs = performance.now();
   }
   ledger.began();
   await sleep(stream.lastsMs);
   if (stream.dies) return ledger.died();
-  await way.end(client, stream, (tokens) => ledger.allow(stream, tokens));
+  const lateFromMs = askedMs + load.ttlMs;
+  ledger.settling(stream, lateFromMs);
+  await way.end(client, stream, { allow: (tokens) => ledger.allow(stream, tokens), lateFromMs });
   ledger.ended(stream);
-  if (stream.isTwice) await way.end(client, stream, () => {});
+  if (stream.isTwice) await way.end(client, stream, { allow: () => {}, lateFromMs });
 }
 
 /** Looks at all counters again and again, where the store is there. */

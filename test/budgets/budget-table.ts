@@ -10,6 +10,7 @@ const rows: readonly [name: string, cell: (figures: BudgetFigures) => string][] 
   ['questions asked again', ({ retries }) => count(retries)],
   ['the budget of all, in tokens', ({ limit }) => count(limit)],
   ['charged to it', ({ charged }) => count(charged)],
+  ['of it beyond reservations, and after their TTL', ({ allowed }) => count(allowed)],
   ['**overspent, of it**', ({ overspent }) => `**${count(overspent)}**`],
   [
     '**budgets that were overspent**',

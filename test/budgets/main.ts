@@ -18,7 +18,7 @@ const help = `Usage: npm run budgets -- [--streams <n>] [--seed <n>] [--write]
 
 Lets streams of answers begin at once over four limiters and one Redis: each is charged to the budgets of its model, its
 team and its user. 5 % die, 2 % say twice what they cost, a limiter is killed, Redis is killed and started again with its data.
-First with reservations, then by a check before and a charge after. It takes some three minutes and needs redis-server.
+First with reservations, then by a check before and a charge after. It takes some four minutes and needs redis-server.
 
   --streams <n>  100 to 50000 (default 10000)
   --seed <n>     of what streams cost and when they begin (default 1)
@@ -66,7 +66,7 @@ const load: BudgetLoad = {
   lastMs: [6000, 20_000],
   patienceMs: 45_000,
   againMs: 3000,
-  ttlMs: 30_000,
+  ttlMs: 60_000,
   killLimiterMs: 4000,
   hurtStoreMs: 10_000,
 };

@@ -2,13 +2,20 @@
 import type { BudgetClient } from './budget-client.ts';
 import { domain, type StreamPlan } from './stream-plan.ts';
 
+export interface EndTerms {
+  /** So many tokens may be charged whatever is left. */
+  allow(tokens: number): void;
+  /** From when on its reservation may have expired, of `performance.now()`. */
+  lateFromMs: number;
+}
+
 export interface Way {
   name: string;
   reserves: boolean;
   /** Whether the stream may begin. */
   begin(client: BudgetClient, stream: StreamPlan): Promise<boolean>;
-  /** Says what it cost. `allow` is called before anything can be charged beyond what was reserved. */
-  end(client: BudgetClient, stream: StreamPlan, allow: (tokens: number) => void): Promise<void>;
+  /** Says what it cost. */
+  end(client: BudgetClient, stream: StreamPlan, terms: EndTerms): Promise<void>;
 }
 
 function question({ scopes }: StreamPlan): object {
@@ -31,14 +38,16 @@ export function reserveThenCommit(ttlMs: number): Way {
       const { status, body } = await client.ask('/v1/reserve', asked);
       return isLet(status, body);
     },
-    async end(client, stream, allow) {
+    async end(client, stream, { allow, lateFromMs }) {
       const { id: reservationId, actual: actualAmount, estimate } = stream;
       allow(Math.max(0, actualAmount - estimate));
       const asked = { ...question(stream), reservationId, actualAmount };
       const { status, body } = await client.ask('/v1/commit', asked);
       isLet(status, body);
-      // After its TTL the reserved part is charged anew, whatever is left.
-      if (body.outcome === 'late' || body.outcome === 'unknown') allow(Math.min(actualAmount, estimate));
+      // After its TTL the reserved part is charged anew, whatever is left. That may be what an answer said that was lost.
+      const wasLate = body.outcome === 'repeated' && performance.now() > lateFromMs;
+      if (wasLate || body.outcome === 'late' || body.outcome === 'unknown')
+        allow(Math.min(actualAmount, estimate));
     },
   };
 }
