@@ -6,15 +6,16 @@ import { isQuota } from '../decide/plan.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
 import { type Caller, StoreError } from '../stores/counter-store.ts';
 import type { ReservationStore, ReservedCounter } from '../stores/reservations/reservation-store.ts';
-import type {
-  BudgetFailure,
-  BudgetQuestion,
-  BudgetScope,
-  Budgets,
-  ReserveAnswer,
-  ReserveQuestion,
-  SettleAnswer,
-  SettleQuestion,
+import {
+  type BudgetFailure,
+  type BudgetQuestion,
+  type BudgetScope,
+  type Budgets,
+  leastTtlMs,
+  type ReserveAnswer,
+  type ReserveQuestion,
+  type SettleAnswer,
+  type SettleQuestion,
 } from './budgets.ts';
 import { type CountedHit, HitMaker, secondsToReset } from './counted-hit.ts';
 import type { PlansInForce } from './plans-in-force.ts';
@@ -52,8 +53,6 @@ interface Planned {
   readonly plans: readonly Plan[];
   readonly holdings: readonly Holding[];
 }
-
-const leastTtlMs = 1_000;
 
 export class BudgetService implements Budgets {
   readonly #parts: DecisionParts;

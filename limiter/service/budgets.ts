@@ -6,6 +6,9 @@ import type { Caller } from '../stores/counter-store.ts';
 /** Of ids that callers choose; they stand in keys and replies of stores. */
 export const reservationIdForm = /^[\x21-\x7e]{1,255}$/;
 
+/** Of a reservation's TTL; BUDGET_MAX_TTL is the most. */
+export const leastTtlMs = 1_000;
+
 export interface BudgetQuestion {
   readonly domain: string;
   readonly descriptors: readonly Descriptor[];

@@ -95,9 +95,10 @@ describe('Reserve', () => {
     ]);
   });
 
-  it('cuts a ttl to the longest that there is', () => {
+  it('cuts a ttl to the longest that there is, and holds for a second at least', () => {
     reserve({ domain, descriptors, ttl: { seconds: 315_576_000_000n } });
-    expect(budgets.asked).toMatchObject([{ ttlMs: 86_400_000 }]);
+    reserve({ domain, descriptors, ttl: { nanos: 500_000_000 } });
+    expect(budgets.asked).toMatchObject([{ ttlMs: 86_400_000 }, { ttlMs: 1_000 }]);
   });
 
   it('refuses without an id', () => {

@@ -12,13 +12,19 @@ import {
 import { Code, type Descriptor, type RateLimitRequest } from '../decide/messages.ts';
 import { encodeRateLimitResponse } from '../decide/wire-codec.ts';
 import { WireReader } from '../decide/wire-reader.ts';
-import { type BudgetFailure, type BudgetScope, type Budgets, reservationIdForm } from './budgets.ts';
+import {
+  type BudgetFailure,
+  type BudgetScope,
+  type Budgets,
+  leastTtlMs,
+  reservationIdForm,
+} from './budgets.ts';
 import { addendOf } from './counted-hit.ts';
 import { boundedHandler, type RequestReading, readRequest, refuse } from './should-rate-limit.ts';
 
 export interface KuadrantOptions extends RequestReading {
   budgets: Budgets;
-  /** BUDGET_MAX_TTL: longer ones are cut to it. */
+  /** BUDGET_MAX_TTL: a longer TTL is cut to it, as one below a second is made that. */
   maxTtlMs: number;
 }
 
@@ -106,7 +112,7 @@ function reserve(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions)
     return;
   }
   const { domain, descriptors } = request;
-  const holdMs = Math.min(ttlMs === 0 ? usualTtlMs : ttlMs, options.maxTtlMs);
+  const holdMs = Math.min(Math.max(ttlMs === 0 ? usualTtlMs : ttlMs, leastTtlMs), options.maxTtlMs);
   const question = { domain, descriptors, amount, ttlMs: holdMs, id: undefined, recalled: false };
   options.budgets.reserve(question, reply, (answer) => {
     if (!('failure' in answer)) reply.send(reserveResponse(answer.allowed, answer.id));

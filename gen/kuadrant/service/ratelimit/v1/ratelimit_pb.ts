@@ -43,7 +43,7 @@ export type ReserveRequest = Message<"kuadrant.service.ratelimit.v1.ReserveReque
   amount: bigint;
 
   /**
-   * 60 seconds without it; of a longer one than BUDGET_MAX_TTL, that.
+   * 60 seconds without it, or with 0; a second at least, BUDGET_MAX_TTL at most.
    *
    * @generated from field: google.protobuf.Duration ttl = 4;
    */
