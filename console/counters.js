@@ -69,6 +69,10 @@ function found(desk, question) {
   const cursor = desk.params.get('cursor') ?? '';
   const isExact = question.entry.length > 0;
   const held = desk.live(`counters?${query({ ...question, cursor })}`, isExact ? 1_500 : 0);
+  const { domain, entry } = question;
+  const budgets = isExact
+    ? desk.live(`budgets?${query({ domain, entry })}`, 1_500).value?.budgets
+    : undefined;
   return answered(
     held,
     ({ counters: rows, cursor: next, scanned, notes: said }) => html`
@@ -76,11 +80,17 @@ function found(desk, question) {
     ${table('Counters', columns(desk), rows, isExact ? 'No rule counts these entries.' : next ? 'Nothing in this part of the store.' : 'No counter is left here.')}
     ${
       isExact
-        ? nothing
+        ? (budgets ?? []).map(reservations)
         : html`<p class="line"><small class="faint">${number(scanned)} keys were looked at.</small>
       ${next ? html`<a class="button" href=${addressOf('counters', { ...question, cursor: next })}>Go on</a>` : html`<small class="faint">That was the end.</small>`}</p>`
     }`,
   );
+}
+
+/** What is held of a counter; a store that keeps no reservations says nothing. @param {any} budget */
+function reservations({ limit, reserved, open, oldestSeconds }) {
+  if (open === 0) return nothing;
+  return html`<p class="line">${limit.name ? html`${shown(limit.name)}: ` : nothing}<span><b>${number(reserved)}</b> of it reserved, by ${number(open)} open reservation${open === 1 ? '' : 's'}, the oldest ${duration(oldestSeconds)} old</span></p>`;
 }
 
 /** @param {import('./shell.js').Desk} desk @returns {import('./parts.js').Column[]} */

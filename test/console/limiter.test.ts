@@ -90,6 +90,17 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
       await at.row('/checkout').first().waitFor();
     });
 
+    it('says what reservations hold of a counter', async () => {
+      const body = { domain: 'shop', descriptors: [[{ tenant: 'acme' }, { path: '/reserved' }]], amount: 7 };
+      await fetch(`http://127.0.0.1:${at.limiter.ports.http}/v1/reserve`, {
+        ...{ method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) },
+      });
+      await at.view('Counters');
+      await at.find('shop', 'tenant=acme\npath=/reserved');
+      await at.page.getByRole('button', { name: 'Find' }).click();
+      await at.page.getByText(/^7 of it reserved, by 1 open reservation, the oldest/).waitFor();
+    });
+
     it('tries a request without counting it', async () => {
       await at.view('Try a request');
       await at.find('shop', 'tenant=acme\npath=/checkout');
