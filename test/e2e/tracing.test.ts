@@ -318,7 +318,8 @@ describeWithServer('spans of the store', redisProgram, (program) => {
     const batches = receiver.named('Redis Pipeline Execution');
     const ids = receiver.named(path).map(({ traceId, spanId }) => `${traceId} ${spanId}`);
     const linked = batches.flatMap(({ links }) => links.map(({ traceId, spanId }) => `${traceId} ${spanId}`));
-    expect(linked.sort()).toEqual(ids.sort());
+    // What is refused is looked at once more, for reservations that have expired.
+    expect([...new Set(linked)].sort()).toEqual(ids.sort());
     for (const batch of batches) {
       expect(batch).toMatchObject({
         kind: 3,

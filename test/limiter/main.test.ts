@@ -8,8 +8,9 @@ import { dirname, join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { kuadrantMethods } from '../../limiter/service/kuadrant-service.ts';
+import { budgetOutcomes } from '../../limiter/service/reserving.ts';
 import { accessSettings } from '../../limiter/settings/access-settings.ts';
-import { storeFailureSettings } from '../../limiter/settings/counting-settings.ts';
+import { budgetSettings, storeFailureSettings } from '../../limiter/settings/counting-settings.ts';
 import { overrideSettings } from '../../limiter/settings/decision-settings.ts';
 import { grpcSettings } from '../../limiter/settings/grpc-settings.ts';
 import { memcacheSettings } from '../../limiter/settings/memcache-settings.ts';
@@ -849,6 +850,9 @@ describe('a limiter', () => {
       'ratelimit.health.serving': 1,
       ...zero('admin.changes.__what=', ['counters-reset', 'grant-given', 'override-removed', 'override-set']),
       ...zero('admin.refused.__reason=', ['foreign', 'permission_denied', 'slowed', 'unauthenticated']),
+      ...zero('budget.calls.__call=reserve.__outcome=', budgetOutcomes.reserve),
+      ...zero('budget.calls.__call=settle.__outcome=', budgetOutcomes.settle),
+      'ratelimit.budget.expired_hits': 0,
       ...zero('overrides.hits.__effect=', ['block', 'grant', 'limit', 'shadow', 'unlimited']),
       ...zero('overrides.', ['conflicted', 'files_refused', 'in_force']),
       ...zero('forward_auth.requests.__answer=', [...forwardAnswers]),
@@ -1095,6 +1099,7 @@ const otherFiles: Record<string, string[]> = {
   ),
   'test/operate/overrides.test.ts': names(overrideSettings),
   'test/limiter/leases.test.ts': ['LEASES', 'LEASE_SHARE', 'LEASES_MAX_COUNTERS'],
+  'test/limiter/budgets.test.ts': names(budgetSettings),
   'test/e2e/workers.test.ts': ['LIMITER_WORKERS'],
   'test/limiter/top-settings.test.ts': names(topSettings),
   'test/limiter/grpc-settings.test.ts': names(grpcSettings),

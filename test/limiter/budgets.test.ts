@@ -1,0 +1,146 @@
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, beforeEach, expect, it } from 'vitest';
+import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { redisProgram } from '../support/find-server.ts';
+import type { InProcessLimiter } from '../support/in-process-limiter.ts';
+import { limitersOfSuite } from '../support/limiters-of-suite.ts';
+import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { suiteFolder } from '../support/suite-folder.ts';
+
+const folder = suiteFolder();
+mkdirSync(join(folder, 'config'));
+writeFileSync(
+  join(folder, 'config', 'llm.yaml'),
+  `domain: llm
+descriptors:
+  - key: team
+    rate_limit: { unit: year, requests_per_unit: 1000 }
+    reserve: { ttl: 60s, estimate: 400 }
+  - key: user
+    rate_limit: { unit: year, requests_per_unit: 1000 }
+`,
+);
+
+interface Answer {
+  status: number;
+  // biome-ignore lint/suspicious/noExplicitAny: tests look at any part of it
+  body: any;
+}
+
+async function post(limiter: InProcessLimiter, path: string, body: object): Promise<Answer> {
+  const response = await fetch(`http://127.0.0.1:${limiter.ports.http}/v1/${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  });
+  return { status: response.status, body: await response.json() };
+}
+
+/** What is left of the counter, by a look. */
+async function left(limiter: InProcessLimiter, entries: Record<string, string>): Promise<unknown> {
+  const { body } = await post(limiter, 'check', { domain: 'llm', descriptors: [[entries]], hits: 0 });
+  return body.descriptors[0].left;
+}
+
+describeWithServer('budgets of limiters that share a Redis', redisProgram, (path) => {
+  let redis: RedisServer;
+  beforeAll(async () => {
+    redis = await startRedis({ path });
+  });
+  afterAll(() => redis?.stop());
+  /** Of each test its own. */
+  let name = '';
+  let user = { domain: 'llm', descriptors: [[{ user: '' }]] };
+  beforeEach(({ task }) => {
+    name = task.name;
+    user = { domain: 'llm', descriptors: [[{ user: name }]] };
+  });
+  const start = limitersOfSuite(() => ({
+    env: {
+      RUNTIME_ROOT: folder,
+      BACKEND_TYPE: 'redis',
+      REDIS_SOCKET_TYPE: 'tcp',
+      REDIS_URL: `127.0.0.1:${redis.port}`,
+      LOCAL_CACHE_SIZE_IN_BYTES: '100000',
+    },
+  }));
+
+  it('are reserved at one and settled at the other, by its id alone', async () => {
+    const one = await start();
+    const reserved = await post(one, 'reserve', { ...user, amount: 600 });
+    expect(reserved).toMatchObject({ status: 200, body: { code: 'OK', amount: 600 } });
+    const other = await start();
+    expect(await left(other, { user: name })).toBe(400);
+    expect((await post(other, 'reserve', { ...user, amount: 500 })).status).toBe(429);
+    const { reservationId } = reserved.body;
+    expect(reservationId).toMatch(/^[0-9a-f]{32}$/);
+    const settled = await post(other, 'commit', { reservationId, actualAmount: 100 });
+    expect(settled).toMatchObject({ status: 200, body: { outcome: 'settled', charged: 100 } });
+    const again = await post(one, 'commit', { reservationId, actualAmount: 100 });
+    expect(again.body).toMatchObject({ outcome: 'repeated', charged: 100 });
+    expect(await left(one, { user: name })).toBe(900);
+    expect((await one.stats()).get('ratelimit.service.rate_limit.llm.user.total_hits')).toBe(600);
+    expect((await other.stats()).get('ratelimit.service.rate_limit.llm.user.total_negative_hits')).toBe(500);
+  });
+
+  it('are held by marked requests, and settled by the one after', async () => {
+    const one = await start();
+    const other = await start();
+    const marked = { team: name, reservation_id: 's1' };
+    expect((await one.ask('llm', [marked], 0)).body.statuses).toMatchObject([{ limitRemaining: 600 }]);
+    expect((await one.ask('llm', [{ ...marked, reservation_id: 's2' }], 700)).status).toBe(429);
+    expect((await other.ask('llm', [{ ...marked, settle: 'true' }], 50)).body).toMatchObject({
+      overallCode: 'OK',
+      statuses: [{ limitRemaining: 950 }],
+    });
+    // Of an id that was only refused nothing is charged.
+    await other.ask('llm', [{ ...marked, reservation_id: 's2', settle: 'true' }], 50);
+    expect(await left(other, { team: name })).toBe(950);
+  });
+
+  it('have as many reservations of a counter as BUDGET_MAX_RESERVATIONS', async () => {
+    const limiter = await start({ BUDGET_MAX_RESERVATIONS: '2' });
+    const answers: number[] = [];
+    for (let i = 0; i < 3; i++) answers.push((await post(limiter, 'reserve', { ...user, amount: 1 })).status);
+    expect(answers).toEqual([200, 200, 429]);
+    expect(await left(limiter, { user: name })).toBe(998);
+  });
+
+  it('are held for BUDGET_MAX_TTL at most', async () => {
+    const limiter = await start({ BUDGET_MAX_TTL: '30s' });
+    expect((await post(limiter, 'reserve', { ...user, amount: 1, ttl: '30s' })).status).toBe(200);
+    expect(await post(limiter, 'reserve', { ...user, amount: 1, ttl: '31s' })).toMatchObject({
+      status: 400,
+      body: { detail: expect.stringContaining('BUDGET_MAX_TTL') },
+    });
+  });
+
+  it('are remembered for BUDGET_RECORD_TTL after their TTL', async () => {
+    const short = await start({ BUDGET_RECORD_TTL: '1s' });
+    const long = await start();
+    const commit = (limiter: InProcessLimiter, reservationId: string): Promise<Answer> =>
+      post(limiter, 'commit', { reservationId, actualAmount: 1 });
+    for (const [limiter, id] of [
+      [short, 'short'],
+      [long, 'long'],
+    ] as const) {
+      const asked = { domain: 'llm', descriptors: [[{ user: `${name} ${id}` }]], amount: 10, ttl: '1s' };
+      await post(limiter, 'reserve', { ...asked, reservationId: id });
+      expect((await commit(limiter, id)).body.outcome).toBe('settled');
+      expect((await commit(limiter, id)).body.outcome).toBe('repeated');
+    }
+    await eventually(async () => expect((await commit(short, 'short')).status).toBe(404));
+    expect((await commit(long, 'long')).body.outcome).toBe('repeated');
+  });
+
+  it('give back what has expired before a hit is refused', async () => {
+    const one = await start();
+    const other = await start();
+    await post(one, 'reserve', { ...user, amount: 1_000, ttl: '1s' });
+    const ask = async (): Promise<number> => (await other.ask('llm', [{ user: name }])).status;
+    expect(await ask()).toBe(429);
+    await eventually(async () => expect(await ask()).toBe(200));
+  });
+});
