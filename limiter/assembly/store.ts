@@ -109,6 +109,7 @@ function expiring(
   };
   return new ExpiringStore({
     ...{ store, reservations, counterOf, clock },
+    answersAtOnce: knows !== undefined,
     pauseMs: knows === undefined ? lookPauseMs : 0,
   });
 }

@@ -67,6 +67,19 @@ describe('MemoryReservations', () => {
     expect([memory.size, store.bytes, memory.bytes]).toEqual([0, 0, 0]);
   });
 
+  it('forgets many little by little, and answers for none of them', async () => {
+    const { clock, memory, store, reserve, settle } = open();
+    for (let i = 0; i < 1000; i += 1) {
+      await reserve(`r${i}`, { bound: wide });
+      await settle(`r${i}`, 1);
+    }
+    const before = store.bytes;
+    clock.ms += 11 * minuteMs;
+    for (const i of [0, 500, 999]) expect((await settle(`r${i}`, 1)).outcome).toBe('unknown');
+    expect(store.bytes).toBeGreaterThan(0.9 * before);
+    expect([memory.size, store.bytes]).toEqual([0, 0]);
+  });
+
   it('holds no more for markers that were settled', async () => {
     const { store, reserve, settle } = open();
     await reserve('first', { bound: wide });

@@ -87,12 +87,12 @@ export class MemoryReservations implements ReservationStore {
     this.#closed = true;
   }
 
-  /** Forgets what nobody asked for, of so many stems at most. */
+  /** Forgets what nobody asked for, so many reservations at most. */
   sweep(nowMs: number, limit: number): void {
     for (let left = limit; left > 0; left -= 1) {
       const book = this.#ends.takeEndedBy(nowMs);
       if (book === undefined) return;
-      book.sweep(nowMs);
+      left -= book.sweep(nowMs, left);
       if (book.isEmpty) {
         this.#books.delete(book.stem);
         this.#occupy(-bookBytes - keyBytes(book.stem));
@@ -119,7 +119,7 @@ export class MemoryReservations implements ReservationStore {
         const tally = book.tally(counter.key);
         if (tally !== undefined) expiredBefore.push({ counter, tally, expired: tally.expired });
       }
-      book.sweep(nowMs);
+      book.sweep(nowMs, sweptPerCall);
     }
     for (const { counter, tally, expired } of expiredBefore) counter.givenBack = tally.expired - expired;
     if (call.kind === 'reserve') this.#reserve(call, sections, nowMs);
@@ -175,7 +175,7 @@ export class MemoryReservations implements ReservationStore {
     call.expiresAtMs = 0;
     const { id, note, isMarker } = call;
     if (!isMarker) {
-      const known = sections.map(({ book }) => book.record(id));
+      const known = sections.map(({ book }) => book.record(id, nowMs));
       const noted = this.#notedAt(id, nowMs);
       const isOther = note !== undefined && noted !== undefined && noted.note !== note;
       if (isOther || known.some((one) => one !== undefined)) {
@@ -211,7 +211,7 @@ export class MemoryReservations implements ReservationStore {
     for (const section of sections) {
       const { book, counters } = section;
       const actual = counters[0]!.amount;
-      const known = isMarker ? book.marker(id) : book.record(id);
+      const known = isMarker ? book.marker(id, nowMs) : book.record(id, nowMs);
       if (known === undefined) {
         if (call.unknown === 'tell' || actual === undefined) continue;
         const remembered = !isMarker && id !== '' && this.#hasRoom(call, [section]);

@@ -107,7 +107,10 @@ export class ReservationBook implements Expiring {
   /** Of the markers, those that charged nothing. */
   #emptyMarkers = 0;
   readonly #tallies = new Map<string, Tally>();
-  #events = new ExpiryQueue<Reservation>(1);
+  /** Until their TTL, whatever becomes of them; then until they are forgotten. */
+  #due = new ExpiryQueue<Reservation>(1);
+  readonly #ends = new ExpiryQueue<Reservation>(1);
+  /** How many wait for their TTL. */
   #queued = 0;
   /** When the last one is forgotten. */
   expiresAtMs = 0;
@@ -127,13 +130,16 @@ export class ReservationBook implements Expiring {
     return this.#tallies.get(key);
   }
 
-  record(id: string): Reservation | undefined {
-    return this.#records.get(id);
+  record(id: string, nowMs: number): Reservation | undefined {
+    const known = this.#records.get(id);
+    if (known === undefined || known.forgetMs > nowMs) return known;
+    this.#forget(known);
+    return undefined;
   }
 
   /** That which a settle closes: the oldest that is open, else one that expired charged, else one that charged nothing. */
-  marker(id: string): Reservation | undefined {
-    const all = this.#markers.get(id);
+  marker(id: string, nowMs: number): Reservation | undefined {
+    const all = this.#markers.get(id)?.filter(({ forgetMs }) => forgetMs > nowMs);
     return (
       all?.find(({ state, isEmpty }) => state === 'open' && !isEmpty) ??
       all?.find(({ state }) => state === 'kept') ??
@@ -146,17 +152,28 @@ export class ReservationBook implements Expiring {
     return counters.some(({ key }) => (this.#tallies.get(key)?.open.size ?? 0) >= maxReservations);
   }
 
-  /** Gives back what has expired, and forgets what nobody can ask for any more. */
-  sweep(nowMs: number): void {
-    for (;;) {
-      const due = this.#events.takeEndedBy(nowMs);
-      if (due === undefined) return;
+  /** Gives back all that has expired, and forgets what nobody can ask for any more: so many, and says how many those were. */
+  sweep(nowMs: number, mostForgotten: number): number {
+    for (let due = this.#due.takeEndedBy(nowMs); due !== undefined; due = this.#due.takeEndedBy(nowMs)) {
       this.#queued -= 1;
       if (due.state === 'open') this.#expire(due, nowMs);
       if (due.state === 'forgotten') continue;
-      if (due.forgetMs > nowMs) this.#queue(due, due.forgetMs);
+      if (due.forgetMs > nowMs) this.#queueEnd(due);
       else this.#forget(due);
     }
+    let forgotten = 0;
+    while (forgotten < mostForgotten) {
+      const ended = this.#ends.takeEndedBy(nowMs);
+      if (ended === undefined) break;
+      if (ended.state === 'forgotten') continue;
+      if (ended.forgetMs > nowMs) {
+        this.#queueEnd(ended);
+        continue;
+      }
+      this.#forget(ended);
+      forgotten += 1;
+    }
+    return forgotten;
   }
 
   /** Charges each of the counters, which let it pass or do not refuse. */
@@ -264,7 +281,7 @@ export class ReservationBook implements Expiring {
       this.#records.set(id, made);
     }
     this.expiresAtMs = Math.max(this.expiresAtMs, made.forgetMs);
-    this.#queue(made, dueMs);
+    this.#queueDue(made);
     return made;
   }
 
@@ -348,18 +365,23 @@ export class ReservationBook implements Expiring {
     if (this.#queued > 2 * live + leastCompacted) this.#compact();
   }
 
-  #queue(reservation: Reservation, atMs: number): void {
-    reservation.expiresAtMs = atMs;
-    this.#events.add(reservation);
+  #queueDue(reservation: Reservation): void {
+    reservation.expiresAtMs = reservation.dueMs;
+    this.#due.add(reservation);
     this.#queued += 1;
   }
 
+  #queueEnd(reservation: Reservation): void {
+    reservation.expiresAtMs = reservation.forgetMs;
+    this.#ends.add(reservation);
+  }
+
   #compact(): void {
-    const former = this.#events;
-    this.#events = new ExpiryQueue<Reservation>(1);
+    const former = this.#due;
+    this.#due = new ExpiryQueue<Reservation>(1);
     this.#queued = 0;
     for (let one = former.take(); one !== undefined; one = former.take()) {
-      if (one.state !== 'forgotten') this.#queue(one, one.expiresAtMs);
+      if (one.state !== 'forgotten') this.#queueDue(one);
     }
   }
 }

@@ -39,7 +39,14 @@ function open({ pauseMs = 0, maxReservations = 100 } = {}) {
       key,
       bound: bound ?? new FixedWindow(limit),
     });
-  const store = new ExpiringStore({ store: memory, reservations, counterOf, clock, pauseMs });
+  const store = new ExpiringStore({
+    store: memory,
+    reservations,
+    counterOf,
+    clock,
+    answersAtOnce: pauseMs === 0,
+    pauseMs,
+  });
   let ids = 0;
   const reserve = async (given: Partial<ReservedCounter>) => {
     ids += 1;
@@ -156,6 +163,7 @@ describe('ExpiringStore', () => {
       reservations,
       counterOf: () => undefined,
       clock,
+      answersAtOnce: false,
       pauseMs: 0,
     });
     const refused = submit(store, [counterOp({ ...fixed })]);

@@ -9,6 +9,8 @@ export interface ExpiringStoreOptions {
   /** The counter of an op as a look asks for it; undefined for one that has no reservations. */
   readonly counterOf: (op: CounterOp) => ReservedCounter | undefined;
   readonly clock: { monotonicMs(): number };
+  /** `store` calls `done` before `submit` returns: then nothing has to be kept meanwhile. */
+  readonly answersAtOnce: boolean;
   /** How long after a look a counter is not looked at again. 0: each op that is refused looks. */
   readonly pauseMs: number;
 }
@@ -36,14 +38,12 @@ export class ExpiringStore implements CounterStore {
   }
 
   submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
-    this.#store.submit(ops, options, () => {
-      for (const op of ops) {
-        if (!isRefused(op)) continue;
-        this.#look(ops, options, done);
-        return;
-      }
-      done();
-    });
+    if (this.#options.answersAtOnce) {
+      this.#store.submit(ops, options, nothing);
+      this.#answered(ops, options, done);
+    } else {
+      this.#store.submit(ops, options, () => this.#answered(ops, options, done));
+    }
   }
 
   ping(patienceMs?: number): Promise<void> {
@@ -52,6 +52,15 @@ export class ExpiringStore implements CounterStore {
 
   close(): Promise<void> {
     return this.#store.close();
+  }
+
+  #answered(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    for (const op of ops) {
+      if (!isRefused(op)) continue;
+      this.#look(ops, options, done);
+      return;
+    }
+    done();
   }
 
   #look(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
@@ -113,6 +122,8 @@ export class ExpiringStore implements CounterStore {
     else this.#store.submit(again, options, done);
   }
 }
+
+function nothing(): void {}
 
 function isRefused(op: CounterOp): boolean {
   if (op.negative || op.error !== undefined) return false;
