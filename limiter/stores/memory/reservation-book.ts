@@ -158,7 +158,7 @@ export class ReservationBook implements Expiring {
       this.#queued -= 1;
       if (due.state === 'open') this.#expire(due, nowMs);
       if (due.state === 'forgotten') continue;
-      if (due.forgetMs > nowMs) this.#queueEnd(due);
+      if (due.forgetMs > due.dueMs) this.#queueEnd(due);
       else this.#forget(due);
     }
     let forgotten = 0;
