@@ -32,7 +32,9 @@ export class BudgetClient {
       const answer = await this.askOnce(path, question).catch((error: Error) => error);
       if (!(answer instanceof Error) && answer.status < 500) return answer;
       if (performance.now() > untilMs)
-        throw new Error(`no answer to ${path}: ${answer instanceof Error ? answer.message : answer.body}`);
+        throw new Error(
+          `no answer to ${path}: ${answer instanceof Error ? answer.message : JSON.stringify(answer.body)}`,
+        );
       this.retries += 1;
       await sleep(50 + Math.random() * 200);
     }

@@ -339,7 +339,8 @@ local function sweep(counter)
     if not record then side.scores[found[i]] = false
     elseif record.state == 'o' then expire(counter, found[i], record) end
   end
-  if next >= closed and #found == 2 * perSweep then return true end
+  -- All of them were due: what is settled or forgotten has higher scores.
+  if next == closed and #found == 2 * perSweep then return true end
   next = math.min(next, side.least)
   put(side, 'd', next < closed and number(next))
   return false
