@@ -136,6 +136,13 @@ function secondsOfTtl(text: string): number | string {
     : `the ttl '${text}' is ${seconds} seconds, and a reservation is held for at most ${longestTtlSeconds} (24h)`;
 }
 
+/** `held for 60s, 2000 where a request does not say how much, given back where nobody settles`. */
+export function reserveWords({ ttlSeconds, estimate, onExpiry }: ReserveTerms): string {
+  const amount = estimate === undefined ? '' : `, ${estimate} where a request does not say how much`;
+  const end = onExpiry === 'release' ? 'given back' : 'charged';
+  return `held for ${ttlSeconds}s${amount}, ${end} where nobody settles`;
+}
+
 /** Why a rule cannot be reserved against; undefined where it can. */
 export function reserveProblem({ reserve, limits }: Pick<Rule, 'reserve' | 'limits'>): string | undefined {
   if (reserve === undefined) return undefined;

@@ -54,6 +54,7 @@ const acceptedKinds = {
   'no-effect': 'error',
   'replaces-nothing': 'error',
   'limit-of-zero': 'error',
+  'large-estimate': 'error',
   'unread-document': 'error',
   'misplaced-key': 'error',
   'duplicate-key': 'error',

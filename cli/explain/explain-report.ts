@@ -1,5 +1,5 @@
 import type { ExplainedCounter, ExplainedDescriptor } from '../../limiter/operate/explain.ts';
-import { budgetJson } from '../../rules/budget-fields.ts';
+import { budgetJson, reserveWords } from '../../rules/budget-fields.ts';
 import { leaseText } from '../../rules/lease.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
 import {
@@ -92,7 +92,13 @@ export class ExplainReport {
     if (outcome.kind !== 'found') return [...levels, ...over, { text }];
     const { rule } = outcome.placed;
     const leases = effect === 'limited' ? this.#leases(rule, counters[0]!.leaseMost) : [];
-    return [...levels, ...over, { text, below: [...limitBranches(rule.limits, counters), ...leases] }];
+    const reserved =
+      effect === 'limited' && rule.reserve ? [{ text: `reserve: ${reserveWords(rule.reserve)}` }] : [];
+    return [
+      ...levels,
+      ...over,
+      { text, below: [...limitBranches(rule.limits, counters), ...leases, ...reserved] },
+    ];
   }
 
   #step(index: number, { entry, found, passedOver, near, others, levelSize }: ExplainedStep): Branch {
@@ -140,8 +146,10 @@ export class ExplainReport {
     return `limit: ${limitWords(limit!)}${more}`;
   }
 
-  #leases({ lease, limits }: Rule, leaseMost: number): Branch[] {
+  #leases({ lease, limits, reserve }: Rule, leaseMost: number): Branch[] {
     const share = lease ?? this.#usualLease;
+    if (reserve !== undefined)
+      return share === 0 ? [] : [{ text: 'leases: none, as nothing is taken ahead of what can be reserved' }];
     const most = `up to ${leaseMost} hits at a time, so at most ${leaseMost} a limiter refused too early`;
     if (leaseMost > 0) return [{ text: `leases with LEASES=on: ${most}` }];
     if (lease === 0) return [{ text: 'leases: none, as the rule says' }];
@@ -282,13 +290,14 @@ function stepJson(
 function ruleJson(placed: PlacedRule, sources: readonly LoadedSource[]): object {
   const loaded = sources[placed.source];
   const place = loaded?.placeOf([...placed.path, 'key']);
-  const { key, value, limits, lease, shadowMode, quotaMode, hideIdentity } = placed.rule;
+  const { key, value, limits, lease, reserve, shadowMode, quotaMode, hideIdentity } = placed.rule;
   return {
     name: ruleName(placed),
     key,
     value,
     ...(limits.length > 1 ? { rateLimits: limits.map(limitJson) } : { rateLimit: limits.map(limitJson)[0] }),
     lease: lease === undefined ? undefined : leaseText(lease),
+    reserve,
     shadowMode,
     quotaMode,
     hideIdentity,

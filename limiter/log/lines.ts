@@ -5,7 +5,7 @@ import type { LogFields, Logger } from '../../process/log/logger.ts';
 import { leaseText } from '../../rules/lease.ts';
 import type { LoadWarning } from '../../rules/review/reviewed-load.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
-import { type ListedLimits, limitFields } from '../../rules/table/listed-rules.ts';
+import { type ListedLimits, limitFields, reserveFields } from '../../rules/table/listed-rules.ts';
 
 export {
   libraryWarning,
@@ -116,9 +116,10 @@ export function loadingDescriptor(log: Logger, key: string, limits: ListedLimits
   log.debug(`loading descriptor: key=${key}${limits === undefined ? '' : limitsText(limits)}`);
 }
 
-function limitsText({ limits, unlimited, shadowMode, quotaMode, lease }: ListedLimits): string {
+function limitsText({ limits, unlimited, shadowMode, quotaMode, lease, reserve }: ListedLimits): string {
+  const reserved = reserve === undefined ? '' : `, reserve={${reserveFields(reserve).join(', ')}}`;
   const leased = lease === undefined ? '' : `, lease=${leaseText(lease)}`;
-  const modes = `unlimited=${unlimited}, shadow_mode=${shadowMode}, quota_mode=${quotaMode}${leased}`;
+  const modes = `unlimited=${unlimited}, shadow_mode=${shadowMode}, quota_mode=${quotaMode}${leased}${reserved}`;
   return limits
     .map((limit) => {
       const [window, requests, ...more] = limitFields(limit, limits);

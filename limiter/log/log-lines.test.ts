@@ -198,6 +198,7 @@ describe('log lines', () => {
           shadowMode: true,
           quotaMode: false,
           lease: 20_000,
+          reserve: { ttlSeconds: 60, estimate: 2000, onExpiry: 'release' },
         });
         const limits = [
           matchedLimit({ unitMultiplier: 5, algorithm: Algorithm.TOKEN_BUCKET }),
@@ -209,13 +210,14 @@ describe('log lines', () => {
           shadowMode: false,
           quotaMode: false,
           lease: undefined,
+          reserve: undefined,
         });
         lines.listingReplaced(log);
       },
       [
         'level=debug msg="loading domain: mongo_cps"',
         'level=debug msg="loading descriptor: key=mongo_cps.database"',
-        'level=debug msg="loading descriptor: key=mongo_cps.database_users ratelimit={requests_per_unit=5, unit=SECOND, unlimited=false, shadow_mode=true, quota_mode=false, lease=2%}"',
+        'level=debug msg="loading descriptor: key=mongo_cps.database_users ratelimit={requests_per_unit=5, unit=SECOND, unlimited=false, shadow_mode=true, quota_mode=false, lease=2%, reserve={ttl=60s, estimate=2000, on_expiry=release}}"',
         'level=debug msg="loading descriptor: key=d.k ratelimit={requests_per_unit=10, window=5m, algorithm=token_bucket, burst=10, unlimited=false, shadow_mode=false, quota_mode=false} ratelimit={requests_per_unit=10, unit=DAY, unlimited=false, shadow_mode=false, quota_mode=false}"',
         'level=debug msg="newer rules were loaded before all rules were listed"',
       ],

@@ -83,6 +83,20 @@ describe('a comparison', () => {
       ['changed k [lease ->2%] same: a limiter leases up to 20 hits of it at a time, where LEASES is on'],
     ],
     [
+      'reservations, marks and the name of its hits',
+      [rule({ key: 'k', rateLimit: limit() })],
+      [
+        rule({
+          key: 'k',
+          rateLimit: limit({ hitsUnit: 'tokens', warnAt: [50, 80] }),
+          reserve: { ttlSeconds: 60, estimate: 5, onExpiry: 'charge' },
+        }),
+      ],
+      [
+        'changed k [hits_unit ->tokens, warn_at ->[50,80], reserve ->{"estimate":5,"on_expiry":"charge","ttl":"60s"}] same: requests with a reservation_id reserve: held for 60s, 5 where a request does not say how much, charged where nobody settles | its hits are called tokens | answers carry marks from 50, 80 % on',
+      ],
+    ],
+    [
       'a lease that is forbidden',
       [rule({ key: 'k', rateLimit: limit(), lease: 500_000 })],
       [rule({ key: 'k', rateLimit: limit(), lease: 0 })],

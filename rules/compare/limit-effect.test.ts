@@ -116,7 +116,23 @@ const sliding = limit({ requestsPerUnit: 100, algorithm: SLIDING_WINDOW });
 const bucket = (burst?: number) => limit({ requestsPerUnit: 100, algorithm: TOKEN_BUCKET, burst });
 const daily = limit({ requestsPerUnit: 1000, unit: 'day' });
 
+const zurich = { unit: 'month', timezone: 'Europe/Zurich', startsOn: 1 } as const;
+
 const ofAlgorithms: [string, RateLimit[], RateLimit[], string, string][] = [
+  [
+    'another time zone',
+    [limit({ unit: 'month', calendar: zurich })],
+    [limit({ unit: 'month', calendar: { ...zurich, timezone: 'UTC' } })],
+    'same',
+    '10 per calendar month (UTC) instead of 10 per calendar month (Europe/Zurich): as much, in windows that begin otherwise',
+  ],
+  [
+    'less in a calendar',
+    [limit({ unit: 'month', calendar: zurich })],
+    [limit({ unit: 'month', calendar: zurich, requestsPerUnit: 9 })],
+    'stricter',
+    '9 per calendar month (Europe/Zurich) instead of 10 per calendar month (Europe/Zurich)',
+  ],
   [
     'a sliding window',
     [fixed],

@@ -1,3 +1,4 @@
+import { calendarText } from '../calendar.ts';
 import { Algorithm, type RateLimit, type Rule } from '../model.ts';
 import { covers, mostAtOnce } from '../review/limit-order.ts';
 import { compositeOf } from '../review/rule-level.ts';
@@ -130,6 +131,8 @@ function rateEffect(before: readonly RateLimit[], after: readonly RateLimit[]): 
   const isStricter = areWithin(after, before);
   const isLooser = areWithin(before, after);
   if (isStricter && isLooser) {
+    if (calendarsOf(before) !== calendarsOf(after))
+      return { effect: 'same', note: `${is} instead of ${was}: as much, in windows that begin otherwise` };
     const isOther = was !== is && Math.max(before.length, after.length) > 1;
     return {
       effect: 'same',
@@ -149,6 +152,10 @@ function rateEffect(before: readonly RateLimit[], after: readonly RateLimit[]): 
       ? 'as much at once and in the long run'
       : `${amount(atOnce)} at once, ${amount(inAll)} in the long run`;
   return { effect: 'mixed', note: [`${note}: ${words}`, ...algorithm].join('; ') };
+}
+
+function calendarsOf(limits: readonly RateLimit[]): string {
+  return limits.flatMap(({ calendar }) => (calendar === undefined ? [] : calendarText(calendar))).join(' ');
 }
 
 /** Whether the others let everything pass that these let pass, by one clock and with one hit a request. */

@@ -37,7 +37,7 @@ export function limitWarnings(
       if (found !== undefined) warnings.push(warningAt(one, replacedPath(placed, index), found));
     }
   }
-  warnings.push(...ringWarnings(limits, replaced), ...neverLeased(rules));
+  warnings.push(...ringWarnings(limits, replaced), ...neverLeased(rules), ...largeEstimates(rules));
   warnings.push(...dottedWarnings(domain, rules), ...sharedMetrics(rules));
   return warnings;
 }
@@ -83,14 +83,30 @@ function neverTighter({ limits }: Rule, limit: RateLimit): OddLimit | undefined 
 
 function neverLeased(rules: readonly PlacedRule[]): RuleWarning[] {
   return rules.flatMap((one) => {
-    const { lease = 0, limits } = one.rule;
+    const { lease = 0, limits, reserve } = one.rule;
     const [limit] = limits;
+    if (lease > 0 && reserve !== undefined) {
+      const text = `a lease of ${leaseText(lease)} beside reserve: nothing is leased of what can be reserved`;
+      return [warningAt(one, ['lease'], { code: 'never-leased', text, hint: 'leave it out, or write 0' })];
+    }
     if (lease === 0 || limit === undefined || leaseMost(lease, limit.requestsPerUnit) > 0) return [];
     const text = `a lease of ${leaseText(lease)} of '${limitWords(limit)}' is less than 2 hits: nothing is leased`;
     const least = Math.ceil((2 * wholeLimit) / limit.requestsPerUnit);
     const hint =
       least <= wholeLimit ? `write ${leaseText(least)} or more, or leave it out` : 'leave it out, or write 0';
     return [warningAt(one, ['lease'], { code: 'never-leased', text, hint })];
+  });
+}
+
+function largeEstimates(rules: readonly PlacedRule[]): RuleWarning[] {
+  return rules.flatMap((one) => {
+    const { limits, reserve, shadowMode, quotaMode } = one.rule;
+    const estimate = reserve?.estimate ?? 0;
+    const tight = shadowMode || quotaMode ? undefined : limits.find((limit) => estimate > mostAtOnce(limit));
+    if (tight === undefined || mostAtOnce(tight) === 0) return [];
+    const text = `an estimate of ${estimate} never fits '${limitWords(tight)}': a request that does not say how much is always refused`;
+    const hint = 'write an estimate that requests need, or a larger limit';
+    return [warningAt(one, ['reserve', 'estimate'], { code: 'large-estimate', text, hint })];
   });
 }
 

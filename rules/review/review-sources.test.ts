@@ -17,6 +17,8 @@ function review(...rules: Rule[]): string[] {
   );
 }
 
+const terms = { ttlSeconds: 60, estimate: undefined, onExpiry: 'release' as const };
+
 describe('a review', () => {
   it('has nothing to say about rules that are well', () => {
     const named = limit({ name: 'n' });
@@ -166,6 +168,26 @@ describe('a review', () => {
       ],
       [
         "never-leased descriptors.0.lease: a lease of 0.5% of '399 per minute' is less than 2 hits: nothing is leased",
+      ],
+    ],
+    [
+      'reservations that can never be, or lease',
+      [
+        rule({ key: 'a', rateLimit: limit({ requestsPerUnit: 100 }), reserve: { ...terms, estimate: 101 } }),
+        rule({ key: 'b', rateLimit: limit({ requestsPerUnit: 100 }), reserve: { ...terms, estimate: 100 } }),
+        rule({ key: 'c', rateLimit: limit({ requestsPerUnit: 0 }), reserve: { ...terms, estimate: 1 } }),
+        rule({
+          key: 'd',
+          rateLimit: limit({ requestsPerUnit: 1 }),
+          reserve: { ...terms, estimate: 2 },
+          shadowMode: true,
+        }),
+        rule({ key: 'e', rateLimit: limit({ requestsPerUnit: 1000 }), reserve: terms, lease: 20_000 }),
+      ],
+      [
+        'limit-of-zero descriptors.2.rate_limit.requests_per_unit: a limit of 0 refuses every request',
+        'never-leased descriptors.4.lease: a lease of 2% beside reserve: nothing is leased of what can be reserved',
+        "large-estimate descriptors.0.reserve.estimate: an estimate of 101 never fits '100 per minute': a request that does not say how much is always refused",
       ],
     ],
     [

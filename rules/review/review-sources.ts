@@ -171,6 +171,7 @@ export type RuleWarningCode =
   | 'burst-of-zero'
   | 'never-tighter'
   | 'never-leased'
+  | 'large-estimate'
   | 'taken-as-written'
   | 'no-rules'
   | 'dotted-metric'

@@ -1,4 +1,5 @@
 /** The rules of a table one after the other, for whoever shows them: domains by name, parents before children, siblings by composite key. */
+import { calendarText } from '../calendar.ts';
 import { leaseText } from '../lease.ts';
 import type { MatchedLimit, MatchedRule } from '../match-result.ts';
 import {
@@ -6,6 +7,7 @@ import {
   algorithmNames,
   isPlainLimit,
   type RateLimit,
+  type ReserveTerms,
   type Rule,
   type RuleFlag,
   unitName,
@@ -32,6 +34,8 @@ export interface ListedLimits {
   quotaMode: boolean;
   /** As `Rule.lease`. */
   lease: number | undefined;
+  /** As `Rule.reserve`. */
+  reserve: ReserveTerms | undefined;
 }
 
 export interface PlacedDomain {
@@ -90,6 +94,7 @@ function limitsOf(rules: RuleNodes, node: number): ListedLimits | undefined {
     shadowMode: (flags & NodeFlag.shadowMode) !== 0,
     quotaMode: (flags & NodeFlag.quotaMode) !== 0,
     lease: rules.lease(node),
+    reserve: rules.reserve(node),
   };
 }
 
@@ -97,11 +102,12 @@ function limitsOf(rules: RuleNodes, node: number): ListedLimits | undefined {
 export function* rlconfigLines(domains: Iterable<PlacedDomain>): Generator<string, void> {
   for (const { path, limits: found } of listedRules(domains)) {
     if (found === undefined) continue;
-    const { limits, shadowMode, quotaMode, lease } = found;
+    const { limits, shadowMode, quotaMode, lease, reserve } = found;
     const leased = lease === undefined ? '' : `, lease: ${leaseText(lease)}`;
+    const reserved = reserve === undefined ? '' : `, reserve: ${reserveFields(reserve).join(' ')}`;
     for (const limit of limits) {
       const words = limitFields(limit, limits).join(' ');
-      yield `${path}: ${words}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}${leased}`;
+      yield `${path}: ${words}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}${leased}${reserved}`;
     }
   }
 }
@@ -111,14 +117,25 @@ export function* rlconfigLines(domains: Iterable<PlacedDomain>): Generator<strin
  * only tell the limits of one rule apart.
  */
 export function limitFields(limit: MatchedLimit, limits: readonly MatchedLimit[]): string[] {
-  const { unit, unitMultiplier, requestsPerUnit, algorithm, burst, name } = limit;
-  const window =
-    unitMultiplier === 1 ? `unit=${unitName(unit)}` : `window=${windowText(unit, unitMultiplier)}`;
-  const fields = [window, `requests_per_unit=${requestsPerUnit}`];
+  const { requestsPerUnit, hitsUnit, warnAt, algorithm, burst, name } = limit;
+  const fields = [windowField(limit), `requests_per_unit=${requestsPerUnit}`];
+  if (hitsUnit !== 'requests') fields.push(`hits_unit=${hitsUnit}`);
+  if (warnAt.length > 0) fields.push(`warn_at=${warnAt.join(',')}`);
   if (!isPlainLimit(limit)) fields.push(`algorithm=${algorithmNames[algorithm]}`);
   if (algorithm === Algorithm.TOKEN_BUCKET) fields.push(`burst=${burst}`);
   if (limits.length > 1 && name !== '') fields.push(`name=${name}`);
   return fields;
+}
+
+function windowField({ unit, unitMultiplier, calendar }: MatchedLimit): string {
+  if (calendar !== undefined) return `calendar=${calendarText(calendar)}`;
+  return unitMultiplier === 1 ? `unit=${unitName(unit)}` : `window=${windowText(unit, unitMultiplier)}`;
+}
+
+/** `ttl=60s`, `on_expiry=release`. */
+export function reserveFields({ ttlSeconds, estimate, onExpiry }: ReserveTerms): string[] {
+  const amount = estimate === undefined ? [] : [`estimate=${estimate}`];
+  return [`ttl=${ttlSeconds}s`, ...amount, `on_expiry=${onExpiry}`];
 }
 
 /**

@@ -356,6 +356,17 @@ describe('RuleTable.rlconfigLines', () => {
     ]);
   });
 
+  it('writes what rules say for budgets', () => {
+    const calendar = { unit: 'month', timezone: 'Europe/Zurich', startsOn: 15 } as const;
+    const budget = limit({ unit: 'month', calendar, requestsPerUnit: 2 ** 53 - 1 });
+    const rateLimit = { ...budget, hitsUnit: 'tokens' as const, warnAt: [50, 80] };
+    const reserve = { ttlSeconds: 60, estimate: 2000, onExpiry: 'charge' as const };
+    const table = tableOf(source('d', [rule({ key: 'k', rateLimit, reserve })]));
+    expect([...table.rlconfigLines()]).toEqual([
+      'd.k: calendar=month@Europe/Zurich@15 requests_per_unit=9007199254740991 hits_unit=tokens warn_at=50,80 algorithm=fixed_window, shadow_mode: false, quota_mode: false, reserve: ttl=60s estimate=2000 on_expiry=charge',
+    ]);
+  });
+
   it('goes through rules nested thousands of levels deep', () => {
     let deep = limited('leaf');
     for (let i = 0; i < 5_000; i++) deep = rule({ key: 'k', descriptors: [deep] });
