@@ -100,6 +100,22 @@ describeWithServer('budgets of limiters that share a Redis', redisProgram, (path
     expect(await left(other, { team: name })).toBe(950);
   });
 
+  it('are of all threads of LIMITER_WORKERS', async () => {
+    const limiter = await start({ LIMITER_WORKERS: '2' });
+    // Each on a connection of its own, whichever thread takes it.
+    const reserved = await Promise.all(
+      Array.from({ length: 12 }, () => post(limiter, 'reserve', { ...user, amount: 100 })),
+    );
+    expect(reserved.filter(({ status }) => status === 200)).toHaveLength(10);
+    const ids = reserved.flatMap(({ status, body }) => (status === 200 ? [body.reservationId] : []));
+    await Promise.all(
+      ids.map((reservationId) => post(limiter, 'commit', { reservationId, actualAmount: 7 })),
+    );
+    expect(await left(limiter, { user: name })).toBe(930);
+    const settled = 'ratelimit.budget.calls.__call=settle.__outcome=settled';
+    expect((await limiter.stats()).get(settled)).toBe(10);
+  });
+
   it('have as many reservations of a counter as BUDGET_MAX_RESERVATIONS', async () => {
     const limiter = await start({ BUDGET_MAX_RESERVATIONS: '2' });
     const answers: number[] = [];
