@@ -43,20 +43,25 @@ export class LimitWarnings {
 
   /** Writes the marks that the counters of the hit have reached into its status. `hit`: the first of its group. */
   tell(hit: CountedHit, status: DescriptorStatus): void {
-    const group = hit.group ?? [hit];
-    for (const { error } of group) if (error !== undefined) return;
-    let warnings: LimitWarning[] | undefined;
-    for (const one of group) {
-      const { plan, key, windowEndSeconds } = one;
-      // Of those that the store was not asked for only the full one is known.
-      if (plan.marks === undefined || (hit.remembered && !one.full)) continue;
-      const used = usedOf(one);
-      const mark = this.note(plan, key, windowEndSeconds, used);
-      if (mark === undefined) continue;
-      warnings ??= [];
-      warnings.push({ mark, told: plan.told, used, left: Math.max(0, plan.capacity - used) });
+    const { group } = hit;
+    if (group === undefined) {
+      const warning = hit.error === undefined ? this.#warningOf(hit) : undefined;
+      if (warning !== undefined) status.warnings = [warning];
+      return;
     }
-    if (warnings !== undefined) status.warnings = warnings;
+    for (const { error } of group) if (error !== undefined) return;
+    // Of those that the store was not asked for only the full ones are known.
+    const known = hit.remembered ? group.filter(({ full }) => full) : group;
+    const warnings = known.map((one) => this.#warningOf(one)).filter((one) => one !== undefined);
+    if (warnings.length > 0) status.warnings = warnings;
+  }
+
+  #warningOf(hit: CountedHit): LimitWarning | undefined {
+    const { plan, key, windowEndSeconds } = hit;
+    const used = usedOf(hit);
+    const mark = this.note(plan, key, windowEndSeconds, used);
+    if (mark === undefined) return undefined;
+    return { mark, told: plan.told, used, left: Math.max(0, plan.capacity - used) };
   }
 
   /** The highest mark that is reached, undefined for none. `windowEndSeconds`: 0 where there is no window's end. */
