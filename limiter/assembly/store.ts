@@ -77,8 +77,10 @@ export function openStore(
     ? calm('per_second_store', settings.redisPerSecondTimeoutMs)
     : undefined;
   const both = perSecond === undefined ? main : besides(main, perSecond);
-  const { reservations } = both;
-  const claiming = reservations === undefined ? both : { ...both, claims: reservations };
+  const { reservations: claims, ...unreserving } = both;
+  const reservations = settings.redisScripts === 'never' ? undefined : claims;
+  const opened = reservations === undefined ? unreserving : both;
+  const claiming = claims === undefined ? opened : { ...opened, claims };
   const withExpiry = (opened: OpenedStore): OpenedStore =>
     reservations === undefined
       ? opened

@@ -1,12 +1,17 @@
 /** Reservations in a real Redis: what the script does to counters and to what it keeps beside them. */
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { readFileSync } from 'node:fs';
+import { Redis } from 'ioredis';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { FixedWindow } from '../../limiter/stores/bound.ts';
+import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
 import type { ReservedCounter } from '../../limiter/stores/reservations/reservation-store.ts';
+import { SpreadReservations } from '../../limiter/stores/reservations/spread-reservations.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
+import { counterOp, submit } from '../support/counter-ops.ts';
 import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { eventually } from '../support/eventually.ts';
 import { type RedisCluster, startRedisCluster } from '../support/redis-cluster.ts';
-import { type RedisServer, startRedis } from '../support/redis-server.ts';
+import { commandCalls, type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
 import {
   lookCall,
@@ -17,13 +22,139 @@ import {
 } from '../support/reservation-calls.ts';
 import { reservationStoreSuite, suiteBounds } from './reservation-store.suite.ts';
 
+const storePage = new URL('../../docs/store.md', import.meta.url);
+
 describeWithEachRedis('reservations in Redis', (path) => {
   let server: RedisServer;
+  let client: Redis;
 
   beforeAll(async () => {
     server = await startRedis({ path });
+    client = new Redis(server.port, '127.0.0.1', { protocol: 2 });
   });
-  afterAll(() => server.stop());
+  afterAll(async () => {
+    client.disconnect();
+    await server.stop();
+  });
+
+  const openStore = async (auth = '', options: Parameters<typeof openRedisStore>[1] = {}) => {
+    const store = await openRedisStore({ url: `127.0.0.1:${server.port}`, auth }, options);
+    onTestFinished(() => store.close());
+    return store;
+  };
+  const counted = (stem: string, amount?: number) => reservedCounter({ stem, amount });
+  const reserve = (store: RedisStore, id: string, stem: string, amount: number) =>
+    submitCall(store.reservations, reserveCall({ id, counters: [counted(stem, amount)] }));
+
+  it('does all calls of a turn by one script', async () => {
+    const store = await openStore();
+    await reserve(store, 'first', '1{turn}', 1);
+    await client.config('RESETSTAT');
+    const calls = Array.from({ length: 8 }, (_, i) => reserve(store, `of a turn ${i}`, `1{turn${i % 2}}`, 3));
+    const outcomes = (await Promise.all(calls)).map(({ outcome }) => outcome);
+    expect(outcomes.filter((outcome) => outcome === 'reserved')).toHaveLength(6);
+    expect(commandCalls(await client.info('commandstats'), 'evalsha')).toBe(1);
+  });
+
+  it.each([
+    ['does all of it for a user who may do what docs/store.md says', ['~*'], []],
+    ['fails where a user may not touch what is reserved, and counts on', ['~1{*'], []],
+    ['fails where a user may not use sorted sets, having charged nothing', ['~*'], ['-zadd']],
+  ])('%s', async (_, keys, without) => {
+    const commands = /ACL SETUSER weir on >\S+ ~\* (.*)/
+      .exec(readFileSync(storePage, 'utf8'))![1]!
+      .split(' ');
+    await client.call('ACL', 'SETUSER', 'weir', 'reset', 'on', '>secret', ...keys, ...commands, ...without);
+    const stem = `1{acl${keys}${without}}`;
+    const store = await openStore('weir:secret');
+    const { reservations } = store;
+    const call = reserveCall({ id: 'acl', counters: [counted(stem, 3)] });
+    await new Promise<void>((resolve) => reservations.submit(call, resolve));
+    const mayReserve = keys[0] === '~*' && without.length === 0;
+    if (mayReserve) {
+      expect(call).toMatchObject({ error: undefined, outcome: 'reserved' });
+      expect(
+        await submitCall(reservations, settleCall({ id: 'acl', counters: [counted(stem, 1)] })),
+      ).toMatchObject({
+        outcome: 'settled',
+      });
+      expect(await reservations.claim(`acl${stem}`, 60)).toBe(true);
+      expect(await reservations.recall('acl')).toBeUndefined();
+    } else {
+      expect(call.error?.message).toMatch(/NOPERM|can't run|no permissions/);
+    }
+    const [op] = await submit(store, [counterOp({ key: counted(stem).key, hits: 1 })]);
+    expect(op).toMatchObject({ error: undefined, after: mayReserve ? 2 : 1 });
+  });
+
+  it('fails for one counter alone whose record somebody spoilt', async () => {
+    const store = await openStore();
+    await client.set('weir:reserve:1{spoilt}3600:', 'x');
+    const [spoilt, sound] = ['1{spoilt}', '1{sound}'].map((stem) =>
+      reserveCall({ id: 'spoilt', counters: [counted(stem, 3)] }),
+    );
+    await Promise.all(
+      [spoilt!, sound!].map((call) => new Promise<void>((done) => store.reservations.submit(call, done))),
+    );
+    expect(spoilt!.error?.message).toMatch(/WRONGTYPE/);
+    expect(sound).toMatchObject({ error: undefined, outcome: 'reserved' });
+  });
+
+  it('answers at once where scripts are never run', async () => {
+    const store = await openStore('', { scripts: 'never' });
+    const call = reserveCall({ id: 'never', counters: [counted('1{never}', 3)] });
+    await new Promise<void>((resolve) => store.reservations.submit(call, resolve));
+    expect(call.error?.message).toMatch(/runs no scripts/);
+    expect(await store.reservations.claim('never', 60)).toBe(true);
+  });
+
+  it('leases nothing of a counter while anything is reserved on it', async () => {
+    const store = await openStore();
+    const stem = '1{leased}';
+    const { key } = counted(stem);
+    let sequence = 0;
+    const granted = async () => {
+      sequence += 1;
+      const lease = {
+        ...{ ledgerKey: `weir:lease:${key}`, limiter: 'one', sequence, grantedBy: sequence - 1, spent: 0 },
+        ...{ want: 2, most: 2, limit: 100, forgets: false, granted: -1, top: 0 },
+      };
+      await submit(store, [counterOp({ key, hits: 1, limit: 100, leaseMost: 2, lease })]);
+      return lease.granted;
+    };
+    expect(await granted()).toBe(2);
+    await reserve(store, 'leased', stem, 3);
+    expect(await granted()).toBe(0);
+    await submitCall(store.reservations, settleCall({ id: 'leased', counters: [counted(stem, 1)] }));
+    expect(await granted()).toBe(2);
+  });
+
+  it('reserves over two servers, and undoes on one what the other refuses', async () => {
+    const other = await startRedis({ path });
+    onTestFinished(() => other.stop());
+    const main = await openStore();
+    const second = await openRedisStore({ url: `127.0.0.1:${other.port}` });
+    onTestFinished(() => second.close());
+    const storeOf = ({ perSecond }: { perSecond: boolean }) => (perSecond ? second : main).reservations;
+    const stores = [main.reservations, second.reservations];
+    const both = new SpreadReservations({ placeOf: storeOf, storeOf, stores });
+    const counters = (amount?: number) => [
+      counted('1{spread}', amount),
+      reservedCounter({ stem: '1{second}', amount, perSecond: true, bound: new FixedWindow(5), group: 1 }),
+    ];
+    const tooMuch = await submitCall(both, reserveCall({ id: 'spread', counters: counters(6) }));
+    expect(tooMuch).toMatchObject({
+      outcome: 'refused',
+      counters: [{ used: 0 }, { outcome: 'refused', used: 0 }],
+    });
+    const made = await submitCall(both, reserveCall({ id: 'spread', counters: counters(5), note: 'both' }));
+    expect(made).toMatchObject({ outcome: 'reserved', counters: [{ used: 5 }, { used: 5 }] });
+    expect(await both.recall('spread')).toBe('both');
+    const settled = await submitCall(both, settleCall({ id: 'spread', counters: counters(2) }));
+    expect(settled).toMatchObject({ outcome: 'settled', charged: 2, counters: [{ used: 2 }, { used: 2 }] });
+    const again = await submitCall(both, settleCall({ id: 'spread', counters: counters(4) }));
+    expect(again).toMatchObject({ outcome: 'repeated', charged: 2, counters: [{ used: 2 }, { used: 2 }] });
+  });
 
   it('gives back all that has expired to who looks, however many', async () => {
     const bounds = { maxReservations: 1000, recordMs: 600_000 };
@@ -36,14 +167,14 @@ describeWithEachRedis('reservations in Redis', (path) => {
         ids.map((id) =>
           submitCall(
             store.reservations,
-            reserveCall({ id, counters: [counter({ amount: 1, ttlMs: 1000 })] }),
+            reserveCall({ id, counters: [counter({ amount: 1, ttlMs: 2000 })] }),
           ),
         ),
       );
       const look = async () => (await submitCall(store.reservations, lookCall([counter()]))).counters[0]!;
       expect(await look()).toMatchObject({ used: 300, open: 300 });
       // Longer than their TTL, and than Redis' clock may differ from this one's in what it rounds.
-      await new Promise((resolve) => setTimeout(resolve, 1500));
+      await new Promise((resolve) => setTimeout(resolve, 2500));
       expect(await look()).toMatchObject({ used: 0, reserved: 0, open: 0, givenBack: 300 });
     } finally {
       await store.close();

@@ -128,6 +128,10 @@ local function write(key, bound, ttl, text, a, b, c)
   return pcall('SETEX', key, ttl, a)
 end
 
+`;
+
+/** Counting groups of keys with bounds. Stands behind `luaBounds`. */
+const luaSteps = `
 -- Of the keys of one group: their texts, and their numbers of now. A table for each key costs more.
 local before, as, bs, cs = {}, {}, {}, {}
 
@@ -182,7 +186,7 @@ end
  * each of its keys the number of its bound and its life. Answers for the plain keys as `countScript`, with three numbers for
  * each key with leases (`answerLeased`), then with what all others held before (`HeldTexts`), the time in microseconds, and an error for each group that has one.
  */
-export const boundedCountScript = redisScript(`${luaCounting}${luaBounds}${luaLeases}
+export const boundedCountScript = redisScript(`${luaCounting}${luaBounds}${luaSteps}${luaLeases}
 readArguments(ARGV[3], ARGV[4])
 local additions, plain = tonumber(ARGV[1]), ARGV[1] + ARGV[2]
 local out = {}
@@ -252,7 +256,7 @@ export async function leaseByScript(commands: KeyedCommands, run: FoldedRun): Pr
  * group that begins there. Answers for ops without a bound as `stopScript`, then as `boundedCountScript`, with a star before
  * what is told of a group that others held back.
  */
-export const boundedStopScript = redisScript(`${luaCounting}${luaBounds}
+export const boundedStopScript = redisScript(`${luaCounting}${luaBounds}${luaSteps}
 local function used(key, bound)
   if not bound then return look(key) end
   local text, a, b, c = read(key, bound)

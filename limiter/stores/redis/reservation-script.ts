@@ -10,42 +10,42 @@ import { luaCounting, redisScript } from './scripts.ts';
  */
 export const reservationScript = redisScript(`${luaCounting}${luaBounds}${luaReservations}
 -- Remembers what was just charged, or, as \`l\`, that nothing was. A marker that holds nothing is of no use after its TTL.
-local function hold(call, counter, state)
+function my.hold(call, counter, state)
   local side, id = counter.side, call.id
   local name, due = 'p' .. id, nowMs + counter.ttl
   if call.isMarker then
     if state == 'l' then
-      if getNumber(side, 'l') >= maxOpen or due <= nowMs then return end
-      put(side, 'l', number(getNumber(side, 'l') + 1))
+      if my.getNumber(side, 'l') >= maxOpen or due <= nowMs then return end
+      my.put(side, 'l', my.number(my.getNumber(side, 'l') + 1))
     end
-    name = lineUp(side, (state == 'o' and ':' or '!') .. id)
+    name = my.lineUp(side, (state == 'o' and ':' or '!') .. id)
   end
   local taken, back = 0, ''
   if state == 'o' then
-    taken = chargeAnyway(counter, counter.amount)
+    taken = my.chargeAnyway(counter, counter.amount)
     if counter.bound[1] == 'bucket' then
-      local hits, whole, rest, parts = returnedOf(side)
-      back = string.format('%.0f %.0f %.0f %.0f', hits, whole, rest, parts)
-      putReturned(side, hits + taken, whole, rest, parts)
+      local hits, whole, rest, parts = my.returnedOf(side)
+      back = format('%d %d %d %d', hits, whole, rest, parts)
+      my.putReturned(side, hits + taken, whole, rest, parts)
     end
   end
   counter.delta = taken
-  keep(side, name, {
+  my.keep(side, name, {
     state = state, onExpiry = counter.onExpiry, amount = counter.amount, ttl = counter.ttl, due = due, tail = counter.tail,
     taken = taken, a = counter.a, b = counter.b, c = counter.c, charged = 0, back = back, width = call.width,
   })
-  if state == 'l' then return forgetAt(side, name, call.isMarker and due or due + recordMs) end
-  addOpen(counter, counter.tail, 1, taken)
+  if state == 'l' then return my.forgetAt(side, name, call.isMarker and due or due + recordMs) end
+  my.addOpen(counter, counter.tail, 1, taken)
   side.scores[name] = due
   side.least = math.min(side.least, due)
   if due <= nowMs then side.over[#side.over + 1] = name end
-  local first = get(side, 'd')
-  if not first or tonumber(first) > due then put(side, 'd', number(due)) end
-  live(side, due + recordMs)
+  local first = my.get(side, 'd')
+  if not first or tonumber(first) > due then my.put(side, 'd', my.number(due)) end
+  my.live(side, due + recordMs)
 end
 
 -- Whether the id is known, and whether it stands for another reservation; and when that expires.
-local function isKnown(call)
+function my.isKnown(call)
   local list = call.counters
   local known, expires, isOther = 0, 0, false
   if call.note then
@@ -54,7 +54,7 @@ local function isKnown(call)
   end
   for i = 1, #list do
     local counter = list[i]
-    local record = recordOf(counter.side, 'p' .. call.id)
+    local record = my.recordOf(counter.side, 'p' .. call.id)
     if record then
       known = known + 1
       if known == 1 then expires = record.due end
@@ -71,7 +71,7 @@ local function isKnown(call)
 end
 
 -- Finds which groups have no room, and whether that refuses the call.
-local function refuses(call, isOver)
+function my.refuses(call, isOver)
   local refused, quotas, quotasOver, seen = false, 0, 0, {}
   for i = 1, #call.counters do
     local counter = call.counters[i]
@@ -81,7 +81,7 @@ local function refuses(call, isOver)
       local fits
       repeat
         fits = counter.amount <= room(counter.bound, counter.a, counter.b, counter.c)
-      until fits or not sweep(counter)
+      until fits or not my.sweep(counter)
       if not fits then
         counter.outcome = 'r'
         refused = refused or not counter.isQuota
@@ -93,50 +93,50 @@ local function refuses(call, isOver)
   return refused or (quotas > 0 and quotasOver == quotas and not call.otherQuotaPasses)
 end
 
-local function isFull(counter)
-  while openOf(counter.side, counter.tail) >= maxOpen do
-    if not sweep(counter) then return true end
+function my.isFull(counter)
+  while my.openOf(counter.side, counter.tail) >= maxOpen do
+    if not my.sweep(counter) then return true end
   end
   return false
 end
 
 -- Gives what became of the call, and when it expires.
-local function reserve(call)
+function my.reserve(call)
   local list, isOver = call.counters, {}
-  for i = 1, #list do sweep(list[i]) end
+  for i = 1, #list do my.sweep(list[i]) end
   if not call.isMarker then
-    local known, isOther, expires = isKnown(call)
+    local known, isOther, expires = my.isKnown(call)
     if isOther then return 'conflict', 0 end
     if known then return 'repeated', expires end
   end
-  local refused = refuses(call, isOver) or call.refusedElsewhere
+  local refused = my.refuses(call, isOver) or call.refusedElsewhere
   if not refused then
     for i = 1, #list do
-      if not isOver[list[i].group] and isFull(list[i]) then return 'full', 0 end
+      if not isOver[list[i].group] and my.isFull(list[i]) then return 'full', 0 end
     end
   elseif not call.isMarker then
     return 'refused', 0
   end
   for i = 1, #list do
     local isEmpty = refused or isOver[list[i].group]
-    hold(call, list[i], isEmpty and 'l' or 'o')
+    my.hold(call, list[i], isEmpty and 'l' or 'o')
     if not refused then list[i].outcome = isEmpty and 'l' or 'c' end
   end
   return refused and 'refused' or 'reserved', refused and 0 or nowMs + list[1].ttl
 end
 
--- Of a marker's the oldest that is open, or else expired charged, or else holds nothing; the youngest where it is to go
--- without a trace.
-local function nameOf(side, call)
+-- Of a marker's the oldest that is open, or else expired charged, or else holds nothing; the youngest open one where it is
+-- to go without a trace.
+function my.nameOf(side, call)
   if not call.isMarker then return 'p' .. call.id end
-  for _, sign in ipairs({ ':', ';', '!' }) do
+  for _, sign in ipairs(call.undoes and { ':' } or { ':', ';', '!' }) do
     local line = sign .. call.id
-    local first, next = lineOf(side, line)
+    local first, next = my.lineOf(side, line)
     if call.undoes then
-      repeat next = next - 1 until next <= first or get(side, number(next) .. line)
+      repeat next = next - 1 until next <= first or my.get(side, my.number(next) .. line)
       first = math.max(first, next)
     end
-    if get(side, number(first) .. line) then return number(first) .. line end
+    if my.get(side, my.number(first) .. line) then return my.number(first) .. line end
   end
   return ''
 end
@@ -144,7 +144,7 @@ end
 local rank = { unknown = 0, repeated = 1, late = 2, settled = 3 }
 
 -- Gives what became of it, what was charged in the end, and what had been reserved.
-local function settleOne(call, counter, name, record)
+function my.settleOne(call, counter, name, record)
   local side = counter.side
   local isLate = record.due <= nowMs
   counter.outcome = record.isEmpty and 'l' or 'c'
@@ -153,75 +153,76 @@ local function settleOne(call, counter, name, record)
     return 'repeated', record.charged, record.amount
   end
   if record.state == 'o' then
-    if isLate then name = expire(counter, name, record)
-    else addOpen(counter, record.tail, -1, -record.taken) end
+    if isLate and not call.undoes then name = my.expire(counter, name, record)
+    else my.addOpen(counter, record.tail, -1, -record.taken) end
   end
   local actual = counter.amount or record.amount
   if call.hasEnded and record.state ~= 'l' then
     counter.delta = math.max(0, record.state == 'x' and actual or actual - record.amount)
-  elseif record.state == 'x' then counter.delta = chargeAnyway(counter, actual)
+  elseif record.state == 'x' then counter.delta = my.chargeAnyway(counter, actual)
   elseif record.state ~= 'l' then
-    if actual > record.amount then counter.delta = chargeAnyway(counter, actual - record.amount)
-    else counter.delta = 0 - giveBackOf(counter, record, record.taken - actual) end
-    noMoreOf(side, record)
+    if actual > record.amount then counter.delta = my.chargeAnyway(counter, actual - record.amount)
+    else counter.delta = 0 - my.giveBackOf(counter, record, record.taken - actual) end
+    my.noMoreOf(side, record)
   end
   if call.isMarker or call.undoes then
     if record.state == 'c' then record.state = 's' end
-    drop(side, name, record)
+    my.drop(side, name, record)
   else
     record.state, record.charged = record.isEmpty and 'e' or 's', actual
     -- What the next window owes.
     record.taken = call.hasEnded and counter.delta or 0
-    keep(side, name, record)
-    forgetAt(side, name, math.max(nowMs, record.due) + recordMs)
+    my.keep(side, name, record)
+    my.forgetAt(side, name, math.max(nowMs, record.due) + recordMs)
   end
   return isLate and 'late' or 'settled', actual, record.amount
 end
 
 -- Charges what nobody reserved, once where there is an id.
-local function chargeUnreserved(call, counter, name)
-  counter.delta = chargeAnyway(counter, counter.amount)
+function my.chargeUnreserved(call, counter, name)
+  counter.delta = my.chargeAnyway(counter, counter.amount)
   counter.outcome = 'c'
   if call.isMarker or call.id == '' then return end
-  keep(counter.side, name, {
+  my.keep(counter.side, name, {
     state = 's', onExpiry = 'r', amount = 0, ttl = 0, due = nowMs, tail = counter.tail, taken = 0, a = 0, b = 0, c = 0,
     charged = counter.amount, back = '', width = 0,
   })
-  forgetAt(counter.side, name, nowMs + recordMs)
+  my.forgetAt(counter.side, name, nowMs + recordMs)
 end
 
 -- Gives what became of the call, what was charged in the end, and what had been reserved.
-local function settle(call)
+function my.settle(call)
   local outcome, charged, amount = 'unknown', 0, 0
   for i = 1, #call.counters do
     local counter = call.counters[i]
-    sweep(counter)
-    local name = nameOf(counter.side, call)
-    local record = recordOf(counter.side, name)
+    -- What is undone was made just now, however short its TTL is.
+    if not call.undoes then my.sweep(counter) end
+    local name = my.nameOf(counter.side, call)
+    local record = my.recordOf(counter.side, name)
     if record then
-      local became, chargedHere, amountHere = settleOne(call, counter, name, record)
+      local became, chargedHere, amountHere = my.settleOne(call, counter, name, record)
       if outcome == 'unknown' then charged, amount = chargedHere, amountHere end
       if rank[became] > rank[outcome] then outcome = became end
     elseif call.charges and counter.amount then
-      chargeUnreserved(call, counter, name)
+      my.chargeUnreserved(call, counter, name)
       if outcome == 'unknown' then charged = counter.amount end
     end
   end
   return outcome, charged, amount
 end
 
-local function look(call)
+function my.look(call)
   for i = 1, #call.counters do
     -- All that is due: nobody else may come who would give it back.
-    while sweep(call.counters[i]) do end
-    call.counters[i].oldest = oldestOf(call.counters[i])
+    while my.sweep(call.counters[i]) do end
+    call.counters[i].oldest = my.oldestOf(call.counters[i])
   end
   return 'looked', 0, 0
 end
 
 -- The words of a call: what it is, its flags, how many counters it has, and how many in all places; then of each its bound, life, window, flags,
 -- group, amount, TTL and what becomes of it.
-local function readCall(at, key, text)
+function my.readCall(at, key, text)
   local kind, flags, count = words[at], words[at + 1], tonumber(words[at + 2])
   local call = {
     kind = kind, id = ARGV[text], width = tonumber(words[at + 3]), counters = {}, isMarker = string.find(flags, 'm') ~= nil,
@@ -234,12 +235,12 @@ local function readCall(at, key, text)
   for i = 1, count do
     local tail = words[at + 2] == '-' and '' or words[at + 2]
     local side, counter
-    side, err = sideOf(KEYS[key + 1], KEYS[key + 2], tail, call.isMarker and 'm:' .. call.id or 'p' .. call.id)
+    side, err = my.sideOf(KEYS[key + 1], KEYS[key + 2], tail, call.isMarker and 'm:' .. call.id or 'p' .. call.id)
     if side and not side.isSwept then
       side.isSwept = true
-      forget(side)
+      my.forget(side)
     end
-    if side then counter, err = counterOf(KEYS[key], side, tail, bounds[tonumber(words[at])], words[at + 1]) end
+    if side then counter, err = my.counterOf(KEYS[key], side, tail, bounds[tonumber(words[at])], words[at + 1]) end
     if err then break end
     counter.isShadow, counter.isQuota = string.find(words[at + 3], 's') ~= nil, string.find(words[at + 3], 'q') ~= nil
     counter.group, counter.amount = words[at + 4], tonumber(words[at + 5])
@@ -254,12 +255,12 @@ end
 
 local told = {}
 
-local function tellCall(outcome, first, second, call)
-  told[#told + 1] = string.format('%s %.0f %.0f', outcome, first, second or 0)
+function my.tellCall(outcome, first, second, call)
+  told[#told + 1] = format('%s %d %d', outcome, first, second or 0)
   for i = 1, #call.counters do
     local counter = call.counters[i]
-    local open, taken = openOf(counter.side, counter.tail)
-    told[#told + 1] = string.format('%s %.0f %.0f %.0f %.0f %.0f %.0f %.0f %.0f', counter.outcome, counter.a, counter.b, counter.c,
+    local open, taken = my.openOf(counter.side, counter.tail)
+    told[#told + 1] = format('%s %d %d %d %d %d %d %d %d', counter.outcome, counter.a, counter.b, counter.c,
       taken, open, counter.oldest, counter.delta, counter.givenBack)
   end
 end
@@ -267,19 +268,19 @@ end
 readArguments(ARGV[1], ARGV[2])
 maxOpen, recordMs = tonumber(words[1]), tonumber(words[2])
 if not now then return { '', redis.error_reply('NOPERM reservations need TIME: ' .. time.err) } end
-local doing = { r = reserve, s = settle, l = look }
+local doing = { r = my.reserve, s = my.settle, l = my.look }
 local notes = {}
 local at, key, text = 3, 1, 3
 while at <= #words do
   failure = nil
   local count = tonumber(words[at + 2])
-  local call, err = readCall(at, key, text)
+  local call, err = my.readCall(at, key, text)
   if not err then
     local outcome, first, second = doing[call.kind](call)
     err = failure
-    if not err then tellCall(outcome, first, second, call) end
+    if not err then my.tellCall(outcome, first, second, call) end
     if not err and call.note and (outcome == 'reserved' or outcome == 'repeated') then
-      notes[#notes + 1] = { call.noteKey, number(math.max(1, first + recordMs - nowMs)), call.note }
+      notes[#notes + 1] = { call.noteKey, my.number(math.max(1, first + recordMs - nowMs)), call.note }
     end
   end
   if err then
@@ -288,7 +289,7 @@ while at <= #words do
   end
   at, key, text = at + 4 + 8 * count, key + 3 * count + (call.note and 1 or 0), text + (call.note and 2 or 1)
 end
-local err = writeAll()
+local err = my.writeAll()
 if err then return { '', err } end
 for i = 1, #notes do pcall('PSETEX', notes[i][1], notes[i][2], notes[i][3]) end
 local out = { table.concat(told, ' '), now }
