@@ -16,15 +16,15 @@ import { budgetBreaches, budgetTable } from './budget-table.ts';
 import { reserveThenCommit } from './ways.ts';
 
 const load: BudgetLoad = {
-  streams: 600,
+  streams: 500,
   seed: 7,
-  withinMs: 2000,
-  lastMs: [2000, 5000],
-  patienceMs: 15_000,
+  withinMs: 1500,
+  lastMs: [1500, 4000],
+  patienceMs: 10_000,
   againMs: 1000,
-  ttlMs: 12_000,
-  killLimiterMs: 1500,
-  hurtStoreMs: 3000,
+  ttlMs: 9000,
+  killLimiterMs: 1000,
+  hurtStoreMs: 2500,
 };
 
 /** What a master may have acknowledged and not replicated: of some of the streams that begin or end within 0.1 s. */
