@@ -1,8 +1,8 @@
 /**
  * What a reserve and its commit cost in Redis, as against a plain decision: `node bench/budgets.ts [--seconds N] [--rounds N]
  * [--check]`, medians of the rounds, in each of which every row has its turn. One counter a call, keys by Zipf's law, a fixed
- * number of calls under way, Redis over a unix socket: CPU µs of ours and of the server for each, and what 10,000 records of one
- * counter take of its memory. With --check it fails where both together cost more than `mostTimes` a plain decision.
+ * number of calls under way, Redis over a unix socket: CPU µs of ours and of the server for each, of the stores alone, without the
+ * requests that ask for them. With --check it fails where both together cost more than `mostTimes` a plain decision.
  */
 import { parseArgs } from 'node:util';
 import { FixedWindow } from '../limiter/stores/bound.ts';
