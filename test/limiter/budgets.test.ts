@@ -23,6 +23,12 @@ descriptors:
 `,
 );
 
+mkdirSync(join(folder, 'plain', 'config'), { recursive: true });
+writeFileSync(
+  join(folder, 'plain', 'config', 'llm.yaml'),
+  'domain: llm\ndescriptors: [{ key: user, rate_limit: { unit: year, requests_per_unit: 1 } }]\n',
+);
+
 interface Answer {
   status: number;
   // biome-ignore lint/suspicious/noExplicitAny: tests look at any part of it
@@ -114,6 +120,16 @@ describeWithServer('budgets of limiters that share a Redis', redisProgram, (path
     expect(await left(limiter, { user: name })).toBe(930);
     const settled = 'ratelimit.budget.calls.__call=settle.__outcome=settled';
     expect((await limiter.stats()).get(settled)).toBe(10);
+  });
+
+  it('are not kept where scripts never run, and hits count as ever', async () => {
+    const limiter = await start({ REDIS_SCRIPTS: 'never', RUNTIME_SUBDIRECTORY: 'plain' });
+    expect(await post(limiter, 'reserve', { ...user, amount: 1 })).toMatchObject({
+      status: 501,
+      body: { detail: 'this store keeps no reservations' },
+    });
+    const asked = [await limiter.ask('llm', [{ user: name }]), await limiter.ask('llm', [{ user: name }])];
+    expect(asked.map(({ status }) => status)).toEqual([200, 429]);
   });
 
   it('have as many reservations of a counter as BUDGET_MAX_RESERVATIONS', async () => {
