@@ -103,7 +103,7 @@ async function sampled({ store, ledger }: Scene, isOver: () => boolean): Promise
   while (!isOver()) {
     const held = await store
       .port()
-      .then((port) => heldInRedis({ port }, domain))
+      .then((port) => heldInRedis({ port, retries: 1 }, domain))
       .catch(() => undefined);
     if (held !== undefined) ledger.look(held);
     await sleep(sampleMs);

@@ -4,6 +4,8 @@ import { domain, nameInKey } from './counter-plan.ts';
 export interface HeldInRedisOptions {
   port: number;
   password?: string;
+  /** How often a command waits for another connection. Defaults to what ioredis does. */
+  retries?: number;
 }
 
 /** What a Redis without TLS holds of the counters of a domain, that of the load unless told, by name. */
@@ -20,12 +22,13 @@ export async function heldInRedis(
 
 /** Talks to the server itself, past the limiter. */
 export async function withRedis<T>(
-  { port, password }: HeldInRedisOptions,
+  { port, password, retries }: HeldInRedisOptions,
   act: (client: Redis) => Promise<T>,
 ): Promise<T> {
   const client = new Redis(port, '127.0.0.1', {
     protocol: 2,
     ...(password === undefined ? {} : { password }),
+    ...(retries === undefined ? {} : { maxRetriesPerRequest: retries }),
   });
   client.on('error', () => {});
   try {
