@@ -124,6 +124,9 @@ describe('a request with markers', () => {
     expect(ask(limiter, [marked(), plain('ip')])).toBe('OK: OK 600, OK 0');
     expect(ask(limiter, [marked({ id: 's2' }), plain('ip')])).toBe('OVER: OK -, OVER 0');
     expect(left(limiter)).toBe('OK: OK 600');
+    // An id that was only refused counts nothing, whoever refused it.
+    ask(limiter, [marked({ id: 's2', settles: true, hits: 100 })]);
+    expect(left(limiter)).toBe('OK: OK 600');
     expect(ask(limiter, [marked({ settles: true, hits: 100 }), plain('ip')])).toBe('OVER: OK 900, OVER 0');
     expect(limiter.counted('rate_limit.d.team.')['total_hits']).toBe(400);
   });

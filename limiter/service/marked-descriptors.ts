@@ -55,6 +55,12 @@ export class MarkedDescriptors {
     });
   }
 
+  /** Others refuse the request. */
+  refuse(marked: Marked): void {
+    for (const [id, holdings] of this.#byId(marked.reserving, marked, reservedAmount))
+      this.#reserving.refuse(holdings, id, marked.asker);
+  }
+
   /** Whether nothing refuses the request but what it reserves. `statuses`: of the others. */
   letsReserve({ plans, reserving }: Marked, statuses: readonly DescriptorStatus[]): boolean {
     const { quotaMode, shadowMode } = this.#options.response;

@@ -257,6 +257,7 @@ export class RateLimitService {
           statuses = this.#statuses(decision, tells);
           addVerdicts(settled);
           if (!this.#marked.letsReserve(marked, statuses)) {
+            this.#marked.refuse(marked);
             answer();
             return;
           }

@@ -165,11 +165,29 @@ export class Reserving {
       this.#submit(call, conclude);
       return;
     }
-    const look: ReservationCall = { kind: 'look', counters, caller: asker, error: undefined };
+    const look: ReservationCall = terms.isMarker
+      ? { ...call, refusedElsewhere: true }
+      : { kind: 'look', counters, caller: asker, error: undefined };
     this.#submit(look, () => {
       call.error = look.error;
       conclude();
     });
+  }
+
+  /** Something else refuses the request: of the marker's id is remembered that it holds nothing, so that its settling charges nothing. */
+  refuse(holdings: readonly Holding[], id: string, asker: Caller): void {
+    const counters = this.#counters(this.#held(holdings, true));
+    const call: ReserveCall = {
+      kind: 'reserve',
+      ...{ id, isMarker: true, note: undefined, otherQuotaPasses: false, refusedElsewhere: true },
+      counters,
+      // The answer does not wait for it.
+      caller: { abandoned: false, span: asker.span },
+      error: undefined,
+      outcome: 'refused',
+      expiresAtMs: 0,
+    };
+    this.#submit(call, () => this.#noteGivenBack(counters));
   }
 
   settle(

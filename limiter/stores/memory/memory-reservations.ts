@@ -185,7 +185,8 @@ export class MemoryReservations implements ReservationStore {
         return;
       }
     }
-    const isRefused = refuses(call, sections, nowMs, this.#options.table);
+    const hasRefused = refuses(call, sections, nowMs, this.#options.table);
+    const isRefused = hasRefused || call.refusedElsewhere === true;
     const held = sections.filter((section) => !section.isRefused);
     const isFull = !this.#hasRoom(call, sections) || held.some(({ book, counters }) => book.isFull(counters));
     call.outcome = isRefused ? 'refused' : isFull ? 'full' : 'reserved';
