@@ -7,6 +7,7 @@ import { Code, type Descriptor } from '../decide/messages.ts';
 import { callAbandoned, StoreError } from '../stores/counter-store.ts';
 import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
 import type { BudgetFailure, BudgetScope, ReserveAnswer, SettleAnswer } from './budgets.ts';
+import { LimitWarnings } from './limit-warnings.ts';
 
 const asker = { abandoned: false };
 const day = { unit: 'day', requestsPerUnit: 1_000 } as const;
@@ -148,6 +149,25 @@ describe('BudgetService', () => {
       ...{ total_hits: 1_101, within_limit: 600, near_limit: 200, over_limit: 101 },
     });
     expect(calls).toEqual(['reserve reserved', 'settle settled', 'reserve refused']);
+  });
+
+  it('tells of marks that what is settled reaches, with a reservation and without', () => {
+    const told: string[] = [];
+    const limiter = budgetLimiter({
+      rules: [teamRule({ limits: [limit({ ...day, warnAt: [50, 80, 95] })] })],
+      warnings: new LimitWarnings({
+        claims: undefined,
+        clock: { nowMs: () => Date.UTC(2026, 2, 31, 23, 59, 30) },
+        onReached: (_plan, mark, used) => told.push(`${mark}% ${used}`),
+      }),
+    });
+    const { id } = reserve(limiter, { amount: 100 });
+    expect(told).toEqual([]);
+    settle(limiter, id, 600);
+    expect(told).toEqual(['50% 600']);
+    settle(limiter, '', 250);
+    settle(limiter, '', 10);
+    expect(told).toEqual(['50% 600', '80% 850']);
   });
 
   it('charges an unknown id once, tells of it, and charges without any id each time', () => {

@@ -366,11 +366,11 @@ export class Reserving {
 
   /** What was charged beyond what was held counts as hits that nobody could refuse, what came back as hits taken back. */
   #countSettled(held: readonly Held[]): void {
-    const { stats } = this.#options;
+    const { stats, warnings } = this.#options;
     const counted = new Set<ReservedCounter>();
     for (const { hits, counters } of held) {
       for (let i = 0; i < hits.length; i++) {
-        const { plan } = hits[i]!;
+        const { plan, key, windowEndSeconds } = hits[i]!;
         const counter = counters[i]!;
         if (counted.has(counter)) continue;
         counted.add(counter);
@@ -379,6 +379,7 @@ export class Reserving {
         if (changed < 0) stats.add(slot + RuleStat.totalNegativeHits, -changed);
         if (changed <= 0) continue;
         stats.add(slot + RuleStat.totalHits, changed);
+        warnings?.note(plan, key, windowEndSeconds, used);
         assessTotal(plan, changed, used, 0, this.#assessment);
         countAssessment(stats, slot, this.#assessment);
       }

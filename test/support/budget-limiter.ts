@@ -3,6 +3,7 @@ import type { Budgets } from '../../limiter/service/budgets.ts';
 import {
   type CountingOptions,
   RateLimitService,
+  type RateLimitServiceOptions,
   type ServiceEvents,
 } from '../../limiter/service/rate-limit-service.ts';
 import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';
@@ -30,6 +31,7 @@ interface BudgetLimiterOptions {
   counting?: Partial<CountingOptions>;
   response?: Partial<ResponseOptions>;
   events?: Partial<ServiceEvents>;
+  warnings?: RateLimitServiceOptions['warnings'];
   maxReservations?: number;
   /** Around the one in memory. */
   around?: (store: ReservationStore) => ReservationStore | undefined;
@@ -37,7 +39,8 @@ interface BudgetLimiterOptions {
 
 /** What decides in a limiter, over memory, with rules of the domain `d`. Half a minute before a minute, a day and a month end. */
 export function budgetLimiter(options: BudgetLimiterOptions): BudgetLimiter {
-  const { rules, counting, response, events, maxReservations = 100, around = (store) => store } = options;
+  const { rules, counting, response, events, warnings, maxReservations = 100 } = options;
+  const { around = (store) => store } = options;
   const clock = new ManualClock(Date.UTC(2026, 2, 31, 23, 59, 30));
   const registry = new StatsRegistry();
   const store = openMemoryStore({ clock });
@@ -51,6 +54,7 @@ export function budgetLimiter(options: BudgetLimiterOptions): BudgetLimiter {
     counting: { ...plainCounting, ...counting },
     response: { ...bareResponse, ...response },
     events: { ...unheardEvents, ...events },
+    warnings,
   });
   service.useRules(new RuleTable(compileRules([source('d', rules)])));
   let made = 0;
