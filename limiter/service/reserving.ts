@@ -96,7 +96,7 @@ export function lookedAt(
     group: 0,
     amount: undefined,
     ttlMs: 0,
-    onExpiry: 'release',
+    onExpiry: plan.rule.reserve?.onExpiry ?? 'release',
     ...unasked,
   };
 }

@@ -112,7 +112,7 @@ export interface CounterOp {
   held: Held | undefined;
   /** Answer: hits beyond `after` that are charged as well, as leased: as little is left. */
   leased: number;
-  /** Answer: leases may give back some of the total, so that one that is over need not stay so. */
+  /** Answer: leases or reservations may give back some of the total, so that one that is over need not stay so. */
   mayReturn: boolean;
   /** Answer: a lease covers the hits, and the store was not asked. */
   fromLease: boolean;

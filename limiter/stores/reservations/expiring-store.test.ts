@@ -129,6 +129,24 @@ describe('ExpiringStore', () => {
     expect([(await ask()).mayReturn, looks.length]).toEqual([false, 2]);
   });
 
+  it.each([
+    ['leases may come back', { mayReturn: true }, 'release' as const, true],
+    ['what expired charged may be settled for less', {}, 'charge' as const, true],
+    ['nothing may come back', {}, 'release' as const, false],
+  ])(
+    'lets what it looked at be remembered as over unless some returns: %s',
+    async (_, given, onExpiry, mayReturn) => {
+      const inner = new HandDrivenStore();
+      const { kept, clock } = open();
+      const counterOf = () => reservedCounter({ stem, bound: new FixedWindow(10), onExpiry });
+      const pause = { answersAtOnce: false, pauseMs: 0 };
+      const store = new ExpiringStore({ store: inner, reservations: kept, counterOf, clock, ...pause });
+      const refused = submit(store, [counterOp({ ...fixed, ...given })]);
+      inner.answerAll(11);
+      expect((await refused)[0]).toMatchObject({ after: 11, mayReturn });
+    },
+  );
+
   it('forgets which counters it looked at once there are many', async () => {
     const { store, looks } = open({ pauseMs: 1000 });
     const ask = (team: number) =>
@@ -140,15 +158,18 @@ describe('ExpiringStore', () => {
     expect(looks).toHaveLength(10_002);
   });
 
-  it('refuses as it was while reservations cannot be asked', async () => {
+  it.each([
+    ['while reservations cannot be asked', true],
+    ['where nobody can reserve, and may be remembered', false],
+  ])('refuses as it was %s', async (_, transient) => {
     const { kept, store, reserve } = open();
     await reserve({ amount: 8 });
     kept.submit = (call, done) => {
-      call.error = new StoreError('away', { transient: true });
+      call.error = new StoreError('away', { transient });
       done();
     };
     const [op] = await submit(store, [counterOp({ ...fixed, hits: 3 })]);
-    expect(op).toMatchObject({ after: 11, mayReturn: true, error: undefined });
+    expect(op).toMatchObject({ after: 11, mayReturn: transient, error: undefined });
   });
 
   it('leaves errors and what has no reservations as they are', async () => {

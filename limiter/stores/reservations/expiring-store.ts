@@ -69,9 +69,9 @@ export class ExpiringStore implements CounterStore {
       if (!isRefused(op) || looked.has(op.key)) continue;
       const counter = this.#options.counterOf(op);
       if (counter === undefined) continue;
-      // Nobody knows, unless it is looked at.
-      op.mayReturn = true;
       if (this.#mayLook(op.key)) looked.set(op.key, counter);
+      // Nobody knows, unless it is looked at.
+      else op.mayReturn = true;
     }
     if (looked.size === 0) {
       done();
@@ -80,9 +80,13 @@ export class ExpiringStore implements CounterStore {
     const caller = ops[0]!.caller;
     const call: LookCall = { kind: 'look', counters: [...looked.values()], caller, error: undefined };
     this.#options.reservations.submit(call, () => {
-      // The hits are refused as they were.
-      if (call.error !== undefined) done();
-      else this.#correct(ops, looked, options, done);
+      if (call.error === undefined) {
+        this.#correct(ops, looked, options, done);
+        return;
+      }
+      // The hits are refused as they were. Nothing is reserved where nobody may: no scripts, or an ACL.
+      if (call.error.transient) for (const op of ops) if (looked.has(op.key)) op.mayReturn = true;
+      done();
     });
   }
 
@@ -112,7 +116,8 @@ export class ExpiringStore implements CounterStore {
     for (const op of ops) {
       const counter = looked.get(op.key);
       if (counter === undefined || !isRefused(op)) continue;
-      op.mayReturn = counter.open > 0;
+      // So may what expired charged, if it is settled later.
+      if (counter.open > 0 || counter.onExpiry === 'charge') op.mayReturn = true;
       if (counter.givenBack === 0) continue;
       returned = true;
       if (op.bound === undefined) op.after = Math.max(0, op.after - counter.givenBack);
