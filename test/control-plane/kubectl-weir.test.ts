@@ -190,7 +190,7 @@ describeWithApiServer('kubectl weir', (api) => {
 
   it('has the commands of a cluster, and says where others are', () => {
     expect(weir(['--help']).stdout).toMatch(
-      /^Usage: kubectl weir <command> \[flags\]\n\n {2}status .*\n {2}explain .*\n {2}top .*\n {2}counters .*\n {2}override .*\n {2}why .*\n\n/,
+      /^Usage: kubectl weir <command> \[flags\]\n\n {2}status .*\n {2}explain .*\n {2}top .*\n {2}counters .*\n {2}budget .*\n {2}override .*\n {2}why .*\n\n/,
     );
     expect(weir(['version']).stdout).toMatch(/^weir \d/);
     expect(weir(['status', '--help']).stdout).toContain('Usage: kubectl weir status');

@@ -121,9 +121,11 @@ describe('/v1/forward-auth/<profile>', () => {
 
   it('takes any method, and reads no body', async () => {
     const limiter = await start();
-    const headers = { 'X-Forwarded-For': '203.0.113.7' };
     for (const method of ['POST', 'DELETE', 'HEAD', 'OPTIONS', 'PROPFIND']) {
-      const answer = await ask(limiter, 'path', { method, headers, body: method === 'HEAD' ? '' : '{"a":' });
+      const body = method === 'HEAD' ? '' : '{"a":';
+      // Node frames no body of a DELETE or OPTIONS by itself: its bytes would be taken for another request.
+      const headers = { 'X-Forwarded-For': '203.0.113.7', 'Content-Length': String(body.length) };
+      const answer = await ask(limiter, 'path', { method, headers, body });
       expect({ method, ...answer }).toMatchObject({ method, status: 200, body: '' });
     }
   });

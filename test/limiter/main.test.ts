@@ -1010,7 +1010,7 @@ describe('a limiter', () => {
     await eventually(() => expect(listed(limiter)).toHaveLength(4));
     expect(listed(limiter).slice(0, 2)).toEqual([
       'level=debug msg="loading domain: w"',
-      'level=debug msg="loading descriptor: key=w.monthly ratelimit={requests_per_unit=5, unit=MONTH, unlimited=false, shadow_mode=false, quota_mode=false}"',
+      'level=debug msg="loading descriptor: key=w.monthly ratelimit={requests_per_unit=5, unit=MONTH, warn_at=20, unlimited=false, shadow_mode=false, quota_mode=false}"',
     ]);
     expect(listed(await start({ LOG_LEVEL: 'info' }))).toEqual([]);
   });

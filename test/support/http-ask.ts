@@ -31,10 +31,7 @@ export function httpAsk(
     const to = { port, host: '127.0.0.1', path, agent: false, localAddress: from };
     const secure = { ...tls, rejectUnauthorized: tls?.ca !== undefined };
     const ask = tls === undefined ? httpRequest : httpsRequest;
-    // Node frames no body of a DELETE or OPTIONS by itself: its bytes would be taken for another request.
-    const framing = body === undefined || body === '' ? {} : { 'Content-Length': Buffer.byteLength(body) };
-    const headers = { ...framing, ...options.headers };
-    const request = ask({ ...options, ...to, ...(tls && secure), headers }, (response) => {
+    const request = ask({ ...options, ...to, ...(tls && secure) }, (response) => {
       const chunks: Buffer[] = [];
       response.on('data', (chunk: Buffer) => chunks.push(chunk));
       response.on('error', reject);
