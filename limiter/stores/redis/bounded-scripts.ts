@@ -16,12 +16,8 @@ import {
 import { reservationKeysOf } from './reservation-keys.ts';
 import { type KeyedCommands, luaCounting, redisScript, replyNumber, runScript } from './scripts.ts';
 
-/**
- * A bound is a table of its kind and its numbers (`Bound.scriptText`), what a counter holds three numbers. A key holds a
- * fixed window's total as a number, all else as `1:2:3`, so that a plain fixed window may count on in the same key.
- * What cannot be written is refused at a script's first write or not at all, so a group is written whole.
- */
-export const luaBounds = `
+/** What scripts with bounds know before they read what to do. Stands behind `luaBase`. */
+export const luaBoundsSetUp = `
 local floor = math.floor
 local bounds = {}
 -- What keys held, each with a space behind, and the errors of those that could not be read.
@@ -33,16 +29,14 @@ local words = {}
 if redis.replicate_commands then redis.replicate_commands() end
 local time = pcall('TIME')
 local now = not time.err and time[1] * 1000000 + time[2]
+`;
 
-local function readArguments(ofBounds, ofGroups)
-  for text in string.gmatch(ofBounds, '[^;]+') do
-    local bound = {}
-    for part in string.gmatch(text, '%S+') do bound[#bound + 1] = tonumber(part) or part end
-    bounds[#bounds + 1] = bound
-  end
-  for word in string.gmatch(ofGroups, '%S+') do words[#words + 1] = word end
-end
-
+/**
+ * A bound is a table of its kind and its numbers (`Bound.scriptText`), what a counter holds three numbers. A key holds a
+ * fixed window's total as a number, all else as `1:2:3`, so that a plain fixed window may count on in the same key.
+ * What cannot be written is refused at a script's first write or not at all, so a group is written whole.
+ */
+export const luaBoundKinds = `
 -- Gives the text that the key holds, false where it is missing, and its numbers; or an error.
 local function read(key, bound)
   local text = pcall('GET', key)
@@ -127,8 +121,19 @@ local function write(key, bound, ttl, text, a, b, c)
   if text then return pcall('INCRBY', key, a - math.min(max, tonumber(text))) end
   return pcall('SETEX', key, ttl, a)
 end
-
 `;
+
+/** All that scripts about groups with bounds begin with. */
+export const luaBounds = `${luaBoundsSetUp}
+local function readArguments(ofBounds, ofGroups)
+  for text in string.gmatch(ofBounds, '[^;]+') do
+    local bound = {}
+    for part in string.gmatch(text, '%S+') do bound[#bound + 1] = tonumber(part) or part end
+    bounds[#bounds + 1] = bound
+  end
+  for word in string.gmatch(ofGroups, '%S+') do words[#words + 1] = word end
+end
+${luaBoundKinds}`;
 
 /** Counting groups of keys with bounds. Stands behind `luaBounds`. */
 const luaSteps = `

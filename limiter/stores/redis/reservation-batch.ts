@@ -56,22 +56,29 @@ export class ReservationBatch implements Batch {
   pushArguments(args: Arguments): void {
     const { isCluster } = this.#names;
     const bounds = new BoundTable();
+    const shapes = new Map<string, number>();
     let text = `${this.#bounds.maxReservations} ${this.#bounds.recordMs}`;
     args.push(String(this.#keys));
     for (const call of this.#calls) {
-      text += ` ${call.kind.charAt(0)} ${flagsOf(call)} ${call.counters.length} ${widthOf(call)}`;
+      let shape = `${call.kind.charAt(0)} ${flagsOf(call)} ${call.counters.length} ${widthOf(call)}`;
+      let amounts = '';
       for (const counter of call.counters) {
         const { key, ttlSeconds, group, amount, ttlMs, onExpiry } = counter;
         const [hash, set] = reservationKeysOf(key, isCluster);
         args.push(key);
         args.push(hash);
         args.push(set);
-        text += ` ${bounds.numberOf(counter)} ${ttlSeconds} ${windowOf(key) || '-'} ${termsOf(counter)}`;
-        text += ` ${group} ${amount ?? (call.kind === 'reserve' ? 0 : '-')} ${ttlMs} ${onExpiry.charAt(0)}`;
+        shape += ` ${bounds.numberOf(counter)} ${ttlSeconds} ${windowOf(key) || '-'} ${termsOf(counter)}`;
+        shape += ` ${group} ${ttlMs} ${onExpiry.charAt(0)}`;
+        amounts += ` ${amount ?? (call.kind === 'reserve' ? 0 : '-')}`;
       }
+      const number = shapes.get(shape) ?? shapes.size + 1;
+      if (number > shapes.size) shapes.set(shape, number);
+      text += ` ${number}${amounts}`;
       if (noteOf(call) !== undefined) args.push(noteKeyOf(idOf(call), this.#names));
     }
     args.push(bounds.toArgument());
+    args.push([...shapes.keys()].join(';'));
     args.push(text);
     for (const call of this.#calls) {
       args.push(idOf(call));

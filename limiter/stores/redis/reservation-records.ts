@@ -10,7 +10,7 @@
  * when they are due, others by when they are forgotten, behind all open ones.
  */
 
-/** Stands behind `luaCounting` and `luaBounds`. */
+/** Stands behind `luaUsualReservations` and `luaBoundKinds`. */
 export const luaReservations = `
 -- Has the functions: each local that one refers to makes the next ones dearer to make.
 local my = {}
@@ -19,11 +19,7 @@ local format = string.format
 if format('%d', max) ~= '9007199254740991' then
   format = function(form, ...) return string.format(string.gsub(form, '%%d', '%%.0f'), ...) end
 end
-local nowMs = now and floor(now / 1000)
--- Scores of what is not open are so much higher.
-local closed = 4503599627370496
 local perSweep = 64
-local maxOpen, recordMs
 -- What is read is kept until the end, and all is written then: what cannot be written is so refused at the first write.
 local sides, counters, sideList, counterList = {}, {}, {}, {}
 local failure

@@ -1,14 +1,18 @@
 /** The script of reservations: what the memory store does with them, in Redis, for any number of calls. */
-import { luaBounds } from './bounded-scripts.ts';
+import { luaBoundKinds, luaBoundsSetUp } from './bounded-scripts.ts';
 import { luaReservations } from './reservation-records.ts';
-import { luaCounting, redisScript } from './scripts.ts';
+import { luaUsualReservations } from './reservation-usual.ts';
+import { luaBase, redisScript } from './scripts.ts';
 
 /**
  * KEYS are of each counter the counter, the hash and the set, and behind those of a reserve with a note the note. ARGV is the bounds,
- * what to do (`ReservationBatch`), then of each call its id and note. Answers with the time in microseconds, with one text, and with an error
- * for each call that has one, whose part of the text is an exclamation mark.
+ * the shapes of calls, what to do (`ReservationBatch`), then of each call its id and note. Answers with one text, with the time in
+ * microseconds, and with an error for each call that has one, whose part of the text is an exclamation mark. What is usual is
+ * done at once; from the first other call on all is done by what knows all cases, which is made only then.
  */
-export const reservationScript = redisScript(`${luaCounting}${luaBounds}${luaReservations}
+export const reservationScript = redisScript(`${luaBase}${luaBoundsSetUp}${luaUsualReservations}
+if at <= #words then
+${luaBoundKinds}${luaReservations}
 -- Remembers what was just charged, or, as \`l\`, that nothing was. A marker that holds nothing is of no use after its TTL.
 function my.hold(call, counter, state)
   local side, id = counter.side, call.id
@@ -220,40 +224,38 @@ function my.look(call)
   return 'looked', 0, 0
 end
 
--- The words of a call: what it is, its flags, how many counters it has, and how many in all places; then of each its bound, life, window, flags,
--- group, amount, TTL and what becomes of it.
+-- A call as its shape says, and its amounts.
 function my.readCall(at, key, text)
-  local kind, flags, count = words[at], words[at + 1], tonumber(words[at + 2])
+  local shape = shapes[tonumber(words[at])]
+  local kind, flags, count = shape[1], shape[2], tonumber(shape[3])
   local call = {
-    kind = kind, id = ARGV[text], width = tonumber(words[at + 3]), counters = {}, isMarker = string.find(flags, 'm') ~= nil,
+    kind = kind, id = ARGV[text], width = tonumber(shape[4]), counters = {}, isMarker = string.find(flags, 'm') ~= nil,
     otherQuotaPasses = string.find(flags, 'q') ~= nil, charges = string.find(flags, 'c') ~= nil,
     undoes = string.find(flags, 'u') ~= nil, refusedElsewhere = string.find(flags, 'x') ~= nil,
     hasEnded = string.find(flags, 'e') ~= nil, note = string.find(flags, 'n') and ARGV[text + 1],
   }
-  at = at + 4
+  local of = 5
   local err
   for i = 1, count do
-    local tail = words[at + 2] == '-' and '' or words[at + 2]
+    local tail = shape[of + 2] == '-' and '' or shape[of + 2]
     local side, counter
     side, err = my.sideOf(KEYS[key + 1], KEYS[key + 2], tail, call.isMarker and 'm:' .. call.id or 'p' .. call.id)
     if side and not side.isSwept then
       side.isSwept = true
       my.forget(side)
     end
-    if side then counter, err = my.counterOf(KEYS[key], side, tail, bounds[tonumber(words[at])], words[at + 1]) end
+    if side then counter, err = my.counterOf(KEYS[key], side, tail, bounds[tonumber(shape[of])], shape[of + 1]) end
     if err then break end
-    counter.isShadow, counter.isQuota = string.find(words[at + 3], 's') ~= nil, string.find(words[at + 3], 'q') ~= nil
-    counter.group, counter.amount = words[at + 4], tonumber(words[at + 5])
-    counter.ttl, counter.onExpiry = tonumber(words[at + 6]), words[at + 7]
+    counter.isShadow, counter.isQuota = string.find(shape[of + 3], 's') ~= nil, string.find(shape[of + 3], 'q') ~= nil
+    counter.group, counter.amount = shape[of + 4], tonumber(words[at + i])
+    counter.ttl, counter.onExpiry = tonumber(shape[of + 5]), shape[of + 6]
     counter.outcome, counter.givenBack, counter.delta, counter.oldest = 'u', 0, 0, 0
     call.counters[i] = counter
-    key, at = key + 3, at + 8
+    key, of = key + 3, of + 7
   end
   if call.note then call.noteKey = KEYS[key] end
-  return call, err
+  return call, err, count
 end
-
-local told = {}
 
 function my.tellCall(outcome, first, second, call)
   told[#told + 1] = format('%s %d %d', outcome, first, second or 0)
@@ -265,16 +267,12 @@ function my.tellCall(outcome, first, second, call)
   end
 end
 
-readArguments(ARGV[1], ARGV[2])
-maxOpen, recordMs = tonumber(words[1]), tonumber(words[2])
-if not now then return { '', redis.error_reply('NOPERM reservations need TIME: ' .. time.err) } end
 local doing = { r = my.reserve, s = my.settle, l = my.look }
-local notes = {}
-local at, key, text = 3, 1, 3
+local notes, calls, usual, usualErrors = {}, 0, #told, #errors
 while at <= #words do
   failure = nil
-  local count = tonumber(words[at + 2])
-  local call, err = my.readCall(at, key, text)
+  calls = calls + 1
+  local call, err, count = my.readCall(at, key, text)
   if not err then
     local outcome, first, second = doing[call.kind](call)
     err = failure
@@ -287,11 +285,21 @@ while at <= #words do
     told[#told + 1] = '!'
     errors[#errors + 1] = err
   end
-  at, key, text = at + 4 + 8 * count, key + 3 * count + (call.note and 1 or 0), text + (call.note and 2 or 1)
+  at, key, text = at + 1 + count, key + 3 * count + (call.note and 1 or 0), text + (call.note and 2 or 1)
 end
 local err = my.writeAll()
-if err then return { '', err } end
+if err then
+  -- Nothing of all these was charged; what is usual was, before.
+  for i = #told, usual + 1, -1 do told[i] = nil end
+  for i = #errors, usualErrors + 1, -1 do errors[i] = nil end
+  for i = 1, calls do
+    told[usual + i] = '!'
+    errors[usualErrors + i] = err
+  end
+  notes = {}
+end
 for i = 1, #notes do pcall('PSETEX', notes[i][1], notes[i][2], notes[i][3]) end
+end
 local out = { table.concat(told, ' '), now }
 for i = 1, #errors do out[#out + 1] = errors[i] end
 return out

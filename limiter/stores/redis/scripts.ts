@@ -19,15 +19,18 @@ export function redisScript(source: string): RedisScript {
   return { source, sha1: createHash('sha1').update(source).digest('hex') };
 }
 
+/** What all scripts begin with. */
+export const luaBase = `
+local pcall = redis.pcall
+local max = 9007199254740991
+`;
+
 /**
  * The Lua that the scripts share. Every function answers with a number, or with Redis's error for that key alone.
  * Totals stop at 2^53 - 1, the last number that Lua's doubles hold exactly. No key is created without a life: that is
  * why counting is a script and not INCRBY and EXPIRE on two lines, of which a lost connection could leave the first.
  */
-export const luaCounting = `
-local pcall = redis.pcall
-local max = 9007199254740991
-
+export const luaCounting = `${luaBase}
 -- The key stands above max, or INCRBY would overflow: it becomes max and keeps its life.
 local function saturate(key, ttl)
   local left = pcall('PTTL', key)
