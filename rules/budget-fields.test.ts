@@ -251,6 +251,7 @@ describe('rule files', () => {
     ],
     ['unit: day', '  reserve: { ttl: 60s, estimate: 2000, on_expiry: charge }\n', []],
     ['unit: day', '  reserve: {}\n', []],
+    ['unit: day', '  reserve:\n', ['5:11: reserve must be a map, found null']],
     ['unit: day', '  ttl: 60s\n', ["5:3: config error, key 'ttl' belongs to reserve"]],
     ['unit: day', '  reserve: { key: k }\n', ["5:14: config error, key 'key' belongs to a descriptor"]],
     ['unlimited: true, warn_at: [1]', '', ['4:42: should not specify warn_at when unlimited']],

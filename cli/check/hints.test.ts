@@ -69,6 +69,31 @@ describe('a hint', () => {
   });
 
   it.each([
+    ['Europe/Zurch', 'did you mean Europe/Zurich?'],
+    ['Zurich', 'did you mean Europe/Zurich?'],
+    ['America/New York', 'did you mean America/New_York?'],
+    ['+01:00', 'names are of places, such as Europe/Zurich; leave timezone out for UTC'],
+    ['', 'names are of places, such as Europe/Zurich; leave timezone out for UTC'],
+  ])('names the time zone that %s is meant for', (written, hint) => {
+    const text = `timezone must be one of the IANA database, as Europe/Zurich, found '${written}'`;
+    expect(hintFor({ code: 'invalid-calendar', path: ['timezone'], text })).toBe(hint);
+  });
+
+  it('says what a calendar, marks and an empty reserve are', () => {
+    const sliding = {
+      code: 'invalid-calendar',
+      text: 'calendar is for algorithm fixed_window alone',
+    } as const;
+    expect(hintFor({ ...sliding, path: ['calendar'] })).toBe('leave algorithm out, or calendar');
+    for (const text of ['error checking config', 'cannot unmarshal !!str `80%` into uint32'])
+      expect(hintFor({ code: 'wrong-type', path: ['rate_limit', 'warn_at', 0], text }, '80%')).toContain(
+        'warn_at: [50, 80, 95]',
+      );
+    const empty = { code: 'invalid-reserve', text: 'reserve must be a map, found null' } as const;
+    expect(hintFor({ ...empty, path: ['reserve'] })).toContain('write reserve: { ttl: 60s');
+  });
+
+  it.each([
     ['SlidingWindow', 'sliding_window', 'SlidingWindow'],
     ['slidingwindow', 'sliding_window', 'SlidingWindow'],
     ['token', 'token_bucket', 'TokenBucket'],

@@ -92,6 +92,7 @@ function typeHint({ path, text }: Pick<RuleError, 'path' | 'text'>, written: str
       ? 'each element of rate_limits is a mapping: { unit: minute, requests_per_unit: 5 }'
       : 'each element of descriptors is a mapping: "- key: <key>"';
   }
+  if (path.at(-2) === 'warn_at') return hints['invalid-marks'];
   if (text === 'error checking config')
     return numberHint(field, written) ?? `put it into quotes to make it a text: ${field}: "${written}"`;
   if (/into uint32|can be at most/.test(text)) return numberHint(field, written);
@@ -191,9 +192,13 @@ function plainHint(
   if (code === 'key-not-a-string') return knownHint(path.slice(0, -1));
   if (code === 'invalid-unit') return unitHint(/'([^']*)'$/.exec(text)?.[1] ?? '');
   if (code === 'invalid-lease' && !text.startsWith('lease must be')) return 'leave it out';
-  if (code === 'invalid-reserve' && !/^(?:spec\S+: )?(?:the ttl|on_?expiry)/i.test(text))
+  if (code === 'invalid-reserve' && !/^(?:spec\S+: )?(?:the ttl|on_?expiry|reserve must be)/i.test(text))
     return 'leave it out';
   if (code === 'invalid-window' && text.startsWith('the window ')) return windowHint(text);
+  if (code === 'invalid-calendar' && /for algorithm \S+ alone/.test(text))
+    return 'leave algorithm out, or calendar';
+  const [, timezone] = /timezone must be .*found '(.*)'$/s.exec(text) ?? [];
+  if (code === 'invalid-calendar' && timezone !== undefined) return timezoneHint(timezone);
   const [, place, beside] = /^(window|calendar) takes the place of .*found (.*) beside it$/.exec(text) ?? [];
   if (beside !== undefined) return `leave ${beside} out, or ${place}`;
   if (code === 'unreadable' && /is no JSON/.test(text))
@@ -245,6 +250,17 @@ function unitHint(written: string): string {
   if (count !== undefined)
     return `a length of that kind is a window: write window: ${count}${letter!.toLowerCase()} in place of unit`;
   return hints['invalid-unit']!;
+}
+
+function timezoneHint(written: string): string {
+  const plain = written.toLowerCase().replaceAll(' ', '_');
+  const names = written === '' ? [] : Intl.supportedValuesOf('timeZone');
+  const near = names.find((name) => {
+    const known = name.toLowerCase();
+    return known.endsWith(`/${plain}`) || editsBetween(plain, known) <= 2;
+  });
+  if (near !== undefined) return `did you mean ${near}?`;
+  return 'names are of places, such as Europe/Zurich; leave timezone out for UTC';
 }
 
 function repeatedHint(name: string | number | undefined): string {

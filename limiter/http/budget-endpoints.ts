@@ -258,7 +258,7 @@ function problemOfBudget({ failure, message }: BudgetFailure): ApiProblem {
 function noReservation(id: string): ApiProblem {
   return new ApiProblem(
     404,
-    `there is no reservation ${shown(id)}, or no longer: with domain and descriptors its cost is charged nevertheless`,
+    `there is no reservation ${shown(id)}, or no longer; a commit with domain and descriptors is charged nevertheless`,
   );
 }
 

@@ -245,6 +245,8 @@ class RuleReader {
 
   #reserve(node: number): ReserveTerms | undefined {
     const written: Writable<WrittenReserve> = { ttl: undefined, estimate: undefined, onExpiry: undefined };
+    if (this.#walk.scalarType(node) === 'null')
+      this.#walk.log.value(node, 'invalid-reserve', 'reserve must be a map, found null');
     const nodes = this.#textsOf(node, Place.RESERVE, goTypes.reserve, (name, value) => {
       if (name === 'ttl') written.ttl = this.#values.string(value);
       else if (name === 'estimate') written.estimate = this.#values.requests(value);
