@@ -14,11 +14,6 @@
 export const luaReservations = `
 -- Has the functions: each local that one refers to makes the next ones dearer to make.
 local my = {}
--- Where long has 32 bits.
-local format = string.format
-if format('%d', max) ~= '9007199254740991' then
-  format = function(form, ...) return string.format(string.gsub(form, '%%d', '%%.0f'), ...) end
-end
 local perSweep = 64
 -- What is read is kept until the end, and all is written then: what cannot be written is so refused at the first write.
 local sides, counters, sideList, counterList = {}, {}, {}, {}

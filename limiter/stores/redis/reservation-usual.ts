@@ -11,11 +11,19 @@ local find, match, tonumber, type = string.find, string.match, tonumber, type
 local nowMs = floor(now / 1000)
 -- Scores of what is not open are so much higher.
 local closed = 4503599627370496
--- Numbers below are written exactly without a format.
+-- Sums of numbers below are exact.
 local plain = 100000000000000
+-- Much cheaper than what Lua does to numbers in a text.
+local format = string.format
+-- Where long has 32 bits.
+if format('%d', max) ~= '9007199254740991' then
+  format = function(form, ...) return string.format(string.gsub(form, '%%d', '%%.0f'), ...) end
+end
 -- Each is, in words: what to do, its flags, how many counters it has, and how many in all places; then of each its bound, life,
 -- window, flags, group, TTL and what becomes of it. A call is the number of its shape and the amount of each counter.
 local shapes = {}
+for word in string.gmatch(ARGV[3], '%S+') do words[#words + 1] = word end
+local maxOpen, recordMs = tonumber(words[1]), tonumber(words[2])
 for text in string.gmatch(ARGV[1], '[^;]+') do
   local bound = {}
   for part in string.gmatch(text, '%S+') do bound[#bound + 1] = tonumber(part) or part end
@@ -26,15 +34,21 @@ for text in string.gmatch(ARGV[2], '[^;]+') do
   for word in string.gmatch(text, '%S+') do shape[#shape + 1] = word end
   local bound, flags = bounds[tonumber(shape[5])], shape[2]
   if shape[3] == '1' and bound[1] == 'fixed' and shape[7] ~= '-' and shape[8] == '-' then
-    shape.open, shape.capacity, shape.ttl = 'o' .. shape[7], bound[2], tonumber(shape[10])
+    local ttl = tonumber(shape[10])
+    shape.open, shape.capacity = 'o' .. shape[7], bound[2]
     shape.hasNote, shape.isMarker = flags == '-n', string.sub(flags, 1, 1) == 'm'
-    if shape[1] == 'r' then shape.isReserve = shape.ttl > 0 and (flags == '-' or flags == '-n' or flags == 'm')
-    elseif shape[1] == 's' then shape.isSettle = flags == '-' or flags == '-c' or flags == 'm' or flags == 'mc' end
+    if shape[1] == 's' then shape.isSettle = flags == '-' or flags == '-c' or flags == 'm' or flags == 'mc'
+    elseif shape[1] == 'r' and ttl > 0 and (flags == '-' or flags == '-n' or flags == 'm') then
+      -- All of a record and of an answer but the amounts.
+      local due = format('%d', nowMs + ttl)
+      shape.isReserve, shape.dueMs, shape.due, shape.lifeMs = true, nowMs + ttl, due, ttl + recordMs
+      shape.opens, shape.closes = 'o' .. shape[11] .. ' ', ' 0:0:0 0 ' .. shape[4] .. ' '
+      shape.between = ' ' .. shape[10] .. ' ' .. due .. ' ' .. shape[7] .. ' '
+      shape.answer = 'reserved ' .. due .. ' 0 c '
+    end
   end
   shapes[#shapes + 1] = shape
 end
-for word in string.gmatch(ARGV[3], '%S+') do words[#words + 1] = word end
-local maxOpen, recordMs = tonumber(words[1]), tonumber(words[2])
 local at, key, text = 3, 1, 4
 local told = {}
 
@@ -68,7 +82,7 @@ while at <= #words do
       first, next = tonumber(first), tonumber(next)
       if not next then break end
     end
-    local change, err, answer
+    local change, err, answer, changeText
     if shape.isReserve then
       if amount > shape.capacity - total or amount + total >= plain or amount + taken >= plain or count >= maxOpen then
         break
@@ -78,36 +92,35 @@ while at <= #words do
         local noted = pcall('GET', KEYS[key + 3])
         if type(noted) == 'string' and noted ~= ARGV[text + 1] then break end
       end
-      local dueMs = nowMs + shape.ttl
-      if isMarker then name = next .. ':' .. ARGV[text] end
+      local dueMs, amountText = shape.dueMs, words[at + 1]
+      if isMarker then name = format('%d:', next) .. ARGV[text] end
       count, taken, change = count + 1, taken + amount, amount
-      err = pcall('ZADD', set, dueMs, name)
+      err = pcall('ZADD', set, shape.due, name)
       if type(err) ~= 'table' then
-        local record = 'o' .. shape[11] .. ' ' .. amount .. ' ' .. shape[10] .. ' ' .. dueMs .. ' ' .. shape[7] .. ' ' .. amount
-          .. ' 0:0:0 0 ' .. shape[4] .. ' '
+        local record = shape.opens .. amountText .. shape.between .. amountText .. shape.closes
         local untilMs = dueMs + recordMs
         local isFirst, isLonger = not due or tonumber(due) > dueMs, not ends or tonumber(ends) < untilMs
         if not isFirst and not isLonger and not isMarker then
-          err = pcall('HMSET', hash, name, record, open, count .. ' ' .. taken)
+          err = pcall('HMSET', hash, name, record, open, format('%d %d', count, taken))
         else
           local endMs = isLonger and untilMs + 60000 + floor((untilMs - nowMs) / 8)
-          if isFirst then due = dueMs end
+          if isFirst then due = shape.due end
           -- What is no marker has no line: its due time is written twice.
-          err = pcall('HMSET', hash, name, record, open, count .. ' ' .. taken, 'd', due, 'e', endMs or ends,
-            isMarker and 'm:' .. ARGV[text] or 'd', isMarker and first .. ' ' .. next + 1 or due)
+          err = pcall('HMSET', hash, name, record, open, format('%d %d', count, taken), 'd', due, 'e', endMs and format('%d', endMs) or ends,
+            isMarker and 'm:' .. ARGV[text] or 'd', isMarker and format('%d %d', first, next + 1) or due)
           if endMs and not err.err then
             pcall('PEXPIRE', hash, endMs - nowMs)
             pcall('PEXPIRE', set, endMs - nowMs)
           end
         end
       end
-      answer = 'reserved ' .. dueMs .. ' 0 c '
+      answer, changeText = shape.answer, amountText
     else
       if not known then break end
       local line = name
       if isMarker then
         if next ~= first + 1 then break end
-        name = first .. ':' .. ARGV[text]
+        name = format('%d:', first) .. ARGV[text]
         known = pcall('HGET', hash, name)
         if type(known) ~= 'string' then break end
       end
@@ -116,35 +129,36 @@ while at <= #words do
       if tail ~= shape[7] or tonumber(dueMs) <= nowMs then break end
       local hits = tonumber(took)
       local wasReserved = tonumber(reserved)
-      local actual = amount or wasReserved
+      local actual, actualText = wasReserved, reserved
+      if amount then actual, actualText = amount, words[at + 1] end
       if actual >= plain or wasReserved >= plain then break end
       if actual > wasReserved then change = actual - wasReserved
       else change = 0 - math.min(math.max(0, hits - actual), total) end
       if total + change >= plain then break end
       count, taken = math.max(0, count - 1), math.max(0, taken - hits)
       if isMarker then
-        err = pcall('HMSET', hash, open, count .. ' ' .. taken)
+        err = pcall('HMSET', hash, open, format('%d %d', count, taken))
         if not err.err then err = pcall('HDEL', hash, name, line) end
         if type(err) ~= 'table' then err = pcall('ZREM', set, name) end
       else
         local atMs = dueMs + recordMs
         if not ends or tonumber(ends) < atMs then break end
-        err = pcall('ZADD', set, closed + atMs, name)
+        err = pcall('ZADD', set, format('%d', closed + atMs), name)
         if type(err) ~= 'table' then
-          local record = 's' .. onExpiry .. ' ' .. reserved .. ' ' .. ttl .. ' ' .. dueMs .. ' ' .. tail .. ' 0 0:0:0 ' .. actual
+          local record = 's' .. onExpiry .. ' ' .. reserved .. ' ' .. ttl .. ' ' .. dueMs .. ' ' .. tail .. ' 0 0:0:0 ' .. actualText
             .. ' ' .. width .. ' '
           if forget and tonumber(forget) <= atMs then
-            err = pcall('HMSET', hash, name, record, open, count .. ' ' .. taken)
+            err = pcall('HMSET', hash, name, record, open, format('%d %d', count, taken))
           else
-            err = pcall('HMSET', hash, name, record, open, count .. ' ' .. taken, 'c', atMs)
+            err = pcall('HMSET', hash, name, record, open, format('%d %d', count, taken), 'c', format('%d', atMs))
           end
         end
       end
-      answer = 'settled ' .. actual .. ' ' .. reserved .. ' c '
+      answer, changeText = 'settled ' .. actualText .. ' ' .. reserved .. ' c ', format('%d', change)
     end
     if change ~= 0 and not (type(err) == 'table' and err.err) then
-      if held then err = pcall('INCRBY', KEYS[key], change)
-      else err = pcall('SETEX', KEYS[key], shape[6], change) end
+      if held then err = pcall('INCRBY', KEYS[key], changeText)
+      else err = pcall('SETEX', KEYS[key], shape[6], changeText) end
     end
     isUsual = true
     if type(err) == 'table' and err.err then
@@ -152,8 +166,8 @@ while at <= #words do
       errors[#errors + 1] = err
       break
     end
-    if shape.hasNote then pcall('PSETEX', KEYS[key + 3], shape.ttl + recordMs, ARGV[text + 1]) end
-    told[#told + 1] = answer .. total + change .. ' 0 0 ' .. taken .. ' ' .. count .. ' 0 ' .. change .. ' 0'
+    if shape.hasNote then pcall('PSETEX', KEYS[key + 3], shape.lifeMs, ARGV[text + 1]) end
+    told[#told + 1] = answer .. format('%d 0 0 %d %d 0 ', total + change, taken, count) .. changeText .. ' 0'
   until true
   if not isUsual then break end
   at, key, text = at + 2, key + (shape.hasNote and 4 or 3), text + (shape.hasNote and 2 or 1)
