@@ -1,7 +1,8 @@
 /** The models of a RateLimitOverride: what lies over the rules of a domain for a time. The CRD is generated from them; specs are read by `readOverride`. */
 import { z } from 'zod';
 import { bounds } from './manifest-bounds.ts';
-import { flag, list, object, statusModel, text, whole, whoServes } from './spec-model.ts';
+import { flag, list, object, text, whole } from './model-values.ts';
+import { statusModel, whoServes } from './spec-model.ts';
 
 export const overrideEffects = ['requestsPerUnit', 'unlimited', 'shadow', 'block', 'grant'];
 export const overrideEnds = ['expiresAt', 'for', 'permanent'];

@@ -27,7 +27,8 @@ import {
 } from '../validate-limits.ts';
 import { checkSources } from '../validate-sources.ts';
 import { bounds, defaultClass, defaultFleet } from './manifest-bounds.ts';
-import { algorithmEnum, enumName, hitsUnitEnum, jsonProblem, specModel } from './spec-model.ts';
+import { jsonProblem } from './model-values.ts';
+import { algorithmEnum, enumName, hitsUnitEnum, specModel } from './spec-model.ts';
 
 /**
  * Stands for a key or a value that cannot be read: found to be no duplicate of a readable one, and to be no reason why
