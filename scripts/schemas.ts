@@ -146,7 +146,7 @@ function ruleFileEnum(value: unknown): unknown {
 }
 
 /** Fields of rule files that readers take as written where they are null: what they then hold is refused, or nobody means it. */
-const neverNull = ['rate_limits', ...ownLimitFields.filter((name) => name !== 'warn_at')];
+const neverNull = ['rate_limits', 'reserve', ...ownLimitFields.filter((name) => name !== 'warn_at')];
 
 /** Readers of rule files take null for what is not written, but where it has to be. */
 function orNull(schema: Schema): Schema {
