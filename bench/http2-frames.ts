@@ -67,16 +67,17 @@ export interface ClientCalls {
 
 /**
  * As Envoy calls its rate limit service (its log at debug level shows the fields in this order), with nghttp2's choice of what enters
- * the table: all but the path and what is secret. `metadata`: further fields, names and values in turns.
+ * the table: all but the path and what is secret. `metadata`: further fields, names and values in turns. `timeout`: Envoy's usual one.
  */
 export function envoyCalls(
   path: string,
   messages: readonly Uint8Array[],
   metadata: readonly string[] = [],
+  timeout = '20m',
 ): ClientCalls {
   const fields = [
     ...[':method', 'POST', ':path', path, ':authority', 'ratelimit', ':scheme', 'http', 'te', 'trailers'],
-    ...['grpc-timeout', '20m', 'content-type', 'application/grpc', 'x-envoy-internal', 'true'],
+    ...['grpc-timeout', timeout, 'content-type', 'application/grpc', 'x-envoy-internal', 'true'],
     ...['x-forwarded-for', '10.0.0.1', 'x-envoy-expected-rq-timeout-ms', '20', ...metadata],
   ];
   const encoder = new HpackEncoder({ maxTableBytes: 4096, indexing });

@@ -19,8 +19,13 @@ import {
 import { LatencyHistogram } from './latency-histogram.ts';
 import { startTicks } from './ticks.ts';
 
+/** Says which call comes next on a stream: first, and with the message of each answer; a failed call has none. */
+export type Talk = (answer: Buffer | undefined) => CallTemplate;
+
 export interface LoadOptions extends ClientCalls {
   port: number;
+  /** One for each call that is kept under way, in place of `calls` in their order. Not with `perSecond`. */
+  newTalk?: () => Talk;
   /** Which of `calls` comes next, over and over. */
   sequence: Uint32Array;
   connections: number;
@@ -46,6 +51,8 @@ export interface LoadResult {
 const SETTINGS_INITIAL_WINDOW_SIZE = 4;
 const largestWindow = 2 ** 31 - 1;
 const refillBytes = 2 ** 30;
+/** Of a message: a flag and its length. */
+const grpcPrefixBytes = 5;
 /** Of the opening call, which is not measured. */
 const firstStreamId = 1;
 
@@ -93,7 +100,10 @@ class LoadRun {
   /** As `#schedule`, returns what ends it. */
   #fill(): () => void {
     for (const connection of this.connections) {
-      for (let i = 0; i < this.#options.streams; i++) connection.call(this.nextCall(), performance.now());
+      for (let i = 0; i < this.#options.streams; i++) {
+        const talk = this.#options.newTalk?.() ?? this.#nextCall;
+        connection.call(talk, undefined, performance.now());
+      }
       connection.flush();
     }
     return () => {};
@@ -108,7 +118,7 @@ class LoadRun {
       for (; sent < due; sent++) {
         const connection = this.connections[sent % this.connections.length] as LoadConnection;
         if (connection.underWay >= this.#options.streams) this.#failed += 1;
-        else connection.call(this.nextCall(), startMs + (sent * 1000) / perSecond);
+        else connection.call(this.#nextCall, undefined, startMs + (sent * 1000) / perSecond);
       }
       for (const connection of this.connections) connection.flush();
     };
@@ -117,19 +127,27 @@ class LoadRun {
     return () => clearInterval(timer);
   }
 
-  nextCall(): CallTemplate {
+  readonly #nextCall = (): CallTemplate => {
     const { calls, sequence } = this.#options;
     this.#next = (this.#next + 1) % sequence.length;
     return calls[sequence[this.#next] as number] as CallTemplate;
-  }
+  };
 
-  ended(connection: LoadConnection, dueMs: number, well: boolean): void {
+  ended(connection: LoadConnection, { talk, dueMs, answer }: OpenStream, well: boolean): void {
     if (well) this.#answered += 1;
     else this.#failed += 1;
     const nowMs = performance.now();
     this.latency.record(nowMs - dueMs);
-    if (this.#running && this.#options.perSecond === undefined) connection.call(this.nextCall(), nowMs);
+    if (this.#running && this.#options.perSecond === undefined)
+      connection.call(talk, well ? answer : undefined, nowMs);
   }
+}
+
+interface OpenStream {
+  talk: Talk;
+  dueMs: number;
+  /** Undefined before DATA came. */
+  answer: Buffer | undefined;
 }
 
 class LoadConnection {
@@ -138,7 +156,7 @@ class LoadConnection {
   readonly #socket: Socket;
   readonly #run: LoadRun;
   readonly #oneWriteACall: boolean;
-  readonly #open = new Map<number, { dueMs: number; data: boolean }>();
+  readonly #open = new Map<number, OpenStream>();
   #nextStreamId = firstStreamId;
   #output: Buffer[] = [];
   #whenOpen: () => void = () => {};
@@ -168,9 +186,10 @@ class LoadConnection {
     return this.#open.size;
   }
 
-  call(template: CallTemplate, dueMs: number): void {
-    this.#open.set(this.#nextStreamId, { dueMs, data: false });
-    this.#send(template);
+  /** `answered`: what the last call of this talk was answered with. */
+  call(talk: Talk, answered: Buffer | undefined, dueMs: number): void {
+    this.#open.set(this.#nextStreamId, { talk, dueMs, answer: undefined });
+    this.#send(talk(answered));
     if (this.#oneWriteACall) this.flush();
   }
 
@@ -213,7 +232,7 @@ class LoadConnection {
 
   #frame(type: number, flags: number, streamId: number, bytes: Buffer, at: number, length: number): void {
     if (type === FrameType.DATA || type === FrameType.HEADERS)
-      this.#streamFrame(type, flags, streamId, length);
+      this.#streamFrame(type, flags, streamId, bytes.subarray(at, at + length));
     else if (type === FrameType.RST_STREAM) this.#end(streamId, false);
     else if (type === FrameType.SETTINGS && (flags & ACK) === 0) {
       this.#output.push(frame(FrameType.SETTINGS, ACK, 0, Buffer.alloc(0)));
@@ -222,17 +241,17 @@ class LoadConnection {
     }
   }
 
-  #streamFrame(type: number, flags: number, streamId: number, length: number): void {
+  #streamFrame(type: number, flags: number, streamId: number, payload: Buffer): void {
     const stream = this.#open.get(streamId);
     if (type === FrameType.DATA) {
-      this.#received += length;
+      this.#received += payload.length;
       if (this.#received >= refillBytes) {
         this.#output.push(windowUpdateFrame(0, this.#received));
         this.#received = 0;
       }
-      if (stream !== undefined) stream.data = true;
+      if (stream !== undefined) stream.answer = payload.subarray(grpcPrefixBytes);
     }
-    if ((flags & END_STREAM) !== 0) this.#end(streamId, stream?.data === true);
+    if ((flags & END_STREAM) !== 0) this.#end(streamId, stream?.answer !== undefined);
   }
 
   #end(streamId: number, well: boolean): void {
@@ -240,6 +259,6 @@ class LoadConnection {
     const stream = this.#open.get(streamId);
     if (stream === undefined) return;
     this.#open.delete(streamId);
-    this.#run.ended(this, stream.dueMs, well);
+    this.#run.ended(this, stream, well);
   }
 }
