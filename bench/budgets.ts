@@ -33,7 +33,7 @@ const mostTimes = 2.5;
 const warmUpMs = 300;
 const mostAttempts = 5;
 /** Until the code of the limiter is compiled for good, at the start. */
-const longWarmUpCalls = 40_000;
+const longWarmUpCalls = 15_000;
 const keyCount = 10_000;
 const estimate = 1_000;
 const actual = 800;
