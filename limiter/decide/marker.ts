@@ -6,7 +6,7 @@ import { hash } from 'node:crypto';
 import type { Entry } from '../../rules/model.ts';
 import type { Descriptor } from './messages.ts';
 
-const idKey = 'reservation_id';
+export const idKey = 'reservation_id';
 const settleKey = 'settle';
 /** Of an id in a store. */
 const longestId = 255;

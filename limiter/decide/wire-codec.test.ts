@@ -334,6 +334,12 @@ describe('decodeRateLimitRequest', () => {
     expect([longer?.known, longer?.entries.length, plain?.entries.length]).toEqual([undefined, 2, 1]);
   });
 
+  it('does not keep entries with the id of a reservation, which do not come again', () => {
+    const entries = [{ key: 'reservation_id', value: 'a-1' }];
+    const decoded = decodeRateLimitRequest(encodeRateLimitRequest('d', [entries], 1));
+    expect(decoded.descriptors[0]).toMatchObject({ entries, known: undefined });
+  });
+
   it('keeps nothing of the bytes it was given', () => {
     const bytes = Buffer.from('0a03616263', 'hex');
     const decoded = decodeRateLimitRequest(bytes);

@@ -3,6 +3,7 @@
  * generated codec in gen/, for valid and for damaged bytes. Field numbers: the proto files.
  */
 import { type Entry, type JsonObject, type JsonValue, maxUint32 } from '../../rules/model.ts';
+import { idKey } from './marker.ts';
 import type {
   Descriptor,
   DescriptorStatus,
@@ -255,15 +256,19 @@ function readFirstEntries(descriptor: Descriptor, bytes: Uint8Array, end: number
   const entries: Entry[] = [];
   descriptor.entries = entries;
   const mendedBefore = reader.mendedValues;
+  let comesAgain = true;
   while (reader.position < entriesEnd) {
     const entryEnd = reader.position + 2 + bytes[reader.position + 1]!;
     reader.fieldNumber();
-    entries.push(readEntry());
+    const entry = readEntry();
+    entries.push(entry);
+    // An id is new with each stream, and would take the place of what others ask again.
+    if (entry.key === idKey) comesAgain = false;
     // A damaged entry may end elsewhere than it says: what follows may be anything.
     if (reader.position !== entryEnd) return entries;
   }
   // Values that were mended are to be counted the next time as well.
-  if (reader.mendedValues !== mendedBefore) return entries;
+  if (!comesAgain || reader.mendedValues !== mendedBefore) return entries;
   descriptor.known = knownEntries.add(bytes, start, entriesEnd, entries);
   return undefined;
 }

@@ -230,7 +230,7 @@ export class RateLimitService {
     const { request, plans } = decision;
     let statuses: DescriptorStatus[];
     const addVerdicts = (all: readonly Held[]): void => {
-      const hits = all.flatMap((one) => one.hits);
+      const hits = all.length === 1 ? all[0]!.hits : all.flatMap((one) => one.hits);
       if (wasLeftOut(hits)) throw callAbandoned;
       if (hits.some(({ error }) => error !== undefined)) this.#verdicts.acceptFailures(hits);
       for (const one of all) {

@@ -291,6 +291,12 @@ export class Reserving {
 
   /** Of each key one, in the order of descriptors and limits: descriptors of one counter are charged on it together. */
   #counters(held: readonly Held[]): ReservedCounter[] {
+    const [first] = held;
+    if (held.length === 1 && first!.hits.length === 1) {
+      const counters = [this.#counter(first!, first!.hits[0]!, first!.amount)];
+      first!.counters = counters;
+      return counters;
+    }
     const amounts = new Map<string, number | undefined>();
     for (const { hits, amount } of held) {
       for (const { key } of hits) {
@@ -304,17 +310,24 @@ export class Reserving {
       one.counters = one.hits.map((hit) => {
         const known = byKey.get(hit.key);
         if (known !== undefined) return known;
-        const { isQuota, index: group, ttlMs, onExpiry } = one;
-        const counter: ReservedCounter = {
-          ...lookedAt(hit, this.#options),
-          isShadow: hit.plan.rule.shadowMode || this.#options.response.shadowMode,
-          ...{ isQuota, group, ttlMs, onExpiry, amount: amounts.get(hit.key) },
-        };
+        const counter = this.#counter(one, hit, amounts.get(hit.key));
         byKey.set(hit.key, counter);
         return counter;
       });
     }
     return [...byKey.values()];
+  }
+
+  #counter(
+    { isQuota, index: group, ttlMs, onExpiry }: Held,
+    hit: CountedHit,
+    amount: number | undefined,
+  ): ReservedCounter {
+    return {
+      ...lookedAt(hit, this.#options),
+      isShadow: hit.plan.rule.shadowMode || this.#options.response.shadowMode,
+      ...{ isQuota, group, ttlMs, onExpiry, amount },
+    };
   }
 
   /** What is given back here may have been remembered as full. */

@@ -108,15 +108,16 @@ export function createBudgetStats(
   registry: StatsRegistry,
   outcomes: Readonly<Record<string, readonly string[]>>,
 ): BudgetStats {
-  const slotOf = (call: string, outcome: string): number =>
-    registry.counter('ratelimit.budget.calls', [
-      ['call', call],
-      ['outcome', outcome],
-    ]);
-  for (const [call, all] of Object.entries(outcomes)) for (const outcome of all) slotOf(call, outcome);
+  const slots = new Map<string, number>();
+  for (const [call, all] of Object.entries(outcomes)) {
+    for (const outcome of all) {
+      const tags = Object.entries({ call, outcome });
+      slots.set(`${call} ${outcome}`, registry.counter('ratelimit.budget.calls', tags));
+    }
+  }
   const expired = registry.counter('ratelimit.budget.expired_hits');
   return {
-    called: (call, outcome) => registry.add(slotOf(call, outcome), 1),
+    called: (call, outcome) => registry.add(slots.get(`${call} ${outcome}`)!, 1),
     expired: (hits) => registry.add(expired, hits),
   };
 }
