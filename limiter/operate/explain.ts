@@ -7,6 +7,8 @@ import { OverrideIndex } from '../../rules/overrides/override-index.ts';
 import { type Explanation, explainDescriptor } from '../../rules/review/explain-descriptor.ts';
 import type { PlacedRule } from '../../rules/review/rule-level.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
+import { readMarker } from '../decide/marker.ts';
+import type { Descriptor } from '../decide/messages.ts';
 import { applyReplaces, counterKey, type LimitPlan, Planner } from '../decide/plan.ts';
 import { counterWindow } from '../decide/windows.ts';
 import type { RuleStats } from '../stats/registry/rule-stats.ts';
@@ -60,20 +62,14 @@ export function explainDescriptors(
   const over =
     overrides.length === 0 ? undefined : { index: new OverrideIndex(overrides), nowMs: nowSeconds * 1000 };
   const planner = new Planner(table, namesAlone, { ...settings, ...names, nearLimitRatio: 1 }, over);
-  const plans = options.descriptors.map((entries) =>
-    planner.plan(domain, {
-      entries,
-      limit: undefined,
-      hitsAddend: undefined,
-      isNegativeHits: false,
-      known: undefined,
-    }),
-  );
+  const descriptors = options.descriptors.map(descriptorOf);
+  const plans = descriptors.map((descriptor) => planner.plan(domain, descriptor));
   const left = [...plans];
   applyReplaces(left);
   return options.descriptors.map((entries, index): ExplainedDescriptor => {
     const [plan, applied] = [plans[index]!, left[index]!];
-    const explanation = explainDescriptor(top, entries);
+    const marked = plan.rule?.reserve && readMarker(descriptors[index]!);
+    const explanation = explainDescriptor(top, marked?.descriptor.entries ?? entries);
     if (plan.kind !== 'limited') {
       return { entries, explanation, effect: plan.kind === 'unlimited' ? 'unlimited' : 'none', counters: [] };
     }
@@ -81,6 +77,10 @@ export function explainDescriptors(
     const counters = plan.limits.map((one) => counterOf(one, !inForce.has(one.limit), options));
     return { entries, explanation, effect: inForce.size > 0 ? 'limited' : 'replaced', counters };
   });
+}
+
+function descriptorOf(entries: readonly Entry[]): Descriptor {
+  return { entries, limit: undefined, hitsAddend: undefined, isNegativeHits: false, known: undefined };
 }
 
 /** Statistics of a limiter that are only named. */

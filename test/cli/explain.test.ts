@@ -56,6 +56,20 @@ describe('weir explain', () => {
     expect(unknown.status).toBe(1);
   });
 
+  it('matches rules with reserve without the entries that reserve and settle', () => {
+    const explain = ['explain', 'examples/llm-tokens/rules', '--domain', 'llm-tokens', ...at];
+    const { stdout: plain } = runWeir([...explain, '--descriptors', 'user=ann']);
+    expect(plain).toContain('limit: 10000 tokens per hour');
+    const { status, stdout } = runWeir([
+      ...explain,
+      ...['--descriptors', 'reservation_id=7f3a,user=ann,settle=true'],
+    ]);
+    expect({ status, lines: stdout.split('\n').slice(1) }).toEqual({
+      status: 0,
+      lines: plain.split('\n').slice(1),
+    });
+  });
+
   it('knows which limit another descriptor replaces', () => {
     const args = [
       'explain',
