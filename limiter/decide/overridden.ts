@@ -118,9 +118,13 @@ function withMore(limit: MatchedLimit, hits: number): MatchedLimit {
   return { ...limit, requestsPerUnit, burst: requestsPerUnit };
 }
 
+/** The most requests of a unit that a bucket of any burst can count exactly. */
+const mostBucketRequests = Math.floor(Number.MAX_SAFE_INTEGER / 2);
+
 /** With the largest burst that a bucket can count exactly at its rate. */
-function exact(limit: MatchedLimit): MatchedLimit {
-  if (limit.algorithm !== Algorithm.TOKEN_BUCKET || isExactBucket(bucketNumbers(limit))) return limit;
+function exact(asked: MatchedLimit): MatchedLimit {
+  if (asked.algorithm !== Algorithm.TOKEN_BUCKET || isExactBucket(bucketNumbers(asked))) return asked;
+  const limit = { ...asked, requestsPerUnit: Math.min(asked.requestsPerUnit, mostBucketRequests) };
   let [most, tooMany] = [0, limit.burst];
   while (tooMany - most > 1) {
     const middle = Math.floor((most + tooMany) / 2);

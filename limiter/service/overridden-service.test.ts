@@ -215,6 +215,14 @@ describe('an override of the requests of a limit', () => {
     expect(ask({ hits: 10 })).toBe('ok 600 0');
   });
 
+  it('leaves a bucket room at any rate', () => {
+    useRule(limit({ requestsPerUnit: 1_000, unit: 'hour', algorithm: Algorithm.TOKEN_BUCKET, burst: 1_000 }));
+    for (const rate of [2 ** 32, 2 ** 52 - 1, 2 ** 52, Number.MAX_SAFE_INTEGER]) {
+      service.useOverrides([override(requests(rate), { value: `${rate}` })]);
+      expect(ask({ value: `${rate}`, hits: 1_400 })).toMatch(/^ok /);
+    }
+  });
+
   it('changes the number of a sliding window', () => {
     useRule(limit({ requestsPerUnit: 2, algorithm: Algorithm.SLIDING_WINDOW }));
     expect([ask({ hits: 2 }), ask()]).toEqual(['ok 2 0', 'over 2 0']);
