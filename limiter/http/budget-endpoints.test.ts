@@ -91,12 +91,12 @@ describe('/v1/reserve', () => {
     });
   });
 
-  it('takes 60 seconds and an id of the service where nothing is said', async () => {
+  it('leaves TTL and id to the service where nothing is said', async () => {
     const budgets = new ScriptedBudgets();
     const { body } = await post(budgets, '/v1/reserve', { ...about, amount: 0 });
     expect([body.reservationId, budgets.asked[0]]).toMatchObject([
       'ours',
-      { ttlMs: 60_000, id: undefined, amount: 0 },
+      { ttlMs: undefined, id: undefined, amount: 0 },
     ]);
   });
 

@@ -47,15 +47,14 @@ export const budgetEndpoints: ReadonlyMap<string, { right: number; answer: Answe
 ]);
 
 const mostAmount = Number.MAX_SAFE_INTEGER;
-const usualTtl = '60s';
 
-const reserveForm: BodyForm<{ amount: number; ttlMs: number; id: string | undefined }> = {
+const reserveForm: BodyForm<{ amount: number; ttlMs: number | undefined; id: string | undefined }> = {
   members: ['amount', 'ttl', 'reservationId'],
   right: Right.RESERVE,
   mayLeaveOut: false,
-  read: ({ amount, ttl = usualTtl, reservationId: id }, mistakes) => ({
+  read: ({ amount, ttl, reservationId: id }, mistakes) => ({
     amount: readWhole('amount', amount, mostAmount, mistakes),
-    ttlMs: readTtl(ttl, mistakes),
+    ttlMs: ttl === undefined ? undefined : readTtl(ttl, mistakes),
     id: id === undefined ? undefined : readId(id, mistakes),
   }),
 };

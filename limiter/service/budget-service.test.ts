@@ -31,7 +31,7 @@ function now<Answer>(ask: (done: (answer: Answer) => void) => void): Answer {
 
 interface Asking {
   amount?: number;
-  ttlMs?: number;
+  ttlMs?: number | undefined;
   id?: string | undefined;
   descriptors?: Descriptor[];
   domain?: string;
@@ -304,6 +304,17 @@ describe('BudgetService', () => {
         failure: 'invalid',
         message: `ttl must be from 1s to 3600s (BUDGET_MAX_TTL), not ${ttlMs / 1000}s`,
       });
+    }
+  });
+
+  it('is held for a minute where nobody says how long, or for BUDGET_MAX_TTL', () => {
+    for (const [maxTtlMs, heldMs] of [
+      [3_600_000, 60_000],
+      [10_000, 10_000],
+    ] as const) {
+      const limiter = budgetLimiter({ rules: [teamRule()], maxTtlMs });
+      const { expiresAtMs } = reserve(limiter, { ttlMs: undefined });
+      expect(expiresAtMs - limiter.clock.ms).toBe(heldMs);
     }
   });
 

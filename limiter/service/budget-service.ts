@@ -16,6 +16,7 @@ import {
   type ReserveQuestion,
   type SettleAnswer,
   type SettleQuestion,
+  usualTtlMs,
 } from './budgets.ts';
 import { type CountedHit, HitMaker, secondsToReset } from './counted-hit.ts';
 import type { PlansInForce } from './plans-in-force.ts';
@@ -72,8 +73,9 @@ export class BudgetService implements Budgets {
     asker: Caller,
     done: (answer: ReserveAnswer | BudgetFailure) => void,
   ): void {
-    const { amount, ttlMs, id = this.#options.newId(), recalled } = question;
     const { maxTtlMs } = this.#options;
+    const { amount, id = this.#options.newId(), recalled } = question;
+    const { ttlMs = Math.min(usualTtlMs, maxTtlMs) } = question;
     if (ttlMs < leastTtlMs || ttlMs > maxTtlMs) {
       const bounds = `${leastTtlMs / 1000}s to ${maxTtlMs / 1000}s (BUDGET_MAX_TTL)`;
       done({ failure: 'invalid', message: `ttl must be from ${bounds}, not ${ttlMs / 1000}s` });

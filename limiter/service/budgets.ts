@@ -9,6 +9,9 @@ export const reservationIdForm = /^[\x21-\x7e]{1,255}$/;
 /** Of a reservation's TTL; BUDGET_MAX_TTL is the most. */
 export const leastTtlMs = 1_000;
 
+/** Chosen: where a reservation does not say. */
+export const usualTtlMs = 60_000;
+
 export interface BudgetQuestion {
   readonly domain: string;
   readonly descriptors: readonly Descriptor[];
@@ -17,7 +20,8 @@ export interface BudgetQuestion {
 export interface ReserveQuestion extends BudgetQuestion {
   /** 0 to 2^53 - 1. */
   readonly amount: number;
-  readonly ttlMs: number;
+  /** Undefined: `usualTtlMs`, or BUDGET_MAX_TTL where that is less. */
+  readonly ttlMs: number | undefined;
   /** The caller's own, which makes it repeatable; undefined: 128 random bits. */
   readonly id: string | undefined;
   /** Whether commit and release may come without domain and descriptors. */

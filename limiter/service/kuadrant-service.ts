@@ -18,6 +18,7 @@ import {
   type Budgets,
   leastTtlMs,
   reservationIdForm,
+  usualTtlMs,
 } from './budgets.ts';
 import { addendOf } from './counted-hit.ts';
 import { boundedHandler, type RequestReading, readRequest, refuse } from './should-rate-limit.ts';
@@ -48,9 +49,6 @@ export function createKuadrantMethods(options: KuadrantOptions): Map<string, Una
     }),
   );
 }
-
-/** Chosen: as over HTTP. */
-const usualTtlMs = 60_000;
 
 function check(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions): void {
   const request = readRequest(bytes, reply, Right.ASK, options);

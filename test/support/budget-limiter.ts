@@ -33,13 +33,22 @@ interface BudgetLimiterOptions {
   events?: Partial<ServiceEvents>;
   warnings?: RateLimitServiceOptions['warnings'];
   maxReservations?: number;
+  maxTtlMs?: number;
   /** Around the one in memory. */
   around?: (store: ReservationStore) => ReservationStore | undefined;
 }
 
 /** What decides in a limiter, over memory, with rules of the domain `d`. Half a minute before a minute, a day and a month end. */
 export function budgetLimiter(options: BudgetLimiterOptions): BudgetLimiter {
-  const { rules, counting, response, events, warnings, maxReservations = 100 } = options;
+  const {
+    rules,
+    counting,
+    response,
+    events,
+    warnings,
+    maxReservations = 100,
+    maxTtlMs = 3_600_000,
+  } = options;
   const { around = (store) => store } = options;
   const clock = new ManualClock(Date.UTC(2026, 2, 31, 23, 59, 30));
   const registry = new StatsRegistry();
@@ -59,7 +68,7 @@ export function budgetLimiter(options: BudgetLimiterOptions): BudgetLimiter {
   service.useRules(new RuleTable(compileRules([source('d', rules)])));
   let made = 0;
   const budgets = service.budgets({
-    maxTtlMs: 3_600_000,
+    maxTtlMs,
     newId: () => `id-${++made}`,
     response: { ...bareResponse, ...response, retryAfter: true },
   });
