@@ -467,6 +467,11 @@ export function reservationStoreSuite(
     const full = await reserve(freshId(), counters(1));
     expect(full.outcome).toBe('full');
     expect(full.counters[0]).toMatchObject({ used: maxReservations, open: maxReservations, changed: 0 });
+    // Nor is anything charged for a marker that was refused so.
+    const id = freshId();
+    expect((await reserve(id, counters(1), { isMarker: true })).outcome).toBe('full');
+    const settled = await settle(id, counters(3), { isMarker: true, unknown: 'charge' });
+    expect(settled.counters[0]).toMatchObject({ used: maxReservations, changed: 0 });
     await settle(ids[0]!, counters(1));
     expect((await reserve(freshId(), counters(1))).outcome).toBe('reserved');
   });

@@ -188,19 +188,21 @@ export class MemoryReservations implements ReservationStore {
     const hasRefused = refuses(call, sections, nowMs, this.#options.table);
     const isRefused = hasRefused || call.refusedElsewhere === true;
     const held = sections.filter((section) => !section.isRefused);
-    const isFull = !this.#hasRoom(call, sections) || held.some(({ book, counters }) => book.isFull(counters));
+    const hasRoom = this.#hasRoom(call, sections);
+    const isFull = !hasRoom || held.some(({ book, counters }) => book.isFull(counters));
+    const isReserved = !isRefused && !isFull;
     call.outcome = isRefused ? 'refused' : isFull ? 'full' : 'reserved';
-    if (isFull || (isRefused && !isMarker)) return;
+    if (!hasRoom || (!isReserved && !isMarker)) return;
     for (const section of sections) {
       const { book, counters } = section;
       const terms = termsOf(call, section, section === sections[0] ? note : undefined);
-      const isEmpty = isRefused || section.isRefused;
+      const isEmpty = !isReserved || section.isRefused;
       const made = isEmpty ? book.reserveNothing(terms, nowMs) : book.reserve(terms, counters, nowMs);
-      if (!isRefused) for (const counter of counters) counter.outcome = isEmpty ? 'left-out' : 'charged';
+      if (isReserved) for (const counter of counters) counter.outcome = isEmpty ? 'left-out' : 'charged';
       if (made === undefined) continue;
       this.#occupy(made.bytes);
       if (made.note !== undefined) this.#noted.set(id, made);
-      if (section === sections[0] && !isRefused) call.expiresAtMs = made.dueMs;
+      if (section === sections[0] && isReserved) call.expiresAtMs = made.dueMs;
     }
   }
 

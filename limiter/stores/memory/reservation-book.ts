@@ -139,12 +139,16 @@ export class ReservationBook implements Expiring {
 
   /** That which a settle closes: the oldest that is open, else one that expired charged, else one that charged nothing. */
   marker(id: string, nowMs: number): Reservation | undefined {
-    const all = this.#markers.get(id)?.filter(({ forgetMs }) => forgetMs > nowMs);
-    return (
-      all?.find(({ state, isEmpty }) => state === 'open' && !isEmpty) ??
-      all?.find(({ state }) => state === 'kept') ??
-      all?.[0]
-    );
+    let kept: Reservation | undefined;
+    let first: Reservation | undefined;
+    for (const one of this.#markers.get(id) ?? []) {
+      const { state, isEmpty, forgetMs } = one;
+      if (forgetMs <= nowMs) continue;
+      if (state === 'open' && !isEmpty) return one;
+      if (state === 'kept') kept ??= one;
+      first ??= one;
+    }
+    return kept ?? first;
   }
 
   isFull(counters: readonly ReservedCounter[]): boolean {

@@ -114,19 +114,19 @@ function my.reserve(call)
     if known then return 'repeated', expires end
   end
   local refused = my.refuses(call, isOver) or call.refusedElsewhere
-  if not refused then
-    for i = 1, #list do
-      if not isOver[list[i].group] and my.isFull(list[i]) then return 'full', 0 end
-    end
-  elseif not call.isMarker then
-    return 'refused', 0
-  end
+  local full = false
   for i = 1, #list do
-    local isEmpty = refused or isOver[list[i].group]
-    my.hold(call, list[i], isEmpty and 'l' or 'o')
-    if not refused then list[i].outcome = isEmpty and 'l' or 'c' end
+    full = full or (not refused and not isOver[list[i].group] and my.isFull(list[i]))
   end
-  return refused and 'refused' or 'reserved', refused and 0 or nowMs + list[1].ttl
+  local isReserved = not refused and not full
+  local outcome = refused and 'refused' or full and 'full' or 'reserved'
+  if not isReserved and not call.isMarker then return outcome, 0 end
+  for i = 1, #list do
+    local isEmpty = not isReserved or isOver[list[i].group]
+    my.hold(call, list[i], isEmpty and 'l' or 'o')
+    if isReserved then list[i].outcome = isEmpty and 'l' or 'c' end
+  end
+  return outcome, isReserved and nowMs + list[1].ttl or 0
 end
 
 -- Of a marker's the oldest that is open, or else expired charged, or else holds nothing; the youngest open one where it is

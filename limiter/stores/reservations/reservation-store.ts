@@ -68,7 +68,7 @@ export interface ReserveCall extends Call {
   readonly id: string;
   /**
    * Markers: another one of the same id adds a reservation, and nothing is remembered of it once it is settled. What was
-   * refused is remembered until its TTL, so that its settling charges nothing. Else the same again changes nothing.
+   * refused, as full too, is remembered until its TTL, so that its settling charges nothing. Else the same again changes nothing.
    */
   readonly isMarker: boolean;
   /** A quota beside these lets the request pass: those of this call never refuse, and are only left out. */

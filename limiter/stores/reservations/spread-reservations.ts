@@ -97,7 +97,7 @@ export class SpreadReservations implements ReservationStore {
     await Promise.all(
       places.map((counters) => {
         if (counters === refusing) return undefined;
-        if (outcome !== 'refused') return this.#ask({ kind: 'look', counters, caller, error: undefined });
+        if (outcome === 'conflict') return this.#ask({ kind: 'look', counters, caller, error: undefined });
         return this.#ask({ ...call, counters, width, note: undefined, refusedElsewhere: true });
       }),
     );
