@@ -116,6 +116,10 @@ scrape_configs:
     expect(await query(overLimit)).toEqual({ shop: '2' });
     expect(await query('ratelimit_service_total_requests')).toEqual({
       'ShouldRateLimit eu': '5',
+      'CheckRateLimit eu': '0',
+      'Report eu': '0',
+      'Reserve eu': '0',
+      'Commit eu': '0',
       'Check eu': '0',
       'List eu': '0',
     });
