@@ -3,7 +3,7 @@ import { resolveSrv as resolveSrvBySystem } from 'node:dns/promises';
 import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import { memcacheNodeBack, memcacheNodeLost, memcacheProblem, memcacheSrvFailed } from '../log/lines.ts';
-import { createMemcacheStats, registerMemcacheNodes } from '../stats/registry/limiter-stats.ts';
+import { createMemcacheStats, registerMemcacheNodes } from '../stats/registry/memcache-stats.ts';
 import { ClientTls } from '../stores/client-tls.ts';
 import { lookUpNodes, parseMemcacheAddresses, type ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import { type MemcacheEvents, MemcacheStore } from '../stores/memcache/memcache-store.ts';
