@@ -167,7 +167,13 @@ describe('a window of a calendar', () => {
           one.timezone,
         );
         expect(start.startOfDay().epochMilliseconds).toBe(startSeconds * 1000);
-        expect(isFirstDay(one, start)).toBe(true);
+        // A first day that the zone left out begins with the next one that it has.
+        const before = start.subtract({ seconds: 1 }).toPlainDate();
+        const leftOut = before.until(start.toPlainDate()).days;
+        const days = Array.from({ length: Math.max(1, leftOut) }, (_, n) =>
+          start.toPlainDate().subtract({ days: n }),
+        );
+        expect(days.some((day) => isFirstDay(one, day))).toBe(true);
       }),
       { numRuns: caseCount(1000) },
     );
@@ -181,7 +187,7 @@ describe('a window of a calendar', () => {
   }
 });
 
-function isFirstDay({ unit, startsOn }: Calendar, at: Temporal.ZonedDateTime): boolean {
+function isFirstDay({ unit, startsOn }: Calendar, at: Temporal.PlainDate): boolean {
   if (unit === 'week') return at.dayOfWeek === startsOn;
   if (unit === 'month') return at.day === Math.min(startsOn, at.daysInMonth);
   return unit === 'day' || at.dayOfYear === 1;

@@ -2,7 +2,7 @@ import { create } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { DeltaDiscoveryResponseSchema } from '../../../gen/envoy/service/discovery/v3/discovery_pb.ts';
-import type { RuleSource } from '../../../rules/model.ts';
+import type { Entry, RuleSource } from '../../../rules/model.ts';
 import { type RulesReview, reviewLoad } from '../../../rules/review/reviewed-load.ts';
 import { RuleTable } from '../../../rules/table/rule-table.ts';
 import { encodeResource, rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
@@ -265,9 +265,18 @@ describe('rules that come by changes', () => {
       contentHash,
       lines,
       listed: [...table.listedRules()],
-      // A rule learns its place when it is matched first.
-      paths: Array.from(table.rulePaths(), ([rule, path]) => [{ ...rule, domain: '', path: '' }, path]),
+      // A rule learns its place when it is matched first; its number counts within its layer.
+      paths: Array.from(table.rulePaths(), ([rule, path]) => [
+        { ...rule, domain: '', path: '', order: 0 },
+        path,
+      ]),
     };
+  }
+
+  /** A rule's number counts within its layer. */
+  function matched(table: RuleTable, domain: string, entries: readonly Entry[]) {
+    const match = table.match(domain, entries);
+    return match && { ...match, rule: { ...match.rule, order: 0 } };
   }
 
   it('are those that all of it would be, compiled anew: shown, matched, refused and reviewed', () => {
@@ -307,9 +316,9 @@ describe('rules that come by changes', () => {
           );
           for (const domain of ['k', 'k_a', 'k_b', 'x', 'y', 'none']) {
             for (const entries of asked) {
-              const expected = all.table.match(domain, entries);
-              expect(table.match(domain, entries)).toEqual(expected);
-              expect(inWorker.match(domain, entries)).toEqual(expected);
+              const expected = matched(all.table, domain, entries);
+              expect(matched(table, domain, entries)).toEqual(expected);
+              expect(matched(inWorker, domain, entries)).toEqual(expected);
             }
             expect(table.hasDomain(domain)).toBe(all.table.hasDomain(domain));
           }
