@@ -107,7 +107,7 @@ export interface RuleSource {
   /** How errors name it: `config.basic.yaml`, or a resource's name. */
   name: string;
   domain: string;
-  descriptors: Rule[];
+  descriptors: readonly Rule[];
 }
 
 export interface Rule {
@@ -115,7 +115,7 @@ export interface Rule {
   /** Empty: any value matches. May contain `*`. */
   value: string;
   /** None, the one of `rate_limit`, or the 2 to 8 of `rate_limits`, which all have to allow. */
-  limits: RateLimit[];
+  limits: readonly RateLimit[];
   shadowMode: boolean;
   quotaMode: boolean;
   detailedMetric: boolean;
@@ -129,7 +129,7 @@ export interface Rule {
   reserve: ReserveTerms | undefined;
   /** Copied into the dynamic metadata of an answer. */
   metadata: JsonObject | undefined;
-  descriptors: Rule[];
+  descriptors: readonly Rule[];
 }
 
 /** What a rule may be beside its limit, by its name in a rule file; manifests spell it as `Rule` does. */
@@ -161,8 +161,14 @@ export interface RateLimit {
   unlimited: boolean;
   /** Empty: no rule can replace this limit. */
   name: string;
-  replaces: string[];
+  replaces: readonly string[];
 }
+
+/** Of what has none: one list for all, for there may be 100,000 of them. */
+export const noMarks: readonly number[] = [];
+const noNames: readonly string[] = [];
+export const noLimits: readonly RateLimit[] = [];
+export const noRules: readonly Rule[] = [];
 
 /** A limit of which nothing is written. */
 export function emptyLimit(): RateLimit {
@@ -172,12 +178,12 @@ export function emptyLimit(): RateLimit {
     calendar: undefined,
     requestsPerUnit: 0,
     hitsUnit: 'requests',
-    warnAt: [],
+    warnAt: noMarks,
     algorithm: Algorithm.FIXED_WINDOW,
     burst: undefined,
     unlimited: false,
     name: '',
-    replaces: [],
+    replaces: noNames,
   };
 }
 

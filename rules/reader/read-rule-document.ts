@@ -13,6 +13,8 @@ import {
   emptyLimit,
   type HitsUnit,
   hitsUnits,
+  noLimits,
+  noRules,
   type RateLimit,
   type ReserveTerms,
   type Rule,
@@ -347,7 +349,7 @@ function emptyRule(): Rule {
   return {
     key: '',
     value: '',
-    limits: [],
+    limits: noLimits,
     shadowMode: false,
     quotaMode: false,
     detailedMetric: false,
@@ -357,7 +359,7 @@ function emptyRule(): Rule {
     lease: undefined,
     reserve: undefined,
     metadata: undefined,
-    descriptors: [],
+    descriptors: noRules,
   };
 }
 

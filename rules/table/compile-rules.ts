@@ -1,5 +1,7 @@
 import {
   arePlainLimits,
+  isPlainLimit,
+  maxUint32,
   type RateLimit,
   type Rule,
   type RuleSource,
@@ -128,12 +130,12 @@ function compileNodes(tree: NumberedTree, wildcards: WildcardCompiler): RuleReco
   const nodes = new WordList();
   const limits = new WordList();
   const extras = new WordList();
+  const plain = new Map<number, number>();
   for (const [node, rule] of tree.rules.entries()) {
     nodes.push(tree.offsets.words[node]!);
     nodes.push(tree.lengths.words[node]!);
     nodes.push(rule === undefined ? 0 : nodeFlags(rule));
-    nodes.push(limits.length / Limit.words);
-    for (const limit of rule?.limits ?? []) addLimit(limit, limits, tree.strings);
+    nodes.push(firstLimitOf(rule?.limits ?? [], { limits, plain, strings: tree.strings }));
     nodes.push(node === 0 ? 0 : wildcards.addLevel(wildcardChildren(tree, node)));
     nodes.push(rule === undefined ? -1 : addExtra(rule, extras, tree.strings));
     nodes.push(tree.firstChild.words[node]!);
@@ -154,29 +156,66 @@ function nodeFlags(rule: Rule): number {
   return flags | NodeFlag.hasLimit | (length << nodeLimitsShift);
 }
 
+/** Rules whose only limit is the same plain one share its record: of 100,000 rules few have one of their own. */
+function firstLimitOf(
+  own: readonly RateLimit[],
+  { limits, plain, strings }: { limits: WordList; plain: Map<number, number>; strings: StringPool },
+): number {
+  const next = limits.length / Limit.words;
+  const only = own.length === 1 ? plainNumber(own[0]!) : undefined;
+  if (only !== undefined) {
+    const known = plain.get(only);
+    if (known !== undefined) return known;
+    plain.set(only, next);
+  }
+  for (const limit of own) addLimit(limit, limits, strings);
+  return next;
+}
+
+/** Of a limit of which nothing is written but its unit and a number that leaves room for it. */
+function plainNumber(limit: RateLimit): number | undefined {
+  const { unlimited, name, burst, requestsPerUnit } = limit;
+  if (unlimited || name !== '' || burst !== undefined || !isPlainLimit(limit)) return undefined;
+  const unit = unitFromText(limit.unit);
+  if (unit === undefined || ownText(limit) !== '' || requestsPerUnit > maxUint32) return undefined;
+  return requestsPerUnit * 8 + unit;
+}
+
 /** What is unlimited has no unit. */
 function addLimit(limit: RateLimit, limits: WordList, strings: StringPool): void {
   const unit = limit.unlimited ? Unit.UNKNOWN : unitFromText(limit.unit);
   if (unit === undefined) throw new RangeError(`cannot compile rate limit unit '${limit.unit}'`);
   const { name, requestsPerUnit, unitMultiplier, algorithm, burst = requestsPerUnit } = limit;
-  limits.pushAll([unit, unitMultiplier, ...halves(requestsPerUnit), algorithm, ...halves(burst)]);
-  const own = ownText(limit);
-  for (const text of [name, own]) limits.pushAll([text === '' ? 0 : strings.add(text), text.length]);
+  // One by one: lists of the words of so many rules would be garbage that counts at the peak of a load.
+  limits.push(unit);
+  limits.push(unitMultiplier);
+  pushWhole(limits, requestsPerUnit);
+  limits.push(algorithm);
+  pushWhole(limits, burst);
+  pushText(limits, name, strings);
+  pushText(limits, ownText(limit), strings);
 }
 
-function halves(whole: number): [low: number, high: number] {
-  return [whole, Math.floor(whole / 0x1_0000_0000)];
+function pushText(limits: WordList, text: string, strings: StringPool): void {
+  limits.push(text === '' ? 0 : strings.add(text));
+  limits.push(text.length);
+}
+
+/** The low half, then the high one. */
+function pushWhole(limits: WordList, whole: number): void {
+  limits.push(whole);
+  limits.push(Math.floor(whole / 0x1_0000_0000));
 }
 
 /** Empty for a limit that has nothing of it. */
 function ownText({ calendar, hitsUnit, warnAt }: RateLimit): string {
+  if (calendar === undefined && hitsUnit === 'requests' && warnAt.length === 0) return '';
   const own: LimitOwn = {
     ...(calendar !== undefined && { calendar }),
     ...(hitsUnit !== 'requests' && { hitsUnit }),
     ...(warnAt.length > 0 && { warnAt }),
   };
-  const text = JSON.stringify(own);
-  return text === '{}' ? '' : text;
+  return JSON.stringify(own);
 }
 
 function addExtra(rule: Rule, extras: WordList, strings: StringPool): number {

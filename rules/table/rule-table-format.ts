@@ -28,7 +28,7 @@
  *  states, labels  an Aho-Corasick automaton a level, which finds all its literals in one pass (`State`)
  */
 import type { MatchedLimit, MatchedRule } from '../match-result.ts';
-import type { Algorithm, JsonObject, ReserveTerms, Unit } from '../model.ts';
+import { type Algorithm, type JsonObject, noMarks, type ReserveTerms, type Unit } from '../model.ts';
 import { readText } from './pair-index.ts';
 
 const wordSections = [
@@ -441,8 +441,6 @@ export class RuleNodes {
     return length === 0 ? undefined : JSON.parse(readText(this.#s.strings, words[at]!, length));
   }
 }
-
-const noMarks: readonly number[] = [];
 
 /** 0 to 2^53 - 1. */
 function wholeAt(words: Int32Array, at: number): number {

@@ -71,7 +71,7 @@ export class NaiveMatcher implements RuleMatcher {
   }
 
   #steps(domain: string, entries: readonly Entry[]): Step[] | undefined {
-    let level = this.#sources
+    let level: readonly Rule[] = this.#sources
       .filter((source) => source.domain === domain)
       .flatMap((source) => source.descriptors);
     const steps: Step[] = [];
