@@ -76,6 +76,7 @@ describe('/v1/reserve', () => {
         repeated: false,
       },
       scopes: [{ ...toldScope, refused: false }],
+      unlimited: [],
     });
     const [question] = budgets.asked as ReserveQuestion[];
     expect(question).toMatchObject({
@@ -89,6 +90,24 @@ describe('/v1/reserve', () => {
       entries: [{ key: 'team', value: 'a' }],
       hitsAddend: undefined,
     });
+  });
+
+  it('names the descriptors that no limit holds', async () => {
+    const budgets = new ScriptedBudgets();
+    budgets.reserving = {
+      unlimited: [
+        { descriptor: 1, rule: undefined },
+        { descriptor: 2, rule: 'llm.open' },
+      ],
+    };
+    const { status, body } = await post(budgets, '/v1/reserve', { ...about, amount: 1 });
+    expect([status, body.unlimited]).toEqual([
+      200,
+      [
+        { descriptor: 1, rule: null },
+        { descriptor: 2, rule: 'llm.open' },
+      ],
+    ]);
   });
 
   it('leaves TTL and id to the service where nothing is said', async () => {
@@ -175,7 +194,7 @@ describe('/v1/reserve', () => {
 });
 
 describe('/v1/commit and /v1/release', () => {
-  const question = { domain: 'llm', descriptors: [] };
+  const question = { domain: 'llm', descriptors: [], isUnheld: false };
 
   it('settle by the id alone, with what the reservation was about', async () => {
     const budgets = new ScriptedBudgets();

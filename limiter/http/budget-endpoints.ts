@@ -13,6 +13,7 @@ import {
   type BudgetQuestion,
   type BudgetScope,
   type Budgets,
+  type RecalledReservation,
   type ReserveAnswer,
   reservationIdForm,
   type SettleAnswer,
@@ -81,7 +82,7 @@ async function answerReserve(call: HttpCall, asker: HttpAsker, options: BudgetOp
     options.budgets.reserve(question, callerOf(asker), done),
   );
   for (const { key, value } of answer.headers) call.response.setHeader(key, value);
-  const { allowed, id, amount, expiresAtMs, isRepeated, scopes } = answer;
+  const { allowed, id, amount, expiresAtMs, isRepeated, scopes, unlimited } = answer;
   sendJson(call.response, allowed ? 200 : 429, {
     code: allowed ? 'OK' : 'OVER_LIMIT',
     reservationId: allowed ? id : null,
@@ -89,6 +90,7 @@ async function answerReserve(call: HttpCall, asker: HttpAsker, options: BudgetOp
     expiresAt: allowed ? new Date(expiresAtMs).toISOString() : null,
     repeated: isRepeated,
     scopes: scopes.map((scope) => ({ ...scopeJson(scope), refused: scope.refused })),
+    unlimited: unlimited.map(({ descriptor, rule = null }) => ({ descriptor, rule })),
   });
 }
 
@@ -126,7 +128,7 @@ async function answerSettle(
 }
 
 /** Of a reservation in a domain that is not the caller's nothing is told, not even that there is one. */
-async function recalled(id: string, { caller }: HttpAsker, budgets: Budgets): Promise<BudgetQuestion> {
+async function recalled(id: string, { caller }: HttpAsker, budgets: Budgets): Promise<RecalledReservation> {
   const found = await budgets.recall(id);
   if (found !== undefined && 'failure' in found) throw problemOfBudget(found);
   if (found === undefined || caller?.hasDomain(found.domain) === false) throw noReservation(id);

@@ -1,12 +1,20 @@
 import { describe, expect, it } from 'vitest';
 import { Algorithm, type Rule } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
+import { compileRules } from '../../rules/table/compile-rules.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
 import { type BudgetLimiter, budgetLimiter } from '../../test/support/budget-limiter.ts';
-import { limit, rule } from '../../test/support/rule-builder.ts';
+import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { Code, type Descriptor } from '../decide/messages.ts';
 import { callAbandoned, StoreError } from '../stores/counter-store.ts';
 import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
-import type { BudgetFailure, BudgetScope, ReserveAnswer, SettleAnswer } from './budgets.ts';
+import type {
+  BudgetFailure,
+  BudgetScope,
+  RecalledReservation,
+  ReserveAnswer,
+  SettleAnswer,
+} from './budgets.ts';
 import { LimitWarnings } from './limit-warnings.ts';
 
 const asker = { abandoned: false };
@@ -235,12 +243,97 @@ describe('BudgetService', () => {
     const limiter = budgetLimiter({
       rules: [teamRule(), rule({ key: 'free', limits: [limit({ unit: '', unlimited: true })] })],
     });
-    const descriptors = [descriptor('other'), descriptor('free')];
-    expect(reserve(limiter, { descriptors })).toMatchObject({ allowed: true, scopes: [] });
-    expect(settle(limiter, 'id-1', 5, { descriptors })).toMatchObject({ outcome: 'settled', charged: 5 });
+    const descriptors = [descriptor('other'), descriptor('free'), descriptor('team')];
+    expect(reserve(limiter, { descriptors })).toMatchObject({
+      allowed: true,
+      scopes: [{ descriptor: 2 }],
+      unlimited: [
+        { descriptor: 0, rule: undefined },
+        { descriptor: 1, rule: 'd.free' },
+      ],
+    });
+    const unlimited = descriptors.slice(0, 2);
+    expect(reserve(limiter, { descriptors: unlimited })).toMatchObject({ allowed: true, scopes: [] });
+    expect(settle(limiter, 'id-2', 5, { descriptors: unlimited })).toEqual({
+      ...{ outcome: 'settled', charged: 0, amount: 0, scopes: [] },
+    });
     expect(tryReserve(limiter, { domain: 'e' })).toEqual({
       failure: 'no-domain',
       message: 'there are no rules for the domain "e"',
+    });
+  });
+
+  describe('where nothing is limited', () => {
+    const asking = { descriptors: [descriptor('other')], id: 'mine', recalled: true } as const;
+    const ask = (limiter: BudgetLimiter, more: Partial<Asking> = {}) =>
+      new Promise<ReserveAnswer | BudgetFailure>((done) => {
+        const question = { domain: 'd', amount: 600, ttlMs: 30_000, ...asking, ...more };
+        limiter.budgets.reserve({ ...question, descriptors: [...question.descriptors] }, asker, done);
+      });
+    const commit = async (limiter: BudgetLimiter, actual: number | undefined) => {
+      const about = (await limiter.budgets.recall('mine')) as RecalledReservation;
+      return new Promise<SettleAnswer | BudgetFailure>((done) => {
+        limiter.budgets.settle({ ...about, id: 'mine', actual, unknown: 'tell' }, asker, done);
+      });
+    };
+    const settled = { outcome: 'settled', charged: 0, amount: 0, scopes: [] };
+
+    it('knows a reservation until its end, and gives the same answer again', async () => {
+      const limiter = budgetLimiter({ rules: [teamRule()] });
+      const expiresAtMs = limiter.clock.ms + 30_000;
+      const made = { allowed: true, id: 'mine', amount: 600, expiresAtMs, scopes: [] };
+      expect(await ask(limiter)).toMatchObject({ ...made, isRepeated: false });
+      limiter.clock.ms += 1_000;
+      expect(await ask(limiter)).toMatchObject({ ...made, isRepeated: true });
+      for (const actual of [480, undefined, 0]) expect(await commit(limiter, actual)).toEqual(settled);
+      limiter.clock.ms += 29_000 + 600_000 - 1;
+      expect(await commit(limiter, 5)).toEqual(settled);
+      limiter.clock.ms += 1;
+      expect(await limiter.budgets.recall('mine')).toBeUndefined();
+      expect(await ask(limiter)).toMatchObject({ isRepeated: false });
+    });
+
+    it.each([
+      ['another amount', { amount: 601 }],
+      ['another TTL', { ttlMs: 30_001 }],
+      ['other descriptors', { descriptors: [descriptor('other', 'b')] }],
+      ['descriptors that are limited', { descriptors: [descriptor('team')] }],
+    ])('is a conflict with %s', async (_, other) => {
+      const limiter = budgetLimiter({ rules: [teamRule()] });
+      await ask(limiter);
+      expect(await ask(limiter, other)).toMatchObject({ failure: 'conflict' });
+      const first = budgetLimiter({ rules: [teamRule()] });
+      await ask(first, other);
+      expect(await ask(first)).toMatchObject({ failure: 'conflict' });
+    });
+
+    it('charges nothing by the id alone, and once with descriptors, where rules came since', async () => {
+      const limiter = budgetLimiter({ rules: [] });
+      await ask(limiter, { descriptors: [descriptor('team')] });
+      limiter.service.useRules(new RuleTable(compileRules([source('d', [teamRule()])])));
+      expect(await ask(limiter, { descriptors: [descriptor('team')] })).toMatchObject({
+        failure: 'conflict',
+      });
+      expect(await commit(limiter, 480)).toEqual(settled);
+      expect(figures(status(limiter, descriptor('team')))).toEqual(['0/0/1000']);
+      for (const outcome of ['unknown', 'repeated'])
+        expect(settle(limiter, 'mine', 480)).toMatchObject({ outcome, charged: 480 });
+      expect(figures(status(limiter, descriptor('team')))).toEqual(['480/0/520']);
+    });
+
+    it('says that its store is away, or keeps nothing', async () => {
+      const error = new StoreError('connection refused', { transient: true });
+      const around = (store: ReservationStore) => ({
+        submit: store.submit.bind(store),
+        ...{ recall: () => Promise.reject(error), note: () => Promise.reject(error) },
+        claim: () => Promise.reject(error),
+      });
+      expect(await ask(budgetLimiter({ rules: [teamRule()], around }))).toEqual({
+        ...{ failure: 'unavailable', message: 'connection refused' },
+      });
+      expect(await ask(budgetLimiter({ rules: [teamRule()], around: () => undefined }))).toMatchObject({
+        failure: 'unsupported',
+      });
     });
   });
 
@@ -322,7 +415,9 @@ describe('BudgetService', () => {
     const limiter = budgetLimiter({ rules: [teamRule()] });
     reserve(limiter, { id: 'known', recalled: true });
     reserve(limiter, { id: 'other', amount: 1 });
-    expect(await limiter.budgets.recall('known')).toEqual({ domain: 'd', descriptors: [descriptor('team')] });
+    expect(await limiter.budgets.recall('known')).toEqual({
+      ...{ domain: 'd', descriptors: [descriptor('team')], isUnheld: false },
+    });
     expect(await limiter.budgets.recall('other')).toBeUndefined();
   });
 
@@ -334,6 +429,7 @@ describe('BudgetService', () => {
         done();
       },
       recall: () => Promise.reject(error),
+      note: () => Promise.reject(error),
       claim: () => Promise.reject(error),
     };
     const away = budgetLimiter({ rules: [teamRule()], around: () => failing });

@@ -1,4 +1,5 @@
 /** Budgets for APIs: their questions become plans and holdings, as the hits of any other request do. */
+import type { MatchedRule } from '../../rules/match-result.ts';
 import { marksReached } from '../decide/assess.ts';
 import { type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import type { Plan } from '../decide/plan.ts';
@@ -12,15 +13,18 @@ import {
   type BudgetScope,
   type Budgets,
   leastTtlMs,
+  type RecalledReservation,
   type ReserveAnswer,
   type ReserveQuestion,
   type SettleAnswer,
   type SettleQuestion,
+  type UnlimitedDescriptor,
   usualTtlMs,
 } from './budgets.ts';
 import { type CountedHit, HitMaker, secondsToReset } from './counted-hit.ts';
 import type { PlansInForce } from './plans-in-force.ts';
 import type { RateLimitServiceOptions } from './rate-limit-service.ts';
+import { noteOf, recalledFrom } from './reservation-note.ts';
 import {
   type Held,
   type Holding,
@@ -91,9 +95,12 @@ export class BudgetService implements Budgets {
       (plan) => plan.kind !== 'limited' && isQuota(plan, this.#parts.options.response.quotaMode),
     );
     const note = recalled ? noteOf(question) : undefined;
+    const unheld = recalled
+      ? { ttlMs, noteUntil: (expiresAtMs: number) => noteOf(question, { amount, ttlMs, expiresAtMs }) }
+      : undefined;
     this.#parts.reserving.reserve(
       holdings,
-      { id, isMarker: false, note, otherQuotaPasses },
+      { id, isMarker: false, note, unheld, otherQuotaPasses },
       asker,
       (reserved) => done(this.#reserveAnswer(planned, reserved, asker)),
     );
@@ -104,7 +111,7 @@ export class BudgetService implements Budgets {
     asker: Caller,
     done: (answer: SettleAnswer | BudgetFailure) => void,
   ): void {
-    const { id, actual, unknown } = question;
+    const { id, actual, unknown, isUnheld = false } = question;
     const planned = this.#plan(question, actual, 0);
     if ('failure' in planned) {
       done(planned);
@@ -115,8 +122,8 @@ export class BudgetService implements Budgets {
       id === ''
         ? ({ id: this.#options.newId(), isMarker: true, unknown: 'charge' } as const)
         : { id, isMarker: false, unknown };
-    this.#parts.reserving.settle(planned.holdings, terms, asker, (settled) =>
-      done(settleAnswer(planned, settled, this.#parts.options.clock.nowMs())),
+    this.#parts.reserving.settle(isUnheld ? [] : planned.holdings, terms, asker, (settled) =>
+      done(settleAnswer(settled, this.#parts.options.clock.nowMs())),
     );
   }
 
@@ -136,11 +143,11 @@ export class BudgetService implements Budgets {
     );
   }
 
-  async recall(id: string): Promise<BudgetQuestion | undefined | BudgetFailure> {
+  async recall(id: string): Promise<RecalledReservation | undefined | BudgetFailure> {
     if (this.#store === undefined) return failureOf(reservesNothing);
     try {
       const note = await this.#store.recall(id);
-      return note === undefined ? undefined : questionOf(note);
+      return note === undefined ? undefined : recalledFrom(note);
     } catch (error) {
       if (error instanceof StoreError) return failureOf(error);
       throw error;
@@ -182,7 +189,7 @@ export class BudgetService implements Budgets {
     const { error, outcome, id, expiresAtMs } = call;
     if (error !== undefined) return failureOf(error);
     if (outcome === 'conflict') {
-      const message = `the reservation ${JSON.stringify(id)} was made with another amount, ttl or descriptors`;
+      const message = `the reservation ${JSON.stringify(id)} was made with another amount, ttl or descriptors, or by other rules`;
       return { failure: 'conflict', message };
     }
     if (outcome === 'full') {
@@ -199,6 +206,7 @@ export class BudgetService implements Budgets {
       isRepeated,
       headers: this.#concluded(planned, held, isRepeated, asker),
       scopes: scopesOf(held, this.#parts.options.clock.nowMs()),
+      unlimited: unlimitedOf(planned.plans),
     };
   }
 
@@ -235,17 +243,21 @@ function uncounted(hit: CountedHit): CountedHit {
   return { ...hit, hits: 0, applied: 0 };
 }
 
-function settleAnswer(
-  { request, holdings }: Planned,
-  { call, held }: Settled,
-  nowMs: number,
-): SettleAnswer | BudgetFailure {
+function settleAnswer({ call, held }: Settled, nowMs: number): SettleAnswer | BudgetFailure {
   const { error, outcome, charged, amount } = call;
   if (error !== undefined) return failureOf(error);
-  // Where nothing is limited there is nothing to know.
-  if (holdings.length === 0)
-    return { outcome: 'settled', charged: request.hitsAddend, amount: 0, scopes: [] };
   return { outcome, charged, amount, scopes: scopesOf(held, nowMs) };
+}
+
+function unlimitedOf(plans: readonly Plan[]): UnlimitedDescriptor[] {
+  return plans.flatMap(({ kind, rule }, descriptor) =>
+    kind === 'limited' ? [] : [{ descriptor, rule: rule && toldPath(rule) }],
+  );
+}
+
+/** Undefined where it hides itself. */
+function toldPath({ hideIdentity, path }: MatchedRule): string | undefined {
+  return hideIdentity || path === '' ? undefined : path;
 }
 
 function scopesOf(held: readonly Held[], nowMs: number): BudgetScope[] {
@@ -264,7 +276,7 @@ function scopeOf(
   const { used = 0, reserved = 0, open = 0, oldestMs = 0 } = counter ?? {};
   return {
     ...where,
-    rule: rule.hideIdentity || rule.path === '' ? undefined : rule.path,
+    rule: toldPath(rule),
     limit: rule.hideIdentity ? { ...limit, name: '' } : limit,
     isShadow: rule.shadowMode,
     refused: hit.full || hit.over,
@@ -280,18 +292,4 @@ function scopeOf(
 
 function failureOf(error: StoreError): BudgetFailure {
   return { failure: error === reservesNothing ? 'unsupported' : 'unavailable', message: error.message };
-}
-
-/** What `recall` gives back: the question as it was asked. */
-function noteOf({ domain, descriptors }: BudgetQuestion): string {
-  return JSON.stringify({
-    domain,
-    descriptors: descriptors.map(({ entries, limit }) => ({ entries, limit })),
-  });
-}
-
-function questionOf(note: string): BudgetQuestion {
-  const { domain, descriptors } = JSON.parse(note) as BudgetQuestion;
-  const unsaid = { hitsAddend: undefined, isNegativeHits: false };
-  return { domain, descriptors: descriptors.map(({ entries, limit }) => ({ entries, limit, ...unsaid })) };
 }

@@ -28,7 +28,15 @@ export interface ReserveQuestion extends BudgetQuestion {
   readonly recalled: boolean;
 }
 
+/** What `recall` knows of a reservation. */
+export interface RecalledReservation extends BudgetQuestion {
+  /** No limit held it when it was made: it has nothing to settle, whatever limits it now. */
+  readonly isUnheld: boolean;
+}
+
 export interface SettleQuestion extends BudgetQuestion {
+  /** As `recall` says; undefined: it was not asked. */
+  readonly isUnheld?: boolean;
   /** Empty: nothing was reserved. Then `actual` is charged, whatever is left, and nothing is remembered of it. */
   readonly id: string;
   /** Undefined: the amount reserved. 0 for a release. */
@@ -61,6 +69,14 @@ export interface BudgetScope {
   readonly mark: number | undefined;
 }
 
+/** A descriptor that no limit holds, so that nothing is reserved for it. */
+export interface UnlimitedDescriptor {
+  /** Its index. */
+  readonly descriptor: number;
+  /** As of a `BudgetScope`, of a rule that is unlimited; undefined as well where no rule matches, or another one replaces it. */
+  readonly rule: string | undefined;
+}
+
 /** Why there is no answer; the message is for the caller, without secrets. */
 export interface BudgetFailure {
   readonly failure: /** The question itself. */
@@ -86,6 +102,7 @@ export interface ReserveAnswer {
   readonly expiresAtMs: number;
   readonly isRepeated: boolean;
   readonly scopes: readonly BudgetScope[];
+  readonly unlimited: readonly UnlimitedDescriptor[];
   /** As of a hit that `/v1/check` answers: limit headers of the tightest, on a refusal Retry-After as well. */
   readonly headers: readonly Header[];
 }
@@ -114,5 +131,5 @@ export interface Budgets {
    * Domain and descriptors of a reservation that was made with `recalled`, for who settles it without them; its caller's
    * rights are to be checked then. Undefined: it is not known, or no longer.
    */
-  recall(id: string): Promise<BudgetQuestion | undefined | BudgetFailure>;
+  recall(id: string): Promise<RecalledReservation | undefined | BudgetFailure>;
 }

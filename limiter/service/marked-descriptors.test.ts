@@ -223,6 +223,7 @@ describe('a request with markers', () => {
         done();
       },
       recall: () => Promise.resolve(undefined),
+      note: () => Promise.resolve(undefined),
       claim: () => Promise.resolve(true),
     };
     const limiter = budgetLimiter({

@@ -18,6 +18,7 @@ import type {
 } from '../stores/reservations/reservation-store.ts';
 import { type CountedHit, HitMaker } from './counted-hit.ts';
 import type { RateLimitServiceOptions } from './rate-limit-service.ts';
+import { endOfSame } from './reservation-note.ts';
 
 /** What is asked of one descriptor. */
 export interface Holding {
@@ -29,6 +30,12 @@ export interface Holding {
   readonly amount: number | undefined;
   readonly ttlMs: number;
   readonly onExpiry: 'release' | 'charge';
+}
+
+/** Of a reserve where nothing is limited: what is kept of it instead. */
+interface UnheldNote {
+  readonly ttlMs: number;
+  readonly noteUntil: (expiresAtMs: number) => string;
 }
 
 /** The same with what becomes of it: one hit and one counter a limit. Descriptors may share counters. */
@@ -133,7 +140,12 @@ export class Reserving {
   /** All or nothing. Blocked by an override, nothing is asked but how the others stand. */
   reserve(
     holdings: readonly Holding[],
-    terms: Pick<ReserveCall, 'id' | 'isMarker' | 'note' | 'otherQuotaPasses'>,
+    {
+      unheld,
+      ...terms
+    }: Pick<ReserveCall, 'id' | 'isMarker' | 'note' | 'otherQuotaPasses'> & {
+      unheld?: UnheldNote | undefined;
+    },
     asker: Caller,
     done: (reserved: Reserved) => void,
   ): void {
@@ -153,7 +165,7 @@ export class Reserving {
       caller: asker,
       error: undefined,
       outcome: isRefused ? 'refused' : 'reserved',
-      expiresAtMs: this.#options.clock.nowMs() + (held[0]?.ttlMs ?? 0),
+      expiresAtMs: this.#options.clock.nowMs() + (held[0] ?? unheld ?? { ttlMs: 0 }).ttlMs,
     };
     const conclude = (): void => {
       this.#noteGivenBack(counters);
@@ -162,7 +174,8 @@ export class Reserving {
       done({ call, held });
     };
     if (!isRefused) {
-      this.#submit(call, conclude);
+      if (counters.length === 0 && unheld !== undefined) void this.#note(call, unheld).then(conclude);
+      else this.#submit(call, conclude);
       return;
     }
     const look: ReservationCall = terms.isMarker
@@ -205,7 +218,8 @@ export class Reserving {
       // What was used is used, whoever gave up.
       caller: { abandoned: false, span: asker.span },
       error: undefined,
-      outcome: 'unknown',
+      // Where nothing is held there is nothing to know.
+      outcome: counters.length === 0 ? 'settled' : 'unknown',
       charged: 0,
       amount: 0,
     };
@@ -260,6 +274,22 @@ export class Reserving {
       if (error === undefined) for (const one of held) noteReserved(statuses[one.index]!, one);
       done();
     });
+  }
+
+  /** No counter remembers it. */
+  async #note(call: ReserveCall, { ttlMs, noteUntil }: UnheldNote): Promise<void> {
+    const note = noteUntil(call.expiresAtMs);
+    try {
+      if (this.#store === undefined) throw reservesNothing;
+      const known = await this.#store.note(call.id, note, ttlMs);
+      if (known === undefined) return;
+      const endMs = endOfSame(known, note);
+      call.outcome = endMs === undefined ? 'conflict' : 'repeated';
+      call.expiresAtMs = endMs ?? 0;
+    } catch (error) {
+      if (!(error instanceof StoreError)) throw error;
+      call.error = error;
+    }
   }
 
   #submit(call: ReservationCall, done: () => void): void {

@@ -64,6 +64,7 @@ export class TracedStore implements CounterStore {
         });
       },
       recall: (id) => store.recall(id),
+      note: (id, text, ttlMs) => store.note(id, text, ttlMs),
       claim: (name, seconds) => store.claim(name, seconds),
     };
   }

@@ -176,8 +176,24 @@ describe('budgets', () => {
   });
 
   it('reserve what nothing limits, and not longer than they may', async () => {
-    const { status, body } = await reserve({ ...about({ nobody: 'x' }), amount: 5 });
-    expect([status, body.scopes]).toEqual([200, []]);
+    const nothing = { ...about({ nobody: 'x' }), amount: 5, ttl: '5m' };
+    const { status, body } = await reserve(nothing);
+    expect([status, body.scopes, body.unlimited]).toEqual([200, [], [{ descriptor: 0, rule: null }]]);
+    expect(Math.abs(Date.parse(body.expiresAt) - Date.now() - 300_000)).toBeLessThan(60_000);
+    const { reservationId } = body;
+    const again = await reserve({ ...nothing, reservationId });
+    expect(again.body).toEqual({ ...body, repeated: true });
+    expect((await reserve({ ...nothing, reservationId, amount: 6 })).status).toBe(409);
+    const settled = { reservationId, outcome: 'settled', charged: 0, amount: 0, scopes: [] };
+    for (const more of [{}, about({ nobody: 'x' })]) {
+      expect((await commit({ reservationId, actualAmount: 5, ...more })).body).toEqual(settled);
+      expect((await post(limiter, '/v1/release', { reservationId, ...more })).body).toEqual(settled);
+    }
+    const mixed = await reserve({ ...about({ taem: 'a' }, { team: 'c' }), amount: 5 });
+    expect(mixed.body).toMatchObject({
+      scopes: [{ descriptor: 1 }, { descriptor: 1 }],
+      unlimited: [{ descriptor: 0, rule: null }],
+    });
     const long = await reserve({ ...about({ team: 'a' }), amount: 5, ttl: '25h' });
     expect([long.status, long.body.detail]).toEqual([400, expect.stringContaining('BUDGET_MAX_TTL')]);
     expect((await reserve({ domain: 'nobody', descriptors: [[{ a: '' }]], amount: 5 })).status).toBe(404);
@@ -252,10 +268,16 @@ describeWithServer('without their store', redisProgram, (path) => {
     const limiter = await InProcessLimiter.start({ env: { RUNTIME_ROOT: folder, ...store } });
     try {
       const asked = { ...about({ user: 'ann' }), amount: 100, reservationId: 'of-ann-1' };
-      expect((await post(limiter, '/v1/reserve', asked)).status).toBe(200);
+      const unlimited = { ...about({ nobody: 'x' }), amount: 100, reservationId: 'of-nobody' };
+      for (const one of [asked, unlimited])
+        expect((await post(limiter, '/v1/reserve', one)).status).toBe(200);
+      expect((await post(limiter, '/v1/commit', { reservationId: 'of-nobody' })).body).toMatchObject({
+        ...{ outcome: 'settled', charged: 0 },
+      });
       await redis.kill('SIGKILL');
       const answers = [
         await post(limiter, '/v1/reserve', asked),
+        await post(limiter, '/v1/reserve', unlimited),
         await post(limiter, '/v1/commit', { reservationId: 'of-ann-1' }),
         await post(limiter, '/v1/commit', { ...about({ user: 'ann' }), reservationId: 'of-ann-1' }),
       ];

@@ -150,6 +150,12 @@ describeWithEachRedis('reservations in Redis', (path) => {
     const made = await submitCall(both, reserveCall({ id: 'spread', counters: counters(5), note: 'both' }));
     expect(made).toMatchObject({ outcome: 'reserved', counters: [{ used: 5 }, { used: 5 }] });
     expect(await both.recall('spread')).toBe('both');
+    expect(await both.note('spread', 'of nothing', 60_000)).toBe('both');
+    await second.reservations.note('second', 'there', 60_000);
+    expect(await both.note('second', 'here', 60_000)).toBe('there');
+    expect(await both.note('of nothing', 'here', 60_000)).toBeUndefined();
+    const leftMs = await client.pttl('weir:reserve-note:of nothing');
+    expect(Math.abs(leftMs - 60_000 - suiteBounds.recordMs)).toBeLessThan(30_000);
     const settled = await submitCall(both, settleCall({ id: 'spread', counters: counters(2) }));
     expect(settled).toMatchObject({ outcome: 'settled', charged: 2, counters: [{ used: 2 }, { used: 2 }] });
     const again = await submitCall(both, settleCall({ id: 'spread', counters: counters(4) }));

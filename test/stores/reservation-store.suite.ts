@@ -501,6 +501,20 @@ export function reservationStoreSuite(
     expect(other.outcome).toBe('conflict');
   });
 
+  it('keeps a note of what holds nothing, the first of its id', async () => {
+    const { reservations } = store;
+    const id = freshId();
+    expect(await reservations.note(id, 'of nothing: ü', 60_000)).toBeUndefined();
+    expect(await reservations.note(id, 'another', 60_000)).toBe('of nothing: ü');
+    expect(await reservations.recall(id)).toBe('of nothing: ü');
+    const counters = countersOf([fresh()], { amount: 1 });
+    expect((await reserve(id, counters, { note: 'of it' })).outcome).toBe('conflict');
+    expect(await look(counters)).toEqual([[0, 0, 0]]);
+    const other = freshId();
+    await reserve(other, counters, { note: 'of it' });
+    expect(await reservations.note(other, 'of nothing', 60_000)).toBe('of it');
+  });
+
   it('counts exactly up to 2^53 - 1', async () => {
     const stem = fresh();
     const id = freshId();

@@ -43,6 +43,7 @@ export class ScriptedBudgets implements Budgets {
       expiresAtMs: 1_000,
       isRepeated: false,
       scopes: [budgetScope],
+      unlimited: [],
       headers: [],
     };
     done('failure' in this.reserving ? this.reserving : { ...usual, ...this.reserving });

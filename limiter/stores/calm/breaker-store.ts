@@ -168,6 +168,7 @@ export class BreakerStore implements CounterStore {
         if (flight !== undefined) store.submit(call, () => this.#arrive(flight));
       },
       recall: (id) => refused().then(() => store.recall(id)),
+      note: (id, text, ttlMs) => refused().then(() => store.note(id, text, ttlMs)),
       claim: (name, seconds) => refused().then(() => store.claim(name, seconds)),
     };
   }

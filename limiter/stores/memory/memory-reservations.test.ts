@@ -122,6 +122,25 @@ describe('MemoryReservations', () => {
     expect((await reserve('later', { bound: wide })).outcome).toBe('reserved');
   });
 
+  it('keeps notes of what holds nothing until then, too, in the same memory', async () => {
+    const { clock, memory, store, reserve } = open({ maxBytes: 100_000 });
+    let kept = 0;
+    const fill = async (): Promise<void> => {
+      for (; ; kept += 1) await store.note(`n${kept}`, 'nothing', minuteMs);
+    };
+    await expect(fill()).rejects.toThrow('no room for more reservations');
+    expect(kept).toBeGreaterThan(10);
+    expect([store.bytes <= 50_000, (await reserve('a')).outcome]).toEqual([true, 'full']);
+    clock.ms += 11 * minuteMs - 1;
+    expect(await store.recall('n0')).toBe('nothing');
+    clock.ms += 1;
+    expect(await store.recall('n0')).toBeUndefined();
+    expect(await store.note('n0', 'another', minuteMs)).toBeUndefined();
+    expect(await store.recall('n0')).toBe('another');
+    clock.ms += 24 * 60 * minuteMs;
+    expect([memory.size, store.bytes, memory.bytes]).toEqual([0, 0, 0]);
+  });
+
   it('makes room for reservations by counters that end soonest', async () => {
     const { memory, reserve } = open({ maxBytes: 20_000 });
     for (let i = 0; i < 1000; i += 1) await totalOf(memory, { key: `key ${i}`, ttlSeconds: 60 });

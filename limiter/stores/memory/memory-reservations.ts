@@ -11,7 +11,7 @@ import type {
   SettleCall,
 } from '../reservations/reservation-store.ts';
 import { CounterTable, heldBy, keyTooLong } from './counter-table.ts';
-import { ExpiryQueue } from './expiry-queue.ts';
+import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
 import {
   type Reservation,
   ReservationBook,
@@ -29,6 +29,7 @@ export interface MemoryReservationsOptions extends ReservationBounds {
 const mostOfBytes = 0.5;
 /** Measured on Node 26, rounded up. */
 const bookBytes = 1500;
+const noteBytes = 250;
 /** Chosen: names that are claimed. When there are more, that which ends soonest is free again. */
 const mostClaims = { maxCounters: 10_000, maxBytes: 4 * 1024 * 1024 };
 
@@ -42,12 +43,21 @@ interface Section {
   isRefused: boolean;
 }
 
+/** A note of what holds nothing. */
+interface KeptNote extends Expiring {
+  readonly id: string;
+  readonly text: string;
+  readonly bytes: number;
+}
+
 /** Budgets of a store in this process. `done` is called before `submit` returns. */
 export class MemoryReservations implements ReservationStore {
   readonly #options: MemoryReservationsOptions;
   readonly #books = new Map<string, ReservationBook>();
   readonly #ends = new ExpiryQueue<ReservationBook>();
   readonly #noted = new Map<string, Reservation>();
+  readonly #notes = new Map<string, KeptNote>();
+  readonly #noteEnds = new ExpiryQueue<KeptNote>();
   readonly #claims = new CounterTable(mostClaims);
   #bytes = 0;
   #closed = false;
@@ -63,7 +73,22 @@ export class MemoryReservations implements ReservationStore {
   }
 
   async recall(id: string): Promise<string | undefined> {
-    return this.#notedAt(id, this.#options.clock.nowMs())?.note;
+    return this.#noteAt(id, this.#options.clock.nowMs());
+  }
+
+  async note(id: string, text: string, ttlMs: number): Promise<string | undefined> {
+    const nowMs = this.#options.clock.nowMs();
+    this.sweep(nowMs, sweptPerCall);
+    const known = this.#noteAt(id, nowMs);
+    if (known !== undefined) return known;
+    const bytes = keyBytes(id) + keyBytes(text) + noteBytes;
+    if (!this.#hasBytes(bytes)) throw new StoreError('no room for more reservations', { transient: true });
+    const expiresAtMs = nowMs + ttlMs + this.#options.recordMs;
+    const note: KeptNote = { id, text, bytes, expiresAtMs, queuedTick: 0, nextInTick: undefined };
+    this.#notes.set(id, note);
+    this.#noteEnds.add(note);
+    this.#occupy(bytes);
+    return undefined;
   }
 
   async claim(name: string, seconds: number): Promise<boolean> {
@@ -89,6 +114,7 @@ export class MemoryReservations implements ReservationStore {
 
   /** Forgets what nobody asked for, so many reservations at most. */
   sweep(nowMs: number, limit: number): void {
+    this.#sweepNotes(nowMs, limit);
     for (let left = limit; left > 0; left -= 1) {
       const book = this.#ends.takeEndedBy(nowMs);
       if (book === undefined) return;
@@ -99,6 +125,15 @@ export class MemoryReservations implements ReservationStore {
       } else {
         this.#ends.add(book);
       }
+    }
+  }
+
+  #sweepNotes(nowMs: number, limit: number): void {
+    for (let left = limit; left > 0; left -= 1) {
+      const ended = this.#noteEnds.takeEndedBy(nowMs);
+      if (ended === undefined) return;
+      this.#occupy(-ended.bytes);
+      if (this.#notes.get(ended.id) === ended) this.#notes.delete(ended.id);
     }
   }
 
@@ -168,6 +203,10 @@ export class MemoryReservations implements ReservationStore {
   #hasRoom({ id, note }: { id: string; note?: string | undefined }, sections: readonly Section[]): boolean {
     let bytes = keyBytes(note ?? '');
     for (const { counters } of sections) bytes += reservationBytes(id, counters.length);
+    return this.#hasBytes(bytes);
+  }
+
+  #hasBytes(bytes: number): boolean {
     return this.#bytes + bytes <= mostOfBytes * this.#options.table.maxBytes;
   }
 
@@ -176,8 +215,8 @@ export class MemoryReservations implements ReservationStore {
     const { id, note, isMarker } = call;
     if (!isMarker) {
       const known = sections.map(({ book }) => book.record(id, nowMs));
-      const noted = this.#notedAt(id, nowMs);
-      const isOther = note !== undefined && noted !== undefined && noted.note !== note;
+      const noted = this.#noteAt(id, nowMs);
+      const isOther = note !== undefined && noted !== undefined && noted !== note;
       if (isOther || known.some((one) => one !== undefined)) {
         const isSame = !isOther && sections.every((section, i) => isRepeated(call, section, known[i]));
         call.outcome = isSame ? 'repeated' : 'conflict';
@@ -235,9 +274,11 @@ export class MemoryReservations implements ReservationStore {
     }
   }
 
-  #notedAt(id: string, nowMs: number): Reservation | undefined {
+  #noteAt(id: string, nowMs: number): string | undefined {
     const noted = this.#noted.get(id);
-    return noted !== undefined && noted.forgetMs > nowMs ? noted : undefined;
+    if (noted !== undefined && noted.forgetMs > nowMs) return noted.note;
+    const kept = this.#notes.get(id);
+    return kept !== undefined && kept.expiresAtMs > nowMs ? kept.text : undefined;
   }
 
   #tell(counter: ReservedCounter, book: ReservationBook, nowMs: number): void {

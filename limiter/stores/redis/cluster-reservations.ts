@@ -11,8 +11,6 @@ import { SpreadReservations } from '../reservations/spread-reservations.ts';
 export interface ClusterReservationsOptions {
   /** Of one slot. */
   readonly slots: ReservationStore;
-  /** Keeps a note for so long. Rejects with a StoreError. */
-  readonly note: (id: string, text: string, ms: number) => Promise<void>;
   readonly recordMs: number;
 }
 
@@ -55,13 +53,16 @@ export class ClusterReservations implements ReservationStore {
     return this.#options.slots.recall(id);
   }
 
+  note(id: string, text: string, ttlMs: number): Promise<string | undefined> {
+    return this.#options.slots.note(id, text, ttlMs);
+  }
+
   claim(name: string, seconds: number): Promise<boolean> {
     return this.#options.slots.claim(name, seconds);
   }
 
   /** The note has a slot of its own. */
   async #reserveNoted(call: ReserveCall, note: string): Promise<void> {
-    const { recordMs } = this.#options;
     try {
       const noted = await this.recall(call.id);
       if (noted !== undefined && noted !== note) {
@@ -81,7 +82,7 @@ export class ClusterReservations implements ReservationStore {
       Object.assign(call, { error, outcome, expiresAtMs });
       if (error !== undefined || (outcome !== 'reserved' && outcome !== 'repeated')) return;
       const longestMs = Math.max(...call.counters.map(({ ttlMs }) => ttlMs));
-      await this.#options.note(call.id, note, longestMs + recordMs);
+      await this.note(call.id, note, longestMs);
     } catch (error) {
       call.error = error as ReserveCall['error'];
     }

@@ -14,7 +14,6 @@ import type { ClusterAddress } from './redis-address.ts';
 import { type ConnectionCounts, RedisConnection, type RedisConnectionOptions } from './redis-connection.ts';
 import { isTryAgain, RedisErrors } from './redis-error.ts';
 import type { ReservationBatch } from './reservation-batch.ts';
-import { noteKeyOf } from './reservation-keys.ts';
 import type { Batch } from './script-batches.ts';
 import { applyByScript, runScript } from './scripts.ts';
 
@@ -148,10 +147,6 @@ export class RedisClusterStore extends GatheringStore {
   override get reservations(): ReservationStore {
     return new ClusterReservations({
       slots: super.reservations,
-      note: async (id, text, ms) => {
-        const key = noteKeyOf(id, this.names);
-        await this.sendPlain(key, 'psetex', [key, String(ms), text]);
-      },
       recordMs: this.reservationBounds.recordMs,
     });
   }

@@ -188,6 +188,7 @@ export abstract class GatheringStore implements CounterStore {
     return {
       submit: (call, done) => this.submitReservation(call, done),
       recall: (id) => this.#recall(id),
+      note: (id, text, ttlMs) => this.#note(id, text, ttlMs),
       claim: (name, seconds) => this.#claim(name, seconds),
     };
   }
@@ -206,6 +207,13 @@ export abstract class GatheringStore implements CounterStore {
     const key = noteKeyOf(id, this.names);
     const note = await this.sendPlain(key, 'get', [key]);
     return note === null ? undefined : String(note);
+  }
+
+  async #note(id: string, text: string, ttlMs: number): Promise<string | undefined> {
+    const key = noteKeyOf(id, this.names);
+    const ms = String(ttlMs + this.reservationBounds.recordMs);
+    const kept = await this.sendPlain(key, 'set', [key, text, 'NX', 'PX', ms]);
+    return kept === null ? this.#recall(id) : undefined;
   }
 
   async #claim(name: string, seconds: number): Promise<boolean> {

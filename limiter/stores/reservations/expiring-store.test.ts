@@ -31,6 +31,7 @@ function open({ pauseMs = 0, maxReservations = 100 } = {}) {
       kept.submit(call, done);
     },
     recall: (id) => kept.recall(id),
+    note: (id, text, ttlMs) => kept.note(id, text, ttlMs),
     claim: (name, seconds) => kept.claim(name, seconds),
   };
   const counterOf = ({ key, bound, limit }: CounterOp) =>
@@ -177,7 +178,7 @@ describe('ExpiringStore', () => {
     const never = () => {
       throw new Error('asked');
     };
-    const reservations = { submit: never, recall: never, claim: never };
+    const reservations = { submit: never, recall: never, note: never, claim: never };
     const clock = new ManualClock();
     const store = new ExpiringStore({
       store: inner,

@@ -127,4 +127,9 @@ export interface ReservationStore extends Claims {
   submit(call: ReservationCall, done: () => void): void;
   /** The note of a reservation that is open or still remembered. Rejects with a StoreError. */
   recall(id: string): Promise<string | undefined>;
+  /**
+   * Keeps a note of what holds nothing, as long as that of a reservation with this TTL. Where the id has one already, gives
+   * that and changes nothing. Rejects with a StoreError.
+   */
+  note(id: string, text: string, ttlMs: number): Promise<string | undefined>;
 }

@@ -11,7 +11,7 @@ export interface SpreadReservationsOptions {
   /** Equal for counters that one call of a store can take together. */
   readonly placeOf: (counter: ReservedCounter) => unknown;
   readonly storeOf: (counter: ReservedCounter) => ReservationStore;
-  /** All of them: notes are with the first counter of a call, claims with the first store. */
+  /** All of them: notes are with the first counter of a call, or as claims with the first store. */
   readonly stores: readonly ReservationStore[];
 }
 
@@ -41,6 +41,10 @@ export class SpreadReservations implements ReservationStore {
   async recall(id: string): Promise<string | undefined> {
     const notes = await Promise.all(this.#options.stores.map((store) => store.recall(id)));
     return notes.find((note) => note !== undefined);
+  }
+
+  async note(id: string, text: string, ttlMs: number): Promise<string | undefined> {
+    return (await this.recall(id)) ?? this.#options.stores[0]!.note(id, text, ttlMs);
   }
 
   claim(name: string, seconds: number): Promise<boolean> {
