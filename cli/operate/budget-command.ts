@@ -1,4 +1,4 @@
-import { escaped, UsageError } from '../shared/flags.ts';
+import { UsageError } from '../shared/flags.ts';
 import { durationText, outputFlag, outputFormat, printedText, type Row, table } from '../shared/output.ts';
 import { type Json, limiterHelp, tellOf } from './limiters.ts';
 import { askHolders, domainAndEntries, entryTexts, limitersCommand } from './operate-command.ts';
@@ -7,15 +7,16 @@ const help = `Usage: weir budget <domain> <key=value> ... [flags]
 
 Shows how the budgets of one descriptor stand: what is used, what of it is held by reservations that are still open (and for how
 long the oldest has been), what is left, until when, and the highest mark of warn_at that is reached. Expired reservations are
-given back on the way. A store that limiters share is asked by one of them; of limiters that count in memory each shows its own.
+given back on the way. A store that limiters share is asked by one of them; of limiters that count in memory each shows its own. The
+entries are one descriptor: where no rule limits it, standard error says so, and which of them are by themselves.
 
 ${limiterHelp}  -o, --output <form>         how to print the result: table (default), json or yaml
 
   weir budget llm team=a --limiter localhost
   weir budget llm team=a model=large -o json
 
-Exit status: 0 when every limiter answered; 1 when one was silent or refused; 2 for a wrong command line, or a cluster that cannot
-be asked.
+Exit status: 0 when every limiter has such a budget; 1 when no rule limits the descriptor, or a limiter was silent or refused; 2 for a
+wrong command line, or a cluster that cannot be asked.
 `;
 
 export const budgetCommand = limitersCommand(help, outputFlag, async (flags, limiters) => {
@@ -23,20 +24,29 @@ export const budgetCommand = limitersCommand(help, outputFlag, async (flags, lim
   if (entries.length === 0) throw new UsageError('budget needs the entries of a descriptor, key=value');
   const format = outputFormat(flags);
   const { members, silent } = await limiters.living();
-  const query = { domain, entry: entryTexts(entries) };
-  const { answers, failed } = await askHolders(limiters, members, { path: '/v1/budgets', query });
+  const ask = (entry: string[]) =>
+    askHolders(limiters, members, { path: '/v1/budgets', query: { domain, entry } });
+  const texts = entryTexts(entries);
+  const { answers, failed } = await ask(texts);
   tellOf(failed);
+  const without = answers.filter(({ body }) => body.budgets.length === 0);
+  if (without.length > 0) {
+    const alone = texts.length === 1 ? [] : await Promise.all(texts.map((text) => ask([text])));
+    const limited = texts.filter((_, i) => alone[i]?.answers.some(({ body }) => body.budgets.length > 0));
+    const hint = limited.length === 0 ? '' : ` (by itself is: ${limited.join(', ')})`;
+    const problem = `no rule of ${domain} limits ${texts.join(', ')}${hint}`;
+    tellOf(without.map(({ member }) => ({ address: member.name, problem })));
+  }
   const budgets: Json[] = answers.flatMap(({ member, body }) =>
     body.budgets.map((one: Json) =>
       member.state.store?.type === 'memory' ? { ...one, limiter: member.name } : one,
     ),
   );
   const report = { budgets, silent: [...silent, ...failed] };
-  const none = `no rule of ${escaped(domain)} limits such a request\n`;
   process.stdout.write(
-    printedText(report, format, () => (budgets.length === 0 ? none : table(budgets.map(rowOf)))),
+    printedText(report, format, () => (budgets.length === 0 ? '' : table(budgets.map(rowOf)))),
   );
-  return report.silent.length === 0 ? 0 : 1;
+  return report.silent.length === 0 && without.length === 0 ? 0 : 1;
 });
 
 function rowOf({

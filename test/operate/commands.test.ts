@@ -182,8 +182,18 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
       { limiter: 'mem-0', rule: 'shop.user', used: 2, reserved: 2, open: 1, left: 3 },
       { limiter: 'mem-1', rule: 'shop.user', used: 0, reserved: 0, open: 0, left: 5 },
     ]);
-    const nothing = await runCommand(budgetCommand, ['shop', 'nobody=x', ...of(shared)]);
-    expect([nothing.status, nothing.stdout]).toEqual([0, 'no rule of shop limits such a request\n']);
+    const nothing = await runCommand(budgetCommand, ['shop', 'user=bud', 'nobody=x', ...of(shared)]);
+    expect([nothing.status, nothing.stdout, nothing.stderr]).toEqual([
+      ...[1, '', 'weir: lim-0: no rule of shop limits user=bud, nobody=x (by itself is: user=bud)\n'],
+    ]);
+    const misspelt = await runCommand(budgetCommand, ['shop', 'usr=bud', '-o', 'json', ...of(alone)]);
+    expect([misspelt.status, JSON.parse(misspelt.stdout).budgets, misspelt.stderr]).toEqual([
+      ...[
+        1,
+        [],
+        'weir: mem-0: no rule of shop limits usr=bud\nweir: mem-1: no rule of shop limits usr=bud\n',
+      ],
+    ]);
     const silent = await asked([...shared.slice(0, 1)], '--limiter', '127.0.0.1:1');
     expect(silent.status).toBe(1);
   });
