@@ -62,19 +62,21 @@ export class ReservationBatch implements Batch {
     for (const call of this.#calls) {
       let shape = `${call.kind.charAt(0)} ${flagsOf(call)} ${call.counters.length} ${widthOf(call)}`;
       let amounts = '';
+      let lives = '';
       for (const counter of call.counters) {
         const { key, ttlSeconds, group, amount, ttlMs, onExpiry } = counter;
         const [hash, set] = reservationKeysOf(key, isCluster);
         args.push(key);
         args.push(hash);
         args.push(set);
-        shape += ` ${bounds.numberOf(counter)} ${ttlSeconds} ${windowOf(key) || '-'} ${termsOf(counter)}`;
+        shape += ` ${bounds.numberOf(counter)} ${windowOf(key) || '-'} ${termsOf(counter)}`;
         shape += ` ${group} ${ttlMs} ${onExpiry.charAt(0)}`;
         amounts += ` ${amount ?? (call.kind === 'reserve' ? 0 : '-')}`;
+        lives += ` ${ttlSeconds}`;
       }
       const number = shapes.get(shape) ?? shapes.size + 1;
       if (number > shapes.size) shapes.set(shape, number);
-      text += ` ${number}${amounts}`;
+      text += ` ${number}${amounts}${lives}`;
       if (noteOf(call) !== undefined) args.push(noteKeyOf(idOf(call), this.#names));
     }
     args.push(bounds.toArgument());

@@ -237,21 +237,21 @@ function my.readCall(at, key, text)
   local of = 5
   local err
   for i = 1, count do
-    local tail = shape[of + 2] == '-' and '' or shape[of + 2]
+    local tail = shape[of + 1] == '-' and '' or shape[of + 1]
     local side, counter
     side, err = my.sideOf(KEYS[key + 1], KEYS[key + 2], tail, call.isMarker and 'm:' .. call.id or 'p' .. call.id)
     if side and not side.isSwept then
       side.isSwept = true
       my.forget(side)
     end
-    if side then counter, err = my.counterOf(KEYS[key], side, tail, bounds[tonumber(shape[of])], shape[of + 1]) end
+    if side then counter, err = my.counterOf(KEYS[key], side, tail, bounds[tonumber(shape[of])], words[at + count + i]) end
     if err then break end
-    counter.isShadow, counter.isQuota = string.find(shape[of + 3], 's') ~= nil, string.find(shape[of + 3], 'q') ~= nil
-    counter.group, counter.amount = shape[of + 4], tonumber(words[at + i])
-    counter.ttl, counter.onExpiry = tonumber(shape[of + 5]), shape[of + 6]
+    counter.isShadow, counter.isQuota = string.find(shape[of + 2], 's') ~= nil, string.find(shape[of + 2], 'q') ~= nil
+    counter.group, counter.amount = shape[of + 3], tonumber(words[at + i])
+    counter.ttl, counter.onExpiry = tonumber(shape[of + 4]), shape[of + 5]
     counter.outcome, counter.givenBack, counter.delta, counter.oldest = 'u', 0, 0, 0
     call.counters[i] = counter
-    key, of = key + 3, of + 7
+    key, of = key + 3, of + 6
   end
   if call.note then call.noteKey = KEYS[key] end
   return call, err, count
@@ -285,7 +285,7 @@ while at <= #words do
     told[#told + 1] = '!'
     errors[#errors + 1] = err
   end
-  at, key, text = at + 1 + count, key + 3 * count + (call.note and 1 or 0), text + (call.note and 2 or 1)
+  at, key, text = at + 1 + 2 * count, key + 3 * count + (call.note and 1 or 0), text + (call.note and 2 or 1)
 end
 local err = my.writeAll()
 if err then

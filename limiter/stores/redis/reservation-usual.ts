@@ -19,8 +19,9 @@ local format = string.format
 if format('%d', max) ~= '9007199254740991' then
   format = function(form, ...) return string.format(string.gsub(form, '%%d', '%%.0f'), ...) end
 end
--- Each is, in words: what to do, its flags, how many counters it has, and how many in all places; then of each its bound, life,
--- window, flags, group, TTL and what becomes of it. A call is the number of its shape and the amount of each counter.
+-- Each is, in words: what to do, its flags, how many counters it has, and how many in all places; then of each its bound,
+-- window, flags, group, TTL and what becomes of it. A call is the number of its shape, the amounts of its counters, and their
+-- lives, which by their jitter are another one each.
 local shapes = {}
 for word in string.gmatch(ARGV[3], '%S+') do words[#words + 1] = word end
 local maxOpen, recordMs = tonumber(words[1]), tonumber(words[2])
@@ -33,17 +34,17 @@ for text in string.gmatch(ARGV[2], '[^;]+') do
   local shape = {}
   for word in string.gmatch(text, '%S+') do shape[#shape + 1] = word end
   local bound, flags = bounds[tonumber(shape[5])], shape[2]
-  if shape[3] == '1' and bound[1] == 'fixed' and shape[7] ~= '-' and shape[8] == '-' then
-    local ttl = tonumber(shape[10])
-    shape.open, shape.capacity = 'o' .. shape[7], bound[2]
+  if shape[3] == '1' and bound[1] == 'fixed' and shape[6] ~= '-' and shape[7] == '-' then
+    local ttl = tonumber(shape[9])
+    shape.open, shape.capacity = 'o' .. shape[6], bound[2]
     shape.hasNote, shape.isMarker = flags == '-n', string.sub(flags, 1, 1) == 'm'
     if shape[1] == 's' then shape.isSettle = flags == '-' or flags == '-c' or flags == 'm' or flags == 'mc'
     elseif shape[1] == 'r' and ttl > 0 and (flags == '-' or flags == '-n' or flags == 'm') then
       -- All of a record and of an answer but the amounts.
       local due = format('%d', nowMs + ttl)
       shape.isReserve, shape.dueMs, shape.due, shape.lifeMs = true, nowMs + ttl, due, ttl + recordMs
-      shape.opens, shape.closes = 'o' .. shape[11] .. ' ', ' 0:0:0 0 ' .. shape[4] .. ' '
-      shape.between = ' ' .. shape[10] .. ' ' .. due .. ' ' .. shape[7] .. ' '
+      shape.opens, shape.closes = 'o' .. shape[10] .. ' ', ' 0:0:0 0 ' .. shape[4] .. ' '
+      shape.between = ' ' .. shape[9] .. ' ' .. due .. ' ' .. shape[6] .. ' '
       shape.answer = 'reserved ' .. due .. ' 0 c '
     end
   end
@@ -126,7 +127,7 @@ while at <= #words do
       end
       local onExpiry, reserved, ttl, dueMs, tail, took, width =
         match(known, '^o(%a) (%d+) (%d+) (%d+) (%d+) (%d+) %d+:%d+:%d+ %d+ (%d+) $')
-      if tail ~= shape[7] or tonumber(dueMs) <= nowMs then break end
+      if tail ~= shape[6] or tonumber(dueMs) <= nowMs then break end
       local hits = tonumber(took)
       local wasReserved = tonumber(reserved)
       local actual, actualText = wasReserved, reserved
@@ -158,7 +159,7 @@ while at <= #words do
     end
     if change ~= 0 and not (type(err) == 'table' and err.err) then
       if held then err = pcall('INCRBY', KEYS[key], changeText)
-      else err = pcall('SETEX', KEYS[key], shape[6], changeText) end
+      else err = pcall('SETEX', KEYS[key], words[at + 2], changeText) end
     end
     isUsual = true
     if type(err) == 'table' and err.err then
@@ -170,6 +171,6 @@ while at <= #words do
     told[#told + 1] = answer .. format('%d 0 0 %d %d 0 ', total + change, taken, count) .. changeText .. ' 0'
   until true
   if not isUsual then break end
-  at, key, text = at + 2, key + (shape.hasNote and 4 or 3), text + (shape.hasNote and 2 or 1)
+  at, key, text = at + 3, key + (shape.hasNote and 4 or 3), text + (shape.hasNote and 2 or 1)
 end
 `;
