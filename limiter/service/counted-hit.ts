@@ -3,6 +3,7 @@ import { enterWindow, isQuota, type LimitPlan, type Plan } from '../decide/plan.
 import { Windows } from '../decide/windows.ts';
 import { type RuleMetric, RuleStat } from '../stats/registry/rule-stats.ts';
 import type { Caller, CounterOp, HoldsBack } from '../stores/counter-store.ts';
+import { maxTotal } from '../stores/folded-run.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
 import type { RateLimitServiceOptions } from './rate-limit-service.ts';
 
@@ -195,9 +196,9 @@ export function forgetRefunded(ops: readonly CountedHit[], localCache: BoundedLo
   for (const op of ops) if (op.negative) localCache.forget(op.key);
 }
 
-/** Of a counter that the local cache knows to be full as much as fits in. */
+/** Of a counter that the local cache knows to be full as much as fits in. Never above 2^53 - 1. */
 export function usedOf({ full, plan, after, leased }: CountedHit): number {
-  return full ? plan.capacity : after + leased;
+  return full ? plan.capacity : Math.min(maxTotal, after + leased);
 }
 
 /** `tells`: whether it says of which limit it is, and what is used. */

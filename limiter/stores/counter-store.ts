@@ -99,7 +99,10 @@ export interface CounterOp {
 
   /** Answer: hits that the store really applied: `hits`, or 0 where they did not pass or stop-when-over held them back. */
   applied: number;
-  /** Answer: the total after this op, saturating at 2^53 - 1. With a bound what is used of `limit`. */
+  /**
+   * Answer: the total after this op, which saturates at 2^53 - 1; 2^53 where that left hits out: over any limit. With a bound what
+   * is used of `limit`.
+   */
   after: number;
   /** Answer with a bound: this one did not let the hits pass. */
   over: boolean;

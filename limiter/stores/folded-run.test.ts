@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../test/support/counter-ops.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { type Caller, callAbandoned, StoreError } from './counter-store.ts';
-import { FoldedRun, maxTotal, totalAfter } from './folded-run.ts';
+import { beyondTotal, FoldedRun, maxTotal, totalAfter } from './folded-run.ts';
 
 interface Change {
   hits: number;
@@ -82,8 +82,9 @@ describe('FoldedRun', () => {
         const totals: number[] = [];
         let held = start;
         for (const one of list) {
+          const isCut = !one.negative && maxTotal - (held ?? 0) < one.hits;
           held = alone(held, one);
-          totals.push(held ?? 0);
+          totals.push(isCut ? beyondTotal : (held ?? 0));
         }
         const left = apply(run, start);
         run.answer(start ?? 0);

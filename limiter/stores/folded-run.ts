@@ -8,6 +8,8 @@ import { type CounterOp, callAbandoned, failOp, type LeaseAsk, type StoreError }
 
 /** Totals stop here: the largest number that is exact both in JavaScript and in Redis's Lua. */
 export const maxTotal = Number.MAX_SAFE_INTEGER;
+/** What is told of a total that would be beyond: more than any limit, that of 2^53 - 1 among them. */
+export const beyondTotal = maxTotal + 1;
 
 export class FoldedRun {
   readonly key: string;
@@ -83,9 +85,10 @@ export class FoldedRun {
     let total = Math.max(0, before);
     let next = 0;
     for (let op: CounterOp | undefined = this.#first; op !== undefined; op = rest?.[next++]) {
-      total = totalAfter(total, op.hits, op.negative);
+      const told = toldAfter(total, op.hits, op.negative);
+      total = Math.min(maxTotal, told);
       op.applied = op.hits;
-      op.after = total;
+      op.after = told;
       op.error = undefined;
     }
   }
@@ -101,7 +104,7 @@ export class FoldedRun {
     let next = 0;
     let after = before;
     for (let op: CounterOp | undefined = this.#first; op !== undefined; op = rest?.[next++]) {
-      after = Math.min(maxTotal, op.after + floor);
+      after = Math.min(beyondTotal, op.after + floor);
       op.after = after;
       op.leased = granted;
       op.mayReturn = outstanding + granted > 0;
@@ -137,7 +140,12 @@ export class FoldedRun {
 
 /** The total after `hits` are added or, when `negative`, taken back. */
 export function totalAfter(before: number, hits: number, negative: boolean): number {
-  return negative ? Math.max(0, before - hits) : Math.min(maxTotal, before + hits);
+  return Math.min(maxTotal, toldAfter(before, hits, negative));
+}
+
+/** The same as the caller is told it: `beyondTotal` where the total stops before all of the hits. */
+export function toldAfter(before: number, hits: number, negative: boolean): number {
+  return negative ? Math.max(0, before - hits) : Math.min(beyondTotal, before + hits);
 }
 
 /** At least what V8 keeps: one byte a character, two where any is beyond ASCII. */

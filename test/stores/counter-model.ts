@@ -141,8 +141,8 @@ export class CounterModel {
 
   #count(op: CounterOp, counts: boolean): Answer {
     const applied = counts ? op.hits : 0;
-    this.#move(op, op.negative ? -applied : applied);
-    return { applied, after: Number(this.#total(op)), over: false, error: undefined };
+    const told = this.#move(op, op.negative ? -applied : applied);
+    return { applied, after: Number(told), over: false, error: undefined };
   }
 
   #admit(group: readonly CounterOp[], counts: boolean, nowMicros: number): Answer[] {
@@ -182,9 +182,11 @@ export class CounterModel {
     return free < 0n ? 0n : free;
   }
 
-  #move(op: CounterOp, hits: number): void {
+  /** Gives what is told: one more than the most where hits are left out. */
+  #move(op: CounterOp, hits: number): bigint {
     const moved = this.#total(op) + BigInt(hits);
     this.#totals.set(op.key, moved < 0n ? 0n : moved > max ? max : moved);
+    return moved > max ? max + 1n : this.#total(op);
   }
 
   #total(op: CounterOp): bigint {

@@ -114,10 +114,37 @@ export function counterStoreSuite(
   it('saturates at 2^53 - 1', async () => {
     const key = fresh();
     expect(await totalOf(store, { key, hits: max - 1 })).toBe(max - 1);
-    expect(await totalOf(store, { key, hits: 5 })).toBe(max);
-    expect(await totalOf(store, { key, hits: max })).toBe(max);
+    expect(await totalOf(store, { key, hits: 5 })).toBe(max + 1);
+    expect(await totalOf(store, { key, hits: 0 })).toBe(max);
+    expect(await totalOf(store, { key, hits: max })).toBe(max + 1);
     expect(await totalOf(store, { key, hits: 3, negative: true })).toBe(max - 3);
     expect(await totalOf(store, { key, hits: max, negative: true })).toBe(0);
+  });
+
+  it.each([false, true])(
+    'is over a limit of 2^53 - 1, too, where that stops when over: %s',
+    async (stopWhenOver) => {
+      const key = fresh();
+      const isOver = async (hits: number, negative = false) => {
+        const [op] = await submit(store, [counterOp({ key, hits, negative, limit: max })], { stopWhenOver });
+        expect(op).toMatchObject({ applied: hits, error: undefined });
+        return op!.after > op!.limit;
+      };
+      for (const hits of [2, max - 5, 3, 0]) expect(await isOver(hits)).toBe(false);
+      for (const hits of [1, 1, 7, max]) expect(await isOver(hits)).toBe(true);
+      expect(await isOver(2, true)).toBe(false);
+      for (const hits of [1, 1]) expect(await isOver(hits)).toBe(false);
+      expect(await isOver(1)).toBe(true);
+    },
+  );
+
+  it('says to each of many callers in one turn whether it is over a limit of 2^53 - 1', async () => {
+    const key = fresh();
+    await totalOf(store, { key, hits: max - 10 });
+    const all = await Promise.all(
+      Array.from({ length: 8 }, () => submit(store, [counterOp({ key, hits: 3, limit: max })])),
+    );
+    expect(all.map(([op]) => op!.after > max)).toEqual([false, false, false, true, true, true, true, true]);
   });
 
   it('counts a request of 1,300 keys', async () => {

@@ -153,7 +153,7 @@ describeWithServer('memcache store', memcachedProgram, (path) => {
       await a.set(large, '4294967296');
       await a.set(larger, '18446744073709551615');
       expect(await totalOf(store, { key: large })).toBe(4_294_967_297);
-      expect(await totalOf(store, { key: larger })).toBe(Number.MAX_SAFE_INTEGER);
+      expect(await totalOf(store, { key: larger })).toBe(2 ** 53);
       await store.ping();
       expect(await a.valueOf(larger)).toBe('18446744073709551615');
     });

@@ -176,7 +176,7 @@ describeWithEachRedis('Redis without scripts', (path) => {
       for (const foreign of ['9007199254740993', '9223372036854775807']) {
         const key = randomUUID();
         await client.set(key, foreign, 'EX', 77);
-        expect(await totalOf(store, { key, hits: 2 })).toBe(Number.MAX_SAFE_INTEGER);
+        expect(await totalOf(store, { key, hits: 2 })).toBe(2 ** 53);
         expect(await client.get(key)).toBe(String(Number.MAX_SAFE_INTEGER));
       }
     }));

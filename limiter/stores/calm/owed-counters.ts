@@ -1,5 +1,5 @@
 /** What a store that could not be asked is owed: of one counter, and of all of them by key. Pure. */
-import { keyBytes, maxTotal } from '../folded-run.ts';
+import { beyondTotal, keyBytes, maxTotal } from '../folded-run.ts';
 
 /**
  * What is to be added to one counter: a run of additions and of subtractions that stop at 0, kept as
@@ -35,9 +35,9 @@ export class OwedHits {
     return this.#low;
   }
 
-  /** The total with what is owed. */
+  /** The total with what is owed, as it is told. */
   appliedTo(total: number): number {
-    return Math.min(maxTotal, Math.max(this.#low, total + this.#shift));
+    return Math.min(beyondTotal, Math.max(this.#low, total + this.#shift));
   }
 }
 

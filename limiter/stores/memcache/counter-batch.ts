@@ -1,6 +1,6 @@
 /** Counters of memcache in one turn: what is asked, what each request gets of it, and the changes that go out. */
 import { type CounterOp, callAbandoned, failOp, type StoreError } from '../counter-store.ts';
-import { maxTotal, totalAfter } from '../folded-run.ts';
+import { maxTotal, toldAfter, totalAfter } from '../folded-run.ts';
 import { holdBack } from '../stop-when-over.ts';
 import { addCommand, type Command, changeCommand } from './command.ts';
 
@@ -52,9 +52,9 @@ export class KeyCount {
 
   count(op: CounterOp): void {
     const before = this.total;
-    op.after = totalAfter(before, op.applied, op.negative);
+    op.after = toldAfter(before, op.applied, op.negative);
     if (op.applied === 0) return;
-    this.#total = op.after;
+    this.#total = Math.min(maxTotal, op.after);
     if (!op.negative && this.ttlSeconds === 0) this.ttlSeconds = op.ttlSeconds;
     // No more than up to the bound, so that the node's 64 bits never run over.
     const change = op.negative ? -op.applied : Math.min(op.applied, maxTotal - before);

@@ -8,7 +8,7 @@ import {
   StoreError,
   type SubmitOptions,
 } from '../counter-store.ts';
-import { totalAfter } from '../folded-run.ts';
+import { maxTotal, toldAfter } from '../folded-run.ts';
 import type { ReservationBounds } from '../reservations/reservation-store.ts';
 import { holdBack } from '../stop-when-over.ts';
 import { type Counter, CounterTable, heldBy, type KeptCounter, keyTooLong } from './counter-table.ts';
@@ -93,7 +93,7 @@ export class MemoryStore implements CounterStore {
     const { key, after, leased, fromLease, bound, held, ttlSeconds } = op;
     const nowMs = this.#clock.nowMs();
     // Its own leases are spent before anything is counted here.
-    const value = after + leased;
+    const value = Math.min(maxTotal, after + leased);
     this.#table.sweep(nowMs, sweptPerOp);
     const counter = this.#table.find(op, nowMs);
     const inPlaceOfValue = bound === undefined || bound.kind === 'fixed' ? undefined : held;
@@ -151,13 +151,14 @@ export class MemoryStore implements CounterStore {
   #apply(op: CounterOp, nowMs: number): void {
     const counter = this.#table.find(op, nowMs);
     op.error = undefined;
-    op.after = totalAfter(counter?.value ?? 0, op.applied, op.negative);
+    op.after = toldAfter(counter?.value ?? 0, op.applied, op.negative);
+    const value = Math.min(maxTotal, op.after);
     if (counter !== undefined) {
-      counter.value = op.after;
+      counter.value = value;
     } else if (!op.negative && op.applied > 0) {
       const created = this.#table.create({
         key: op.key,
-        value: op.after,
+        value,
         expiresAtMs: nowMs + op.ttlSeconds * 1000,
       });
       if (!created) failOp(op, keyTooLong(op.key, this.#table.maxBytes));

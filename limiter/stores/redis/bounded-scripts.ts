@@ -286,7 +286,7 @@ local function countPlain(key, at, hits, heldBack)
     if type(after) == 'number' then after = math.max(0, after + hits) end
   elseif hits and hits > 0 and not heldBack then
     after = add(key, words[at + 2], words[at + 1])
-    if type(after) == 'number' then after = math.min(max, after + hits) end
+    if type(after) == 'number' then after = math.min(max + 1, after + hits) end
   else
     after = look(key)
     if type(after) == 'number' and heldBack then after = -1 - after end

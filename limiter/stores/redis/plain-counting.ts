@@ -92,11 +92,13 @@ async function insist(expire: () => Promise<unknown>): Promise<void> {
   }
 }
 
-/** Brings a total down to `maxTotal` if it is above, and gives what it was. */
+/** Brings a total down to `maxTotal` if it is above, and gives what it was. Of several that do so at once one does it. */
 async function saturate(commands: KeyedCommands, key: string): Promise<bigint> {
   const total = BigInt(String((await commands.send(key, 'get', [key])) ?? '0'));
   const excess = total - BigInt(maxTotal);
-  if (excess > 0n) await commands.send(key, 'decrby', [key, String(excess)]);
+  if (excess <= 0n) return total;
+  const left = Number(await commands.send(key, 'decrby', [key, String(excess)]));
+  if (left < maxTotal) await commands.send(key, 'incrby', [key, String(excess)]);
   return total;
 }
 

@@ -114,6 +114,18 @@ describe('applyPlainly, when a command fails,', () => {
       ],
       { notCounted: false },
     ],
+    [
+      'INCRBY counted beyond 2^53, and another caller brought that back as well',
+      add,
+      [
+        ['incrby k 2', 2 ** 53],
+        [expire, 1],
+        ['get k', String(2 ** 53)],
+        ['decrby k 1', 2 ** 53 - 2],
+        ['incrby k 1', 2 ** 53 - 1],
+      ],
+      2 ** 53,
+    ],
     ['the reply to GET before DECRBY was lost', takeBack, [['get k', lost]], { notCounted: true }],
     [
       'DECRBY was refused',

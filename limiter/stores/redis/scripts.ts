@@ -197,7 +197,7 @@ while at <= #ARGV do
       if type(after) == 'number' then after = math.max(0, after + hits) end
     elseif hits and hits > 0 and (over[i] or not stop) then
       after = add(key, ARGV[arg], ARGV[arg + 1])
-      if type(after) == 'number' then after = math.min(max, after + hits) end
+      if type(after) == 'number' then after = math.min(max + 1, after + hits) end
     else
       after = look(key)
       if type(after) == 'number' and (not hits or (stop and not over[i])) then after = -1 - after end

@@ -75,6 +75,21 @@ describe('ExpiringStore', () => {
     expect(await ask()).toMatchObject({ after: 6, mayReturn: false });
   });
 
+  it('counts hits once more that the total had no room for', async () => {
+    const { clock, store, reserve } = open();
+    const most = Number.MAX_SAFE_INTEGER;
+    const ask = async (hits: number) =>
+      (await submit(store, [counterOp({ ...fixed, limit: most, hits })]))[0]!.after;
+    const bound = new FixedWindow(most);
+    await reserve({ amount: most, bound });
+    expect(await ask(1)).toBe(most + 1);
+    clock.ms += 30_000;
+    expect([await ask(5), await ask(0)]).toEqual([5, 5]);
+    await reserve({ amount: most - 5, bound });
+    clock.ms += 30_000;
+    expect([await ask(most), await ask(0)]).toEqual([most + 1, most]);
+  });
+
   it('gives it to hits in their order', async () => {
     const { clock, store, reserve } = open();
     await reserve({ amount: 8 });

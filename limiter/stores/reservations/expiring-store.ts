@@ -1,4 +1,5 @@
 import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
+import { maxTotal } from '../folded-run.ts';
 import type { LookCall, ReservationStore, ReservedCounter } from './reservation-store.ts';
 
 export interface ExpiringStoreOptions {
@@ -105,7 +106,10 @@ export class ExpiringStore implements CounterStore {
     return true;
   }
 
-  /** A fixed window alone has counted the hits; all others were refused, and are counted once more. */
+  /**
+   * A fixed window alone has counted the hits, unless its total stopped before them; all others were refused, and are counted once
+   * more.
+   */
   #correct(
     ops: CounterOp[],
     looked: ReadonlyMap<string, ReservedCounter>,
@@ -120,7 +124,7 @@ export class ExpiringStore implements CounterStore {
       if (counter.open > 0 || counter.onExpiry === 'charge') op.mayReturn = true;
       if (counter.givenBack === 0) continue;
       returned = true;
-      if (op.bound === undefined) op.after = Math.max(0, op.after - counter.givenBack);
+      if (isCounted(op)) op.after = Math.max(0, op.after - counter.givenBack);
     }
     const again = returned ? uncounted(ops, looked, options) : [];
     if (again.length === 0) done();
@@ -133,6 +137,10 @@ function nothing(): void {}
 function isRefused(op: CounterOp): boolean {
   if (op.negative || op.error !== undefined) return false;
   return op.bound === undefined ? op.after > op.limit : op.over;
+}
+
+function isCounted({ bound, after }: CounterOp): boolean {
+  return bound === undefined && after <= maxTotal;
 }
 
 /**
@@ -151,7 +159,7 @@ function uncounted(
   const again: CounterOp[] = [];
   for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
     const group = ops.slice(first, first + ops[first]!.groupSize);
-    const isOver = group.some((op) => op.bound !== undefined && isRefused(op));
+    const isOver = group.some((op) => !isCounted(op) && isRefused(op));
     if (isOver && group.some(({ key }) => (looked.get(key)?.givenBack ?? 0) > 0)) again.push(...group);
   }
   return again;
