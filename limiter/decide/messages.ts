@@ -78,6 +78,8 @@ export interface DescriptorStatus {
   used?: number;
   /** What of `used` is held by open reservations, where answers tell that. */
   reserved?: number;
+  /** It was refused more than any of its limits lets pass at once: to wait is of no use. */
+  neverFits?: true;
   /** Of all its limits; undefined: none has reached a mark. */
   warnings?: readonly LimitWarning[];
 }

@@ -209,7 +209,8 @@ function addHeaders(response: RateLimitResponse, plans: readonly Plan[], options
       headers = joined(headers, ietfHeaders(plans, statuses, options.ietfUnit));
   }
   if (options.retryAfter && response.overallCode === Code.OVER_LIMIT) {
-    headers = joined(headers, [retryAfter.header(secondsToRetry(plans, statuses, options.quotaMode))]);
+    const seconds = secondsToRetry(plans, statuses, options.quotaMode);
+    if (Number.isFinite(seconds)) headers = joined(headers, [retryAfter.header(seconds)]);
   }
   response.responseHeadersToAdd = headers;
 }
@@ -231,20 +232,27 @@ function joined(headers: Header[], more: Header[]): Header[] {
 
 const retryAfter = new HeaderForm('Retry-After', '');
 
-/** After how many seconds nothing known refuses any more: of what refuses by itself the longest, of quotas the shortest. */
+/**
+ * After how many seconds nothing known refuses any more: of what refuses by itself the longest, of quotas the shortest. Infinity
+ * where something always will.
+ */
 function secondsToRetry(
   plans: readonly Plan[],
   statuses: readonly DescriptorStatus[],
   quotaModeForAll: boolean,
 ): number {
   let longest = 0;
-  let shortest = Number.POSITIVE_INFINITY;
+  let shortest: number | undefined;
   for (const [index, plan] of plans.entries()) {
-    const { code, durationUntilResetSeconds: seconds = 0 } = statuses[index]!;
-    if (isQuota(plan, quotaModeForAll)) shortest = Math.min(shortest, code === Code.OVER_LIMIT ? seconds : 0);
-    else if (code === Code.OVER_LIMIT) longest = Math.max(longest, seconds);
+    const { code, neverFits, durationUntilResetSeconds = 0 } = statuses[index]!;
+    const seconds = neverFits === true ? Number.POSITIVE_INFINITY : durationUntilResetSeconds;
+    if (!isQuota(plan, quotaModeForAll)) {
+      if (code === Code.OVER_LIMIT) longest = Math.max(longest, seconds);
+    } else {
+      shortest = Math.min(shortest ?? seconds, code === Code.OVER_LIMIT ? seconds : 0);
+    }
   }
-  return Math.max(1, longest, Number.isFinite(shortest) ? shortest : 0);
+  return Math.max(1, longest, shortest ?? 0);
 }
 
 /**

@@ -5,7 +5,7 @@ import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { type BudgetLimiter, budgetLimiter } from '../../test/support/budget-limiter.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import { Code, type Descriptor } from '../decide/messages.ts';
+import { Code, type Descriptor, type RateLimitResponse } from '../decide/messages.ts';
 import { callAbandoned, StoreError } from '../stores/counter-store.ts';
 import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
 import type {
@@ -123,8 +123,11 @@ describe('BudgetService', () => {
       ['d.user', '', true],
     ]);
     expect(figures(refused.scopes)).toEqual(['0/0/1000', '0/0/700', '0/0/500']);
-    expect(refused.headers).toEqual([expect.objectContaining({ key: 'Retry-After', value: '30' })]);
+    // It never fits.
+    expect(refused.headers).toEqual([]);
     expect(reserve(limiter, { descriptors, amount: 500 }).allowed).toBe(true);
+    const [header] = reserve(limiter, { descriptors, amount: 1 }).headers;
+    expect(header).toMatchObject({ key: 'Retry-After', value: '30' });
   });
 
   it('answers the same reserve and commit again, and counts nothing', () => {
@@ -355,6 +358,77 @@ describe('BudgetService', () => {
       expect(settle(limiter, id, 100, { descriptors }).charged).toBe(100);
       expect(figures(status(limiter, descriptor(key)))).toEqual(['100/0/900']);
     }
+  });
+
+  it('says when the amount fits that was refused, where it ever does', () => {
+    const algorithm = (of: Algorithm) => limit({ unit: 'hour', requestsPerUnit: 3_600, algorithm: of });
+    const limiter = budgetLimiter({
+      rules: [
+        teamRule({ limits: [limit({ ...day, requestsPerUnit: 3_600 })] }),
+        rule({ key: 'sliding', limits: [algorithm(Algorithm.SLIDING_WINDOW)] }),
+        rule({ key: 'bucket', limits: [algorithm(Algorithm.TOKEN_BUCKET)] }),
+      ],
+    });
+    const refused = (amount: number, ...keys: string[]) => {
+      const { allowed, headers, scopes } = reserve(limiter, {
+        amount,
+        descriptors: keys.map((key) => descriptor(key)),
+      });
+      expect(allowed).toBe(false);
+      return [headers[0]?.value, ...scopes.map(({ resetSeconds }) => resetSeconds)];
+    };
+    const held = [descriptor('bucket'), descriptor('sliding')];
+    reserve(limiter, { amount: 3_600, ttlMs: 3_600_000, descriptors: held });
+    reserve(limiter, { amount: 3_500 });
+    // The hour and the day end in 30 s.
+    expect(refused(101, 'team')).toEqual(['30', 30]);
+    expect(refused(1, 'bucket')).toEqual(['1', 1]);
+    expect(refused(600, 'bucket')).toEqual(['600', 600]);
+    expect(refused(600, 'sliding')).toEqual(['630', 630]);
+    expect(refused(900, 'sliding', 'bucket', 'team')).toEqual(['930', 930, 900, 30]);
+    // What the other one refuses fits some day.
+    expect(refused(3_601, 'bucket')).toEqual([undefined, 3_600]);
+    for (const key of ['sliding', 'team']) expect(refused(3_601, key)[0]).toBeUndefined();
+    limiter.clock.ms += 629_000;
+    expect(refused(600, 'sliding')[0]).toBe('1');
+    limiter.clock.ms += 1_000;
+    expect(reserve(limiter, { amount: 600, descriptors: [descriptor('sliding')] }).allowed).toBe(true);
+    // A plain hit is told when one passes, as ever.
+    const plain = now<RateLimitResponse>((done) =>
+      limiter.service.decide({ domain: 'd', descriptors: [descriptor('bucket')], hitsAddend: 3_000 }, asker, {
+        answer: done,
+        refuse: (error) => expect.fail(String(error)),
+      }),
+    );
+    expect(plain.statuses[0]).toMatchObject({ code: Code.OVER_LIMIT, durationUntilResetSeconds: 1 });
+  });
+
+  it('says when the first of quotas has room for the amount', () => {
+    const bucket = limit({ unit: 'hour', requestsPerUnit: 3_600, algorithm: Algorithm.TOKEN_BUCKET });
+    const limiter = budgetLimiter({
+      rules: [
+        rule({ key: 'large', quotaMode: true, limits: [bucket] }),
+        rule({ key: 'small', quotaMode: true, limits: [limit({ ...day, requestsPerUnit: 500 })] }),
+      ],
+    });
+    reserve(limiter, { amount: 3_600, ttlMs: 3_600_000, descriptors: [descriptor('large')] });
+    const descriptors = [descriptor('large'), descriptor('small')];
+    expect(reserve(limiter, { amount: 600, descriptors }).headers[0]?.value).toBe('600');
+    expect(reserve(limiter, { amount: 3_601, descriptors })).toMatchObject({ allowed: false, headers: [] });
+    expect(reserve(limiter, { amount: 500, descriptors }).allowed).toBe(true);
+  });
+
+  it('leaves plain hits nothing of a limit of 2^53 - 1 that is held whole', () => {
+    const most = Number.MAX_SAFE_INTEGER;
+    const limiter = budgetLimiter({
+      rules: [teamRule({ limits: [limit({ ...day, requestsPerUnit: most })] })],
+    });
+    expect(reserve(limiter, { amount: most }).allowed).toBe(true);
+    // The second is refused by the local cache.
+    for (const hits of [1, 1, 5]) expect(hit(limiter, hits)).toBe('OVER');
+    expect(status(limiter, descriptor('team'))[0]).toMatchObject({ used: most, left: 0 });
+    settle(limiter, 'id-1', most - 2);
+    expect(['OK', 'OK', 'OVER'].map(() => hit(limiter))).toEqual(['OK', 'OK', 'OVER']);
   });
 
   it('is refused by a block without anything counted, and freed by an override', () => {

@@ -28,6 +28,7 @@ import { noteOf, recalledFrom } from './reservation-note.ts';
 import {
   type Held,
   type Holding,
+  noteNeverFits,
   type Reserved,
   type Reserving,
   reservesNothing,
@@ -225,6 +226,7 @@ export class BudgetService implements Budgets {
         const hits = isRepeated ? one.hits.map(uncounted) : one.hits;
         const first = hits.length > 1 ? { ...hits[0]!, group: hits } : hits[0]!;
         const status = verdicts.statusOf(first, asked, index, true);
+        noteNeverFits(status, one);
         if (first.plan.warns) options.warnings?.tell(first, status);
         return status;
       }

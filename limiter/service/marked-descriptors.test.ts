@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Entry, ReserveTerms, Rule } from '../../rules/model.ts';
+import { Algorithm, type Entry, type ReserveTerms, type Rule } from '../../rules/model.ts';
 import { type BudgetLimiter, budgetLimiter } from '../../test/support/budget-limiter.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
 import { Code, type Descriptor, type RateLimitResponse } from '../decide/messages.ts';
@@ -194,6 +194,25 @@ describe('a request with markers', () => {
     expect(ask(limiter, [marked()])).toBe('OK: OK 100');
     expect(ask(limiter, [marked({ id: 's2' })])).toBe('OVER: OVER 100');
     expect(refused).toEqual(['hourly 2 400']);
+  });
+
+  it('says when the amount fits that was refused, where it ever does', () => {
+    const bucket = limit({ unit: 'hour', requestsPerUnit: 3_600, algorithm: Algorithm.TOKEN_BUCKET });
+    const limiter = budgetLimiter({
+      rules: [reservable('team', { limits: [bucket] })],
+      response: { retryAfter: true },
+    });
+    const refused = (id: string, hits: number) => {
+      const answer = decide(limiter, [marked({ id, hits })]);
+      if (answer instanceof Error) throw answer;
+      const [{ code, durationUntilResetSeconds } = { code: Code.OK, durationUntilResetSeconds: 0 }] =
+        answer.statuses;
+      expect(code).toBe(Code.OVER_LIMIT);
+      return [durationUntilResetSeconds, answer.responseHeadersToAdd[0]?.value];
+    };
+    expect(ask(limiter, [marked({ hits: 3_000 })])).toBe('OK: OK 600');
+    expect(refused('s2', 900)).toEqual([300, '300']);
+    expect(refused('s3', 3_601)).toEqual([3_600, undefined]);
   });
 
   it('lets everything pass in shadow mode, of a rule or of all', () => {

@@ -45,7 +45,7 @@ import {
 import type { LimitWarnings } from './limit-warnings.ts';
 import { type Marked, MarkedDescriptors } from './marked-descriptors.ts';
 import { PlansInForce } from './plans-in-force.ts';
-import { type BudgetOutcome, type Held, noteReserved, Reserving } from './reserving.ts';
+import { type BudgetOutcome, type Held, noteNeverFits, noteReserved, Reserving } from './reserving.ts';
 import { type HitsAsked, Verdicts } from './verdicts.ts';
 
 export interface CountingOptions extends PlanSettings, WindowOptions {
@@ -236,6 +236,7 @@ export class RateLimitService {
       for (const one of all) {
         const { hits, index } = one;
         const status = this.#verdicts.statusOf(hits[0]!, decision, index, tells);
+        noteNeverFits(status, one);
         if (hits[0]!.plan.warns) this.#options.warnings?.tell(hits[0]!, status);
         if (this.#tellsReserved) noteReserved(status, one);
         statuses[index] = status;

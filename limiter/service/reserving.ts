@@ -3,7 +3,7 @@
  * knows them, and writes its answers into hits, of which statuses and statistics are made as of any others.
  */
 import { Assessment, assessTotal, countAssessment } from '../decide/assess.ts';
-import type { DescriptorStatus } from '../decide/messages.ts';
+import { Code, type DescriptorStatus } from '../decide/messages.ts';
 import { isQuota, type LimitedPlan, type LimitPlan, type Plan } from '../decide/plan.ts';
 import { counterWindow, type WindowOptions } from '../decide/windows.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
@@ -428,6 +428,15 @@ export class Reserving {
       }
     }
   }
+}
+
+/** Writes into the status whether its limits would refuse the amount also where nothing is used. */
+export function noteNeverFits(status: DescriptorStatus, { counters }: Held): void {
+  if (status.code === Code.OVER_LIMIT && counters.some(neverFits)) status.neverFits = true;
+}
+
+function neverFits({ outcome, amount = 0, bound }: ReservedCounter): boolean {
+  return (outcome === 'refused' || outcome === 'left-out') && amount > bound.capacity;
 }
 
 /** Of the counter that the status is about. */

@@ -113,7 +113,7 @@ export const headerSettings = {
     name: 'LIMIT_RETRY_AFTER_HEADER_ENABLED',
     kind: bool(),
     summary:
-      'Refusals carry `Retry-After`, in seconds: when the limits that refuse have room again. Answers that let pass do not.',
+      'Refusals carry `Retry-After`, in seconds: when the limits that refuse have room again. Answers that let pass do not, nor a refused reservation of more than a limit.',
   },
   limitLimitHeader: {
     name: 'LIMIT_LIMIT_HEADER',

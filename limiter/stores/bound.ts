@@ -25,8 +25,8 @@ export interface Bound {
   take(held: Held, hits: number): Held;
   /** Never below an unused counter. */
   giveBack(held: Held, hits: number, nowMicros: number): Held;
-  /** How long until a single hit passes; a whole window where none ever does. */
-  untilRoomMicros(held: Held, nowMicros: number): number;
+  /** How long until so many hits pass, one unless said, if nobody else comes; a whole window where they never do. */
+  untilRoomMicros(held: Held, nowMicros: number, hits?: number): number;
   /** How long until the counter is as good as unused: so long it has to be kept. */
   untilUnusedMicros(held: Held, nowMicros: number): number;
 }

@@ -51,20 +51,27 @@ function agree(
       held = bound.take(held, hits);
       model.take(now, hits);
     }
-    expectWaits(bound, held, now);
+    for (const few of [1, 2, hits, bound.capacity]) expectWait(bound, held, now, few);
+    expectUnused(bound, held, now);
   }
 }
 
-/** That the waits are neither too short nor too long. */
-function expectWaits(bound: Bound, held: Held, now: number): void {
-  const roomAt = (at: number) => bound.room(bound.heldAt(held, at), at);
-  if (roomAt(now) === 0) {
-    const free = now + bound.untilRoomMicros(held, now);
-    expect(roomAt(free)).toBeGreaterThan(0);
-    expect(roomAt(free - 1)).toBe(0);
-  }
+function roomAt(bound: Bound, held: Held, at: number): number {
+  return bound.room(bound.heldAt(held, at), at);
+}
+
+/** That the wait until so many hits pass is neither too short nor too long. */
+function expectWait(bound: Bound, held: Held, now: number, hits: number): void {
+  const wait = bound.untilRoomMicros(held, now, hits);
+  if (hits > bound.capacity) return;
+  expect(wait === 0).toBe(hits <= roomAt(bound, held, now));
+  expect(roomAt(bound, held, now + wait)).toBeGreaterThanOrEqual(hits);
+  if (wait > 0) expect(roomAt(bound, held, now + wait - 1)).toBeLessThan(hits);
+}
+
+function expectUnused(bound: Bound, held: Held, now: number): void {
   const unused = now + bound.untilUnusedMicros(held, now);
-  expect(roomAt(unused)).toBe(bound.capacity);
+  expect(roomAt(bound, held, unused)).toBe(bound.capacity);
 }
 
 describe('a sliding window', () => {
@@ -105,6 +112,7 @@ describe('a sliding window', () => {
             // A tick, of which a window has fewer the larger the limit is.
             const tick = Math.max(limit / 100_000, (11 * limit ** 2) / Number.MAX_SAFE_INTEGER);
             expect(room).toBeGreaterThanOrEqual(exact - Math.ceil(tick));
+            for (const hits of [1, Math.ceil(limit / 3), limit]) expectWait(bound, held, now, hits);
             held = bound.take(held, Math.ceil(room / 2));
             model.take(now, Math.ceil(room / 2));
           }
@@ -123,6 +131,13 @@ describe('a sliding window', () => {
     expect(bound.heldAt([window + 9, most, 4], start)).toEqual([window, 0, most]);
     expect(bound.heldAt([window - 1, 3, 4], start)).toEqual([window, 4, 0]);
     expect(bound.heldAt([window - 2, 3, 4], start)).toEqual([window, 0, 0]);
+  });
+
+  it('waits a window for more than ever passes at once', () => {
+    const bound = new SlidingWindow({ requests: 10, windowMicros: 60_000_000 });
+    const held = bound.take(bound.heldAt(undefined, start), 10);
+    for (const hits of [11, Number.MAX_SAFE_INTEGER])
+      expect(bound.untilRoomMicros(held, start, hits)).toBe(60_000_000);
   });
 
   it('lets nobody pass by a limit of 0', () => {
@@ -175,6 +190,13 @@ describe('a token bucket', () => {
     const bound = new TokenBucket({ requests: 7, burst: 10, windowMicros: 60_000_000 });
     expect(bound.heldAt([start + 5_000_000, 2, 3], start)).toEqual([start + 5_000_001, 0, 7]);
     expect(bound.heldAt([start + 5_000_000, 0, 3], start)).toEqual([start + 5_000_000, 0, 7]);
+  });
+
+  it('waits a window for more than its burst', () => {
+    const bound = new TokenBucket({ requests: 60, burst: 10, windowMicros: 60_000_000 });
+    const held = bound.heldAt(undefined, start);
+    for (const hits of [11, Number.MAX_SAFE_INTEGER])
+      expect(bound.untilRoomMicros(held, start, hits)).toBe(60_000_000);
   });
 
   it('lets nobody pass by 0 requests or a burst of 0', () => {

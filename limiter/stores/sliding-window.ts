@@ -56,11 +56,12 @@ export class SlidingWindow implements Bound {
     return [window, Math.max(0, former - (hits - fromCurrent)), current - fromCurrent];
   }
 
-  untilRoomMicros([window, former, current]: Held, nowMicros: number): number {
-    if (this.capacity === 0) return this.#windowMicros;
+  untilRoomMicros([window, former, current]: Held, nowMicros: number, hits = 1): number {
+    const most = this.capacity - hits;
+    if (most < 0) return this.#windowMicros;
     const elapsedMicros = nowMicros - window * this.#windowMicros;
-    if (current < this.capacity) return Math.max(0, this.#freeFrom(former, current) - elapsedMicros);
-    return this.#windowMicros - elapsedMicros + this.#freeFrom(current, 0);
+    if (current <= most) return Math.max(0, this.#freeFrom(former, most - current) - elapsedMicros);
+    return this.#windowMicros - elapsedMicros + this.#freeFrom(current, most);
   }
 
   untilUnusedMicros([window, former, current]: Held, nowMicros: number): number {
@@ -69,9 +70,8 @@ export class SlidingWindow implements Bound {
     return former > 0 ? leftMicros : 0;
   }
 
-  /** How far the window has to be for one more hit, with `current` below the limit. */
-  #freeFrom(former: number, current: number): number {
-    const free = this.capacity - current - 1;
+  /** How far the window has to be for no more than `free` hits of the former one to count. */
+  #freeFrom(former: number, free: number): number {
     if (former <= free) return 0;
     const restTicks = Math.floor((free * this.#ticks) / former);
     return Math.min(this.#windowMicros, (this.#ticks - restTicks) * this.#tickMicros);

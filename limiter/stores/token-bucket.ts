@@ -82,9 +82,9 @@ export class TokenBucket implements Bound {
     return [wholeLeft, restLeft < 0 ? restLeft + this.#requests : restLeft, this.#requests];
   }
 
-  untilRoomMicros(held: Held, nowMicros: number): number {
-    if (this.capacity === 0) return this.#windowMicros;
-    const [whole, rest] = this.take(held, 1);
+  untilRoomMicros(held: Held, nowMicros: number, hits = 1): number {
+    if (hits > this.capacity) return this.#windowMicros;
+    const [whole, rest] = this.take(held, hits);
     const beyond = whole - nowMicros - this.#fullWhole + (rest > this.#fullRest ? 1 : 0);
     return Math.max(0, beyond);
   }

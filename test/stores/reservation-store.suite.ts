@@ -527,6 +527,50 @@ export function reservationStoreSuite(
     expect(await look(counters())).toEqual([[Number.MAX_SAFE_INTEGER, 2, 1]]);
   });
 
+  it.each([
+    ['a fixed window', new FixedWindow(Number.MAX_SAFE_INTEGER)],
+    ['a sliding window', new SlidingWindow({ requests: Number.MAX_SAFE_INTEGER, windowMicros: year })],
+  ])('leaves plain hits nothing of %s of 2^53 - 1 that is full', async (_, bound) => {
+    const stem = fresh();
+    const counter = (amount?: number) =>
+      reservedCounter({ stem, bound, key: `${stem}31536000:${bound.kind}`, amount });
+    const passes = async (hits: number) => {
+      const { key } = counter();
+      const limit = bound.capacity;
+      const given = { key, hits, limit, bound: bound.kind === 'fixed' ? undefined : bound, ttlSeconds: 7200 };
+      const [op] = await submit(store.counters, [counterOp(given)]);
+      expect(op!.error).toBeUndefined();
+      return op!.bound === undefined ? op!.after <= limit : !op!.over;
+    };
+    const id = freshId();
+    await reserve(id, [counter(Number.MAX_SAFE_INTEGER - 9)]);
+    expect(await passes(3)).toBe(true);
+    expect((await reserve(freshId(), [counter(6)])).outcome).toBe('reserved');
+    for (const hits of [1, 1, 6, Number.MAX_SAFE_INTEGER]) expect(await passes(hits)).toBe(false);
+    await settle(id, [counter(0)]);
+    expect(await passes(1)).toBe(true);
+    expect(await look([counter()])).toEqual([[10, 6, 1]]);
+  });
+
+  it.each([
+    ['a sliding window', new SlidingWindow({ requests: 10, windowMicros: year })],
+    ['a bucket', new TokenBucket({ requests: 10, burst: 10, windowMicros: year })],
+  ])('says of %s when the amount fits that it refused', async (_, bound) => {
+    const stem = fresh();
+    const counter = (amount: number) =>
+      reservedCounter({ stem, bound, key: `${stem}31536000:${bound.kind}`, amount, ttlMs: 86_400_000 });
+    await reserve(freshId(), [counter(7)]);
+    const nowMicros = (clock?.nowMs() ?? Date.now()) * 1000;
+    const held = bound.take(bound.heldAt(undefined, nowMicros), 7);
+    for (const amount of [4, 5, 10, 11]) {
+      const [refused] = (await reserve(freshId(), [counter(amount)])).counters;
+      const wait = bound.untilRoomMicros(held, nowMicros, amount);
+      expect(refused!.outcome).toBe('refused');
+      // The clock of the store is another one, and has gone on.
+      expect(Math.abs(refused!.waitMicros - wait)).toBeLessThan(60_000_000);
+    }
+  });
+
   it('gives a name to one caller alone', async () => {
     const name = fresh('claim');
     const claims = await Promise.all([1, 2, 3].map(() => store.reservations.claim(name, 60)));

@@ -1,7 +1,9 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { totalOf } from '../../../test/support/counter-ops.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
+import { caseCount } from '../../../test/support/property-cases.ts';
 import {
   countersOf,
   lookCall,
@@ -10,7 +12,9 @@ import {
   settleCall,
   submitCall,
 } from '../../../test/support/reservation-calls.ts';
-import { FixedWindow } from '../bound.ts';
+import { type Bound, FixedWindow } from '../bound.ts';
+import { SlidingWindow } from '../sliding-window.ts';
+import { TokenBucket } from '../token-bucket.ts';
 import type { MemoryStoreOptions } from './memory-store.ts';
 
 const stem = '1{llm;team=a}';
@@ -172,6 +176,37 @@ describe('MemoryReservations', () => {
     expect(await store.claim('mark', 60)).toBe(false);
     clock.ms += 1;
     expect(await store.claim('mark', 60)).toBe(true);
+  });
+
+  it.each<[string, Bound]>([
+    ['a bucket', new TokenBucket({ requests: 70, burst: 100, windowMicros: 60_000_000 })],
+    ['a sliding window', new SlidingWindow({ requests: 100, windowMicros: 60_000_000 })],
+  ])('says of %s to the millisecond when the amount fits that it refused', async (_, bound) => {
+    const steps = fc.array(fc.record({ laterMs: fc.nat(40_000), hits: fc.nat(100), isHeld: fc.boolean() }), {
+      minLength: 1,
+      maxLength: 6,
+    });
+    await fc.assert(
+      fc.asyncProperty(steps, fc.integer({ min: 1, max: 100 }), async (before, amount) => {
+        const { clock, memory, reserve } = open();
+        const { key } = reservedCounter({ stem });
+        const terms = { bound, ttlMs: 60 * minuteMs };
+        for (const [i, { laterMs, hits, isHeld }] of before.entries()) {
+          clock.ms += laterMs;
+          if (isHeld) await reserve(`before ${i}`, { ...terms, amount: hits });
+          else await totalOf(memory, { key, hits, bound, limit: bound.capacity });
+        }
+        const asked = await reserve('asked', { ...terms, amount });
+        if (asked.outcome === 'reserved') return;
+        const waitMs = Math.ceil(asked.counters[0]!.waitMicros / 1000);
+        expect(waitMs).toBeGreaterThan(0);
+        clock.ms += waitMs - 1;
+        expect((await reserve('too early', { ...terms, amount })).outcome).toBe('refused');
+        clock.ms += 1;
+        expect((await reserve('in time', { ...terms, amount })).outcome).toBe('reserved');
+      }),
+      { numRuns: caseCount(200) },
+    );
   });
 
   it('says which key is too long, and what a closed store is', async () => {

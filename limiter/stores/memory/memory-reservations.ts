@@ -301,7 +301,7 @@ export class MemoryReservations implements ReservationStore {
     const isOver =
       outcome === 'refused' || (outcome === 'left-out' && counter.amount! > bound.room(held, nowMicros));
     counter.waitMicros = isOver
-      ? bound.untilRoomMicros(held, nowMicros)
+      ? bound.untilRoomMicros(held, nowMicros, counter.amount)
       : bound.untilUnusedMicros(held, nowMicros);
   }
 }

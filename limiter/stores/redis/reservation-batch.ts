@@ -221,7 +221,7 @@ function answerCall(call: ReservationCall, told: Told, nowMicros: number): void 
       counter.outcome === 'refused' ||
       (counter.outcome === 'left-out' && counter.amount! > bound.room(held, nowMicros));
     counter.waitMicros = isOver
-      ? bound.untilRoomMicros(held, nowMicros)
+      ? bound.untilRoomMicros(held, nowMicros, counter.amount)
       : bound.untilUnusedMicros(held, nowMicros);
   }
 }

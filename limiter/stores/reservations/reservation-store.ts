@@ -50,7 +50,7 @@ export interface ReservedCounter {
   changed: number;
   /** Answer: what expired reservations gave back in this call. */
   givenBack: number;
-  /** Answer: as `CounterOp.waitMicros`. */
+  /** Answer: as `CounterOp.waitMicros`, where it was refused until `amount` fits; so long at most, as what is open may return. */
   waitMicros: number;
 }
 
