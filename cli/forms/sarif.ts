@@ -75,6 +75,7 @@ const knownCodes: Readonly<Record<Report['command'], KnownCodes>> = {
     'shadowed-rate-limits': ['warning', 'rate_limits of a virtual host that a route hides'],
     'unasked-domain': ['warning', 'Rules of a domain that no filter asks for'],
     'charged-later': ['warning', 'A rule that is charged when requests are over, and refuses nothing'],
+    'never-settled': ['warning', 'A list of rate_limits that reserves, where nothing settles'],
   } satisfies Record<RuleErrorCode, KnownCode> & KnownCodes,
   diff: {
     new: ['note', 'Requests are limited that were not'],

@@ -302,6 +302,74 @@ descriptors:
     });
   });
 
+  describe('of a rule with reserve', () => {
+    const reserving = (more = '') => `domain: shop
+descriptors:
+  - key: team
+    reserve: { ttl: 60s${more} }
+    rate_limit: { unit: day, requests_per_unit: 600 }
+`;
+    const team = [header('team'), header('reservation_id')];
+    const settling = [...team, '{ generic_key: { descriptor_key: settle, descriptor_value: "true" } }'];
+    const item = (actions: string[], more = '') => `{ actions: [${actions}]${more} }`;
+    const reserves = item(team);
+    const settles = item(settling, ', apply_on_stream_done: true');
+    const asking = (...items: string[]) => manager(forwarded(`rate_limits: [${items}]`));
+
+    it.each([
+      ['both calls', asking(reserves, settles)],
+      ['only the one that settles, which is charged', asking(item([header('team')]), settles)],
+      ['neither marker', asking(item([header('team')]))],
+      [
+        'the second call on another route',
+        `${asking(reserves)}        - match: { prefix: /b }
+          route: { cluster: service, rate_limits: [${settles}] }
+`,
+      ],
+      [
+        'an action that nobody knows, which may settle',
+        asking(
+          reserves,
+          item(['{ extension: { name: x, typed_config: {} } }'], ', apply_on_stream_done: true'),
+        ),
+      ],
+    ])('takes %s', (_, envoy) => {
+      expect(told(envoy, reserving())).toEqual([]);
+    });
+
+    it('tells once of a list that reaches many rules', () => {
+      const others = Array.from(
+        { length: 9 },
+        (_, n) =>
+          `  - { key: team, value: t${n}, reserve: {}, rate_limit: { unit: day, requests_per_unit: 6 } }\n`,
+      );
+      expect(told(asking(reserves), reserving() + others.join(''))).toEqual([
+        expect.stringMatching(
+          /^warning never-settled .* of team, team=t0, team=t1, team=t2, team=t3 \.\.\.$/,
+        ),
+      ]);
+    });
+
+    it.each([
+      ['only the call that reserves', asking(reserves), '', 'is given back'],
+      ['it twice', asking(reserves, item(team, ', stage: 0')), '', 'is given back'],
+      ['a rule that charges what expires', asking(reserves), ', on_expiry: charge', 'stays charged'],
+      ['a second call before the request', asking(reserves, item(settling)), '', 'is given back'],
+      [
+        'a second call without settle',
+        asking(reserves, item(team, ', apply_on_stream_done: true')),
+        '',
+        'is given back',
+      ],
+    ])('finds that nothing settles with %s', (_, envoy, more, end) => {
+      expect(told(envoy, reserving(more))).toEqual([
+        expect.stringMatching(
+          `^warning never-settled envoy.yaml:\\d+: this reserves, and nothing settles: all of it ${end} after the ttl of team( \\(and in 1 more place\\))?$`,
+        ),
+      ]);
+    });
+  });
+
   it('tells once of many rules with the same keys', () => {
     const many = Array.from(
       { length: 100 },

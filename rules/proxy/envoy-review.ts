@@ -15,7 +15,16 @@ import type {
   RouteSite,
 } from './envoy-configuration.ts';
 import { hasEffect, valueFor } from './needed-rate-limits.ts';
-import { entryName, isUnknown, type PossibleEntry, variantsOf, walk } from './possible-rules.ts';
+import {
+  entryName,
+  firstFew,
+  isUnknown,
+  keysOf,
+  markerOf,
+  unmatchedWords,
+  variantsOf,
+  walk,
+} from './possible-rules.ts';
 
 export const envoyFindingKinds = [
   'unmatched-descriptor',
@@ -31,6 +40,7 @@ export const envoyFindingKinds = [
   'shadowed-rate-limits',
   'unasked-domain',
   'charged-later',
+  'never-settled',
 ] as const;
 
 /** In the Envoy's file, or in a file of rules. */
@@ -51,6 +61,14 @@ export type DidYouMean = (given: string, known: readonly string[]) => string;
 interface Asked {
   domain: { text: string; place: EnvoyPlace } | undefined;
   item: PlacedRateLimit;
+}
+
+/** Rules that descriptors may find: before requests, when they are over, and of those with `reserve` what settles and what reserves. */
+interface Reached {
+  now: Set<string>;
+  later: Set<string>;
+  settled: Set<string>;
+  reserved: { rules: PlacedRule[]; place: EnvoyPlace }[];
 }
 
 export function reviewEnvoy(
@@ -299,7 +317,7 @@ class EnvoyReview {
       const top = tops.get(source.domain) ?? [];
       tops.set(source.domain, [...top, ...placedRules(source.descriptors, index, [])]);
     }
-    const reached = { now: new Set<string>(), later: new Set<string>() };
+    const reached: Reached = { now: new Set(), later: new Set(), settled: new Set(), reserved: [] };
     const domains = new Set<string>();
     for (const asked of this.#asked.values()) {
       const { domain, item } = asked;
@@ -314,6 +332,7 @@ class EnvoyReview {
       if (item.config.actions.some(isUnknown)) this.isOpen = true;
     }
     if (this.isOpen) return;
+    this.#neverSettled(reached);
     const isAnyAsked = [...this.#asked.values()].some(({ domain }) => domain === undefined);
     for (const [domain, top] of tops) {
       if (isAnyAsked || domains.has(domain)) this.#unreached(domain, top, reached);
@@ -333,17 +352,17 @@ class EnvoyReview {
     this.#tell('warning', 'unasked-domain', { file: loaded.file, line, column }, text, undefined);
   }
 
-  #descriptor(
-    { item }: Asked,
-    tops: readonly PlacedRule[][],
-    reached: { now: Set<string>; later: Set<string> },
-  ): void {
+  #descriptor({ item }: Asked, tops: readonly PlacedRule[][], reached: Reached): void {
     const { config, place } = item;
     const variants = variantsOf(config);
     if (variants === undefined) return;
     const ways = variants.flatMap((entries) => tops.map((top) => walk(top, entries)));
     const found = ways.flatMap((way) => way.found);
     for (const rule of found) (config.onStreamDone ? reached.later : reached.now).add(idOf(rule));
+    const marker = markerOf(config);
+    const rules = found.filter(({ rule }) => rule.reserve !== undefined);
+    if (marker === 'settles') for (const rule of rules) reached.settled.add(idOf(rule));
+    if (marker === 'reserves') reached.reserved.push({ rules, place });
     if (config.hasOwnLimit || found.some(({ rule }) => rule.limits.length > 0)) return;
     const names = variants[0]!.map(entryName).join(', ');
     if (found.length > 0) {
@@ -366,12 +385,21 @@ class EnvoyReview {
     );
   }
 
+  #neverSettled({ reserved, settled }: Reached): void {
+    for (const { rules, place } of reserved) {
+      const open = rules.filter((rule) => !settled.has(idOf(rule)));
+      if (open.length === 0) continue;
+      const end = open.every(({ rule }) => rule.reserve?.onExpiry === 'charge')
+        ? 'stays charged'
+        : 'is given back';
+      const text = `this reserves, and nothing settles: all of it ${end} after the ttl of ${firstFew(open.map(ruleName))}`;
+      const hint = 'add the same actions with "settle" and apply_on_stream_done, as "weir envoy" writes them';
+      this.#tell('warning', 'never-settled', place, text, hint);
+    }
+  }
+
   /** Rules of the same keys are told together. */
-  #unreached(
-    domain: string,
-    top: readonly PlacedRule[],
-    reached: { now: Set<string>; later: Set<string> },
-  ): void {
+  #unreached(domain: string, top: readonly PlacedRule[], reached: Reached): void {
     const groups = new Map<string, { first: PlacedRule; keys: string[]; count: number; isLater: boolean }>();
     const visit = (level: readonly PlacedRule[], above: string[]): void => {
       const rules = level.map(({ rule }) => rule);
@@ -458,30 +486,4 @@ function onLine({ line }: EnvoyPlace): string {
 
 function idOf({ source, path }: PlacedRule): string {
   return `${source} ${path.join(' ')}`;
-}
-
-function unmatchedWords(
-  names: string,
-  entries: readonly PossibleEntry[],
-  { depth, level }: { depth: number; level: readonly PlacedRule[] },
-): [string, string] {
-  const head = `this limits nothing: no rule matches the descriptor (${names})`;
-  const { key } = entries[depth]!;
-  if (level.length === 0) return [head, `rules end before "${key}": nothing stands below`];
-  const sameKey = level.filter(({ rule }) => rule.key === key).map(({ rule }) => rule.value);
-  if (sameKey.length === 0)
-    return [
-      head,
-      `"${key}" is none of the keys ${depth === 0 ? 'of the first level' : 'there'}: ${keysOf(level)}`,
-    ];
-  return [head, `rules for "${key}" have the values ${firstFew(sameKey)}`];
-}
-
-function keysOf(level: readonly PlacedRule[]): string {
-  return firstFew(level.map(({ rule }) => rule.key));
-}
-
-function firstFew(names: readonly string[]): string {
-  const all = [...new Set(names)];
-  return all.slice(0, 5).join(', ') + (all.length > 5 ? ' ...' : '');
 }

@@ -1,4 +1,4 @@
-/** Which rules a list of actions may reach. Whatever is not known of a value may be anything. */
+/** Which rules a list of actions may reach, or why none. Whatever is not known of a value may be anything. */
 import { patternMatches } from '../model.ts';
 import {
   compositeOf,
@@ -78,6 +78,15 @@ interface Way {
 /** Entries that say whose reservation it is, and that it is settled; rules with `reserve` are matched without them. */
 const markers: readonly (string | undefined)[] = ['reservation_id', 'settle'];
 
+/** Whether a request that is sent so reserves, or settles when it is over; undefined: neither. */
+export function markerOf({ actions, onStreamDone }: RateLimitConfig): 'reserves' | 'settles' | undefined {
+  const keys = new Set(actions.map((action) => entryOf(action).key));
+  const [id, settle] = markers;
+  if (!keys.has(id)) return undefined;
+  if (!keys.has(settle)) return 'reserves';
+  return onStreamDone ? 'settles' : undefined;
+}
+
 /** Rules that the descriptor may find, and how many of its entries found any. */
 export function walk(top: readonly PlacedRule[], entries: readonly PossibleEntry[]): Way {
   if (!entries.some(({ key }) => key === markers[0])) return walkAll(top, entries);
@@ -120,4 +129,31 @@ function possibleRules(level: readonly PlacedRule[], { key = '', values }: Possi
     const value = composite.slice(key.length + 1);
     return composite.startsWith(`${key}_`) && patterns.some((one) => patternMatches(one, value));
   });
+}
+
+/** What it limits nothing for, and a hint. */
+export function unmatchedWords(
+  names: string,
+  entries: readonly PossibleEntry[],
+  { depth, level }: Way,
+): [string, string] {
+  const head = `this limits nothing: no rule matches the descriptor (${names})`;
+  const { key } = entries[depth]!;
+  if (level.length === 0) return [head, `rules end before "${key}": nothing stands below`];
+  const sameKey = level.filter(({ rule }) => rule.key === key).map(({ rule }) => rule.value);
+  if (sameKey.length === 0)
+    return [
+      head,
+      `"${key}" is none of the keys ${depth === 0 ? 'of the first level' : 'there'}: ${keysOf(level)}`,
+    ];
+  return [head, `rules for "${key}" have the values ${firstFew(sameKey)}`];
+}
+
+export function keysOf(level: readonly PlacedRule[]): string {
+  return firstFew(level.map(({ rule }) => rule.key));
+}
+
+export function firstFew(names: readonly string[]): string {
+  const all = [...new Set(names)];
+  return all.slice(0, 5).join(', ') + (all.length > 5 ? ' ...' : '');
 }
