@@ -1,5 +1,12 @@
 import { describe, expect, it } from 'vitest';
+import { readCalendar, unknownExpiry, unknownHitsUnit } from '../../rules/budget-fields.ts';
 import { hintFor, nearestField } from './hints.ts';
+
+function calendarError(unit: string): string {
+  const told: string[] = [];
+  readCalendar({ unit, timezone: undefined, startsOn: undefined }, (_, text) => told.push(text));
+  return told.join();
+}
 
 describe('the field that is meant', () => {
   it.each([
@@ -77,6 +84,42 @@ describe('a hint', () => {
   ])('names the time zone that %s is meant for', (written, hint) => {
     const text = `timezone must be one of the IANA database, as Europe/Zurich, found '${written}'`;
     expect(hintFor({ code: 'invalid-calendar', path: ['timezone'], text })).toBe(hint);
+  });
+
+  it.each([
+    [unknownHitsUnit('token'), 'did you mean tokens?'],
+    [unknownHitsUnit('dollars'), 'did you mean micro-dollars?'],
+    [unknownHitsUnit('micro_dolars'), 'did you mean micro-dollars?'],
+    [unknownHitsUnit('Request'), 'did you mean requests?'],
+    [unknownHitsUnit('cents'), 'it is what people read, and changes nothing of how hits are counted'],
+    [unknownHitsUnit(''), 'it is what people read, and changes nothing of how hits are counted'],
+    [unknownExpiry('relaese'), 'did you mean release?'],
+    [unknownExpiry('charged'), 'did you mean charge?'],
+    [unknownExpiry('keep'), 'write reserve: { ttl: 60s, estimate: 2000, on_expiry: release }'],
+    [calendarError('mounth'), 'did you mean month?'],
+    [calendarError('daily'), 'did you mean day?'],
+    [calendarError('yr'), 'did you mean year?'],
+    [calendarError('hour'), expect.stringMatching(/^write calendar: /)],
+    [calendarError(''), expect.stringMatching(/^write calendar: /)],
+  ])('names the word that is meant: %s', (text, hint) => {
+    const code = text.startsWith('hits_unit')
+      ? 'invalid-hits-unit'
+      : text.startsWith('on_expiry')
+        ? 'invalid-reserve'
+        : 'invalid-calendar';
+    expect(hintFor({ code, path: ['descriptors', 0, 'x'], text })).toEqual(hint);
+  });
+
+  it('does so in the spelling of manifests', () => {
+    const asked = (text: string) =>
+      hintFor({ code: 'wrong-type', path: ['spec', 'descriptors', 0, 'x'], text });
+    const units = ['Requests', 'Tokens', 'MicroDollars', 'Bytes'];
+    expect(asked(unknownHitsUnit('micro-dolars', units).replace('hits_unit', 'hitsUnit'))).toBe(
+      'did you mean MicroDollars?',
+    );
+    expect(asked(unknownExpiry('realease', ['Release', 'Charge']).replace('on_expiry', 'onExpiry'))).toBe(
+      'did you mean Release?',
+    );
   });
 
   it('says what a calendar, marks and an empty reserve are', () => {

@@ -183,6 +183,8 @@ function plainHint(
   if (code === 'misplaced-key' && typeof last === 'string') return misplacedHint(last, path.slice(0, -1));
   if (/^(?:spec\S+: )?unknown algorithm/.test(text))
     return meantAlgorithm(text) ?? `write one of ${algorithmNames.join(', ')}`;
+  const word = meantWord(text);
+  if (word !== undefined) return `did you mean ${word}?`;
   if (code === 'wrong-type' && chartFile.test(source) && path[0] !== 'spec') return chartHint;
   if (code === 'wrong-type' || code === 'list-element-not-a-map') return typeHint({ path, text }, written);
   if (code === 'duplicate-key') return repeatedHint(last);
@@ -250,6 +252,23 @@ function unitHint(written: string): string {
   if (count !== undefined)
     return `a length of that kind is a window: write window: ${count}${letter!.toLowerCase()} in place of unit`;
   return hints['invalid-unit']!;
+}
+
+/** Of the few words that a field has, as the error lists them in its own spelling. */
+function meantWord(text: string): string | undefined {
+  const [, list, written = ''] =
+    /(?:(?:hits_?unit|on_?expiry) must be|a calendar has the unit) (.*), found '(.*)'$/is.exec(text) ?? [];
+  const plain = lettersOf(written);
+  const unit = unitNamed(written);
+  return list?.split(/, | or /).find((word) => {
+    const known = lettersOf(word);
+    const isPart = plain.length > 3 && (known.startsWith(plain) || known.endsWith(plain));
+    return known === unit || isPart || editsBetween(plain, known) <= Math.min(2, plain.length / 2);
+  });
+}
+
+function lettersOf(text: string): string {
+  return text.toLowerCase().replace(/[^a-z]/g, '');
 }
 
 function timezoneHint(written: string): string {
@@ -357,10 +376,7 @@ function knownHere(above: RuleError['path'], place: Place | undefined): string[]
 
 /** `did you mean sliding_window?` for `SlidingWindow` and `sliding`. */
 function meantAlgorithm(text: string): string | undefined {
-  const written = /unknown algorithm '([^']*)'/
-    .exec(text)?.[1]
-    ?.toLowerCase()
-    .replace(/[^a-z]/g, '');
+  const written = lettersOf(/unknown algorithm '([^']*)'/.exec(text)?.[1] ?? '');
   const meant = algorithmNames.find((name) => written && name.replace('_', '').startsWith(written));
   return meant && `did you mean ${meant}?`;
 }
