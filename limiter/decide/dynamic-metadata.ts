@@ -68,8 +68,8 @@ function hasLeft(
 /** Numbers only where they are known: of no limit, and of a counter that could not be counted, there are none. */
 function quotaMetadata(descriptor: Descriptor, status: DescriptorStatus, rule: MatchedRule): JsonObject {
   const { told, used = 0, limitRemaining, durationUntilResetSeconds = 0 } = status;
-  const marked = rule.reserve === undefined ? undefined : readMarker(descriptor);
-  const last = (marked?.descriptor ?? descriptor).entries.at(-1);
+  const marked = rule.reserve === undefined ? undefined : readMarker(descriptor.entries);
+  const last = (marked?.unmarked ?? descriptor.entries).at(-1);
   const quota: JsonObject = { name: last?.value || last?.key || '' };
   if (rule.path !== '' && !rule.hideIdentity) quota['rule'] = rule.path;
   if (told !== undefined) {

@@ -4,9 +4,8 @@
  */
 import { hash } from 'node:crypto';
 import type { Entry } from '../../rules/model.ts';
-import type { Descriptor } from './messages.ts';
 
-export const idKey = 'reservation_id';
+const idKey = 'reservation_id';
 const settleKey = 'settle';
 /** Of an id in a store. */
 const longestId = 255;
@@ -17,19 +16,46 @@ export interface Marker {
   readonly settles: boolean;
 }
 
+const idEntry = startOf(idKey);
+const settleEntry = startOf(settleKey);
+
+/** An entry begins with its key. */
+function startOf(key: string): Uint8Array {
+  return Buffer.from([0x0a, key.length, ...Buffer.from(key)]);
+}
+
+/** What the entry whose bytes begin there is of a marker, as a usual client writes it; undefined: none. */
+export function markerEntry(bytes: Uint8Array, at: number): 'id' | 'settle' | undefined {
+  if (beginsWith(bytes, at, idEntry)) return 'id';
+  return beginsWith(bytes, at, settleEntry) ? 'settle' : undefined;
+}
+
+export function isMarkerKey(key: string): boolean {
+  return key === idKey || key === settleKey;
+}
+
+function beginsWith(bytes: Uint8Array, at: number, start: Uint8Array): boolean {
+  for (let index = 0; index < start.length; index++) if (bytes[at + index] !== start[index]) return false;
+  return true;
+}
+
 /** Undefined: no such entry is there. An empty id stands for none: the marker is undefined, and the hits count. */
 export function readMarker(
-  descriptor: Descriptor,
-): { readonly marker: Marker | undefined; readonly descriptor: Descriptor } | undefined {
-  const { entries } = descriptor;
+  entries: readonly Entry[],
+): { readonly marker: Marker | undefined; readonly unmarked: readonly Entry[] } | undefined {
+  if (entryValue(entries, idKey) === undefined) return undefined;
+  return { marker: markerOf(entries), unmarked: entries.filter(({ key }) => !isMarkerKey(key)) };
+}
+
+/** Undefined: no id is there, or an empty one. */
+export function markerOf(entries: readonly Entry[]): Marker | undefined {
   const id = entryValue(entries, idKey);
-  if (id === undefined) return undefined;
-  const left = entries.filter(({ key }) => key !== idKey && key !== settleKey);
-  const settles = entryValue(entries, settleKey) !== undefined;
-  const storedId = Buffer.byteLength(id) <= longestId ? id : hash('sha256', id);
+  if (id === undefined || id === '') return undefined;
+  // No character takes more than three bytes of UTF-8.
+  const isShort = 3 * id.length <= longestId || Buffer.byteLength(id) <= longestId;
   return {
-    marker: id === '' ? undefined : { id: storedId, settles },
-    descriptor: { ...descriptor, entries: left, known: undefined },
+    id: isShort ? id : hash('sha256', id),
+    settles: entryValue(entries, settleKey) !== undefined,
   };
 }
 

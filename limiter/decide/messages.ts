@@ -19,6 +19,8 @@ export interface Descriptor {
   entries: readonly Entry[];
   /** Set where the same entries came before, and may be planned for already. */
   known?: KnownEntries | undefined;
+  /** The same of those before marker entries, where these come last. */
+  unmarked?: KnownEntries | undefined;
   limit: RequestedLimit | undefined;
   /** Undefined: the request's. Saturates at 2^53 - 1; Infinity stands for anything above 2^63 - 1. */
   hitsAddend: number | undefined;

@@ -26,7 +26,7 @@ import type { CounterPlace } from '../stores/counter-store.ts';
 import { SlidingWindow } from '../stores/sliding-window.ts';
 import { TokenBucket } from '../stores/token-bucket.ts';
 import { type Marks, marksOf, nearThreshold } from './assess.ts';
-import { type Marker, readMarker } from './marker.ts';
+import { type Marker, markerOf, readMarker } from './marker.ts';
 import { type CurrentLimit, type Descriptor, type RequestedLimit, ServiceError } from './messages.ts';
 import { bucketNumbers, changesLimit, limitUnder, overridable, plainLimit } from './overridden.ts';
 import { ToldLimit } from './told-limit.ts';
@@ -159,10 +159,15 @@ export interface OverridesNow {
   readonly nowMs: number;
 }
 
+/** What of a descriptor says how it is planned for. */
+type PlannedDescriptor = Pick<Descriptor, 'entries' | 'limit'>;
+
 interface Memo {
   readonly known: KnownEntries;
   readonly domain: string;
   readonly plan: Plan;
+  /** Its limits for those of which something is reserved, from the first such one on. */
+  reserved: readonly LimitPlan[] | undefined;
 }
 
 /** Plans for one set of rules. */
@@ -196,26 +201,45 @@ export class Planner {
 
   /** Throws a `ServiceError` when the descriptor carries a limit without a usable unit. */
   plan(domain: string, descriptor: Descriptor): Plan {
-    const { known } = descriptor;
-    if (known === undefined || descriptor.limit !== undefined) return this.#newPlan(domain, descriptor);
-    const memo = this.#memos[known.slot];
-    if (memo !== undefined && memo.known === known && memo.domain === domain) return memo.plan;
-    const plan = this.#newPlan(domain, descriptor);
-    // An unknown domain is counted by each request, and an error is made by each; what is marked does not come again.
-    if (plan.kind !== 'limited' || plan.marker === undefined)
-      this.#memos[known.slot] = { known, domain, plan };
-    return plan;
+    const { known, unmarked, limit } = descriptor;
+    if (limit !== undefined) return this.#newPlan(domain, descriptor);
+    if (known !== undefined) return this.#memoOf(known, domain).plan;
+    return unmarked === undefined
+      ? this.#newPlan(domain, descriptor)
+      : this.#markedPlan(domain, descriptor, unmarked);
   }
 
-  #newPlan(domain: string, descriptor: Descriptor): Plan {
-    const marked = readMarker(descriptor);
-    const plan = marked && this.#planUnmarked(domain, marked.descriptor);
+  /** What is marked is new each time, but not what stands before. */
+  #markedPlan(domain: string, descriptor: Descriptor, unmarked: KnownEntries): Plan {
+    const memo = this.#memoOf(unmarked, domain);
+    const { plan } = memo;
+    if (plan.rule?.reserve === undefined) return this.#planUnmarked(domain, descriptor);
+    const marker = markerOf(descriptor.entries);
+    if (marker === undefined || plan.kind !== 'limited') return plan;
+    memo.reserved ??= reservedLimits(plan);
+    return { kind: 'limited', rule: plan.rule, limits: memo.reserved, marker };
+  }
+
+  #memoOf(known: KnownEntries, domain: string): Memo {
+    const memo = this.#memos[known.slot];
+    if (memo !== undefined && memo.known === known && memo.domain === domain) return memo;
+    const { entries } = known;
+    const plan = this.#newPlan(domain, { entries, limit: undefined });
+    const made = { known, domain, plan, reserved: undefined };
+    this.#memos[known.slot] = made;
+    return made;
+  }
+
+  #newPlan(domain: string, descriptor: PlannedDescriptor): Plan {
+    const marked = readMarker(descriptor.entries);
+    const plan = marked && this.#planUnmarked(domain, { ...descriptor, entries: marked.unmarked });
     if (plan?.rule?.reserve === undefined) return this.#planUnmarked(domain, descriptor);
     const { marker } = marked!;
-    return marker !== undefined && plan.kind === 'limited' ? withMarker(plan, marker) : plan;
+    if (marker === undefined || plan.kind !== 'limited') return plan;
+    return { ...plan, limits: reservedLimits(plan), marker };
   }
 
-  #planUnmarked(domain: string, descriptor: Descriptor): Plan {
+  #planUnmarked(domain: string, descriptor: PlannedDescriptor): Plan {
     const { entries, limit } = descriptor;
     if (this.#overrides !== undefined) {
       const { index, nowMs } = this.#overrides;
@@ -257,7 +281,7 @@ export class Planner {
   }
 
   /** As `#planMatch`, with what lies over the rules. Counters keep their keys, limits their statistics. */
-  #planUnder(found: OverridesFound, nowMs: number, domain: string, descriptor: Descriptor): Plan {
+  #planUnder(found: OverridesFound, nowMs: number, domain: string, descriptor: PlannedDescriptor): Plan {
     const match = this.#matchUnder(found, domain, descriptor);
     if (match === undefined) return this.#planNothing(domain);
     const former = match.rule.limits;
@@ -278,7 +302,11 @@ export class Planner {
   }
 
   /** The rule that applies, or the request's limit, which an override of a rule's limit replaces; else what an override brings. */
-  #matchUnder({ overrides }: OverridesFound, domain: string, descriptor: Descriptor): RuleMatch | undefined {
+  #matchUnder(
+    { overrides }: OverridesFound,
+    domain: string,
+    descriptor: PlannedDescriptor,
+  ): RuleMatch | undefined {
     const { entries, limit: requested } = descriptor;
     const match = this.#matcher.match(domain, entries, this.#settings);
     const isLimited = match !== undefined && !match.rule.unlimited;
@@ -413,12 +441,8 @@ export class Planner {
 }
 
 /** What is reserved passes only if it fits, in a fixed window, too. */
-function withMarker(plan: LimitedPlan, marker: Marker): LimitedPlan {
-  const limits = plan.limits.map((limit) => ({
-    ...limit,
-    bound: limit.bound ?? new FixedWindow(limit.capacity),
-  }));
-  return { ...plan, limits, marker };
+function reservedLimits({ limits }: LimitedPlan): LimitPlan[] {
+  return limits.map((limit) => ({ ...limit, bound: limit.bound ?? new FixedWindow(limit.capacity) }));
 }
 
 function multiplierProblem(unit: Unit, multiplier: number, isCalendarMonth: boolean): string | undefined {

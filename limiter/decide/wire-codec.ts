@@ -3,7 +3,7 @@
  * generated codec in gen/, for valid and for damaged bytes. Field numbers: the proto files.
  */
 import { type Entry, type JsonObject, type JsonValue, maxUint32 } from '../../rules/model.ts';
-import { idKey } from './marker.ts';
+import { isMarkerKey, markerEntry } from './marker.ts';
 import type {
   Descriptor,
   DescriptorStatus,
@@ -202,6 +202,7 @@ function readDescriptor(bytes: Uint8Array): Descriptor {
   const descriptor: Descriptor = {
     entries: noEntries,
     known: undefined,
+    unmarked: undefined,
     limit: undefined,
     hitsAddend: undefined,
     isNegativeHits: false,
@@ -218,6 +219,7 @@ function readDescriptor(bytes: Uint8Array): Descriptor {
           furtherEntries = firstEntries ?? [...descriptor.entries];
           descriptor.entries = furtherEntries;
           descriptor.known = undefined;
+          descriptor.unmarked = undefined;
         }
         furtherEntries.push(readEntry());
         break;
@@ -246,31 +248,58 @@ function readFirstEntries(descriptor: Descriptor, bytes: Uint8Array, end: number
   const start = reader.position;
   const entriesEnd = reader.endOfFirstFields(end);
   if (entriesEnd === start || entriesEnd - start > KnownEntriesCache.maxBytes) return undefined;
-  const known = knownEntries.get(bytes, start, entriesEnd);
-  if (known !== undefined) {
+  const same = knownEntries.get(bytes, start, entriesEnd);
+  if (same !== undefined) {
     reader.position = entriesEnd;
-    descriptor.known = known;
-    descriptor.entries = known.entries;
+    descriptor.known = same;
+    descriptor.entries = same.entries;
     return undefined;
   }
-  const entries: Entry[] = [];
+  const markersStart = startOfMarkers(bytes, start, entriesEnd);
+  const isMarked = markersStart < entriesEnd;
+  // Ids are new with each stream: what comes again is what stands before them.
+  let known = isMarked ? knownEntries.get(bytes, start, markersStart) : undefined;
+  const entries: Entry[] = known === undefined ? [] : [...known.entries];
   descriptor.entries = entries;
+  if (known !== undefined) reader.position = markersStart;
   const mendedBefore = reader.mendedValues;
   let comesAgain = true;
   while (reader.position < entriesEnd) {
-    const entryEnd = reader.position + 2 + bytes[reader.position + 1]!;
+    const entryStart = reader.position;
+    const entryEnd = entryStart + 2 + bytes[entryStart + 1]!;
     reader.fieldNumber();
     const entry = readEntry();
     entries.push(entry);
-    // An id is new with each stream, and would take the place of what others ask again.
-    if (entry.key === idKey) comesAgain = false;
     // A damaged entry may end elsewhere than it says: what follows may be anything.
     if (reader.position !== entryEnd) return entries;
+    // One may be written in more ways than the usual one, and begin as another than it is.
+    const isOfMarker = isMarkerKey(entry.key) && entry.key.length === bytes[entryStart + 3];
+    if (entryStart < markersStart ? isMarkerKey(entry.key) : !isOfMarker) comesAgain = false;
+    if (entryEnd !== markersStart) continue;
+    // Values that were mended are to be counted the next time as well.
+    if (!comesAgain || reader.mendedValues !== mendedBefore) continue;
+    known = knownEntries.add(bytes, start, entryEnd, isMarked ? entries.slice() : entries);
   }
-  // Values that were mended are to be counted the next time as well.
-  if (!comesAgain || reader.mendedValues !== mendedBefore) return entries;
-  descriptor.known = knownEntries.add(bytes, start, entriesEnd, entries);
-  return undefined;
+  if (!isMarked) descriptor.known = known;
+  else if (comesAgain) descriptor.unmarked = known;
+  return known === undefined || isMarked ? entries : undefined;
+}
+
+/** Where the last entries begin, of which each is a marker's, and one an id; the end where there are no such. */
+function startOfMarkers(bytes: Uint8Array, start: number, end: number): number {
+  let markersStart = end;
+  let hasId = false;
+  for (let at = start; at < end; at += 2 + bytes[at + 1]!) {
+    const kind = markerEntry(bytes, at + 2);
+    if (kind === undefined) {
+      markersStart = end;
+      hasId = false;
+      continue;
+    }
+    if (markersStart === end) markersStart = at;
+    hasId ||= kind === 'id';
+  }
+  return hasId ? markersStart : end;
 }
 
 function readEntry(): Entry {

@@ -68,8 +68,8 @@ export function explainDescriptors(
   applyReplaces(left);
   return options.descriptors.map((entries, index): ExplainedDescriptor => {
     const [plan, applied] = [plans[index]!, left[index]!];
-    const marked = plan.rule?.reserve && readMarker(descriptors[index]!);
-    const explanation = explainDescriptor(top, marked?.descriptor.entries ?? entries);
+    const marked = plan.rule?.reserve && readMarker(entries);
+    const explanation = explainDescriptor(top, marked?.unmarked ?? entries);
     if (plan.kind !== 'limited') {
       return { entries, explanation, effect: plan.kind === 'unlimited' ? 'unlimited' : 'none', counters: [] };
     }

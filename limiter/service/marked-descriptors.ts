@@ -41,18 +41,20 @@ export class MarkedDescriptors {
     statuses: readonly DescriptorStatus[],
     done: (held: readonly Held[]) => void,
   ): void {
-    const { quotaMode } = this.#options.response;
-    const otherQuotaPasses = marked.plans.some(
-      (plan, index) =>
-        !marked.reserving.includes(index) &&
-        isQuota(plan, quotaMode) &&
-        statuses[index]!.code !== Code.OVER_LIMIT,
-    );
+    const otherQuotaPasses = marked.plans.length > 1 && this.#otherQuotaPasses(marked, statuses);
     const calls = this.#byId(marked.reserving, marked, reservedAmount);
     inTurn(calls, done, (id, holdings, each) => {
       const terms = { id, isMarker: true, note: undefined, otherQuotaPasses };
       this.#reserving.reserve(holdings, terms, marked.asker, ({ held }) => each(held));
     });
+  }
+
+  #otherQuotaPasses({ plans, reserving }: Marked, statuses: readonly DescriptorStatus[]): boolean {
+    const { quotaMode } = this.#options.response;
+    return plans.some(
+      (plan, index) =>
+        !reserving.includes(index) && isQuota(plan, quotaMode) && statuses[index]!.code !== Code.OVER_LIMIT,
+    );
   }
 
   /** Others refuse the request. */
@@ -80,42 +82,59 @@ export class MarkedDescriptors {
     return shadowMode || quotas === 0 || quotasOver < quotas;
   }
 
-  #byId(
-    indexes: readonly number[],
-    { plans, request }: Pick<Marked, 'plans' | 'request'>,
-    amountOf: (request: RateLimitRequest, index: number, plan: LimitedPlan) => number | undefined,
-  ): Map<string, Holding[]> {
-    const { quotaMode } = this.#options.response;
+  #byId(indexes: readonly number[], marked: Marked, amountOf: AmountOf): ById {
+    // Most requests have one.
+    if (indexes.length === 1)
+      return [[idOf(indexes[0]!, marked), [this.#holding(indexes[0]!, marked, amountOf)]]];
     const calls = new Map<string, Holding[]>();
     for (const index of indexes) {
-      const plan = plans[index] as LimitedPlan;
-      const { id } = plan.marker!;
-      const { ttlSeconds, onExpiry } = plan.rule.reserve!;
-      const holding = {
-        index,
-        plan,
-        isQuota: isQuota(plan, quotaMode),
-        amount: amountOf(request, index, plan),
-        ttlMs: ttlSeconds * 1000,
-        onExpiry,
-      };
+      const holding = this.#holding(index, marked, amountOf);
+      const id = idOf(index, marked);
       const others = calls.get(id);
       if (others === undefined) calls.set(id, [holding]);
       else others.push(holding);
     }
-    return calls;
+    return [...calls];
+  }
+
+  #holding(index: number, { plans, request }: Marked, amountOf: AmountOf): Holding {
+    const plan = plans[index] as LimitedPlan;
+    const { ttlSeconds, onExpiry } = plan.rule.reserve!;
+    return {
+      index,
+      plan,
+      isQuota: isQuota(plan, this.#options.response.quotaMode),
+      amount: amountOf(request, index, plan),
+      ttlMs: ttlSeconds * 1000,
+      onExpiry,
+    };
   }
 }
 
-/** `done` is called with the answers of all calls; most requests have one id. */
+type AmountOf = (request: RateLimitRequest, index: number, plan: LimitedPlan) => number | undefined;
+type ById = readonly (readonly [id: string, holdings: readonly Holding[]])[];
+
+function idOf(index: number, { plans }: Marked): string {
+  return (plans[index] as LimitedPlan).marker!.id;
+}
+
+/** `done` is called with the answers of all calls. */
 function inTurn(
-  calls: ReadonlyMap<string, readonly Holding[]>,
+  calls: ById,
   done: (held: readonly Held[]) => void,
   ask: (id: string, holdings: readonly Holding[], each: (held: readonly Held[]) => void) => void,
 ): void {
+  if (calls.length === 0) {
+    done([]);
+    return;
+  }
+  const [id, holdings] = calls[0]!;
+  if (calls.length === 1) {
+    ask(id, holdings, done);
+    return;
+  }
   const all: Held[] = [];
-  let left = calls.size;
-  if (left === 0) done(all);
+  let left = calls.length;
   for (const [id, holdings] of calls) {
     ask(id, holdings, (held) => {
       all.push(...held);

@@ -59,32 +59,32 @@ export const budgetOutcomes: Readonly<Record<'reserve' | 'settle', readonly Budg
   settle: ['settled', 'late', 'repeated', 'unknown', 'failed'],
 };
 
+const noCounters: readonly ReservedCounter[] = [];
+
 /** The answer where nothing keeps reservations. */
 export const reservesNothing = new StoreError('this store keeps no reservations', {
   transient: false,
   notCounted: true,
 });
 
-const unasked = {
-  outcome: 'untouched',
-  used: 0,
-  reserved: 0,
-  open: 0,
-  oldestMs: 0,
-  changed: 0,
-  givenBack: 0,
-  waitMicros: 0,
-} as const;
+/** What is asked of one counter. */
+type Asking = Pick<ReservedCounter, 'isShadow' | 'isQuota' | 'group' | 'amount' | 'ttlMs' | 'onExpiry'>;
 
 /** The counter of a hit, to be looked at. */
-export function lookedAt(
-  {
-    plan,
-    key,
-    ttlSeconds,
-    windowEndSeconds,
-  }: Pick<CountedHit, 'plan' | 'key' | 'ttlSeconds' | 'windowEndSeconds'>,
-  { counting, clock }: Pick<RateLimitServiceOptions, 'counting' | 'clock'>,
+export function lookedAt(hit: HitToHold, options: CounterOptions): ReservedCounter {
+  const onExpiry = hit.plan.rule.reserve?.onExpiry ?? 'release';
+  const asking = { isShadow: false, isQuota: false, group: 0, amount: undefined, ttlMs: 0, onExpiry };
+  return counterOf(hit, asking, options);
+}
+
+type HitToHold = Pick<CountedHit, 'plan' | 'key' | 'ttlSeconds' | 'windowEndSeconds'>;
+type CounterOptions = Pick<RateLimitServiceOptions, 'counting' | 'clock'>;
+
+/** One literal: made for each call. */
+function counterOf(
+  { plan, key, ttlSeconds, windowEndSeconds }: HitToHold,
+  { isShadow, isQuota, group, amount, ttlMs, onExpiry }: Asking,
+  { counting, clock }: CounterOptions,
 ): ReservedCounter {
   const { counterStem: stem, perSecond, capacity } = plan;
   const { startSeconds } = plan.window!;
@@ -98,13 +98,20 @@ export function lookedAt(
     bound: plan.bound ?? new FixedWindow(capacity),
     windowEndSeconds,
     perSecond,
-    isShadow: false,
-    isQuota: false,
-    group: 0,
-    amount: undefined,
-    ttlMs: 0,
-    onExpiry: plan.rule.reserve?.onExpiry ?? 'release',
-    ...unasked,
+    isShadow,
+    isQuota,
+    group,
+    amount,
+    ttlMs,
+    onExpiry,
+    outcome: 'untouched',
+    used: 0,
+    reserved: 0,
+    open: 0,
+    oldestMs: 0,
+    changed: 0,
+    givenBack: 0,
+    waitMicros: 0,
   };
 }
 
@@ -150,17 +157,17 @@ export class Reserving {
     done: (reserved: Reserved) => void,
   ): void {
     const held = this.#held(holdings, false);
-    const open = held.filter(({ hits }) => !hits.some(({ full }) => full));
-    const isBlocked =
-      held.some((one) => !one.isQuota && !open.includes(one)) ||
-      (!terms.otherQuotaPasses &&
-        held.some(({ isQuota }) => isQuota) &&
-        !open.some(({ isQuota }) => isQuota));
-    const isRefused = isBlocked && !this.#options.response.shadowMode;
+    const open = held.some(isFull) ? held.filter((one) => !isFull(one)) : held;
+    const isRefused =
+      open !== held && isBlocked(held, open, terms.otherQuotaPasses) && !this.#options.response.shadowMode;
     const counters = this.#counters(isRefused ? held : open);
+    const { id, isMarker, note, otherQuotaPasses } = terms;
     const call: ReserveCall = {
       kind: 'reserve',
-      ...terms,
+      id,
+      isMarker,
+      note,
+      otherQuotaPasses,
       counters,
       caller: asker,
       error: undefined,
@@ -211,9 +218,12 @@ export class Reserving {
   ): void {
     const held = this.#held(holdings, true);
     const counters = this.#counters(held);
+    const { id, isMarker, unknown } = terms;
     const call: SettleCall = {
       kind: 'settle',
-      ...terms,
+      id,
+      isMarker,
+      unknown,
       counters,
       // What was used is used, whoever gave up.
       caller: { abandoned: false, span: asker.span },
@@ -304,19 +314,21 @@ export class Reserving {
   /** `isQuiet`: nothing of it counts as hits that were asked for. */
   #held(holdings: readonly Holding[], isQuiet: boolean): Held[] {
     const nowMs = this.#options.clock.nowMs();
-    return holdings.map((holding) => {
-      const { plan, amount = 0 } = holding;
-      const hits = plan.limits.map((limit) => {
-        const hit = this.#hits.make(limit, isQuiet ? 0 : amount, isQuiet, nowMs);
-        hit.groupSize = plan.limits.length;
-        return hit;
-      });
-      if (hits.length > 1) {
-        hits[0]!.group = hits;
-        hits[0]!.remembered = hits.some(({ full }) => full);
-      }
-      return { ...holding, hits, counters: [] };
+    return holdings.map(({ index, plan, isQuota, amount, ttlMs, onExpiry }): Held => {
+      const hits = this.#hitsOf(plan.limits, isQuiet ? 0 : (amount ?? 0), isQuiet, nowMs);
+      return { index, plan, isQuota, amount, ttlMs, onExpiry, hits, counters: noCounters };
     });
+  }
+
+  #hitsOf(limits: readonly LimitPlan[], amount: number, isQuiet: boolean, nowMs: number): CountedHit[] {
+    // Most rules have one.
+    const hits = [this.#hits.make(limits[0]!, amount, isQuiet, nowMs)];
+    if (limits.length === 1) return hits;
+    for (const limit of limits.slice(1)) hits.push(this.#hits.make(limit, amount, isQuiet, nowMs));
+    for (const hit of hits) hit.groupSize = limits.length;
+    hits[0]!.group = hits;
+    hits[0]!.remembered = hits.some(({ full }) => full);
+    return hits;
   }
 
   /** Of each key one, in the order of descriptors and limits: descriptors of one counter are charged on it together. */
@@ -353,11 +365,8 @@ export class Reserving {
     hit: CountedHit,
     amount: number | undefined,
   ): ReservedCounter {
-    return {
-      ...lookedAt(hit, this.#options),
-      isShadow: hit.plan.rule.shadowMode || this.#options.response.shadowMode,
-      ...{ isQuota, group, ttlMs, onExpiry, amount },
-    };
+    const isShadow = hit.plan.rule.shadowMode || this.#options.response.shadowMode;
+    return counterOf(hit, { isShadow, isQuota, group, amount, ttlMs, onExpiry }, this.#options);
   }
 
   /** What is given back here may have been remembered as full. */
@@ -410,13 +419,14 @@ export class Reserving {
   /** What was charged beyond what was held counts as hits that nobody could refuse, what came back as hits taken back. */
   #countSettled(held: readonly Held[]): void {
     const { stats, warnings } = this.#options;
-    const counted = new Set<ReservedCounter>();
+    // One descriptor shares its counters with nobody.
+    const counted = held.length > 1 ? new Set<ReservedCounter>() : undefined;
     for (const { hits, counters } of held) {
       for (let i = 0; i < hits.length; i++) {
         const { plan, key, windowEndSeconds } = hits[i]!;
         const counter = counters[i]!;
-        if (counted.has(counter)) continue;
-        counted.add(counter);
+        if (counted?.has(counter) === true) continue;
+        counted?.add(counter);
         const { changed, used } = counter;
         const slot = stats.slotOf(plan.metric);
         if (changed < 0) stats.add(slot + RuleStat.totalNegativeHits, -changed);
@@ -437,6 +447,18 @@ export function noteNeverFits(status: DescriptorStatus, { counters }: Held): voi
 
 function neverFits({ outcome, amount = 0, bound }: ReservedCounter): boolean {
   return (outcome === 'refused' || outcome === 'left-out') && amount > bound.capacity;
+}
+
+/** An override blocks one of its limits. */
+function isFull({ hits }: Held): boolean {
+  for (const { full } of hits) if (full) return true;
+  return false;
+}
+
+/** `open`: those that are not full. */
+function isBlocked(held: readonly Held[], open: readonly Held[], otherQuotaPasses: boolean): boolean {
+  if (held.some((one) => !one.isQuota && !open.includes(one))) return true;
+  return !otherQuotaPasses && held.some(({ isQuota }) => isQuota) && !open.some(({ isQuota }) => isQuota);
 }
 
 /** Of the counter that the status is about. */

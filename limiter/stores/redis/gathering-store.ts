@@ -26,7 +26,7 @@ import {
 } from './gathered-calls.ts';
 import { areScriptsRefused, isKeyRefused, type RedisErrors, type RedisScripts } from './redis-error.ts';
 import { ReservationBatch } from './reservation-batch.ts';
-import { noteKeyOf, type ReservationNames } from './reservation-keys.ts';
+import { noteKeyOf, ReservationNames } from './reservation-keys.ts';
 import { type Batch, maxKeysPerCall, settle } from './script-batches.ts';
 import type { KeyedCommands } from './scripts.ts';
 
@@ -92,7 +92,7 @@ export abstract class GatheringStore implements CounterStore {
     this.withoutScripts = scripts === 'never';
     const { reservations = usualReservations, keyPrefix = '' } = options;
     this.reservationBounds = reservations;
-    this.names = { prefix: keyPrefix, isCluster: this.isCluster };
+    this.names = new ReservationNames(keyPrefix, this.isCluster);
     this.#newReservations = () => new ReservationBatch(reservations, this.names);
     this.#onScriptsRefused = options.onScriptsRefused;
     this.#onLeasesRefused = options.onLeasesRefused;

@@ -11,7 +11,7 @@ import { BoundTable } from './bounded-steps.ts';
 import { keySlot } from './cluster-topology.ts';
 import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
-import { noteKeyOf, type ReservationNames, reservationKeysOf, windowOf } from './reservation-keys.ts';
+import { noteKeyOf, type ReservationNames } from './reservation-keys.ts';
 import { reservationScript } from './reservation-script.ts';
 import { type Batch, maxKeysPerCall, type PendingRequest } from './script-batches.ts';
 import type { Arguments } from './scripts.ts';
@@ -54,33 +54,27 @@ export class ReservationBatch implements Batch {
   }
 
   pushArguments(args: Arguments): void {
-    const { isCluster } = this.#names;
     const bounds = new BoundTable();
-    const shapes = new Map<string, number>();
+    const shapes = new ShapeTable(bounds);
     let text = `${this.#bounds.maxReservations} ${this.#bounds.recordMs}`;
     args.push(String(this.#keys));
     for (const call of this.#calls) {
-      let shape = `${call.kind.charAt(0)} ${flagsOf(call)} ${call.counters.length} ${widthOf(call)}`;
       let amounts = '';
       let lives = '';
       for (const counter of call.counters) {
-        const { key, ttlSeconds, group, amount, ttlMs, onExpiry } = counter;
-        const [hash, set] = reservationKeysOf(key, isCluster);
+        const { key, ttlSeconds, amount } = counter;
+        const { hash, set } = this.#names.placeOf(key);
         args.push(key);
         args.push(hash);
         args.push(set);
-        shape += ` ${bounds.numberOf(counter)} ${windowOf(key) || '-'} ${termsOf(counter)}`;
-        shape += ` ${group} ${ttlMs} ${onExpiry.charAt(0)}`;
         amounts += ` ${amount ?? (call.kind === 'reserve' ? 0 : '-')}`;
         lives += ` ${ttlSeconds}`;
       }
-      const number = shapes.get(shape) ?? shapes.size + 1;
-      if (number > shapes.size) shapes.set(shape, number);
-      text += ` ${number}${amounts}${lives}`;
+      text += ` ${shapes.numberOf(call, this.#names)}${amounts}${lives}`;
       if (noteOf(call) !== undefined) args.push(noteKeyOf(idOf(call), this.#names));
     }
     args.push(bounds.toArgument());
-    args.push([...shapes.keys()].join(';'));
+    args.push(shapes.toArgument());
     args.push(text);
     for (const call of this.#calls) {
       args.push(idOf(call));
@@ -96,7 +90,7 @@ export class ReservationBatch implements Batch {
       return true;
     }
     const nowMicros = Number(reply[1]);
-    const told = new Told(reply[0].toString('latin1'));
+    const told = new Told(reply[0]);
     let failed = 2;
     for (const call of this.#calls) {
       call.error = undefined;
@@ -165,35 +159,142 @@ function flagsOf(call: ReservationCall): string {
   return `${marker}${charges}${call.undoes === true ? 'u' : ''}${call.hasEnded === true ? 'e' : ''}`;
 }
 
-function termsOf({ isShadow, isQuota }: ReservedCounter): string {
-  return `-${isShadow ? 's' : ''}${isQuota ? 'q' : ''}`;
+/** A shape whose text is known: that of the calls that this one is like. */
+interface KnownShape {
+  readonly call: ReservationCall;
+  readonly number: number;
 }
 
-/** The script's words, one after another. */
+/** Numbers what calls have in common, so that it goes to the script once. */
+class ShapeTable {
+  readonly #bounds: BoundTable;
+  readonly #texts = new Map<string, number>();
+  /** The last one of each kind: most calls of a batch are alike, and comparing costs less than a text for each. */
+  #reserve: KnownShape | undefined;
+  #settle: KnownShape | undefined;
+
+  constructor(bounds: BoundTable) {
+    this.#bounds = bounds;
+  }
+
+  numberOf(call: ReservationCall, names: ReservationNames): number {
+    const last = call.kind === 'reserve' ? this.#reserve : call.kind === 'settle' ? this.#settle : undefined;
+    if (last !== undefined && areAlike(last.call, call, names)) return last.number;
+    let text = `${call.kind.charAt(0)} ${flagsOf(call)} ${call.counters.length} ${widthOf(call)}`;
+    for (const counter of call.counters) {
+      const { key, group, ttlMs, onExpiry, isShadow, isQuota } = counter;
+      const terms = `-${isShadow ? 's' : ''}${isQuota ? 'q' : ''}`;
+      const { window } = names.placeOf(key);
+      text += ` ${this.#bounds.numberOf(counter)} ${window || '-'} ${terms} ${group} ${ttlMs} ${onExpiry.charAt(0)}`;
+    }
+    const number = this.#texts.get(text) ?? this.#texts.size + 1;
+    if (number > this.#texts.size) this.#texts.set(text, number);
+    if (call.kind === 'reserve') this.#reserve = { call, number };
+    else if (call.kind === 'settle') this.#settle = { call, number };
+    return number;
+  }
+
+  toArgument(): string {
+    return [...this.#texts.keys()].join(';');
+  }
+}
+
+/** Of one kind, with one counter each. */
+function areAlike(one: ReservationCall, other: ReservationCall, names: ReservationNames): boolean {
+  if (one.counters.length !== 1 || other.counters.length !== 1 || !haveEqualFlags(one, other)) return false;
+  const [first, second] = [one.counters[0]!, other.counters[0]!];
+  return (
+    first.bound.scriptText === second.bound.scriptText &&
+    first.isShadow === second.isShadow &&
+    first.isQuota === second.isQuota &&
+    first.group === second.group &&
+    first.ttlMs === second.ttlMs &&
+    first.onExpiry === second.onExpiry &&
+    names.placeOf(first.key).window === names.placeOf(second.key).window
+  );
+}
+
+function haveEqualFlags(one: ReservationCall, other: ReservationCall): boolean {
+  if (one.kind === 'reserve' && other.kind === 'reserve') {
+    return (
+      one.isMarker === other.isMarker &&
+      one.otherQuotaPasses === other.otherQuotaPasses &&
+      one.refusedElsewhere === other.refusedElsewhere &&
+      one.width === other.width &&
+      (one.note === undefined) === (other.note === undefined)
+    );
+  }
+  if (one.kind !== 'settle' || other.kind !== 'settle') return false;
+  return (
+    one.isMarker === other.isMarker &&
+    one.unknown === other.unknown &&
+    one.undoes === other.undoes &&
+    one.hasEnded === other.hasEnded
+  );
+}
+
+const latin1Slice = Buffer.prototype.latin1Slice;
+const space = 0x20;
+const minus = 0x2d;
+const zero = 0x30;
+const exclamationMark = 0x21;
+
+/** The script's words, one after another. None of its numbers is beyond 2^53. */
 class Told {
-  readonly #words: readonly string[];
+  readonly #bytes: Buffer;
   #at = 0;
 
-  constructor(text: string) {
-    this.#words = text.split(' ');
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
   }
 
   takeError(): boolean {
-    if (this.#words[this.#at] !== '!') return false;
-    this.#at += 1;
+    if (this.#bytes[this.#at] !== exclamationMark) return false;
+    this.#at += 2;
     return true;
   }
 
   word(): string {
-    return this.#words[this.#at++] ?? '';
+    const bytes = this.#bytes;
+    const start = this.#at;
+    let end = start;
+    while (end < bytes.length && bytes[end] !== space) end += 1;
+    this.#at = end + 1;
+    return latin1Slice.call(bytes, start, end);
+  }
+
+  /** A word of one letter. */
+  letter(): number {
+    this.#at += 2;
+    return this.#bytes[this.#at - 2]!;
   }
 
   number(): number {
-    return Number(this.word());
+    const bytes = this.#bytes;
+    let at = this.#at;
+    const isNegative = bytes[at] === minus;
+    if (isNegative) at += 1;
+    let number = 0;
+    // Behind the last one is nothing.
+    for (let digit = bytes[at++]! - zero; digit >= 0 && digit <= 9; digit = bytes[at++]! - zero)
+      number = number * 10 + digit;
+    this.#at = at;
+    return isNegative ? -number : number;
   }
 }
 
-const outcomes = { c: 'charged', r: 'refused', l: 'left-out', u: 'untouched' } as const;
+function outcomeOf(letter: number): ReservedCounter['outcome'] {
+  switch (letter) {
+    case 0x63:
+      return 'charged';
+    case 0x72:
+      return 'refused';
+    case 0x6c:
+      return 'left-out';
+    default:
+      return 'untouched';
+  }
+}
 
 function answerCall(call: ReservationCall, told: Told, nowMicros: number): void {
   const outcome = told.word();
@@ -209,7 +310,7 @@ function answerCall(call: ReservationCall, told: Told, nowMicros: number): void 
   }
   for (const counter of call.counters) {
     const { bound } = counter;
-    counter.outcome = outcomes[told.word() as keyof typeof outcomes];
+    counter.outcome = outcomeOf(told.letter());
     const held: Held = [told.number(), told.number(), told.number()];
     counter.used = used(bound, held, nowMicros);
     counter.reserved = Math.min(counter.used, told.number());

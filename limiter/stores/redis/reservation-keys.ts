@@ -2,12 +2,40 @@
 import { hashTagOf } from '../counter-store.ts';
 import { tagOfSlotOf } from './cluster-topology.ts';
 
-/** What keys of one server or cluster are named by. */
-export interface ReservationNames {
+/** Chosen: some 8 MB when full of usual ones. */
+const mostPlaces = 20_000;
+
+/** What stands beside a counter. */
+export interface ReservationPlace {
+  readonly hash: string;
+  readonly set: string;
+  /** As `windowOf`. */
+  readonly window: string;
+}
+
+/** How what is reserved on one server or cluster is named. */
+export class ReservationNames {
   /** Before ids of notes: CACHE_KEY_PREFIX. */
   readonly prefix: string;
   /** Keys without a hash tag have a slot of their own each, also those of one counter's windows. */
   readonly isCluster: boolean;
+  /** By the counter's key. Those in use are soon there again when all are dropped. */
+  readonly #places = new Map<string, ReservationPlace>();
+
+  constructor(prefix: string, isCluster: boolean) {
+    this.prefix = prefix;
+    this.isCluster = isCluster;
+  }
+
+  placeOf(key: string): ReservationPlace {
+    const known = this.#places.get(key);
+    if (known !== undefined) return known;
+    const [hash, set] = reservationKeysOf(key, this.isCluster);
+    const place = { hash, set, window: windowOf(key) };
+    if (this.#places.size >= mostPlaces) this.#places.clear();
+    this.#places.set(key, place);
+    return place;
+  }
 }
 
 /** The hash and the set beside a counter: of all of its windows where these are in one place. */
@@ -18,12 +46,12 @@ export function reservationKeysOf(key: string, isCluster: boolean): [hash: strin
   return [`weir:reserve:${name}`, `weir:reserve-due:${name}`];
 }
 
-export function noteKeyOf(id: string, { prefix }: ReservationNames): string {
+export function noteKeyOf(id: string, { prefix }: Pick<ReservationNames, 'prefix'>): string {
   return `weir:reserve-note:${prefix}${id}`;
 }
 
 /** What tells a counter's window from its others: the digits that its key ends in. */
-export function windowOf(key: string): string {
+function windowOf(key: string): string {
   let at = key.length;
   while (at > 0 && isDigit(key.charCodeAt(at - 1))) at -= 1;
   return key.slice(at);

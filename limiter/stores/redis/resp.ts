@@ -4,6 +4,9 @@
  */
 import type { Arguments } from './scripts.ts';
 
+// What `write` calls, without looking for its encoding.
+const utf8Write = Buffer.prototype.utf8Write;
+
 const minus = 0x2d;
 const plus = 0x2b;
 const colon = 0x3a;
@@ -46,6 +49,7 @@ export class CommandWriter implements Arguments {
     // No character takes more than three bytes of UTF-8.
     this.#reserve(3 * length + frameBytes);
     if (length < 10 && this.#pushShort(argument)) return;
+    if (length >= 10 && length < 1_000 && this.#pushUsual(argument)) return;
     this.#line(dollar, Buffer.byteLength(argument));
     this.#at += this.#bytes.write(argument, this.#at);
     this.#lineEnd();
@@ -86,6 +90,24 @@ export class CommandWriter implements Arguments {
     bytes[this.#at + 2] = carriageReturn;
     bytes[this.#at + 3] = lineFeed;
     this.#at = start + length;
+    this.#lineEnd();
+    return true;
+  }
+
+  /** Of two or three digits' length. False when it is not ASCII, which shows by what is written. */
+  #pushUsual(argument: string): boolean {
+    const bytes = this.#bytes;
+    const { length } = argument;
+    let at = this.#at;
+    bytes[at++] = dollar;
+    const hundreds = (length / 100) | 0;
+    if (hundreds > 0) bytes[at++] = zero + hundreds;
+    bytes[at++] = zero + (((length / 10) | 0) % 10);
+    bytes[at++] = zero + (length % 10);
+    bytes[at++] = carriageReturn;
+    bytes[at++] = lineFeed;
+    if (utf8Write.call(bytes, argument, at, 3 * length) !== length) return false;
+    this.#at = at + length;
     this.#lineEnd();
     return true;
   }

@@ -1,0 +1,110 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { usualNames } from '../../rules/match-result.ts';
+import { compileRules } from '../../rules/table/compile-rules.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
+import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import type { RuleStats } from '../stats/registry/rule-stats.ts';
+import type { Plan } from './plan.ts';
+import { Planner } from './plan.ts';
+import { decodeRateLimitRequest } from './wire-codec.ts';
+
+const reserve = { ttlSeconds: 60, estimate: undefined, onExpiry: 'release' } as const;
+const rateLimit = limit({ unit: 'hour', requestsPerUnit: 10 });
+const below = rule({ key: 'model', value: 'm', rateLimit, reserve });
+const table = new RuleTable(
+  compileRules([
+    source('d', [
+      rule({ key: 'team', rateLimit, reserve, descriptors: [below] }),
+      rule({ key: 'plain', rateLimit }),
+      rule({ key: 'settle', rateLimit, reserve }),
+      rule({ key: 'reservation_id', rateLimit }),
+    ]),
+  ]),
+);
+const stats: RuleStats = {
+  ruleMetric: (key) => ({ key, slot: 0, lastUse: Number.POSITIVE_INFINITY }),
+  slotOf: () => 0,
+  domainNotFound: () => {},
+  add: () => {},
+};
+
+function newPlanner(): Planner {
+  return new Planner(table, stats, {
+    ...usualNames,
+    cacheKeyPrefix: '',
+    nearLimitRatio: 0.8,
+    usualLease: undefined,
+    useCalendarMonthRateLimit: false,
+  });
+}
+
+/** A field with a text. */
+function field(number: number, text: string | Uint8Array): Buffer {
+  const bytes = Buffer.from(text);
+  const { length } = bytes;
+  const size = length < 0x80 ? [length] : [(length & 0x7f) | 0x80, length >> 7];
+  return Buffer.concat([Buffer.from([number * 8 + 2, ...size]), bytes]);
+}
+
+const key = fc.constantFrom('team', 'model', 'plain', 'reservation_id', 'settle', 'reservation_ix');
+const value = fc.constantFrom('', 'm', 'a', 'b', 'true', '\u00fc');
+/** An entry as it may stand on the wire: the last one of a field counts, in any order. */
+const entry = fc
+  .record({ key, value, isTwice: fc.boolean(), isTurned: fc.boolean(), other: key })
+  .map(({ key, value, isTwice, isTurned, other }) => {
+    const fields = [...(isTwice ? [field(1, other)] : []), field(1, key), field(2, value)];
+    return field(1, Buffer.concat(isTurned ? fields.toReversed() : fields));
+  });
+const usual = fc
+  .tuple(key, value)
+  .map(([key, value]) => field(1, Buffer.concat([field(1, key), field(2, value)])));
+const descriptor = fc.array(fc.oneof(entry, { arbitrary: usual, weight: 5 }), { maxLength: 5 });
+
+/** What a plan says beyond objects that may be shared. */
+function told(plan: Plan): unknown {
+  if (plan.kind !== 'limited') return plan.kind;
+  return {
+    ...{ path: plan.rule.path, marker: plan.marker },
+    limits: plan.limits.map(({ counterStem, bound }) => [counterStem, bound?.scriptText]),
+  };
+}
+
+describe('marker entries', () => {
+  it('lead to the same plan whether what stands before them was seen before or not', () => {
+    const planner = newPlanner();
+    fc.assert(
+      fc.property(descriptor, (entries) => {
+        const bytes = Buffer.concat([field(1, 'd'), field(2, Buffer.concat(entries))]);
+        for (let time = 0; time < 3; time++) {
+          const decoded = decodeRateLimitRequest(bytes).descriptors[0]!;
+          const unknown = { ...decoded, known: undefined, unmarked: undefined };
+          expect(told(planner.plan('d', decoded))).toEqual(told(newPlanner().plan('d', unknown)));
+        }
+      }),
+      { numRuns: caseCount(1_000) },
+    );
+  });
+
+  it('share the plan of what stands before them, and have an id of their own', () => {
+    const planner = newPlanner();
+    const asked = (...entries: [string, string][]): Plan => {
+      const written = entries.map(([name, text]) =>
+        field(1, Buffer.concat([field(1, name), field(2, text)])),
+      );
+      const bytes = Buffer.concat([field(1, 'd'), field(2, Buffer.concat(written))]);
+      return planner.plan('d', decodeRateLimitRequest(bytes).descriptors[0]!);
+    };
+    const first = asked(['team', 'a'], ['reservation_id', '1']);
+    const second = asked(['team', 'a'], ['reservation_id', '2'], ['settle', 'true']);
+    if (first.kind !== 'limited' || second.kind !== 'limited') throw new Error('not limited');
+    expect([first.marker, second.marker]).toEqual([
+      { id: '1', settles: false },
+      { id: '2', settles: true },
+    ]);
+    expect(second.limits).toBe(first.limits);
+    expect(asked(['team', 'a'])).toMatchObject({ marker: undefined, limits: [{ bound: undefined }] });
+    expect(asked(['team', 'a'], ['reservation_id', ''])).toMatchObject({ marker: undefined });
+  });
+});
