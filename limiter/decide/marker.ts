@@ -30,6 +30,10 @@ export function markerEntry(bytes: Uint8Array, at: number): 'id' | 'settle' | un
   return beginsWith(bytes, at, settleEntry) ? 'settle' : undefined;
 }
 
+export function markerKey(kind: 'id' | 'settle'): string {
+  return kind === 'id' ? idKey : settleKey;
+}
+
 export function isMarkerKey(key: string): boolean {
   return key === idKey || key === settleKey;
 }

@@ -3,7 +3,7 @@
  * generated codec in gen/, for valid and for damaged bytes. Field numbers: the proto files.
  */
 import { type Entry, type JsonObject, type JsonValue, maxUint32 } from '../../rules/model.ts';
-import { isMarkerKey, markerEntry } from './marker.ts';
+import { isMarkerKey, markerEntry, markerKey } from './marker.ts';
 import type {
   Descriptor,
   DescriptorStatus,
@@ -221,7 +221,7 @@ function readDescriptor(bytes: Uint8Array): Descriptor {
           descriptor.known = undefined;
           descriptor.unmarked = undefined;
         }
-        furtherEntries.push(readEntry());
+        furtherEntries.push(newEntry());
         break;
       case 2:
         descriptor.limit ??= { requestsPerUnit: 0, unit: 0 };
@@ -248,41 +248,76 @@ function readFirstEntries(descriptor: Descriptor, bytes: Uint8Array, end: number
   const start = reader.position;
   const entriesEnd = reader.endOfFirstFields(end);
   if (entriesEnd === start || entriesEnd - start > KnownEntriesCache.maxBytes) return undefined;
-  const same = knownEntries.get(bytes, start, entriesEnd);
-  if (same !== undefined) {
+  if (markerEntry(bytes, reader.lastFieldStart + 2) !== undefined) {
+    const markersStart = startOfMarkers(bytes, start, entriesEnd);
+    if (markersStart < entriesEnd) return readMarkedEntries(descriptor, bytes, markersStart, entriesEnd);
+  }
+  const known = knownEntries.get(bytes, start, entriesEnd);
+  if (known !== undefined) {
     reader.position = entriesEnd;
-    descriptor.known = same;
-    descriptor.entries = same.entries;
+    descriptor.known = known;
+    descriptor.entries = known.entries;
     return undefined;
   }
-  const markersStart = startOfMarkers(bytes, start, entriesEnd);
-  const isMarked = markersStart < entriesEnd;
-  // Ids are new with each stream: what comes again is what stands before them.
-  let known = isMarked ? knownEntries.get(bytes, start, markersStart) : undefined;
+  const entries: Entry[] = [];
+  descriptor.entries = entries;
+  if (!readUnknownEntries(entries, bytes, entriesEnd)) return entries;
+  descriptor.known = knownEntries.add(bytes, start, entriesEnd, entries);
+  return undefined;
+}
+
+/** Ids are new with each stream: what comes again is what stands before them. */
+function readMarkedEntries(
+  descriptor: Descriptor,
+  bytes: Uint8Array,
+  markersStart: number,
+  entriesEnd: number,
+): Entry[] {
+  const start = reader.position;
+  let known = knownEntries.get(bytes, start, markersStart);
   const entries: Entry[] = known === undefined ? [] : [...known.entries];
   descriptor.entries = entries;
   if (known !== undefined) reader.position = markersStart;
-  const mendedBefore = reader.mendedValues;
-  let comesAgain = true;
+  else if (readUnknownEntries(entries, bytes, markersStart))
+    known = knownEntries.add(bytes, start, markersStart, entries.slice());
+  else if (reader.position !== markersStart) return entries;
+  let isUsual = true;
   while (reader.position < entriesEnd) {
     const entryStart = reader.position;
     const entryEnd = entryStart + 2 + bytes[entryStart + 1]!;
-    reader.fieldNumber();
-    const entry = readEntry();
+    const valueStart = entryStart + 4 + bytes[entryStart + 3]!;
+    const entry: Entry = { key: '', value: '' };
+    if (bytes[valueStart] === 0x12 && bytes[valueStart + 1] === entryEnd - valueStart - 2) {
+      entry.key = markerKey(markerEntry(bytes, entryStart + 2)!);
+      reader.position = valueStart + 1;
+      entry.value = reader.mendedString();
+    } else {
+      // It may begin as another one than it is.
+      isUsual = false;
+      reader.fieldNumber();
+      readEntry(entry);
+    }
     entries.push(entry);
-    // A damaged entry may end elsewhere than it says: what follows may be anything.
     if (reader.position !== entryEnd) return entries;
-    // One may be written in more ways than the usual one, and begin as another than it is.
-    const isOfMarker = isMarkerKey(entry.key) && entry.key.length === bytes[entryStart + 3];
-    if (entryStart < markersStart ? isMarkerKey(entry.key) : !isOfMarker) comesAgain = false;
-    if (entryEnd !== markersStart) continue;
-    // Values that were mended are to be counted the next time as well.
-    if (!comesAgain || reader.mendedValues !== mendedBefore) continue;
-    known = knownEntries.add(bytes, start, entryEnd, isMarked ? entries.slice() : entries);
   }
-  if (!isMarked) descriptor.known = known;
-  else if (comesAgain) descriptor.unmarked = known;
-  return known === undefined || isMarked ? entries : undefined;
+  if (isUsual) descriptor.unmarked = known;
+  return entries;
+}
+
+/** False where they must not be known the next time. A damaged one may end elsewhere than it says: what follows may be anything. */
+function readUnknownEntries(entries: Entry[], bytes: Uint8Array, entriesEnd: number): boolean {
+  const mendedBefore = reader.mendedValues;
+  let comesAgain = true;
+  while (reader.position < entriesEnd) {
+    const entryEnd = reader.position + 2 + bytes[reader.position + 1]!;
+    reader.fieldNumber();
+    const entry = newEntry();
+    entries.push(entry);
+    if (reader.position !== entryEnd) return false;
+    if (isMarkerKey(entry.key)) comesAgain = false;
+  }
+  // Values that were mended are to be counted the next time as well.
+  return comesAgain && reader.mendedValues === mendedBefore;
 }
 
 /** Where the last entries begin, of which each is a marker's, and one an id; the end where there are no such. */
@@ -302,8 +337,13 @@ function startOfMarkers(bytes: Uint8Array, start: number, end: number): number {
   return hasId ? markersStart : end;
 }
 
-function readEntry(): Entry {
+function newEntry(): Entry {
   const entry: Entry = { key: '', value: '' };
+  readEntry(entry);
+  return entry;
+}
+
+function readEntry(entry: Entry): void {
   const end = reader.messageEnd();
   while (reader.position < end) {
     const field = reader.fieldNumber();
@@ -311,7 +351,6 @@ function readEntry(): Entry {
     else if (field === 2) entry.value = reader.mendedString();
     else reader.skip(field, 3);
   }
-  return entry;
 }
 
 function mergeOverride(limit: RequestedLimit): void {

@@ -57,6 +57,9 @@ export class WireReader {
     this.mendedValues = 0;
   }
 
+  /** Of `endOfFirstFields`. */
+  lastFieldStart = 0;
+
   /** Field number of the next record; its wire type is in `wireType`. */
   fieldNumber(): number {
     const first = this.#bytes[this.position];
@@ -184,15 +187,17 @@ export class WireReader {
     return length;
   }
 
-  /** Where the records of field 1 that follow each other from here on end, short of `end`; nothing is read. */
+  /** Where the records of field 1 that follow each other from here on end, short of `end`; nothing is read. The last one begins at `lastFieldStart`. */
   endOfFirstFields(end: number): number {
     const bytes = this.#bytes;
     const lastEnd = Math.min(end, this.#length);
     let position = this.position;
+    this.lastFieldStart = position;
     while (position + 1 < lastEnd && bytes[position] === 0x0a) {
       const length = bytes[position + 1]!;
       const next = position + 2 + length;
       if (length > 0x7f || next > end) break;
+      this.lastFieldStart = position;
       position = next;
     }
     return position;

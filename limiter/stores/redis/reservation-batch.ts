@@ -11,7 +11,7 @@ import { BoundTable } from './bounded-steps.ts';
 import { keySlot } from './cluster-topology.ts';
 import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
-import { noteKeyOf, type ReservationNames } from './reservation-keys.ts';
+import { noteKeyOf, type ReservationNames, type ReservationPlace } from './reservation-keys.ts';
 import { reservationScript } from './reservation-script.ts';
 import { type Batch, maxKeysPerCall, type PendingRequest } from './script-batches.ts';
 import type { Arguments } from './scripts.ts';
@@ -55,22 +55,23 @@ export class ReservationBatch implements Batch {
 
   pushArguments(args: Arguments): void {
     const bounds = new BoundTable();
-    const shapes = new ShapeTable(bounds);
+    const shapes = new ShapeTable(bounds, this.#names);
     let text = `${this.#bounds.maxReservations} ${this.#bounds.recordMs}`;
     args.push(String(this.#keys));
     for (const call of this.#calls) {
       let amounts = '';
       let lives = '';
+      let place = noPlace;
       for (const counter of call.counters) {
         const { key, ttlSeconds, amount } = counter;
-        const { hash, set } = this.#names.placeOf(key);
+        place = this.#names.placeOf(key);
         args.push(key);
-        args.push(hash);
-        args.push(set);
+        args.push(place.hash);
+        args.push(place.set);
         amounts += ` ${amount ?? (call.kind === 'reserve' ? 0 : '-')}`;
         lives += ` ${ttlSeconds}`;
       }
-      text += ` ${shapes.numberOf(call, this.#names)}${amounts}${lives}`;
+      text += ` ${shapes.numberOf(call, place.window)}${amounts}${lives}`;
       if (noteOf(call) !== undefined) args.push(noteKeyOf(idOf(call), this.#names));
     }
     args.push(bounds.toArgument());
@@ -159,38 +160,45 @@ function flagsOf(call: ReservationCall): string {
   return `${marker}${charges}${call.undoes === true ? 'u' : ''}${call.hasEnded === true ? 'e' : ''}`;
 }
 
+/** Of a call's last counter, before there is one. */
+const noPlace: ReservationPlace = { hash: '', set: '', window: '' };
+
 /** A shape whose text is known: that of the calls that this one is like. */
 interface KnownShape {
   readonly call: ReservationCall;
+  readonly window: string;
   readonly number: number;
 }
 
 /** Numbers what calls have in common, so that it goes to the script once. */
 class ShapeTable {
   readonly #bounds: BoundTable;
+  readonly #names: ReservationNames;
   readonly #texts = new Map<string, number>();
   /** The last one of each kind: most calls of a batch are alike, and comparing costs less than a text for each. */
   #reserve: KnownShape | undefined;
   #settle: KnownShape | undefined;
 
-  constructor(bounds: BoundTable) {
+  constructor(bounds: BoundTable, names: ReservationNames) {
     this.#bounds = bounds;
+    this.#names = names;
   }
 
-  numberOf(call: ReservationCall, names: ReservationNames): number {
+  /** `window`: of the last counter. */
+  numberOf(call: ReservationCall, window: string): number {
     const last = call.kind === 'reserve' ? this.#reserve : call.kind === 'settle' ? this.#settle : undefined;
-    if (last !== undefined && areAlike(last.call, call, names)) return last.number;
+    if (last !== undefined && last.window === window && areAlike(last.call, call)) return last.number;
     let text = `${call.kind.charAt(0)} ${flagsOf(call)} ${call.counters.length} ${widthOf(call)}`;
     for (const counter of call.counters) {
       const { key, group, ttlMs, onExpiry, isShadow, isQuota } = counter;
       const terms = `-${isShadow ? 's' : ''}${isQuota ? 'q' : ''}`;
-      const { window } = names.placeOf(key);
-      text += ` ${this.#bounds.numberOf(counter)} ${window || '-'} ${terms} ${group} ${ttlMs} ${onExpiry.charAt(0)}`;
+      const { window: own } = this.#names.placeOf(key);
+      text += ` ${this.#bounds.numberOf(counter)} ${own || '-'} ${terms} ${group} ${ttlMs} ${onExpiry.charAt(0)}`;
     }
     const number = this.#texts.get(text) ?? this.#texts.size + 1;
     if (number > this.#texts.size) this.#texts.set(text, number);
-    if (call.kind === 'reserve') this.#reserve = { call, number };
-    else if (call.kind === 'settle') this.#settle = { call, number };
+    if (call.kind === 'reserve') this.#reserve = { call, window, number };
+    else if (call.kind === 'settle') this.#settle = { call, window, number };
     return number;
   }
 
@@ -199,8 +207,8 @@ class ShapeTable {
   }
 }
 
-/** Of one kind, with one counter each. */
-function areAlike(one: ReservationCall, other: ReservationCall, names: ReservationNames): boolean {
+/** Of one kind, with one counter each, in equal windows. */
+function areAlike(one: ReservationCall, other: ReservationCall): boolean {
   if (one.counters.length !== 1 || other.counters.length !== 1 || !haveEqualFlags(one, other)) return false;
   const [first, second] = [one.counters[0]!, other.counters[0]!];
   return (
@@ -209,8 +217,7 @@ function areAlike(one: ReservationCall, other: ReservationCall, names: Reservati
     first.isQuota === second.isQuota &&
     first.group === second.group &&
     first.ttlMs === second.ttlMs &&
-    first.onExpiry === second.onExpiry &&
-    names.placeOf(first.key).window === names.placeOf(second.key).window
+    first.onExpiry === second.onExpiry
   );
 }
 
