@@ -46,8 +46,13 @@ local function lease(at, limiter, key, ledger, reserved, refused)
   end
   if granted > 0 then
     -- A budget with open reservations is counted hit by hit. Not one of KEYS, as who may not read it may lease.
-    local open = pcall('HGET', reserved, 'o' .. string.match(key, '%d*$'))
-    if type(open) == 'string' and string.find(open, '^[1-9]') then granted = 0 end
+    local window = string.match(key, '%d*$')
+    local open = pcall('HMGET', reserved, 'h', 'o' .. window)
+    if open[1] and #open[1] >= 16 then
+      local ofHead, count = struct.unpack('<dd', open[1])
+      if count > 0 and ofHead == (tonumber(window) or -1) then granted = 0 end
+    end
+    if open[2] then granted = 0 end
   end
   local forgets = words[at + 6] == '1' and granted == 0
   if heard and not (isNew and (forgets or stays)) then

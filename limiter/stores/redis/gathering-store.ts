@@ -199,7 +199,11 @@ export abstract class GatheringStore implements CounterStore {
       call.error = this.#closed ? this.#errors.closed() : this.connected ? needsScripts : this.notConnected();
       done();
     } else {
-      this.#gathering.addReservation(call, { callsLeft: 0, done }, this.#newReservations);
+      const goOn = () => {
+        if (call.hasMore === true && call.error === undefined) this.submitReservation(call, done);
+        else done();
+      };
+      this.#gathering.addReservation(call, { callsLeft: 0, done: goOn }, this.#newReservations);
     }
   }
 

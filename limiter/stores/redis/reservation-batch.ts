@@ -5,6 +5,7 @@ import { callAbandoned, type StoreError } from '../counter-store.ts';
 import type {
   ReservationBounds,
   ReservationCall,
+  ReserveCall,
   ReservedCounter,
 } from '../reservations/reservation-store.ts';
 import { BoundTable } from './bounded-steps.ts';
@@ -57,10 +58,10 @@ export class ReservationBatch implements Batch {
     const bounds = new BoundTable();
     const shapes = new ShapeTable(bounds, this.#names);
     let text = `${this.#bounds.maxReservations} ${this.#bounds.recordMs}`;
+    let lives = '';
     args.push(String(this.#keys));
     for (const call of this.#calls) {
       let amounts = '';
-      let lives = '';
       let place = noPlace;
       for (const counter of call.counters) {
         const { key, ttlSeconds, amount } = counter;
@@ -71,32 +72,38 @@ export class ReservationBatch implements Batch {
         amounts += ` ${amount ?? (call.kind === 'reserve' ? 0 : '-')}`;
         lives += ` ${ttlSeconds}`;
       }
-      text += ` ${shapes.numberOf(call, place.window)}${amounts}${lives}`;
+      text += ` ${shapes.numberOf(call, place.window)}${amounts}`;
       if (noteOf(call) !== undefined) args.push(noteKeyOf(idOf(call), this.#names));
     }
     args.push(bounds.toArgument());
     args.push(shapes.toArgument());
     args.push(text);
+    args.push(lives);
     for (const call of this.#calls) {
-      args.push(idOf(call));
+      args.push(nameOf(call));
       const note = noteOf(call);
       if (note !== undefined) args.push(note);
     }
   }
 
   answer(reply: unknown, errors: RedisErrors): boolean {
-    if (!Array.isArray(reply) || !(reply[0] instanceof Buffer)) return false;
-    if (typeof reply[1] !== 'number' && !(reply[1] instanceof Buffer)) {
-      this.fail(errors.fromCommand(reply[1]));
+    if (!Array.isArray(reply)) return false;
+    const [now] = reply as unknown[];
+    if (typeof now !== 'number' && !(now instanceof Buffer)) {
+      this.fail(errors.fromCommand(now));
       return true;
     }
-    const nowMicros = Number(reply[1]);
-    const told = new Told(reply[0]);
-    let failed = 2;
+    const nowMicros = Number(now);
+    let at = 1;
     for (const call of this.#calls) {
+      const told: unknown = reply[at];
       call.error = undefined;
-      if (told.takeError()) call.error = errors.fromCommand(reply[failed++]);
-      else answerCall(call, told, nowMicros);
+      if (typeof told === 'number') at = answerUsual(call, reply as number[], at, nowMicros);
+      else {
+        if (told instanceof Buffer) answerCall(call, new Told(told), nowMicros);
+        else call.error = errors.fromCommand(told);
+        at += 1;
+      }
     }
     return true;
   }
@@ -135,6 +142,12 @@ function isAbandoned({ kind, caller }: ReservationCall): boolean {
 
 function idOf(call: ReservationCall): string {
   return call.kind === 'look' ? '' : call.id;
+}
+
+/** Of its record, of a marker's the first one. */
+function nameOf(call: ReservationCall): string {
+  if (call.kind === 'look') return 'p';
+  return `${call.isMarker ? '0:' : 'p'}${call.id}`;
 }
 
 function noteOf(call: ReservationCall): string | undefined {
@@ -244,7 +257,6 @@ const latin1Slice = Buffer.prototype.latin1Slice;
 const space = 0x20;
 const minus = 0x2d;
 const zero = 0x30;
-const exclamationMark = 0x21;
 
 /** The script's words, one after another. None of its numbers is beyond 2^53. */
 class Told {
@@ -253,12 +265,6 @@ class Told {
 
   constructor(bytes: Buffer) {
     this.#bytes = bytes;
-  }
-
-  takeError(): boolean {
-    if (this.#bytes[this.#at] !== exclamationMark) return false;
-    this.#at += 2;
-    return true;
   }
 
   word(): string {
@@ -303,8 +309,37 @@ function outcomeOf(letter: number): ReservedCounter['outcome'] {
   }
 }
 
+/** What held all that was asked, of one counter of a fixed window. Gives where the next answer begins. */
+function answerUsual(call: ReservationCall, told: readonly number[], at: number, nowMicros: number): number {
+  const counter = call.counters[0]!;
+  const { bound, ttlMs, amount = 0 } = counter;
+  const held: Held = [told[at]!, 0, 0];
+  counter.outcome = 'charged';
+  counter.used = used(bound, held, nowMicros);
+  counter.reserved = Math.min(counter.used, told[at + 1]!);
+  counter.open = told[at + 2]!;
+  counter.oldestMs = 0;
+  if (call.hasMore !== true) counter.givenBack = 0;
+  call.hasMore = false;
+  counter.waitMicros = bound.untilUnusedMicros(held, nowMicros);
+  if (call.kind !== 'settle') {
+    (call as ReserveCall).outcome = 'reserved';
+    (call as ReserveCall).expiresAtMs = Math.floor(nowMicros / 1000) + ttlMs;
+    counter.changed = amount;
+    return at + 3;
+  }
+  const reserved = told[at + 3]!;
+  call.outcome = 'settled';
+  call.amount = reserved;
+  call.charged = counter.amount ?? reserved;
+  counter.changed = call.charged - reserved;
+  return at + 4;
+}
+
 function answerCall(call: ReservationCall, told: Told, nowMicros: number): void {
   const outcome = told.word();
+  const wasAskedBefore = call.hasMore === true;
+  call.hasMore = outcome === 'more';
   const first = told.number();
   const second = told.number();
   if (call.kind === 'reserve') {
@@ -324,7 +359,7 @@ function answerCall(call: ReservationCall, told: Told, nowMicros: number): void 
     counter.open = told.number();
     counter.oldestMs = told.number();
     counter.changed = told.number();
-    counter.givenBack = told.number();
+    counter.givenBack = told.number() + (wasAskedBefore ? counter.givenBack : 0);
     const isOver =
       counter.outcome === 'refused' ||
       (counter.outcome === 'left-out' && counter.amount! > bound.room(held, nowMicros));

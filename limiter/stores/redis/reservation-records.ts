@@ -4,20 +4,20 @@
  *
  * The hash has a record of each reservation, `p<id>`. Those of a marker stand in three lines, of what is open, of what expired
  * charged and of what holds nothing: `<number>:<id>`, `<number>;<id>` and `<number>!<id>`; `m:<id>` and the like say the first
- * number and the next one. Further fields: `o<window>` how many are open that were charged in it, and what they took; `g` of a
- * bucket what may still be given back, and what was, as a time; `l` how many of markers hold nothing; `d` and `c` when there is
- * something to expire and to forget at the earliest; `e` when both keys end. The set has the names of all records: open ones by
- * when they are due, others by when they are forgotten, behind all open ones.
+ * number and the next one, and are left out of a line that has only the number 0. `h` is the head (reservation-usual.ts).
+ * Further fields: `o<window>` as the head's beginning, of another window than its; `g` of a bucket what may still be given back,
+ * and what was, as a time; `l` how many of markers hold nothing. The set has the names of all records: open ones by when they are
+ * due, others by when they are forgotten, behind all open ones. What was settled before its TTL stands among the open ones
+ * until they are swept.
  */
 
-/** Stands behind `luaUsualReservations` and `luaBoundKinds`. */
+/** Stands behind `luaReservationSetUp` and `luaBoundKinds`. */
 export const luaReservations = `
 -- Has the functions: each local that one refers to makes the next ones dearer to make.
 local my = {}
-local perSweep = 64
--- What is read is kept until the end, and all is written then: what cannot be written is so refused at the first write.
-local sides, counters, sideList, counterList = {}, {}, {}, {}
-local failure
+-- What is read is kept for some calls, and all is written then: what cannot be written is so refused at the first write.
+local sides, counters, sideList, counterList
+local failure, isShort
 
 function my.number(text) return format('%d', text) end
 
@@ -43,25 +43,36 @@ end
 function my.getNumber(side, field) return tonumber(my.get(side, field) or 0) or 0 end
 
 -- A record: what it is (o: open, s: settled, x: expired and given back, c: expired and charged, l: holding nothing, e: that
--- and settled), what becomes of it (r or c), amount, TTL, when it is due, its window, what was taken, what the counter held
--- then, what was charged in the end, how many counters the call had, and of a bucket what was in g before.
-local recordForm = '^(%a)(%a) (%d+) (%d+) (%d+) (%d*) (%d+) (%d+):(%d+):(%d+) (%d+) (%d+) ?(.*)$'
+-- and settled), what becomes of it (r or c), its window, amount, TTL, when it is due, and how many counters the call had. Then what
+-- was taken, what the counter held then, what was charged in the end, and of a bucket what was in g before; without these what
+-- was taken is the amount. Of what the short way settled: s, what was charged, and what it was before.
+local recordForm, moreForm = '^(%a)(%a)(%d*) (%d+) (%d+) (%d+) (%d+)(.*)$', '^ (%d+) (%d+):(%d+):(%d+) (%d+) ?(.*)$'
 
 function my.recordOf(side, name)
   local text = my.get(side, name)
   if not text then return nil end
-  local state, onExpiry, amount, ttl, due, tail, taken, a, b, c, charged, width, back = string.match(text, recordForm)
+  local settled, before = match(text, '^s(%d+) (o.*)$')
+  local state, onExpiry, tail, amount, ttl, due, width, more = match(before or text, recordForm)
   if not state then return nil end
-  return {
-    state = state, onExpiry = onExpiry, amount = tonumber(amount), ttl = tonumber(ttl), due = tonumber(due), tail = tail,
-    taken = tonumber(taken), a = tonumber(a), b = tonumber(b), c = tonumber(c), charged = tonumber(charged), width = tonumber(width),
-    back = back, isEmpty = state == 'l' or state == 'e',
+  local record = {
+    state = state, onExpiry = onExpiry, tail = tail, amount = tonumber(amount), ttl = tonumber(ttl), due = tonumber(due),
+    width = tonumber(width), isEmpty = state == 'l' or state == 'e', back = '',
   }
+  if more == '' then
+    record.taken, record.a, record.b, record.c, record.charged = record.amount, 0, 0, 0, 0
+  else
+    local taken, a, b, c, charged, back = match(more, moreForm)
+    if not taken then return nil end
+    record.taken, record.a, record.b, record.c = tonumber(taken), tonumber(a), tonumber(b), tonumber(c)
+    record.charged, record.back = tonumber(charged), back
+  end
+  if settled then record.state, record.taken, record.charged = 's', 0, tonumber(settled) end
+  return record
 end
 
 function my.keep(side, name, r)
-  my.put(side, name, format('%s%s %d %d %d %s %d %d:%d:%d %d %d %s', r.state, r.onExpiry, r.amount, r.ttl,
-    r.due, r.tail, r.taken, r.a, r.b, r.c, r.charged, r.width, r.back))
+  my.put(side, name, format('%s%s%s %d %d %d %d %d %d:%d:%d %d %s', r.state, r.onExpiry, r.tail, r.amount, r.ttl,
+    r.due, r.width, r.taken, r.a, r.b, r.c, r.charged, r.back))
 end
 
 -- Reads those records that were not read yet.
@@ -79,15 +90,22 @@ function my.prefetch(side, names)
   for i = 1, #unread do side.fields[unread[i]] = texts[i] end
 end
 
-function my.sideOf(hash, set, tail, name)
+-- The name is of the record that the call is most likely about.
+function my.sideOf(hash, set, name)
   local side = sides[hash]
   if side then return side end
-  side = { hash = hash, set = set, fields = {}, dirty = {}, scores = {}, at = 0, least = closed, ends = 0, over = {} }
-  local open = 'o' .. tail
-  local read = pcall('HMGET', hash, open, 'd', 'c', 'e', name)
+  local read = pcall('HMGET', hash, 'h', name)
   if read.err then return nil, read end
-  local fields = side.fields
-  fields[open], fields.d, fields.c, fields.e, fields[name] = read[1], read[2], read[3], read[4], read[5]
+  side = {
+    hash = hash, set = set, fields = { [name] = read[2] }, dirty = {}, scores = {}, at = 0, least = closed, over = {},
+    window = '-', count = 0, taken = 0, due = closed, forget = closed, ends = 0, others = 0,
+  }
+  local head = read[1]
+  if head and #head == headBytes then
+    local window
+    window, side.count, side.taken, side.due, side.forget, side.ends, side.others = unpackHead(headForm, head)
+    side.window = window < 0 and '' or my.number(window)
+  end
   sides[hash] = side
   sideList[#sideList + 1] = side
   return side
@@ -111,51 +129,72 @@ end
 
 -- How many of a window are open, and what they took.
 function my.openOf(side, tail)
-  local count, taken = string.match(my.get(side, 'o' .. tail) or '', '^(%d+) (%d+)$')
+  if side.window == tail then return side.count, side.taken end
+  local count, taken = match(my.get(side, 'o' .. tail) or '', '^(%d+) (%d+)$')
   return tonumber(count) or 0, tonumber(taken) or 0
 end
 
-function my.addOpen(counter, tail, more, hits)
-  local count, taken = my.openOf(counter.side, tail)
+function my.addOpen(side, tail, more, hits)
+  local count, taken = my.openOf(side, tail)
   count, taken = math.max(0, count + more), math.max(0, taken + hits)
-  -- That of the present window is most likely needed again.
-  local isGone = count == 0 and tail ~= counter.tail
-  my.put(counter.side, 'o' .. tail, not isGone and my.number(count) .. ' ' .. my.number(taken))
+  side.isChanged = true
+  if side.window == tail then
+    side.count, side.taken = count, taken
+  else
+    my.put(side, 'o' .. tail, count > 0 and my.number(count) .. ' ' .. my.number(taken))
+    side.others = math.max(0, side.others + more)
+  end
+end
+
+-- The head is of the latest window.
+function my.turnTo(side, tail)
+  if side.window == tail or (tonumber(side.window) or -1) > (tonumber(tail) or -1) then return end
+  local count, taken = my.openOf(side, tail)
+  if count > 0 then my.put(side, 'o' .. tail, false) end
+  if side.count > 0 then my.put(side, 'o' .. side.window, my.number(side.count) .. ' ' .. my.number(side.taken)) end
+  side.others = math.max(0, side.others + side.count - count)
+  side.window, side.count, side.taken, side.isChanged = tail, count, taken, true
 end
 
 -- Both keys live until then.
 function my.live(side, untilMs)
-  if untilMs > my.getNumber(side, 'e') then
-    side.ends = untilMs + 60000 + floor((untilMs - nowMs) / 8)
-    my.put(side, 'e', my.number(side.ends))
+  if untilMs > side.ends then
+    side.ends, side.isChanged, side.isLonger = untilMs + 60000 + floor((untilMs - nowMs) / 8), true, true
   end
 end
 
 function my.forgetAt(side, name, atMs)
   side.scores[name] = closed + atMs
-  local first = my.get(side, 'c')
-  if not first or tonumber(first) > atMs then my.put(side, 'c', my.number(atMs)) end
+  if side.forget > atMs then side.forget, side.isChanged = atMs, true end
   my.live(side, atMs)
 end
 
 -- The first number in a marker's line, which is named by its sign and the id, and the next one.
 function my.lineOf(side, line)
-  local first, next = string.match(my.get(side, 'm' .. line) or '', '^(%d+) (%d+)$')
-  return tonumber(first) or 0, tonumber(next) or 0
+  local text = my.get(side, 'm' .. line)
+  local first, next = match(text or '', '^(%d+) (%d+)$')
+  if first then return tonumber(first), tonumber(next), true end
+  return 0, my.get(side, '0' .. line) and 1 or 0, false
+end
+
+function my.putLine(side, line, text, wasThere)
+  if not text ~= not wasThere then side.others, side.isChanged = math.max(0, side.others + (text and 1 or -1)), true end
+  if text or wasThere then my.put(side, 'm' .. line, text) end
 end
 
 -- Gives the name of one more.
 function my.lineUp(side, line)
-  local first, next = my.lineOf(side, line)
-  my.put(side, 'm' .. line, my.number(first) .. ' ' .. my.number(next + 1))
+  local first, next, isThere = my.lineOf(side, line)
+  if next > 0 then my.putLine(side, line, my.number(first) .. ' ' .. my.number(next + 1), isThere) end
   return my.number(next) .. line
 end
 
 -- The first one is always there.
 function my.leaveLine(side, line)
-  local first, next = my.lineOf(side, line)
+  local first, next, isThere = my.lineOf(side, line)
+  if not isThere then return end
   while first < next and not my.get(side, my.number(first) .. line) do first = first + 1 end
-  my.put(side, 'm' .. line, first < next and my.number(first) .. ' ' .. my.number(next))
+  my.putLine(side, line, first < next and my.number(first) .. ' ' .. my.number(next), true)
 end
 
 function my.chargeAnyway(counter, hits)
@@ -174,7 +213,7 @@ end
 
 -- Of a bucket: hits that may still be given back, and what was, as a time.
 function my.returnedOf(side)
-  local hits, whole, rest, parts = string.match(my.get(side, 'g') or '', '^(%d+) (%d+) (%d+) (%d+)$')
+  local hits, whole, rest, parts = match(my.get(side, 'g') or '', '^(%d+) (%d+) (%d+) (%d+)$')
   return tonumber(hits) or 0, tonumber(whole) or 0, tonumber(rest) or 0, tonumber(parts) or 1
 end
 
@@ -204,7 +243,7 @@ function my.giveBackToBucket(counter, record, hits)
   end
   local returnable, whole, rest, of = my.returnedOf(side)
   whole, rest = inParts(whole, rest, of)
-  local others, former, formerRest, formerOf = string.match(record.back, '^(%d+) (%d+) (%d+) (%d+)$')
+  local others, former, formerRest, formerOf = match(record.back, '^(%d+) (%d+) (%d+) (%d+)$')
   former, formerRest = inParts(tonumber(former), tonumber(formerRest), tonumber(formerOf))
   local since, sinceRest = my.minus(whole, rest, former, formerRest, parts)
   local most, mostRest = take(bound, 0, 0, parts, math.min(bound[2], tonumber(others)))
@@ -253,7 +292,8 @@ function my.drop(side, name, record)
   my.put(side, name, false)
   side.scores[name] = false
   if record and record.state == 'c' then my.noMoreOf(side, record) end
-  local line = string.match(name, '^%d+([:;!].*)$')
+  if string.byte(name) == 112 then return end
+  local line = match(name, '^%d+([:;!].*)$')
   if not line then return end
   my.leaveLine(side, line)
   if record and record.state == 'l' then my.put(side, 'l', my.number(math.max(0, my.getNumber(side, 'l') - 1))) end
@@ -262,17 +302,17 @@ end
 -- An open one whose time is over. Gives its name.
 function my.expire(counter, name, record)
   local side = counter.side
-  my.addOpen(counter, record.tail, -1, -record.taken)
+  my.addOpen(side, record.tail, -1, -record.taken)
   if record.onExpiry == 'r' then
     counter.givenBack = counter.givenBack + my.giveBackOf(counter, record, record.taken)
     my.noMoreOf(side, record)
     record.state = 'x'
-    if string.sub(name, 1, 1) ~= 'p' then
+    if string.byte(name) ~= 112 then
       my.drop(side, name, record)
       return name
     end
   else
-    local id = string.match(name, '^%d+:(.*)$')
+    local id = match(name, '^%d+:(.*)$')
     if id then
       my.drop(side, name, record)
       name = my.lineUp(side, ';' .. id)
@@ -288,26 +328,37 @@ function my.expire(counter, name, record)
   return name
 end
 
-function my.forget(side)
-  local first = my.get(side, 'c')
-  if not first or tonumber(first) > nowMs then return end
-  local found = pcall('ZRANGEBYSCORE', side.set, closed, '+inf', 'WITHSCORES', 'LIMIT', 0, perSweep)
+function my.forget(counter)
+  local side = counter.side
+  if side.forget > nowMs then return end
+  -- Some may still stand among the open ones.
+  local isMore, parts = true, 0
+  while isMore and parts < 3 do isMore, parts = my.sweep(counter, true), parts + 1 end
+  local found = pcall('ZRANGEBYSCORE', side.set, closed, '+inf', 'WITHSCORES', 'LIMIT', 0, 100)
   if found.err then
     failure = found
     return
   end
-  local next = false
+  local names, next = {}, closed
   for i = 1, #found, 2 do
     next = tonumber(found[i + 1]) - closed
     if next > nowMs then break end
-    my.drop(side, found[i], my.recordOf(side, found[i]))
-    next = #found == 2 * perSweep and next
+    names[#names + 1] = found[i]
+    next = closed
   end
-  my.put(side, 'c', next and my.number(next))
+  my.prefetch(side, names)
+  for i = 1, #names do my.drop(side, names[i], my.recordOf(side, names[i])) end
+  -- Those that were swept just now are not in the set yet.
+  for _, score in pairs(side.scores) do
+    if score and score > closed then next = math.min(next, score - closed) end
+  end
+  -- At once again where there are more.
+  side.forget, side.isChanged = (isMore or #names == 100) and 0 or next, true
 end
 
--- Expires some of what is due; true where there may be more.
-function my.sweep(counter)
+-- Expires some of what is due, up to the first that is open and not due: what was settled before it is put where it waits to be
+-- forgotten. Gives whether there may be more. Where nothing says that something is due it looks only if it must.
+function my.sweep(counter, mustLook)
   local side = counter.side
   -- Made by this script, without any TTL.
   for i = #side.over, 1, -1 do
@@ -315,39 +366,49 @@ function my.sweep(counter)
     if record and record.state == 'o' then my.expire(counter, side.over[i], record) end
     side.over[i] = nil
   end
-  local due = my.get(side, 'd')
-  if not due or tonumber(due) > nowMs then return false end
-  local found = pcall('ZRANGE', side.set, side.at, side.at + perSweep - 1, 'WITHSCORES')
+  if side.due > nowMs and not mustLook then return false end
+  if left <= 0 then
+    isShort = true
+    return false
+  end
+  local size = side.at == 0 and 16 or 100
+  local found = pcall('ZRANGE', side.set, side.at, side.at + size - 1, 'WITHSCORES')
   if found.err then
     failure = found
     return false
   end
   local names = {}
   for i = 1, #found, 2 do
-    if tonumber(found[i + 1]) <= nowMs then names[#names + 1] = found[i] end
+    if tonumber(found[i + 1]) >= closed then break end
+    names[#names + 1] = found[i]
   end
   my.prefetch(side, names)
   local next = closed
-  for i = 1, #found, 2 do
-    next = tonumber(found[i + 1])
-    if next > nowMs then break end
-    next = closed
-    side.at = side.at + 1
-    local record = my.recordOf(side, found[i])
-    if not record then side.scores[found[i]] = false
-    elseif record.state == 'o' then my.expire(counter, found[i], record) end
+  for i = 1, #names do
+    local name, score = names[i], tonumber(found[2 * i])
+    local text = my.get(side, name)
+    if not text then side.scores[name] = false
+    elseif string.byte(text) ~= 111 then
+      if score + recordMs <= nowMs then my.drop(side, name)
+      elseif side.scores[name] == nil then my.forgetAt(side, name, score + recordMs) end
+    elseif score > nowMs then
+      next = score
+      break
+    else
+      local record = my.recordOf(side, name)
+      if record then my.expire(counter, name, record) else side.scores[name] = false end
+    end
+    side.at, left = side.at + 1, left - 1
   end
-  -- All of them were due: what is settled or forgotten has higher scores.
-  if next == closed and #found == 2 * perSweep then return true end
-  next = math.min(next, side.least)
-  my.put(side, 'd', next < closed and my.number(next))
+  if next == closed and #names == size then return true end
+  side.due, side.isChanged = math.min(next, side.least), true
   return false
 end
 
 -- When the oldest of those that are due next was made.
 function my.oldestOf(counter)
   local side = counter.side
-  local found = pcall('ZRANGE', side.set, side.at, side.at + perSweep - 1)
+  local found = pcall('ZRANGE', side.set, side.at, side.at + 63)
   if found.err then
     failure = found
     return 0
@@ -392,13 +453,22 @@ function my.writeSide(side)
       unset[#unset + 1] = field
     end
   end
+  if side.isChanged then
+    local window = side.window == '-' and -2 or tonumber(side.window) or -1
+    set[#set + 1] = 'h'
+    set[#set + 1] = pack(headForm, window, side.count, side.taken, side.due, side.forget, side.ends, side.others)
+  end
   local err = my.writeParts('ZADD', side.set, scored) or my.writeParts('HMSET', side.hash, set)
     or my.writeParts('HDEL', side.hash, unset) or my.writeParts('ZREM', side.set, gone)
-  if not err and side.ends > 0 then
+  if not err and side.isLonger then
     pcall('PEXPIRE', side.hash, my.number(side.ends - nowMs))
     pcall('PEXPIRE', side.set, my.number(side.ends - nowMs))
   end
   return err
+end
+
+function my.begin()
+  sides, counters, sideList, counterList = {}, {}, {}, {}
 end
 
 function my.writeAll()

@@ -1,17 +1,21 @@
 /** The script of reservations: what the memory store does with them, in Redis, for any number of calls. */
 import { luaBoundKinds, luaBoundsSetUp } from './bounded-scripts.ts';
 import { luaReservations } from './reservation-records.ts';
-import { luaUsualReservations } from './reservation-usual.ts';
+import { luaReservationSetUp, luaUsualReservations } from './reservation-usual.ts';
 import { luaBase, redisScript } from './scripts.ts';
 
 /**
  * KEYS are of each counter the counter, the hash and the set, and behind those of a reserve with a note the note. ARGV is the bounds,
- * the shapes of calls, what to do (`ReservationBatch`), then of each call its id and note. Answers with one text, with the time in
- * microseconds, and with an error for each call that has one, whose part of the text is an exclamation mark. What is usual is
- * done at once; from the first other call on all is done by what knows all cases, which is made only then.
+ * the shapes of calls, what to do and lives (`ReservationBatch`), then of each call its record's name, of a marker's with the
+ * number 0, and its note. Answers with the time in microseconds and with what became of each call: numbers for what is usual
+ * and done at once, a text for another one, which is done by what knows all cases, and made only when the first comes, or its error.
  */
-export const reservationScript = redisScript(`${luaBase}${luaBoundsSetUp}${luaUsualReservations}
-if at <= #words then
+export const reservationScript = redisScript(`${luaBase}${luaBoundsSetUp}${luaReservationSetUp}
+local doUnusual
+while at <= #words do
+${luaUsualReservations}
+if at > #words then break end
+if not doUnusual then
 ${luaBoundKinds}${luaReservations}
 -- Remembers what was just charged, or, as \`l\`, that nothing was. A marker that holds nothing is of no use after its TTL.
 function my.hold(call, counter, state)
@@ -39,12 +43,11 @@ function my.hold(call, counter, state)
     taken = taken, a = counter.a, b = counter.b, c = counter.c, charged = 0, back = back, width = call.width,
   })
   if state == 'l' then return my.forgetAt(side, name, call.isMarker and due or due + recordMs) end
-  my.addOpen(counter, counter.tail, 1, taken)
+  my.turnTo(side, counter.tail)
+  my.addOpen(side, counter.tail, 1, taken)
   side.scores[name] = due
-  side.least = math.min(side.least, due)
+  side.least, side.due = math.min(side.least, due), math.min(side.due, due)
   if due <= nowMs then side.over[#side.over + 1] = name end
-  local first = my.get(side, 'd')
-  if not first or tonumber(first) > due then my.put(side, 'd', my.number(due)) end
   my.live(side, due + recordMs)
 end
 
@@ -104,10 +107,11 @@ function my.isFull(counter)
   return false
 end
 
--- Gives what became of the call, and when it expires.
+-- Gives what became of the call, and when it expires. Where more is to be swept before it can be refused, nothing does.
 function my.reserve(call)
   local list, isOver = call.counters, {}
   for i = 1, #list do my.sweep(list[i]) end
+  isShort = false
   if not call.isMarker then
     local known, isOther, expires = my.isKnown(call)
     if isOther then return 'conflict', 0 end
@@ -117,6 +121,10 @@ function my.reserve(call)
   local full = false
   for i = 1, #list do
     full = full or (not refused and not isOver[list[i].group] and my.isFull(list[i]))
+  end
+  if isShort then
+    for i = 1, #list do list[i].outcome = 'u' end
+    return 'more', 0
   end
   local isReserved = not refused and not full
   local outcome = refused and 'refused' or full and 'full' or 'reserved'
@@ -158,7 +166,7 @@ function my.settleOne(call, counter, name, record)
   end
   if record.state == 'o' then
     if isLate and not call.undoes then name = my.expire(counter, name, record)
-    else my.addOpen(counter, record.tail, -1, -record.taken) end
+    else my.addOpen(side, record.tail, -1, -record.taken) end
   end
   local actual = counter.amount or record.amount
   if call.hasEnded and record.state ~= 'l' then
@@ -216,91 +224,95 @@ function my.settle(call)
 end
 
 function my.look(call)
+  isShort = false
   for i = 1, #call.counters do
     -- All that is due: nobody else may come who would give it back.
-    while my.sweep(call.counters[i]) do end
+    while my.sweep(call.counters[i], true) do end
     call.counters[i].oldest = my.oldestOf(call.counters[i])
   end
-  return 'looked', 0, 0
+  return isShort and 'more' or 'looked', 0, 0
 end
 
 -- A call as its shape says, and its amounts.
-function my.readCall(at, key, text)
-  local shape = shapes[tonumber(words[at])]
+function my.readCall()
+  local shape = shapes[words[at]]
   local kind, flags, count = shape[1], shape[2], tonumber(shape[3])
+  local isMarker = find(flags, 'm') ~= nil
+  local name = ARGV[text]
   local call = {
-    kind = kind, id = ARGV[text], width = tonumber(shape[4]), counters = {}, isMarker = string.find(flags, 'm') ~= nil,
-    otherQuotaPasses = string.find(flags, 'q') ~= nil, charges = string.find(flags, 'c') ~= nil,
-    undoes = string.find(flags, 'u') ~= nil, refusedElsewhere = string.find(flags, 'x') ~= nil,
-    hasEnded = string.find(flags, 'e') ~= nil, note = string.find(flags, 'n') and ARGV[text + 1],
+    kind = kind, id = string.sub(name, isMarker and 3 or 2), width = tonumber(shape[4]), counters = {}, isMarker = isMarker,
+    otherQuotaPasses = find(flags, 'q') ~= nil, charges = find(flags, 'c') ~= nil, undoes = find(flags, 'u') ~= nil,
+    refusedElsewhere = find(flags, 'x') ~= nil, hasEnded = find(flags, 'e') ~= nil, note = shape.hasNote and ARGV[text + 1],
   }
-  local of = 5
-  local err
+  lives = lives or wordsOf(ARGV[4])
+  local of, err, first = 5, nil, key
   for i = 1, count do
     local tail = shape[of + 1] == '-' and '' or shape[of + 1]
     local side, counter
-    side, err = my.sideOf(KEYS[key + 1], KEYS[key + 2], tail, call.isMarker and 'm:' .. call.id or 'p' .. call.id)
-    if side and not side.isSwept then
-      side.isSwept = true
-      my.forget(side)
+    side, err = my.sideOf(KEYS[first + 1], KEYS[first + 2], name)
+    if side then
+      counter, err = my.counterOf(KEYS[first], side, tail, bounds[tonumber(shape[of])], lives[number + i - 1])
     end
-    if side then counter, err = my.counterOf(KEYS[key], side, tail, bounds[tonumber(shape[of])], words[at + count + i]) end
     if err then break end
-    counter.isShadow, counter.isQuota = string.find(shape[of + 2], 's') ~= nil, string.find(shape[of + 2], 'q') ~= nil
+    counter.isShadow, counter.isQuota = find(shape[of + 2], 's') ~= nil, find(shape[of + 2], 'q') ~= nil
     counter.group, counter.amount = shape[of + 3], tonumber(words[at + i])
     counter.ttl, counter.onExpiry = tonumber(shape[of + 4]), shape[of + 5]
     counter.outcome, counter.givenBack, counter.delta, counter.oldest = 'u', 0, 0, 0
+    if not side.isSwept then
+      side.isSwept = true
+      my.forget(counter)
+    end
     call.counters[i] = counter
-    key, of = key + 3, of + 6
+    first, of = first + 3, of + 6
   end
-  if call.note then call.noteKey = KEYS[key] end
-  return call, err, count
+  if call.note then call.noteKey = KEYS[first] end
+  at, key, text = at + 1 + count, key + 3 * count + (call.note and 1 or 0), text + (call.note and 2 or 1)
+  number = number + count
+  return call, err
 end
 
 function my.tellCall(outcome, first, second, call)
-  told[#told + 1] = format('%s %d %d', outcome, first, second or 0)
+  local texts = { format('%s %d %d', outcome, first, second or 0) }
   for i = 1, #call.counters do
     local counter = call.counters[i]
     local open, taken = my.openOf(counter.side, counter.tail)
-    told[#told + 1] = format('%s %d %d %d %d %d %d %d %d', counter.outcome, counter.a, counter.b, counter.c,
+    texts[i + 1] = format('%s %d %d %d %d %d %d %d %d', counter.outcome, counter.a, counter.b, counter.c,
       taken, open, counter.oldest, counter.delta, counter.givenBack)
   end
+  return table.concat(texts, ' ')
 end
 
 local doing = { r = my.reserve, s = my.settle, l = my.look }
-local notes, calls, usual, usualErrors = {}, 0, #told, #errors
-while at <= #words do
-  failure = nil
-  calls = calls + 1
-  local call, err, count = my.readCall(at, key, text)
-  if not err then
-    local outcome, first, second = doing[call.kind](call)
-    err = failure
-    if not err then my.tellCall(outcome, first, second, call) end
+
+-- Does calls until the next one may be usual; who was refused is mostly followed by who is.
+doUnusual = function()
+  local notes, before = {}, told
+  my.begin()
+  repeat
+    failure = nil
+    local call, err = my.readCall()
+    local outcome, first, second
+    if not err then
+      outcome, first, second = doing[call.kind](call)
+      err = failure
+    end
+    told = told + 1
+    out[told] = err or my.tellCall(outcome, first, second, call)
     if not err and call.note and (outcome == 'reserved' or outcome == 'repeated') then
       notes[#notes + 1] = { call.noteKey, my.number(math.max(1, first + recordMs - nowMs)), call.note }
     end
-  end
+    local next = shapes[words[at]]
+  until not next or (next.isUsual and outcome ~= 'refused' and outcome ~= 'full')
+  local err = my.writeAll()
   if err then
-    told[#told + 1] = '!'
-    errors[#errors + 1] = err
+    -- Nothing of all these was charged.
+    for i = before + 1, told do out[i] = err end
+    notes = {}
   end
-  at, key, text = at + 1 + 2 * count, key + 3 * count + (call.note and 1 or 0), text + (call.note and 2 or 1)
+  for i = 1, #notes do pcall('PSETEX', notes[i][1], notes[i][2], notes[i][3]) end
 end
-local err = my.writeAll()
-if err then
-  -- Nothing of all these was charged; what is usual was, before.
-  for i = #told, usual + 1, -1 do told[i] = nil end
-  for i = #errors, usualErrors + 1, -1 do errors[i] = nil end
-  for i = 1, calls do
-    told[usual + i] = '!'
-    errors[usualErrors + i] = err
-  end
-  notes = {}
 end
-for i = 1, #notes do pcall('PSETEX', notes[i][1], notes[i][2], notes[i][3]) end
+doUnusual()
 end
-local out = { table.concat(told, ' '), now }
-for i = 1, #errors do out[#out + 1] = errors[i] end
 return out
 `);

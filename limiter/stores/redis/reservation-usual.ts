@@ -1,15 +1,17 @@
 /**
  * The Lua of the usual reserve and the usual settle: one counter of a fixed window, an id or marker of which nothing is known
  * or that is open in the present window, room for all, nothing to expire or to forget. It does what the general code does
- * (reservation-script.ts, reservation-records.ts) in one read and one write of each key.
+ * (reservation-script.ts, reservation-records.ts) in one read and one write of each key. Its time goes into strings, which Lua
+ * looks up whenever one is made, and into arguments of commands: so it makes few of both, and no number an argument.
  */
 
-/** Stands behind `luaBase` and `luaBoundsSetUp`. Leaves at, key and text at the first call that is not usual. */
-export const luaUsualReservations = `
-if not now then return { '', redis.error_reply('NOPERM reservations need TIME: ' .. time.err) } end
-local find, match, tonumber, type = string.find, string.match, tonumber, type
+/** Stands behind `luaBase` and `luaBoundsSetUp`. */
+export const luaReservationSetUp = `
+if not now then return { redis.error_reply('NOPERM reservations need TIME: ' .. time.err) } end
+local KEYS, ARGV, find, match, tonumber, type = KEYS, ARGV, string.find, string.match, tonumber, type
+local pack, unpackHead = struct.pack, struct.unpack
 local nowMs = floor(now / 1000)
--- Scores of what is not open are so much higher.
+-- Scores of what is not open are so much higher, and it is later than all.
 local closed = 4503599627370496
 -- Sums of numbers below are exact.
 local plain = 100000000000000
@@ -19,158 +21,150 @@ local format = string.format
 if format('%d', max) ~= '9007199254740991' then
   format = function(form, ...) return string.format(string.gsub(form, '%%d', '%%.0f'), ...) end
 end
--- Each is, in words: what to do, its flags, how many counters it has, and how many in all places; then of each its bound,
--- window, flags, group, TTL and what becomes of it. A call is the number of its shape, the amounts of its counters, and their
--- lives, which by their jitter are another one each.
-local shapes = {}
-for word in string.gmatch(ARGV[3], '%S+') do words[#words + 1] = word end
+-- A hash's head: its window, how many are open that were charged in it, and what they took; when there is something to expire
+-- and to forget at the earliest; when both keys end; and how many lines of markers, and how many open ones of other windows.
+local headForm, headBytes = '<ddddddd', 56
+local function wordsOf(text)
+  local list = {}
+  for word in string.gmatch(text, '%S+') do list[#list + 1] = word end
+  return list
+end
+words = wordsOf(ARGV[3])
+-- Of each counter its life, which by its jitter is another one each; read when the first is needed.
+local lives
 local maxOpen, recordMs = tonumber(words[1]), tonumber(words[2])
 for text in string.gmatch(ARGV[1], '[^;]+') do
   local bound = {}
   for part in string.gmatch(text, '%S+') do bound[#bound + 1] = tonumber(part) or part end
   bounds[#bounds + 1] = bound
 end
+-- Each is, in words: what to do, its flags, how many counters it has, and how many in all places; then of each its bound,
+-- window, flags, group, TTL and what becomes of it. A call is the number of its shape and the amounts of its counters.
+local shapes, shapeCount = {}, 0
 for text in string.gmatch(ARGV[2], '[^;]+') do
-  local shape = {}
-  for word in string.gmatch(text, '%S+') do shape[#shape + 1] = word end
-  local bound, flags = bounds[tonumber(shape[5])], shape[2]
-  if shape[3] == '1' and bound[1] == 'fixed' and shape[6] ~= '-' and shape[7] == '-' then
+  local shape = wordsOf(text)
+  local bound, flags, window = bounds[tonumber(shape[5])], shape[2], tonumber(shape[6])
+  shape.hasNote = find(flags, 'n') ~= nil
+  if shape[3] == '1' and bound[1] == 'fixed' and window and shape[7] == '-' then
     local ttl = tonumber(shape[9])
-    shape.open, shape.capacity = 'o' .. shape[6], bound[2]
-    shape.hasNote, shape.isMarker = flags == '-n', string.sub(flags, 1, 1) == 'm'
-    if shape[1] == 's' then shape.isSettle = flags == '-' or flags == '-c' or flags == 'm' or flags == 'mc'
+    shape.window, shape.capacity, shape.isMarker = window, bound[2], string.sub(flags, 1, 1) == 'm'
+    if shape[1] == 's' then
+      shape.isSettle = flags == '-' or flags == '-c' or flags == 'm' or flags == 'mc'
+      shape.record = '^o%a' .. shape[6] .. ' (%d+) %d+ %d+ %d+$'
     elseif shape[1] == 'r' and ttl > 0 and (flags == '-' or flags == '-n' or flags == 'm') then
-      -- All of a record and of an answer but the amounts.
       local due = format('%d', nowMs + ttl)
-      shape.isReserve, shape.dueMs, shape.due, shape.lifeMs = true, nowMs + ttl, due, ttl + recordMs
-      shape.opens, shape.closes = 'o' .. shape[10] .. ' ', ' 0:0:0 0 ' .. shape[4] .. ' '
-      shape.between = ' ' .. shape[9] .. ' ' .. due .. ' ' .. shape[6] .. ' '
-      shape.answer = 'reserved ' .. due .. ' 0 c '
+      shape.isReserve, shape.dueMs, shape.due, shape.keptMs = true, nowMs + ttl, due, nowMs + ttl + recordMs
+      shape.opens, shape.rest = 'o' .. shape[10] .. shape[6] .. ' ', ' ' .. shape[9] .. ' ' .. due .. ' ' .. shape[4]
+      shape.noteMs = shape.hasNote and format('%d', ttl + recordMs)
     end
+    shape.isUsual = shape.isReserve or shape.isSettle
   end
-  shapes[#shapes + 1] = shape
+  shapeCount = shapeCount + 1
+  shapes[format('%d', shapeCount)] = shape
 end
-local at, key, text = 3, 1, 4
-local told = {}
+-- The next call: its first word, key and argument, and its first counter's number.
+local at, key, text, number = 3, 1, 5, 1
+local out, told = { now }, 1
+-- How many records may still be swept: Redis does nothing else meanwhile.
+local left = 250
+`;
 
+/** Does calls until one is not usual. Answers a reserve with three numbers, a settle with four. */
+export const luaUsualReservations = `
 while at <= #words do
-  local shape = shapes[tonumber(words[at])]
+  local shape = shapes[words[at]]
   local isUsual = false
   repeat
-    if not shape.isReserve and not shape.isSettle then break end
-    local hash, set, open, isMarker = KEYS[key + 1], KEYS[key + 2], shape.open, shape.isMarker
-    local name = (isMarker and 'm:' or 'p') .. ARGV[text]
-    local side = pcall('HMGET', hash, open, 'd', 'c', 'e', name)
+    if not shape.isUsual then break end
+    local counter, hash, name, isMarker = KEYS[key], KEYS[key + 1], ARGV[text], shape.isMarker
+    local side = pcall('HMGET', hash, 'h', name)
     if side.err then break end
-    local due, forget, ends, known = side[2], side[3], side[4], side[5]
-    if due and tonumber(due) <= nowMs or forget and tonumber(forget) <= nowMs then break end
-    local held = pcall('GET', KEYS[key])
-    local total, count, taken = 0, 0, 0
-    if held then
-      if type(held) ~= 'string' or not find(held, '^%d+$') then break end
-      total = tonumber(held)
+    local head, known = side[1], side[2]
+    local window, count, taken, due, forget, ends, others = shape.window, 0, 0, closed, closed, 0, 0
+    if head then
+      if #head ~= headBytes then break end
+      window, count, taken, due, forget, ends, others = unpackHead(headForm, head)
+      -- What is forgotten somewhat later is forgotten many at a time.
+      if window ~= shape.window or due <= nowMs or forget <= nowMs - recordMs / 4 or taken >= plain then break end
+      if others > 0 and isMarker and pcall('HGET', hash, 'm' .. string.sub(name, 2)) then break end
     end
-    if side[1] then
-      count, taken = match(side[1], '^(%d+) (%d+)$')
-      count, taken = tonumber(count), tonumber(taken)
-      if not taken then break end
-    end
-    if total >= plain or taken >= plain then break end
-    local amount = tonumber(words[at + 1])
-    local first, next = 0, 0
-    if isMarker and known then
-      first, next = match(known, '^(%d+) (%d+)$')
-      first, next = tonumber(first), tonumber(next)
-      if not next then break end
-    end
-    local change, err, answer, changeText
+    local amountText, change, changeText, limit, reserved = words[at + 1], 0, '0', shape.capacity, 0
     if shape.isReserve then
-      if amount > shape.capacity - total or amount + total >= plain or amount + taken >= plain or count >= maxOpen then
-        break
-      end
-      if known and not isMarker then break end
+      if known or count >= maxOpen then break end
+      change, changeText = amountText + 0, amountText
+      if change >= plain or change + taken > limit then break end
       if shape.hasNote then
         local noted = pcall('GET', KEYS[key + 3])
         if type(noted) == 'string' and noted ~= ARGV[text + 1] then break end
       end
-      local dueMs, amountText = shape.dueMs, words[at + 1]
-      if isMarker then name = format('%d:', next) .. ARGV[text] end
-      count, taken, change = count + 1, taken + amount, amount
-      err = pcall('ZADD', set, shape.due, name)
-      if type(err) ~= 'table' then
-        local record = shape.opens .. amountText .. shape.between .. amountText .. shape.closes
-        local untilMs = dueMs + recordMs
-        local isFirst, isLonger = not due or tonumber(due) > dueMs, not ends or tonumber(ends) < untilMs
-        if not isFirst and not isLonger and not isMarker then
-          err = pcall('HMSET', hash, name, record, open, format('%d %d', count, taken))
-        else
-          local endMs = isLonger and untilMs + 60000 + floor((untilMs - nowMs) / 8)
-          if isFirst then due = shape.due end
-          -- What is no marker has no line: its due time is written twice.
-          err = pcall('HMSET', hash, name, record, open, format('%d %d', count, taken), 'd', due, 'e', endMs and format('%d', endMs) or ends,
-            isMarker and 'm:' .. ARGV[text] or 'd', isMarker and format('%d %d', first, next + 1) or due)
-          if endMs and not err.err then
-            pcall('PEXPIRE', hash, endMs - nowMs)
-            pcall('PEXPIRE', set, endMs - nowMs)
-          end
-        end
-      end
-      answer, changeText = shape.answer, amountText
     else
-      if not known then break end
-      local line = name
-      if isMarker then
-        if next ~= first + 1 then break end
-        name = format('%d:', first) .. ARGV[text]
-        known = pcall('HGET', hash, name)
-        if type(known) ~= 'string' then break end
+      reserved = known and match(known, shape.record)
+      if not reserved then break end
+      if amountText == '-' then amountText = reserved end
+      reserved, limit = reserved + 0, plain
+      change = amountText - reserved
+      if change >= plain or reserved >= plain then break end
+      if change ~= 0 then changeText = format('%d', change) end
+    end
+    -- First of all, as it says what the counter holds; taken back where that is not usual.
+    local total = pcall('INCRBY', counter, changeText)
+    if type(total) ~= 'number' then break end
+    local former, set, err = total - change, KEYS[key + 2], nil
+    if total >= 0 and former >= 0 and total <= limit and total < plain then
+      if former == 0 then
+        lives = lives or wordsOf(ARGV[4])
+        err = pcall('EXPIRE', counter, lives[number])
       end
-      local onExpiry, reserved, ttl, dueMs, tail, took, width =
-        match(known, '^o(%a) (%d+) (%d+) (%d+) (%d+) (%d+) %d+:%d+:%d+ %d+ (%d+) $')
-      if tail ~= shape[6] or tonumber(dueMs) <= nowMs then break end
-      local hits = tonumber(took)
-      local wasReserved = tonumber(reserved)
-      local actual, actualText = wasReserved, reserved
-      if amount then actual, actualText = amount, words[at + 1] end
-      if actual >= plain or wasReserved >= plain then break end
-      if actual > wasReserved then change = actual - wasReserved
-      else change = 0 - math.min(math.max(0, hits - actual), total) end
-      if total + change >= plain then break end
-      count, taken = math.max(0, count - 1), math.max(0, taken - hits)
-      if isMarker then
-        err = pcall('HMSET', hash, open, format('%d %d', count, taken))
-        if not err.err then err = pcall('HDEL', hash, name, line) end
-        if type(err) ~= 'table' then err = pcall('ZREM', set, name) end
-      else
-        local atMs = dueMs + recordMs
-        if not ends or tonumber(ends) < atMs then break end
-        err = pcall('ZADD', set, format('%d', closed + atMs), name)
+      if type(err) == 'table' then
+        -- Told below.
+      elseif shape.isReserve then
+        count, taken = count + 1, taken + change
+        if shape.dueMs < due then due = shape.dueMs end
+        local isLonger = ends < shape.keptMs
+        if isLonger then ends = shape.keptMs + 60000 + floor((shape.keptMs - nowMs) / 8) end
+        err = pcall('ZADD', set, shape.due, name)
         if type(err) ~= 'table' then
-          local record = 's' .. onExpiry .. ' ' .. reserved .. ' ' .. ttl .. ' ' .. dueMs .. ' ' .. tail .. ' 0 0:0:0 ' .. actualText
-            .. ' ' .. width .. ' '
-          if forget and tonumber(forget) <= atMs then
-            err = pcall('HMSET', hash, name, record, open, format('%d %d', count, taken))
-          else
-            err = pcall('HMSET', hash, name, record, open, format('%d %d', count, taken), 'c', format('%d', atMs))
+          err = pcall('HMSET', hash, name, shape.opens .. amountText .. shape.rest,
+            'h', pack(headForm, window, count, taken, due, forget, ends, others))
+        end
+        if isLonger and not err.err then
+          local life = format('%d', ends - nowMs)
+          pcall('PEXPIRE', hash, life)
+          pcall('PEXPIRE', set, life)
+        end
+      else
+        count, taken = count - 1, taken - reserved
+        if count < 0 or taken < 0 then count, taken = 0, 0 end
+        if count == 0 and others == 0 then due = closed end
+        if isMarker then
+          err = pcall('ZREM', set, name)
+          if type(err) ~= 'table' then err = pcall('HDEL', hash, name) end
+          if type(err) ~= 'table' then
+            err = pcall('HMSET', hash, 'h', pack(headForm, window, count, taken, due, forget, ends, others))
           end
+        else
+          -- It stays in the set as it is until others are swept.
+          if forget == closed then forget = nowMs + recordMs end
+          err = pcall('HMSET', hash, name, 's' .. amountText .. ' ' .. known,
+            'h', pack(headForm, window, count, taken, due, forget, ends, others))
         end
       end
-      answer, changeText = 'settled ' .. actualText .. ' ' .. reserved .. ' c ', format('%d', change)
+      isUsual = type(err) ~= 'table' or not err.err
     end
-    if change ~= 0 and not (type(err) == 'table' and err.err) then
-      if held then err = pcall('INCRBY', KEYS[key], changeText)
-      else err = pcall('SETEX', KEYS[key], words[at + 2], changeText) end
-    end
-    isUsual = true
-    if type(err) == 'table' and err.err then
-      told[#told + 1] = '!'
-      errors[#errors + 1] = err
+    if not isUsual then
+      if former == 0 then pcall('DEL', counter) else pcall('INCRBY', counter, format('%d', 0 - change)) end
       break
     end
-    if shape.hasNote then pcall('PSETEX', KEYS[key + 3], shape.lifeMs, ARGV[text + 1]) end
-    told[#told + 1] = answer .. format('%d 0 0 %d %d 0 ', total + change, taken, count) .. changeText .. ' 0'
+    if shape.hasNote then pcall('PSETEX', KEYS[key + 3], shape.noteMs, ARGV[text + 1]) end
+    out[told + 1], out[told + 2], out[told + 3] = total, taken, count
+    told = told + 3
+    if shape.isSettle then
+      told = told + 1
+      out[told] = reserved
+    end
   until true
   if not isUsual then break end
-  at, key, text = at + 3, key + (shape.hasNote and 4 or 3), text + (shape.hasNote and 2 or 1)
+  at, number = at + 2, number + 1
+  if shape.hasNote then key, text = key + 4, text + 2 else key, text = key + 3, text + 1 end
 end
 `;

@@ -60,6 +60,8 @@ interface Call {
   readonly caller?: Caller | undefined;
   /** Answer: set when the store could not be asked, or not in time; the others then mean nothing. */
   error: StoreError | undefined;
+  /** Of the store alone: some of what expired was given back, and it has to be asked again before it decides. */
+  hasMore?: boolean;
 }
 
 export interface ReserveCall extends Call {
