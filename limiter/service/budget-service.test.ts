@@ -495,6 +495,22 @@ describe('BudgetService', () => {
     expect(await limiter.budgets.recall('other')).toBeUndefined();
   });
 
+  it('takes what somebody else wrote in place of a note for none of its own', async () => {
+    for (const text of ['', 'null', '"text"', '{"domain":"d"}']) {
+      const foreign: ReservationStore = {
+        submit: (_, done) => done(),
+        recall: () => Promise.resolve(text),
+        note: () => Promise.resolve(text),
+        claim: () => Promise.resolve(true),
+      };
+      const { budgets } = budgetLimiter({ rules: [rule({ key: 'team' })], around: () => foreign });
+      const about = { domain: 'd', descriptors: [descriptor('team')], amount: 1, id: 'x', recalled: true };
+      const answer = new Promise((done) => budgets.reserve({ ...about, ttlMs: 30_000 }, asker, done));
+      expect(await answer).toMatchObject({ failure: 'conflict' });
+      expect(await budgets.recall('x')).toBeUndefined();
+    }
+  });
+
   it('says that the store is away, and that it never can', async () => {
     let error = new StoreError('connection refused', { transient: true });
     const failing: ReservationStore = {

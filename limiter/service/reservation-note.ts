@@ -20,9 +20,21 @@ export function noteOf({ domain, descriptors }: BudgetQuestion, unheld?: Unheld)
   });
 }
 
+/** Undefined: nobody's note; somebody else wrote it where notes are kept. */
+function noteFrom(text: string): Note | undefined {
+  try {
+    const note = JSON.parse(text);
+    return typeof note?.domain === 'string' && Array.isArray(note.descriptors) ? note : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 /** The question as it was asked. */
-export function recalledFrom(note: string): RecalledReservation {
-  const { domain, descriptors, unheld } = JSON.parse(note) as Note;
+export function recalledFrom(text: string): RecalledReservation | undefined {
+  const note = noteFrom(text);
+  if (note === undefined) return undefined;
+  const { domain, descriptors, unheld } = note;
   const unsaid = { hitsAddend: undefined, isNegativeHits: false };
   return {
     domain,
@@ -33,9 +45,10 @@ export function recalledFrom(note: string): RecalledReservation {
 
 /** When the reservation that `known` is the note of ends, if `note` asks for the same and no limit held it; else undefined. */
 export function endOfSame(known: string, note: string): number | undefined {
-  const { unheld, ...question } = JSON.parse(known) as Note;
-  const { unheld: asked } = JSON.parse(note) as Note;
-  if (unheld === undefined || asked === undefined) return undefined;
+  const former = noteFrom(known);
+  const asked = noteFrom(note)?.unheld;
+  if (former?.unheld === undefined || asked === undefined) return undefined;
+  const { unheld, ...question } = former;
   const { expiresAtMs } = unheld;
   return noteOf(question, { ...unheld, expiresAtMs: asked.expiresAtMs }) === note ? expiresAtMs : undefined;
 }

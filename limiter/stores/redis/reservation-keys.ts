@@ -2,8 +2,10 @@
 import { hashTagOf } from '../counter-store.ts';
 import { tagOfSlotOf } from './cluster-topology.ts';
 
-/** Chosen: some 8 MB when full of usual ones. */
+/** Chosen: some 8 MB when full of usual ones, 40 MB of the longest. */
 const mostPlaces = 20_000;
+/** Of a counter's key, in characters. Values of requests are in it, and may be of any length. */
+const longestKept = 256;
 
 /** What stands beside a counter. */
 export interface ReservationPlace {
@@ -32,6 +34,7 @@ export class ReservationNames {
     if (known !== undefined) return known;
     const [hash, set] = reservationKeysOf(key, this.isCluster);
     const place = { hash, set, window: windowOf(key) };
+    if (key.length > longestKept) return place;
     if (this.#places.size >= mostPlaces) this.#places.clear();
     this.#places.set(key, place);
     return place;
