@@ -441,6 +441,32 @@ export function reservationStoreSuite(
       expect(await look(countersOf([stem]))).toEqual([[3, 0, 0]]);
     });
 
+    it('takes nothing from what its id has open where a quota refuses another one', async () => {
+      const [quota, plain] = [fresh('quota'), fresh('plain')];
+      const id = freshId();
+      const both = (amount: number) => [
+        reservedCounter({ stem: quota, amount, isQuota: true }),
+        reservedCounter({ stem: plain, amount, group: 1 }),
+      ];
+      expect((await reserve(id, both(3).slice(0, 1), marker)).outcome).toBe('reserved');
+      expect((await reserve(id, both(8), marker)).outcome).toBe('refused');
+      expect(await look(countersOf([quota, plain]))).toEqual([
+        [3, 3, 1],
+        [0, 0, 0],
+      ]);
+      // The first closes what is open, and each of both closes what was refused.
+      const used: number[][] = [];
+      for (let time = 0; time < 3; time++) {
+        await settle(id, both(1), charging);
+        used.push((await look(countersOf([quota, plain]))).map(([total = 0]) => total));
+      }
+      expect(used).toEqual([
+        [1, 0],
+        [1, 1],
+        [2, 2],
+      ]);
+    });
+
     it('charges what is settled after its TTL, in place of an estimate that stayed', async () => {
       const [released, kept] = [fresh('released'), fresh('kept')];
       const id = freshId();

@@ -99,17 +99,22 @@ export class SpreadReservations implements ReservationStore {
     const refusing = made.length === places.length ? undefined : places[made.length];
     const { outcome, caller } = call;
     await Promise.all(
-      places.map((counters) => {
-        if (counters === refusing) return undefined;
-        if (outcome === 'conflict') return this.#ask({ kind: 'look', counters, caller, error: undefined });
+      places.map((all) => {
+        if (all === refusing) return undefined;
+        if (outcome === 'conflict')
+          return this.#ask({ kind: 'look', counters: all, caller, error: undefined });
+        // Of a marker that they left out they remember as much already.
+        const counters = call.isMarker ? all.filter((counter) => counter.outcome !== 'left-out') : all;
+        if (counters.length === 0) return undefined;
         return this.#ask({ ...call, counters, width, note: undefined, refusedElsewhere: true });
       }),
     );
   }
 
-  /** Not of what was made before. */
-  async #undo({ id, isMarker, counters, caller, outcome }: ReserveCall): Promise<void> {
-    if (outcome !== 'reserved') return;
+  /** Not of what was made before: where a marker was left out, its youngest is none of this call. */
+  async #undo({ id, isMarker, counters: all, caller, outcome }: ReserveCall): Promise<void> {
+    const counters = isMarker ? all.filter((counter) => counter.outcome === 'charged') : all;
+    if (outcome !== 'reserved' || counters.length === 0) return;
     await this.#ask({
       kind: 'settle',
       id,
