@@ -1,6 +1,6 @@
 /** Reservations in a real Redis whose scripts read a time that the test sets. */
 import { Redis } from 'ioredis';
-import { afterAll, beforeAll } from 'vitest';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { boundedCountScript } from '../../limiter/stores/redis/bounded-scripts.ts';
 import { reservationScript } from '../../limiter/stores/redis/reservation-script.ts';
 import { redisScript } from '../../limiter/stores/redis/scripts.ts';
@@ -8,6 +8,7 @@ import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
+import { reserveCall, reservedCounter, settleCall, submitCall } from '../support/reservation-calls.ts';
 import { type BudgetStore, reservationStoreSuite, suiteBounds } from './reservation-store.suite.ts';
 
 for (const script of [boundedCountScript, reservationScript]) {
@@ -47,6 +48,24 @@ describeWithEachRedis('reservations in Redis, by a clock that the test sets', (p
       },
     };
   };
+
+  it.each([false, true])('keeps no more than what can still be asked for, markers: %s', async (isMarker) => {
+    const { counters, reservations } = await open();
+    onTestFinished(() => counters.close());
+    const stem = `1{kept;${isMarker}}`;
+    const of = (amount: number) => [reservedCounter({ stem, amount, ttlMs: 60_000 })];
+    for (let i = 0; i < 200; i += 1) {
+      const id = `kept-${i}`;
+      await submitCall(reservations, reserveCall({ id, isMarker, counters: of(2) }));
+      // Each fifth is left to expire.
+      if (i % 5 > 0) await submitCall(reservations, settleCall({ id, isMarker, counters: of(0) }));
+      clock.ms += 30_000;
+    }
+    // A record lives for TTL and 10 minutes, and a quarter of these longer at most.
+    const most = isMarker ? 5 : Math.ceil((60 + 750) / 30) + 2;
+    expect(await client.hlen(`weir:reserve:${stem}3600:`)).toBeLessThanOrEqual(most);
+    expect(await client.zcard(`weir:reserve-due:${stem}3600:`)).toBeLessThanOrEqual(most);
+  });
 
   reservationStoreSuite(open, { clock });
 });

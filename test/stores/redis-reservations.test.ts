@@ -162,29 +162,57 @@ describeWithEachRedis('reservations in Redis', (path) => {
     expect(again).toMatchObject({ outcome: 'repeated', charged: 2, counters: [{ used: 2 }, { used: 2 }] });
   });
 
-  it('gives back all that has expired to who looks, however many', async () => {
-    const bounds = { maxReservations: 1000, recordMs: 600_000 };
+  it('gives back all that has expired to who looks or would be refused, however many, in parts', async () => {
+    const many = 2_500;
+    const bounds = { maxReservations: many, recordMs: 600_000 };
     const store = await openRedisStore({ url: `127.0.0.1:${server.port}` }, { reservations: bounds });
     try {
-      const counter = (given: Partial<ReservedCounter> = {}) =>
-        reservedCounter({ stem: '1{looked}', bound: new FixedWindow(1000), ...given });
-      const ids = Array.from({ length: 300 }, (_, i) => `looked-${i}`);
-      await Promise.all(
-        ids.map((id) =>
-          submitCall(
-            store.reservations,
-            reserveCall({ id, counters: [counter({ amount: 1, ttlMs: 2000 })] }),
-          ),
-        ),
-      );
-      const look = async () => (await submitCall(store.reservations, lookCall([counter()]))).counters[0]!;
-      expect(await look()).toMatchObject({ used: 300, open: 300 });
+      const stems = ['1{looked}', '1{needed}', '1{full}'];
+      const counter = (stem: string, given: Partial<ReservedCounter> = {}) =>
+        reservedCounter({ stem, bound: new FixedWindow(stem === '1{full}' ? 1e9 : many), ...given });
+      const ask = (stem: string, id: string, given: Partial<ReservedCounter>) =>
+        submitCall(store.reservations, reserveCall({ id, counters: [counter(stem, given)] }));
+      const look = async (stem: string) =>
+        (await submitCall(store.reservations, lookCall([counter(stem)]))).counters[0]!;
+      const ids = Array.from({ length: many }, (_, i) => `many-${i}`);
+      for (const stem of stems) await Promise.all(ids.map((id) => ask(stem, id, { amount: 1, ttlMs: 3000 })));
+      expect(await look('1{looked}')).toMatchObject({ used: many, open: many });
       // Longer than their TTL, and than Redis' clock may differ from this one's in what it rounds.
-      await new Promise((resolve) => setTimeout(resolve, 2500));
-      expect(await look()).toMatchObject({ used: 0, reserved: 0, open: 0, givenBack: 300 });
+      await new Promise((resolve) => setTimeout(resolve, 3500));
+      const calls = async () => commandCalls(await client.info('commandstats'), 'evalsha');
+      const inParts = async (asked: Promise<unknown>) => {
+        const before = await calls();
+        await asked;
+        return (await calls()) - before;
+      };
+      const gone = { used: 0, reserved: 0, open: 0, givenBack: many };
+      const looked = look('1{looked}');
+      expect(await inParts(looked)).toBeGreaterThanOrEqual(many / 400);
+      expect(await looked).toMatchObject(gone);
+      const needed = ask('1{needed}', 'needed', { amount: many });
+      expect(await inParts(needed)).toBeGreaterThanOrEqual(many / 400);
+      expect(await needed).toMatchObject({
+        outcome: 'reserved',
+        counters: [{ used: many, open: 1, givenBack: many }],
+      });
+      const beyond = ask('1{full}', 'beyond', { amount: 2e9 });
+      expect(await inParts(beyond)).toBeGreaterThanOrEqual(many / 400);
+      expect(await beyond).toMatchObject({ outcome: 'refused', counters: [gone] });
     } finally {
       await store.close();
     }
+  });
+
+  it('reserves beside what somebody spoilt in a record of ours', async () => {
+    const store = await openStore();
+    const stem = '1{spoilt head}';
+    await client.hset(`weir:reserve:${stem}3600:`, 'h', 'x', 'pother', 'x');
+    expect(await reserve(store, 'one', stem, 3)).toMatchObject({ outcome: 'reserved' });
+    const settled = await submitCall(
+      store.reservations,
+      settleCall({ id: 'one', counters: [counted(stem, 1)] }),
+    );
+    expect(settled).toMatchObject({ outcome: 'settled', counters: [{ used: 1, reserved: 0, open: 0 }] });
   });
 
   it('stops at what is settled when it gives back what has expired', async () => {

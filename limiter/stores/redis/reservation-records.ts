@@ -330,7 +330,7 @@ end
 
 function my.forget(counter)
   local side = counter.side
-  if side.forget > nowMs then return end
+  if side.forget > nowMs or left <= 0 then return end
   -- Some may still stand among the open ones.
   local isMore, parts = true, 0
   while isMore and parts < 3 do isMore, parts = my.sweep(counter, true), parts + 1 end
@@ -347,13 +347,19 @@ function my.forget(counter)
     next = closed
   end
   my.prefetch(side, names)
-  for i = 1, #names do my.drop(side, names[i], my.recordOf(side, names[i])) end
+  for i = 1, #names do
+    local text = my.get(side, names[i])
+    local state = text and string.byte(text)
+    -- Of others it is enough to know the name.
+    my.drop(side, names[i], (state == 99 or state == 108) and my.recordOf(side, names[i]))
+  end
   -- Those that were swept just now are not in the set yet.
   for _, score in pairs(side.scores) do
     if score and score > closed then next = math.min(next, score - closed) end
   end
   -- At once again where there are more.
   side.forget, side.isChanged = (isMore or #names == 100) and 0 or next, true
+  left = left - #names
 end
 
 -- Expires some of what is due, up to the first that is open and not due: what was settled before it is put where it waits to be

@@ -85,10 +85,12 @@ function my.refuses(call, isOver)
     local group = counter.group
     if not counter.isShadow then
       if counter.isQuota and not seen[group] then quotas, seen[group] = quotas + 1, true end
-      local fits
-      repeat
+      local fits, isMore = false, true
+      while true do
         fits = counter.amount <= room(counter.bound, counter.a, counter.b, counter.c)
-      until fits or not my.sweep(counter)
+        if fits or not isMore then break end
+        isMore = my.sweep(counter)
+      end
       if not fits then
         counter.outcome = 'r'
         refused = refused or not counter.isQuota
@@ -101,8 +103,10 @@ function my.refuses(call, isOver)
 end
 
 function my.isFull(counter)
+  local isMore = true
   while my.openOf(counter.side, counter.tail) >= maxOpen do
-    if not my.sweep(counter) then return true end
+    if not isMore then return true end
+    isMore = my.sweep(counter)
   end
   return false
 end
@@ -233,9 +237,23 @@ function my.look(call)
   return isShort and 'more' or 'looked', 0, 0
 end
 
+function my.boundOf(at)
+  local bound = bounds[at]
+  if type(bound) == 'table' then return bound end
+  bound = wordsOf(bound)
+  for i = 2, #bound do bound[i] = tonumber(bound[i]) end
+  bounds[at] = bound
+  return bound
+end
+
 -- A call as its shape says, and its amounts.
 function my.readCall()
   local shape = shapes[words[at]]
+  if not shape[1] then
+    local list = wordsOf(shape.text)
+    for i = 1, #list do shape[i] = list[i] end
+    shape.hasNote = find(list[2], 'n') ~= nil
+  end
   local kind, flags, count = shape[1], shape[2], tonumber(shape[3])
   local isMarker = find(flags, 'm') ~= nil
   local name = ARGV[text]
@@ -251,7 +269,7 @@ function my.readCall()
     local side, counter
     side, err = my.sideOf(KEYS[first + 1], KEYS[first + 2], name)
     if side then
-      counter, err = my.counterOf(KEYS[first], side, tail, bounds[tonumber(shape[of])], lives[number + i - 1])
+      counter, err = my.counterOf(KEYS[first], side, tail, my.boundOf(tonumber(shape[of])), lives[number + i - 1])
     end
     if err then break end
     counter.isShadow, counter.isQuota = find(shape[of + 2], 's') ~= nil, find(shape[of + 2], 'q') ~= nil

@@ -33,31 +33,28 @@ words = wordsOf(ARGV[3])
 -- Of each counter its life, which by its jitter is another one each; read when the first is needed.
 local lives
 local maxOpen, recordMs = tonumber(words[1]), tonumber(words[2])
-for text in string.gmatch(ARGV[1], '[^;]+') do
-  local bound = {}
-  for part in string.gmatch(text, '%S+') do bound[#bound + 1] = tonumber(part) or part end
-  bounds[#bounds + 1] = bound
-end
+for text in string.gmatch(ARGV[1], '[^;]+') do bounds[#bounds + 1] = text end
 -- Each is, in words: what to do, its flags, how many counters it has, and how many in all places; then of each its bound,
 -- window, flags, group, TTL and what becomes of it. A call is the number of its shape and the amounts of its counters.
 local shapes, shapeCount = {}, 0
+-- Of one counter, neither in shadow mode nor a quota.
+local usualShape = '^(%a) (%S+) 1 (%d+) (%d+) (%d+) %- %d+ (%d+) (%a)$'
 for text in string.gmatch(ARGV[2], '[^;]+') do
-  local shape = wordsOf(text)
-  local bound, flags, window = bounds[tonumber(shape[5])], shape[2], tonumber(shape[6])
-  shape.hasNote = find(flags, 'n') ~= nil
-  if shape[3] == '1' and bound[1] == 'fixed' and window and shape[7] == '-' then
-    local ttl = tonumber(shape[9])
-    shape.window, shape.capacity, shape.isMarker = window, bound[2], string.sub(flags, 1, 1) == 'm'
-    if shape[1] == 's' then
-      shape.isSettle = flags == '-' or flags == '-c' or flags == 'm' or flags == 'mc'
-      shape.record = '^o%a' .. shape[6] .. ' (%d+) %d+ %d+ %d+$'
-    elseif shape[1] == 'r' and ttl > 0 and (flags == '-' or flags == '-n' or flags == 'm') then
-      local due = format('%d', nowMs + ttl)
-      shape.isReserve, shape.dueMs, shape.due, shape.keptMs = true, nowMs + ttl, due, nowMs + ttl + recordMs
-      shape.opens, shape.rest = 'o' .. shape[10] .. shape[6] .. ' ', ' ' .. shape[9] .. ' ' .. due .. ' ' .. shape[4]
+  local kind, flags, width, bound, window, ttl, onExpiry = match(text, usualShape)
+  local shape = { text = text, hasNote = flags == '-n' }
+  local capacity = kind and match(bounds[tonumber(bound)], '^fixed (%d+)$')
+  if capacity then
+    shape.window, shape.capacity, shape.isMarker = tonumber(window), tonumber(capacity), string.byte(flags) == 109
+    if kind == 's' then
+      shape.isUsual = flags == 'mc' or flags == '-c' or flags == 'm' or flags == '-'
+      shape.isSettle, shape.record = true, '^o%a' .. window .. ' (%d+) %d+ %d+ %d+$'
+    elseif kind == 'r' and ttl ~= '0' and (flags == 'm' or flags == '-' or flags == '-n') then
+      local dueMs = nowMs + ttl
+      local due = format('%d', dueMs)
+      shape.isUsual, shape.isReserve, shape.dueMs, shape.due, shape.keptMs = true, true, dueMs, due, dueMs + recordMs
+      shape.opens, shape.rest = 'o' .. onExpiry .. window .. ' ', ' ' .. ttl .. ' ' .. due .. ' ' .. width
       shape.noteMs = shape.hasNote and format('%d', ttl + recordMs)
     end
-    shape.isUsual = shape.isReserve or shape.isSettle
   end
   shapeCount = shapeCount + 1
   shapes[format('%d', shapeCount)] = shape
