@@ -144,6 +144,19 @@ describe('a request with markers', () => {
     expect(ask(limiter, both('s3'))).toBe('OVER: OVER 300, OVER 0');
   });
 
+  it('lets nothing pass that is not held, where a quota has something left for another id alone', () => {
+    const limiter = budgetLimiter({ rules: [reservable('team'), reservable('quota', { quotaMode: true })] });
+    const asked = (hits: number): Descriptor[] => [
+      marked({ key: 'quota', id: 's1', hits: 900 }),
+      marked({ id: 's2', hits: 300 }),
+      marked({ key: 'quota', id: 's2', hits }),
+    ];
+    expect(ask(limiter, asked(100))).toBe('OK: OK 100, OK 700, OK 0');
+    for (const id of ['s1', 's2']) ask(limiter, [marked({ key: 'quota', id, settles: true, hits: 0 })]);
+    expect(ask(limiter, asked(101))).toBe('OVER: OK 100, OVER 700, OVER 100');
+    expect(left(limiter)).toBe('OK: OK 700');
+  });
+
   it('gives back what nobody settled, or charges it, as the rule says', () => {
     const rules = [reservable('team'), reservable('held', { reserve: { ...terms, onExpiry: 'charge' } })];
     const limiter = budgetLimiter({ rules });

@@ -45,7 +45,10 @@ export class MarkedDescriptors {
     const calls = this.#byId(marked.reserving, marked, reservedAmount);
     inTurn(calls, done, (id, holdings, each) => {
       const terms = { id, isMarker: true, note: undefined, otherQuotaPasses };
-      this.#reserving.reserve(holdings, terms, marked.asker, ({ held }) => each(held));
+      this.#reserving.reserve(holdings, terms, marked.asker, ({ call, held }) => {
+        if (calls.length > 1 && call.outcome === 'refused' && call.error === undefined) refuseOthers(held);
+        each(held);
+      });
     });
   }
 
@@ -109,6 +112,16 @@ export class MarkedDescriptors {
       onExpiry,
     };
   }
+}
+
+/**
+ * Quotas alone refused these, of one id. One of another id may let the request pass, and what else of these was to be held is not:
+ * that refuses it.
+ */
+function refuseOthers(held: readonly Held[]): void {
+  const others = held.flatMap(({ isQuota, hits }) => (isQuota ? [] : hits));
+  if (others.some(({ over, full }) => over || full)) return;
+  for (const hit of others) hit.over = true;
 }
 
 type AmountOf = (request: RateLimitRequest, index: number, plan: LimitedPlan) => number | undefined;
