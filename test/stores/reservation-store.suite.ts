@@ -398,6 +398,13 @@ export function reservationStoreSuite(
     const marker = { isMarker: true } as const;
     const charging = { isMarker: true, unknown: 'charge' } as const;
 
+    it('tells what expired gave back, also when nothing is left to remember', async () => {
+      const stem = fresh();
+      await reserve(freshId(), countersOf([stem], { amount: 6, ttlMs: 0 }), { isMarker: true });
+      const { counters } = await submitCall(store.reservations, lookCall(countersOf([stem])));
+      expect(counters[0]).toMatchObject({ used: 0, open: 0, givenBack: 6 });
+    });
+
     it('adds a reservation for each reserve, and closes one with each settle', async () => {
       const stem = fresh();
       const id = freshId();

@@ -145,7 +145,6 @@ export class MemoryReservations implements ReservationStore {
   }
 
   #answer(call: ReservationCall, nowMs: number): void {
-    this.sweep(nowMs, sweptPerCall);
     const sections = this.#sectionsOf(call);
     const expiredBefore: { counter: ReservedCounter; tally: Tally; expired: number }[] = [];
     for (const { book, counters } of sections) {
@@ -157,6 +156,8 @@ export class MemoryReservations implements ReservationStore {
       book.sweep(nowMs, sweptPerCall);
     }
     for (const { counter, tally, expired } of expiredBefore) counter.givenBack = tally.expired - expired;
+    // Behind these, as what the call gave back is told.
+    this.sweep(nowMs, sweptPerCall);
     if (call.kind === 'reserve') this.#reserve(call, sections, nowMs);
     else if (call.kind === 'settle') this.#settle(call, sections, nowMs);
     for (const { book, counters } of sections) {
