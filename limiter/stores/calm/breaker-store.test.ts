@@ -270,4 +270,35 @@ describe('BreakerStore', () => {
     inner.answerAll(0);
     expect(await empty).toEqual([]);
   });
+
+  it('waits no longer for notes of reservations than for counters, and asks for none while it is open', async () => {
+    const { timers, store, changes } = setUp();
+    const asked: string[] = [];
+    let answer: Promise<string | undefined> = Promise.resolve('known');
+    const ask = (name: string) => {
+      asked.push(name);
+      return answer;
+    };
+    const guarded = store.guarded({
+      submit: () => {},
+      recall: () => ask('recall'),
+      note: () => ask('note'),
+      claim: () => Promise.resolve(true),
+    });
+    expect([await guarded.recall('a'), await guarded.note('a', 'text', 1_000)]).toEqual(['known', 'known']);
+    const wrong = new StoreError('WRONGTYPE', { transient: true });
+    answer = Promise.reject(wrong);
+    await expect(guarded.recall('a')).rejects.toBe(wrong);
+    expect([store.phase, store.waiting]).toEqual(['closed', 0]);
+
+    answer = new Promise(() => {});
+    const late = [guarded.recall('a'), guarded.note('a', 'text', 1_000)];
+    expect(store.waiting).toBe(2);
+    const refused = Promise.all(late.map((one) => expect(one).rejects.toThrow(silent)));
+    timers.advance(1_200);
+    await refused;
+    await expect(guarded.note('a', 'text', 1_000)).rejects.toThrow('the store is not asked until');
+    expect(asked).toEqual(['recall', 'note', 'recall', 'recall', 'note']);
+    expect(changes).toEqual([[true, silent]]);
+  });
 });

@@ -167,10 +167,28 @@ export class BreakerStore implements CounterStore {
         const flight = this.#depart([call], bytes, done);
         if (flight !== undefined) store.submit(call, () => this.#arrive(flight));
       },
-      recall: (id) => refused().then(() => store.recall(id)),
-      note: (id, text, ttlMs) => refused().then(() => store.note(id, text, ttlMs)),
+      recall: (id) => this.#asked(() => store.recall(id)),
+      note: (id, text, ttlMs) => this.#asked(() => store.note(id, text, ttlMs)),
       claim: (name, seconds) => refused().then(() => store.claim(name, seconds)),
     };
+  }
+
+  /** As of any request: who waits for the answer waits no longer than others. */
+  #asked<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const part: ReservationCall = { kind: 'look', counters: [], error: undefined };
+      let answer: Promise<Answer>;
+      const flight = this.#depart([part], opOverheadBytes, () =>
+        part.error === undefined ? resolve(answer) : reject(part.error),
+      );
+      if (flight === undefined) return;
+      answer = ask();
+      answer
+        .catch((error: StoreError) => {
+          if (flight.waiting) part.error = error;
+        })
+        .then(() => this.#arrive(flight));
+    });
   }
 
   /** Undefined for a request that was refused. */
