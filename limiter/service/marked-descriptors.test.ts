@@ -209,6 +209,23 @@ describe('a request with markers', () => {
     expect(refused).toEqual(['hourly 2 400']);
   });
 
+  it('says of a quota that is left out which of its limits has nothing left', () => {
+    const limits = [
+      limit({ ...day, name: 'daily' }),
+      limit({ unit: 'hour', requestsPerUnit: 500, name: 'hourly' }),
+    ];
+    const limiter = budgetLimiter({
+      rules: [
+        reservable('team', { quotaMode: true, limits }),
+        rule({ key: 'spare', quotaMode: true, limits: [limit()] }),
+      ],
+    });
+    expect(ask(limiter, [marked(), plain('spare')])).toBe('OK: OK 100, OK 9');
+    expect(ask(limiter, [marked({ id: 's2' }), plain('spare')])).toBe('OK: OVER 100, OK 8');
+    expect(limiter.counted('rate_limit.d.team.hourly.')).toMatchObject({ over_limit: 400 });
+    expect(limiter.counted('rate_limit.d.team.daily.')['over_limit']).toBeUndefined();
+  });
+
   it('says when the amount fits that was refused, where it ever does', () => {
     const bucket = limit({ unit: 'hour', requestsPerUnit: 3_600, algorithm: Algorithm.TOKEN_BUCKET });
     const limiter = budgetLimiter({

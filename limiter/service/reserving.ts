@@ -398,11 +398,13 @@ export class Reserving {
   }
 
   #answerHit({ hits, counters }: Held, error: StoreError | undefined): void {
+    // All limits of a rule are left out together, also those that would have let it pass.
+    const tellsWhich = hits.length > 1 && counters.some((counter) => !fits(counter));
     for (let i = 0; i < hits.length; i++) {
       const hit = hits[i]!;
       const { outcome, used, waitMicros } = counters[i]!;
       hit.error = error;
-      hit.over = outcome === 'refused' || outcome === 'left-out';
+      hit.over = outcome === 'refused' || (outcome === 'left-out' && (!tellsWhich || !fits(counters[i]!)));
       hit.applied = outcome === 'charged' ? hit.hits : 0;
       hit.after = used;
       hit.waitMicros = waitMicros;
@@ -443,6 +445,10 @@ export class Reserving {
 /** Writes into the status whether its limits would refuse the amount also where nothing is used. */
 export function noteNeverFits(status: DescriptorStatus, { counters }: Held): void {
   if (status.code === Code.OVER_LIMIT && counters.some(neverFits)) status.neverFits = true;
+}
+
+function fits({ amount = 0, used, bound }: ReservedCounter): boolean {
+  return amount <= bound.capacity - used;
 }
 
 function neverFits({ outcome, amount = 0, bound }: ReservedCounter): boolean {
