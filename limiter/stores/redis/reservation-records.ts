@@ -71,8 +71,9 @@ function my.recordOf(side, name)
 end
 
 function my.keep(side, name, r)
-  my.put(side, name, format('%s%s%s %d %d %d %d %d %d:%d:%d %d %s', r.state, r.onExpiry, r.tail, r.amount, r.ttl,
-    r.due, r.width, r.taken, r.a, r.b, r.c, r.charged, r.back))
+  local text = format('%s%s%s %d %d %d %d', r.state, r.onExpiry, r.tail, r.amount, r.ttl, r.due, r.width)
+  if not r.isShort then text = format('%s %d %d:%d:%d %d %s', text, r.taken, r.a, r.b, r.c, r.charged, r.back) end
+  my.put(side, name, text)
 end
 
 -- Reads those records that were not read yet.

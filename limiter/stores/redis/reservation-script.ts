@@ -41,6 +41,7 @@ function my.hold(call, counter, state)
   my.keep(side, name, {
     state = state, onExpiry = counter.onExpiry, amount = counter.amount, ttl = counter.ttl, due = due, tail = counter.tail,
     taken = taken, a = counter.a, b = counter.b, c = counter.c, charged = 0, back = back, width = call.width,
+    isShort = state == 'o' and counter.bound[1] == 'fixed' and taken == counter.amount,
   })
   if state == 'l' then return my.forgetAt(side, name, call.isMarker and due or due + recordMs) end
   my.turnTo(side, counter.tail)
@@ -246,46 +247,55 @@ function my.boundOf(at)
   return bound
 end
 
+-- Takes a shape apart, once.
+function my.readShape(shape)
+  local list = wordsOf(shape.text)
+  local flags = list[2]
+  local function has(flag) return find(flags, flag) ~= nil end
+  shape.kind, shape.width, shape.isMarker, shape.otherQuotaPasses = list[1], tonumber(list[4]), has('m'), has('q')
+  shape.charges, shape.undoes, shape.refusedElsewhere, shape.hasEnded = has('c'), has('u'), has('x'), has('e')
+  shape.hasNote, shape.specs = has('n'), {}
+  for i = 1, tonumber(list[3]) do
+    local of = 6 * i - 1
+    shape.specs[i] = {
+      bound = my.boundOf(tonumber(list[of])), tail = list[of + 1] == '-' and '' or list[of + 1],
+      isShadow = find(list[of + 2], 's') ~= nil, isQuota = find(list[of + 2], 'q') ~= nil, group = list[of + 3],
+      ttl = tonumber(list[of + 4]), onExpiry = list[of + 5],
+    }
+  end
+  -- Calls have what their shape has.
+  shape.__index = shape
+end
+
 -- A call as its shape says, and its amounts.
 function my.readCall()
   local shape = shapes[words[at]]
-  if not shape[1] then
-    local list = wordsOf(shape.text)
-    for i = 1, #list do shape[i] = list[i] end
-    shape.hasNote = find(list[2], 'n') ~= nil
-  end
-  local kind, flags, count = shape[1], shape[2], tonumber(shape[3])
-  local isMarker = find(flags, 'm') ~= nil
-  local name = ARGV[text]
-  local call = {
-    kind = kind, id = string.sub(name, isMarker and 3 or 2), width = tonumber(shape[4]), counters = {}, isMarker = isMarker,
-    otherQuotaPasses = find(flags, 'q') ~= nil, charges = find(flags, 'c') ~= nil, undoes = find(flags, 'u') ~= nil,
-    refusedElsewhere = find(flags, 'x') ~= nil, hasEnded = find(flags, 'e') ~= nil, note = shape.hasNote and ARGV[text + 1],
-  }
-  lives = lives or wordsOf(ARGV[4])
-  local of, err, first = 5, nil, key
+  if not shape.specs then my.readShape(shape) end
+  local name, list, count = ARGV[text], {}, #shape.specs
+  local call = { id = string.sub(name, shape.isMarker and 3 or 2), counters = list }
+  setmetatable(call, shape)
+  if not lives then lives = wordsOf(ARGV[4]) end
+  local err, first
   for i = 1, count do
-    local tail = shape[of + 1] == '-' and '' or shape[of + 1]
-    local side, counter
+    local spec, side, counter = shape.specs[i]
+    first = key + 3 * i - 3
     side, err = my.sideOf(KEYS[first + 1], KEYS[first + 2], name)
-    if side then
-      counter, err = my.counterOf(KEYS[first], side, tail, my.boundOf(tonumber(shape[of])), lives[number + i - 1])
-    end
+    if side then counter, err = my.counterOf(KEYS[first], side, spec.tail, spec.bound, lives[number + i - 1]) end
     if err then break end
-    counter.isShadow, counter.isQuota = find(shape[of + 2], 's') ~= nil, find(shape[of + 2], 'q') ~= nil
-    counter.group, counter.amount = shape[of + 3], tonumber(words[at + i])
-    counter.ttl, counter.onExpiry = tonumber(shape[of + 4]), shape[of + 5]
+    counter.isShadow, counter.isQuota, counter.group = spec.isShadow, spec.isQuota, spec.group
+    counter.ttl, counter.onExpiry, counter.amount = spec.ttl, spec.onExpiry, tonumber(words[at + i])
     counter.outcome, counter.givenBack, counter.delta, counter.oldest = 'u', 0, 0, 0
     if not side.isSwept then
       side.isSwept = true
       my.forget(counter)
     end
-    call.counters[i] = counter
-    first, of = first + 3, of + 6
+    list[i] = counter
   end
-  if call.note then call.noteKey = KEYS[first] end
-  at, key, text = at + 1 + count, key + 3 * count + (call.note and 1 or 0), text + (call.note and 2 or 1)
-  number = number + count
+  at, key, text, number = at + 1 + count, key + 3 * count, text + 1, number + count
+  if shape.hasNote then
+    call.noteKey, call.note = KEYS[key], ARGV[text]
+    key, text = key + 1, text + 1
+  end
   return call, err
 end
 
