@@ -81,8 +81,9 @@ while at <= #words do
     if head then
       if #head ~= headBytes then break end
       window, count, taken, due, forget, ends, others = unpackHead(headForm, head)
-      -- What is forgotten somewhat later is forgotten many at a time.
-      if window ~= shape.window or due <= nowMs or forget <= nowMs - recordMs / 4 or taken >= plain then break end
+      if window ~= shape.window or taken >= plain then break end
+      -- What is forgotten somewhat later is forgotten many at a time. A script that swept enough sweeps no more.
+      if due <= nowMs and (left > 0 or shape.isSettle) or forget <= nowMs - recordMs / 4 and left > 0 then break end
       if others > 0 and isMarker and pcall('HGET', hash, 'm' .. string.sub(name, 2)) then break end
     end
     local amountText, change, changeText, limit, reserved = words[at + 1], 0, '0', shape.capacity, 0
