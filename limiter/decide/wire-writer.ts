@@ -1,0 +1,138 @@
+/**
+ * The protobuf wire format, written from the last byte to the first: a length stands before what it measures, and
+ * written backwards the measure is known by then. So fields are written in falling order.
+ * https://protobuf.dev/programming-guides/encoding
+ */
+
+/** Chosen: room for some hundred answers, so that one allocation serves them all. */
+const defaultChunkBytes = 32 * 1024;
+
+/** One message at a time: `begin`, fields, `finish`. Not re-entrant. */
+export class WireWriter {
+  readonly #chunkBytes: number;
+  #chunk: Buffer;
+  /** Where the message under way ends; what lies behind was given away by `finish`. */
+  #end: number;
+  #position: number;
+
+  constructor(chunkBytes: number = defaultChunkBytes) {
+    this.#chunkBytes = chunkBytes;
+    this.#chunk = Buffer.allocUnsafeSlow(chunkBytes);
+    this.#end = chunkBytes;
+    this.#position = chunkBytes;
+  }
+
+  begin(): void {
+    this.#position = this.#end;
+  }
+
+  /** The message. Its bytes are never written again. */
+  finish(): Uint8Array {
+    const message = this.#chunk.subarray(this.#position, this.#end);
+    this.#end = this.#position;
+    return message;
+  }
+
+  /** Grows with every byte written; the difference of two marks is the length of what is between them. */
+  mark(): number {
+    return this.#end - this.#position;
+  }
+
+  /** `tag` is of one byte: fields up to 15. An unsigned number: up to 2^53 - 1. */
+  varintField(tag: number, value: number): void {
+    if (this.#position < 9) this.#makeRoom(9);
+    if (value < 0x80) {
+      this.#chunk[--this.#position] = value;
+    } else {
+      let size = 2;
+      for (let bound = 0x4000; value >= bound; bound *= 0x80) size++;
+      this.#position -= size;
+      let position = this.#position;
+      let rest = value;
+      for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) this.#chunk[position++] = (rest % 0x80) | 0x80;
+      this.#chunk[position] = rest;
+    }
+    this.#chunk[--this.#position] = tag;
+  }
+
+  /** Lone surrogates become U+FFFD. */
+  stringField(tag: number, text: string): void {
+    const length = text.length;
+    if (this.#position < length) this.#makeRoom(length);
+    if (length <= 48) {
+      let position = this.#position;
+      let index = length - 1;
+      for (; index >= 0; index--) {
+        const code = text.charCodeAt(index);
+        if (code > 0x7f) break;
+        this.#chunk[--position] = code;
+      }
+      if (index < 0) {
+        this.#position = position;
+        this.varintField(tag, length);
+        return;
+      }
+    }
+    const byteLength = Buffer.byteLength(text, 'utf8');
+    if (this.#position < byteLength) this.#makeRoom(byteLength);
+    this.#position -= byteLength;
+    this.#chunk.write(text, this.#position, byteLength, 'utf8');
+    this.varintField(tag, byteLength);
+  }
+
+  /** Ends (in reading order: begins) a message field whose content was written since `mark`. */
+  messageField(tag: number, mark: number): void {
+    this.varintField(tag, this.mark() - mark);
+  }
+
+  /** A whole number, up to 2^53 - 1. */
+  decimal(value: number): void {
+    if (this.#position < 16) this.#makeRoom(16);
+    let position = this.#position;
+    let rest = value;
+    for (; rest > 0x7fffffff; rest = Math.floor(rest / 10)) this.#chunk[--position] = 0x30 + (rest % 10);
+    do {
+      const tenth = (rest / 10) | 0;
+      this.#chunk[--position] = 0x30 + rest - tenth * 10;
+      rest = tenth;
+    } while (rest !== 0);
+    this.#position = position;
+  }
+
+  /** As they are. */
+  bytes(bytes: Uint8Array): void {
+    const { length } = bytes;
+    if (this.#position < length) this.#makeRoom(length);
+    this.#position -= length;
+    if (length > 24) {
+      this.#chunk.set(bytes, this.#position);
+      return;
+    }
+    const position = this.#position;
+    for (let index = 0; index < length; index++) this.#chunk[position + index] = bytes[index]!;
+  }
+
+  /** The bytes, with this number in place of their last eight. */
+  endingInDouble(bytes: Uint8Array, value: number): void {
+    this.bytes(bytes);
+    this.#chunk.writeDoubleLE(value, this.#position + bytes.length - 8);
+  }
+
+  doubleField(tag: number, value: number): void {
+    if (this.#position < 9) this.#makeRoom(9);
+    this.#position -= 8;
+    this.#chunk.writeDoubleLE(value, this.#position);
+    this.#chunk[--this.#position] = tag;
+  }
+
+  /** A new chunk, to whose end what is written of the message moves. */
+  #makeRoom(needed: number): void {
+    const written = this.#end - this.#position;
+    const size = Math.max(this.#chunkBytes, 2 * (written + needed));
+    const chunk = Buffer.allocUnsafeSlow(size);
+    this.#chunk.copy(chunk, size - written, this.#position, this.#end);
+    this.#chunk = chunk;
+    this.#end = size;
+    this.#position = size - written;
+  }
+}
