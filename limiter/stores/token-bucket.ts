@@ -84,9 +84,12 @@ export class TokenBucket implements Bound {
 
   untilRoomMicros(held: Held, nowMicros: number, hits = 1): number {
     if (hits > this.capacity) return this.#windowMicros;
-    const [whole, rest] = this.take(held, hits);
-    const beyond = whole - nowMicros - this.#fullWhole + (rest > this.#fullRest ? 1 : 0);
-    return Math.max(0, beyond);
+    // How far ahead the moment may lie for so many; a sum of moments might not be exact.
+    const [taken, takenRest] = this.take([0, 0, this.#requests], hits);
+    const isBorrowed = takenRest > this.#fullRest;
+    const most = this.#fullWhole - taken - (isBorrowed ? 1 : 0);
+    const mostRest = this.#fullRest - takenRest + (isBorrowed ? this.#requests : 0);
+    return Math.max(0, held[0] - nowMicros - most + (held[1] > mostRest ? 1 : 0));
   }
 
   untilUnusedMicros([whole, rest]: Held, nowMicros: number): number {
