@@ -1,5 +1,5 @@
 /** What answers callers: the service, its store, and the gRPC and HTTP listeners. Runs whole in one thread. */
-import { randomBytes } from 'node:crypto';
+import { randomFillSync } from 'node:crypto';
 import type { Health } from '../../process/grpc/health.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
@@ -99,7 +99,7 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   });
   const budgets = service.budgets({
     maxTtlMs: settings.budgetMaxTtlMs,
-    newId: () => randomBytes(16).toString('hex'),
+    newId: randomIds(),
     response: wholeResponseOptions(settings),
   });
   const bounds = requestBounds(settings);
@@ -217,5 +217,20 @@ function tooLargeRequests({ clock, log }: LimiterContext, stats: LimiterStats): 
   return ({ setting, message: reason }, origin) => {
     stats.tooLarge(setting);
     line.note({ reason, origin }, `${origin?.listener} ${setting}`);
+  };
+}
+
+/** 128 random bits each, as text. Many are drawn at a time: a draw costs more than its bytes. */
+function randomIds(): () => string {
+  const idBytes = 16;
+  const bytes = Buffer.alloc(256 * idBytes);
+  let drawn = bytes.length;
+  return () => {
+    if (drawn === bytes.length) {
+      randomFillSync(bytes);
+      drawn = 0;
+    }
+    drawn += idBytes;
+    return bytes.toString('hex', drawn - idBytes, drawn);
   };
 }

@@ -199,6 +199,7 @@ export class BudgetService implements Budgets {
     }
     const allowed = outcome !== 'refused';
     const isRepeated = outcome === 'repeated';
+    const nowMs = this.#parts.options.clock.nowMs();
     return {
       allowed,
       id,
@@ -206,8 +207,13 @@ export class BudgetService implements Budgets {
       expiresAtMs: allowed ? expiresAtMs : 0,
       isRepeated,
       headers: this.#concluded(planned, held, isRepeated, asker),
-      scopes: scopesOf(held, this.#parts.options.clock.nowMs()),
-      unlimited: unlimitedOf(planned.plans),
+      // Not every protocol tells them.
+      get scopes() {
+        return scopesOf(held, nowMs);
+      },
+      get unlimited() {
+        return unlimitedOf(planned.plans);
+      },
     };
   }
 
@@ -248,7 +254,14 @@ function uncounted(hit: CountedHit): CountedHit {
 function settleAnswer({ call, held }: Settled, nowMs: number): SettleAnswer | BudgetFailure {
   const { error, outcome, charged, amount } = call;
   if (error !== undefined) return failureOf(error);
-  return { outcome, charged, amount, scopes: scopesOf(held, nowMs) };
+  return {
+    outcome,
+    charged,
+    amount,
+    get scopes() {
+      return scopesOf(held, nowMs);
+    },
+  };
 }
 
 function unlimitedOf(plans: readonly Plan[]): UnlimitedDescriptor[] {

@@ -162,6 +162,9 @@ function readOwn(
 ): (OwnFields & { request: RateLimitRequest }) | undefined {
   const own = new OwnFields();
   const shared: Uint8Array[] = [];
+  // From every usual client they stand side by side.
+  let sharedStart = 0;
+  let sharedEnd = 0;
   try {
     options.bounds.checkBytes(bytes.length);
     reader.reset(bytes);
@@ -173,7 +176,12 @@ function readOwn(
       else if (field === 3 && wireType === lengthDelimited) own.id = reader.string();
       else if (field === 4 && wireType === lengthDelimited) own.ttlMs = readDurationMs();
       else reader.skip(field, 1);
-      if (field === 1 || field === 2) shared.push(bytes.subarray(start, reader.position));
+      if (field !== 1 && field !== 2) continue;
+      if (start !== sharedEnd) {
+        shared.push(bytes.subarray(sharedStart, sharedEnd));
+        sharedStart = start;
+      }
+      sharedEnd = reader.position;
     }
   } catch (error) {
     refuse(error, reply, options);
@@ -181,8 +189,10 @@ function readOwn(
   } finally {
     reader.reset();
   }
-  const request = readRequest(Buffer.concat(shared), reply, Right.RESERVE, options);
-  return request && Object.assign(own, { request });
+  const last = bytes.subarray(sharedStart, sharedEnd);
+  const all = shared.length === 0 ? last : Buffer.concat([...shared, last]);
+  const request = readRequest(all, reply, Right.RESERVE, options);
+  return request && { number: own.number, id: own.id, ttlMs: own.ttlMs, request };
 }
 
 /** A `google.protobuf.Duration`, in whole milliseconds; -1 for one below 0. */
