@@ -1,5 +1,4 @@
 /** What is to be done for each descriptor of a request, and the keys that its counters and metrics have. */
-import { calendarText } from '../../rules/calendar.ts';
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import { leaseMost } from '../../rules/lease.ts';
 import type {
@@ -29,7 +28,7 @@ import { type Marks, marksOf, nearThreshold } from './assess.ts';
 import { type Marker, markerOf, readMarker } from './marker.ts';
 import { type CurrentLimit, type Descriptor, type RequestedLimit, ServiceError } from './messages.ts';
 import { bucketNumbers, changesLimit, limitUnder, overridable, plainLimit } from './overridden.ts';
-import { ToldLimit } from './told-limit.ts';
+import { policiesOf, ToldLimit } from './told-limit.ts';
 import {
   isCalendarMonth,
   isCountable,
@@ -456,16 +455,6 @@ function multiplierProblem(unit: Unit, multiplier: number, isCalendarMonth: bool
   return tooLong && `makes a window that ${tooLong}`;
 }
 
-/** As Envoy's own header says it (draft-polli-ratelimit-headers-03): `100;w=300;name="daily"`. */
-function policyOf(limit: MatchedLimit): string {
-  const burst = limit.algorithm === Algorithm.TOKEN_BUCKET ? `;burst=${limit.burst}` : '';
-  // What a header has no room for would end it.
-  const name = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/.test(limit.name) ? `;name="${limit.name}"` : '';
-  // Which has no length: that of usual ones stands for it.
-  const calendar = limit.calendar === undefined ? '' : `;calendar="${calendarText(limit.calendar)}"`;
-  return `${limit.requestsPerUnit};w=${lengthOf(limit)}${burst}${calendar}${name}`;
-}
-
 /** `isOneOfSeveral`: the other limits of its rule have to allow, too. */
 export function boundOf(limit: MatchedLimit, isOneOfSeveral: boolean): Bound | undefined {
   const { requestsPerUnit: requests } = limit;
@@ -504,9 +493,4 @@ function withoutOthers(limits: readonly LimitPlan[]): LimitPlan[] {
     ...plan,
     currentLimit: { ...plan.currentLimit, policy: policiesOf(plan.limit, left) },
   }));
-}
-
-/** The number of one, then what all of them say. */
-function policiesOf({ requestsPerUnit }: MatchedLimit, limits: readonly MatchedLimit[]): string {
-  return [String(requestsPerUnit), ...limits.map(policyOf)].join(', ');
 }

@@ -3,6 +3,7 @@
  * (RESPONSE_RULE_IDENTITY), and the fields of draft-ietf-httpapi-ratelimit-headers-10 (LIMIT_RESPONSE_HEADERS_STYLE=ietf).
  * What of it is the same in every answer is written once for each limit.
  */
+import { calendarText } from '../../rules/calendar.ts';
 import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
 import { Algorithm, algorithmNames, type JsonObject } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
@@ -198,4 +199,19 @@ export function warningMetadata({ mark, told, used, left }: LimitWarning): JsonO
     used,
     left,
   };
+}
+
+/** The number of one, then what all of them say. */
+export function policiesOf({ requestsPerUnit }: MatchedLimit, limits: readonly MatchedLimit[]): string {
+  return [String(requestsPerUnit), ...limits.map(policyOf)].join(', ');
+}
+
+/** As Envoy's own header says it (draft-polli-ratelimit-headers-03): `100;w=300;name="daily"`. */
+function policyOf(limit: MatchedLimit): string {
+  const burst = limit.algorithm === Algorithm.TOKEN_BUCKET ? `;burst=${limit.burst}` : '';
+  // What a header has no room for would end it.
+  const name = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/.test(limit.name) ? `;name="${limit.name}"` : '';
+  // Which has no length: that of usual ones stands for it.
+  const calendar = limit.calendar === undefined ? '' : `;calendar="${calendarText(limit.calendar)}"`;
+  return `${limit.requestsPerUnit};w=${lengthOf(limit)}${burst}${calendar}${name}`;
 }
