@@ -225,25 +225,31 @@ describeWithApiServer('KubernetesSource', (server) => {
     expect(source.left()[0]?.spec).toBeUndefined();
   });
 
-  it('keeps its objects while the server is away, says so once for all namespaces, and catches up', async () => {
+  it('keeps its objects while the server is away, says so once for all namespaces, and catches up', {
+    timeout: 120_000,
+  }, async () => {
     apply(api, one, 'a');
     apply(api, two, 'b');
     const { source, told, names } = startSource(clientOf(api), { namespaces: [one, two] });
     await eventually(() => expect(told).toEqual([listed(2)]));
     await api.stopServer('SIGKILL');
-    await eventually(() =>
-      expect(told.slice(1)).toEqual([
-        expect.stringMatching(
-          /^RateLimitConfigs cannot be followed: serving what is known: https:.*: connection (refused|reset by peer)$/,
-        ),
-      ]),
+    // Servers that start beside others, and waits between tries that grow, take their time.
+    const patience = { timeoutMs: 40_000 };
+    await eventually(
+      () =>
+        expect(told.slice(1)).toEqual([
+          expect.stringMatching(
+            /^RateLimitConfigs cannot be followed: serving what is known: https:.*: connection (refused|reset by peer)$/,
+          ),
+        ]),
+      patience,
     );
     expect(names()).toEqual([`${one}/a`, `${two}/b`]);
     await api.startServer();
     apply(api, one, 'a', 5);
     api.mustKubectl(['delete', 'rlc', 'b', '-n', two]);
-    await eventually(() => expect(names()).toEqual([`${one}/a`]));
-    await eventually(() => expect(source.objects()[0]?.generation).toBe(2));
-    await eventually(() => expect(told.slice(2)).toEqual([found]));
+    await eventually(() => expect(names()).toEqual([`${one}/a`]), patience);
+    await eventually(() => expect(source.objects()[0]?.generation).toBe(2), patience);
+    await eventually(() => expect(told.slice(2)).toEqual([found]), patience);
   });
 });
