@@ -1,7 +1,7 @@
 /** What RESPONSE_DYNAMIC_METADATA tells the proxy, for filters behind the rate limit. */
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { type JsonObject, type JsonValue, Unit, unitName } from '../../rules/model.ts';
-import { readMarker } from './marker.ts';
+import { unmarkedOf } from './marker.ts';
 import { Code, type Descriptor, type DescriptorStatus, type RateLimitRequest } from './messages.ts';
 import { isQuota, type Plan } from './plan.ts';
 
@@ -68,8 +68,8 @@ function hasLeft(
 /** Numbers only where they are known: of no limit, and of a counter that could not be counted, there are none. */
 function quotaMetadata(descriptor: Descriptor, status: DescriptorStatus, rule: MatchedRule): JsonObject {
   const { told, used = 0, limitRemaining, durationUntilResetSeconds = 0 } = status;
-  const marked = rule.reserve === undefined ? undefined : readMarker(descriptor.entries);
-  const last = (marked?.unmarked ?? descriptor.entries).at(-1);
+  const unmarked = rule.reserve === undefined ? undefined : unmarkedOf(descriptor.entries);
+  const last = (unmarked ?? descriptor.entries).at(-1);
   const quota: JsonObject = { name: last?.value || last?.key || '' };
   if (rule.path !== '' && !rule.hideIdentity) quota['rule'] = rule.path;
   if (told !== undefined) {

@@ -43,15 +43,13 @@ function beginsWith(bytes: Uint8Array, at: number, start: Uint8Array): boolean {
   return true;
 }
 
-/** Undefined: no such entry is there. An empty id stands for none: the marker is undefined, and the hits count. */
-export function readMarker(
-  entries: readonly Entry[],
-): { readonly marker: Marker | undefined; readonly unmarked: readonly Entry[] } | undefined {
+/** The entries that a rule with `reserve` is matched by; undefined where no id is there, and all of them are. */
+export function unmarkedOf(entries: readonly Entry[]): readonly Entry[] | undefined {
   if (entryValue(entries, idKey) === undefined) return undefined;
-  return { marker: markerOf(entries), unmarked: entries.filter(({ key }) => !isMarkerKey(key)) };
+  return entries.filter(({ key }) => !isMarkerKey(key));
 }
 
-/** Undefined: no id is there, or an empty one. */
+/** Undefined: no id is there, or an empty one, which stands for none: the hits count. */
 export function markerOf(entries: readonly Entry[]): Marker | undefined {
   const id = entryValue(entries, idKey);
   if (id === undefined || id === '') return undefined;

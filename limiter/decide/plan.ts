@@ -25,7 +25,7 @@ import type { CounterPlace } from '../stores/counter-store.ts';
 import { SlidingWindow } from '../stores/sliding-window.ts';
 import { TokenBucket } from '../stores/token-bucket.ts';
 import { type Marks, marksOf, nearThreshold } from './assess.ts';
-import { type Marker, markerOf, readMarker } from './marker.ts';
+import { type Marker, markerOf, unmarkedOf } from './marker.ts';
 import { type CurrentLimit, type Descriptor, type RequestedLimit, ServiceError } from './messages.ts';
 import { bucketNumbers, changesLimit, limitUnder, overridable, plainLimit } from './overridden.ts';
 import { policiesOf, ToldLimit } from './told-limit.ts';
@@ -203,14 +203,13 @@ export class Planner {
     const { known, unmarked, limit } = descriptor;
     if (limit !== undefined) return this.#newPlan(domain, descriptor);
     if (known !== undefined) return this.#memoOf(known, domain).plan;
-    return unmarked === undefined
-      ? this.#newPlan(domain, descriptor)
-      : this.#markedPlan(domain, descriptor, unmarked);
+    if (unmarked === undefined) return this.#newPlan(domain, descriptor);
+    // What is marked is new each time, but not what stands before.
+    return this.#markedPlan(domain, descriptor, this.#memoOf(unmarked, domain));
   }
 
-  /** What is marked is new each time, but not what stands before. */
-  #markedPlan(domain: string, descriptor: Descriptor, unmarked: KnownEntries): Plan {
-    const memo = this.#memoOf(unmarked, domain);
+  /** `memo`: of the entries that are no marker's. */
+  #markedPlan(domain: string, descriptor: PlannedDescriptor, memo: Pick<Memo, 'plan' | 'reserved'>): Plan {
     const { plan } = memo;
     if (plan.rule?.reserve === undefined) return this.#planUnmarked(domain, descriptor);
     const marker = markerOf(descriptor.entries);
@@ -230,12 +229,10 @@ export class Planner {
   }
 
   #newPlan(domain: string, descriptor: PlannedDescriptor): Plan {
-    const marked = readMarker(descriptor.entries);
-    const plan = marked && this.#planUnmarked(domain, { ...descriptor, entries: marked.unmarked });
-    if (plan?.rule?.reserve === undefined) return this.#planUnmarked(domain, descriptor);
-    const { marker } = marked!;
-    if (marker === undefined || plan.kind !== 'limited') return plan;
-    return { ...plan, limits: reservedLimits(plan), marker };
+    const entries = unmarkedOf(descriptor.entries);
+    if (entries === undefined) return this.#planUnmarked(domain, descriptor);
+    const plan = this.#planUnmarked(domain, { ...descriptor, entries });
+    return this.#markedPlan(domain, descriptor, { plan, reserved: undefined });
   }
 
   #planUnmarked(domain: string, descriptor: PlannedDescriptor): Plan {

@@ -84,7 +84,7 @@ function readDescriptor(bytes: Uint8Array): Descriptor {
           descriptor.known = undefined;
           descriptor.unmarked = undefined;
         }
-        furtherEntries.push(newEntry());
+        furtherEntries.push(readEntry());
         break;
       case 2:
         descriptor.limit ??= { requestsPerUnit: 0, unit: 0 };
@@ -149,18 +149,16 @@ function readMarkedEntries(
     const entryStart = reader.position;
     const entryEnd = entryStart + 2 + bytes[entryStart + 1]!;
     const valueStart = entryStart + 4 + bytes[entryStart + 3]!;
-    const entry: Entry = { key: '', value: '' };
     if (bytes[valueStart] === 0x12 && bytes[valueStart + 1] === entryEnd - valueStart - 2) {
-      entry.key = markerKey(markerEntry(bytes, entryStart + 2)!);
       reader.position = valueStart + 1;
-      entry.value = reader.mendedString();
+      const key = markerKey(markerEntry(bytes, entryStart + 2)!);
+      entries.push({ key, value: reader.mendedString() });
     } else {
       // It may begin as another one than it is.
       isUsual = false;
       reader.fieldNumber();
-      readEntry(entry);
+      entries.push(readEntry());
     }
-    entries.push(entry);
     if (reader.position !== entryEnd) return entries;
   }
   if (isUsual) descriptor.unmarked = known;
@@ -174,7 +172,7 @@ function readUnknownEntries(entries: Entry[], bytes: Uint8Array, entriesEnd: num
   while (reader.position < entriesEnd) {
     const entryEnd = reader.position + 2 + bytes[reader.position + 1]!;
     reader.fieldNumber();
-    const entry = newEntry();
+    const entry = readEntry();
     entries.push(entry);
     if (reader.position !== entryEnd) return false;
     if (isMarkerKey(entry.key)) comesAgain = false;
@@ -200,13 +198,8 @@ function startOfMarkers(bytes: Uint8Array, start: number, end: number): number {
   return hasId ? markersStart : end;
 }
 
-function newEntry(): Entry {
+function readEntry(): Entry {
   const entry: Entry = { key: '', value: '' };
-  readEntry(entry);
-  return entry;
-}
-
-function readEntry(entry: Entry): void {
   const end = reader.messageEnd();
   while (reader.position < end) {
     const field = reader.fieldNumber();
@@ -214,6 +207,7 @@ function readEntry(entry: Entry): void {
     else if (field === 2) entry.value = reader.mendedString();
     else reader.skip(field, 3);
   }
+  return entry;
 }
 
 function mergeOverride(limit: RequestedLimit): void {

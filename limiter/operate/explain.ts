@@ -7,7 +7,7 @@ import { OverrideIndex } from '../../rules/overrides/override-index.ts';
 import { type Explanation, explainDescriptor } from '../../rules/review/explain-descriptor.ts';
 import type { PlacedRule } from '../../rules/review/rule-level.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
-import { readMarker } from '../decide/marker.ts';
+import { unmarkedOf } from '../decide/marker.ts';
 import type { Descriptor } from '../decide/messages.ts';
 import { applyReplaces, counterKey, type LimitPlan, Planner } from '../decide/plan.ts';
 import { counterWindow } from '../decide/windows.ts';
@@ -68,8 +68,8 @@ export function explainDescriptors(
   applyReplaces(left);
   return options.descriptors.map((entries, index): ExplainedDescriptor => {
     const [plan, applied] = [plans[index]!, left[index]!];
-    const marked = plan.rule?.reserve && readMarker(entries);
-    const explanation = explainDescriptor(top, marked?.unmarked ?? entries);
+    const unmarked = plan.rule?.reserve && unmarkedOf(entries);
+    const explanation = explainDescriptor(top, unmarked ?? entries);
     if (plan.kind !== 'limited') {
       return { entries, explanation, effect: plan.kind === 'unlimited' ? 'unlimited' : 'none', counters: [] };
     }

@@ -143,11 +143,12 @@ function commit(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions):
 }
 
 /** What `ReserveRequest` and `CommitRequest` have beside domain and descriptors: 3 and 4, either way round. */
-class OwnFields {
+interface OwnFields {
+  request: RateLimitRequest;
   /** `amount` or `actual_amount`. Rounded above 2^53 - 1. */
-  number = 0;
-  id = '';
-  ttlMs = 0;
+  number: number;
+  id: string;
+  ttlMs: number;
 }
 
 const reader = new WireReader();
@@ -155,12 +156,10 @@ const varint = 0;
 const lengthDelimited = 2;
 
 /** Undefined: the call was refused. */
-function readOwn(
-  bytes: Uint8Array,
-  reply: UnaryReply,
-  options: KuadrantOptions,
-): (OwnFields & { request: RateLimitRequest }) | undefined {
-  const own = new OwnFields();
+function readOwn(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions): OwnFields | undefined {
+  let number = 0;
+  let id = '';
+  let ttlMs = 0;
   const shared: Uint8Array[] = [];
   // From every usual client they stand side by side.
   let sharedStart = 0;
@@ -172,9 +171,9 @@ function readOwn(
       const start = reader.position;
       const field = reader.fieldNumber();
       const { wireType } = reader;
-      if ((field === 3 || field === 4) && wireType === varint) own.number = reader.roundedUint64();
-      else if (field === 3 && wireType === lengthDelimited) own.id = reader.string();
-      else if (field === 4 && wireType === lengthDelimited) own.ttlMs = readDurationMs();
+      if ((field === 3 || field === 4) && wireType === varint) number = reader.roundedUint64();
+      else if (field === 3 && wireType === lengthDelimited) id = reader.string();
+      else if (field === 4 && wireType === lengthDelimited) ttlMs = readDurationMs();
       else reader.skip(field, 1);
       if (field !== 1 && field !== 2) continue;
       if (start !== sharedEnd) {
@@ -192,7 +191,7 @@ function readOwn(
   const last = bytes.subarray(sharedStart, sharedEnd);
   const all = shared.length === 0 ? last : Buffer.concat([...shared, last]);
   const request = readRequest(all, reply, Right.RESERVE, options);
-  return request && { number: own.number, id: own.id, ttlMs: own.ttlMs, request };
+  return request && { request, number, id, ttlMs };
 }
 
 /** A `google.protobuf.Duration`, in whole milliseconds; -1 for one below 0. */

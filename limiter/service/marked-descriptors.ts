@@ -137,17 +137,9 @@ function inTurn(
   done: (held: readonly Held[]) => void,
   ask: (id: string, holdings: readonly Holding[], each: (held: readonly Held[]) => void) => void,
 ): void {
-  if (calls.length === 0) {
-    done([]);
-    return;
-  }
-  const [id, holdings] = calls[0]!;
-  if (calls.length === 1) {
-    ask(id, holdings, done);
-    return;
-  }
   const all: Held[] = [];
   let left = calls.length;
+  if (left === 0) done(all);
   for (const [id, holdings] of calls) {
     ask(id, holdings, (held) => {
       all.push(...held);

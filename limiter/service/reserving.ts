@@ -148,8 +148,11 @@ export class Reserving {
   reserve(
     holdings: readonly Holding[],
     {
+      id,
+      isMarker,
+      note,
+      otherQuotaPasses,
       unheld,
-      ...terms
     }: Pick<ReserveCall, 'id' | 'isMarker' | 'note' | 'otherQuotaPasses'> & {
       unheld?: UnheldNote | undefined;
     },
@@ -159,9 +162,8 @@ export class Reserving {
     const held = this.#held(holdings, false);
     const open = held.some(isFull) ? held.filter((one) => !isFull(one)) : held;
     const isRefused =
-      open !== held && isBlocked(held, open, terms.otherQuotaPasses) && !this.#options.response.shadowMode;
+      open !== held && isBlocked(held, open, otherQuotaPasses) && !this.#options.response.shadowMode;
     const counters = this.#counters(isRefused ? held : open);
-    const { id, isMarker, note, otherQuotaPasses } = terms;
     const call: ReserveCall = {
       kind: 'reserve',
       id,
@@ -185,7 +187,7 @@ export class Reserving {
       else this.#submit(call, conclude);
       return;
     }
-    const look: ReservationCall = terms.isMarker
+    const look: ReservationCall = isMarker
       ? { ...call, refusedElsewhere: true }
       : { kind: 'look', counters, caller: asker, error: undefined };
     this.#submit(look, () => {
@@ -212,13 +214,12 @@ export class Reserving {
 
   settle(
     holdings: readonly Holding[],
-    terms: Pick<SettleCall, 'id' | 'isMarker' | 'unknown'>,
+    { id, isMarker, unknown }: Pick<SettleCall, 'id' | 'isMarker' | 'unknown'>,
     asker: Caller,
     done: (settled: Settled) => void,
   ): void {
     const held = this.#held(holdings, true);
     const counters = this.#counters(held);
-    const { id, isMarker, unknown } = terms;
     const call: SettleCall = {
       kind: 'settle',
       id,
