@@ -65,7 +65,7 @@ describeWithEachRedis('Redis without scripts', (path) => {
     }
   }
 
-  it('sends no script with never, and EXPIRE with every INCRBY', () =>
+  it('sends no script with never, and EXPIRE with every INCRBY and DECRBY', () =>
     withStore({ scripts: 'never' }, async (store) => {
       await client.config('RESETSTAT');
       const key = randomUUID();
@@ -74,8 +74,10 @@ describeWithEachRedis('Redis without scripts', (path) => {
       await totalOf(store, { key, hits: 1, negative: true });
       await submit(store, [counterOp({ key, limit: 9 })], stop);
       expect(
-        await Promise.all(['evalsha', 'eval', 'incrby', 'expire'].map((name) => calls(client, name))),
-      ).toEqual([0, 0, 3, 3]);
+        await Promise.all(
+          ['evalsha', 'eval', 'incrby', 'decrby', 'expire'].map((name) => calls(client, name)),
+        ),
+      ).toEqual([0, 0, 3, 1, 4]);
       expect(await client.get(key)).toBe('4');
       expect(await client.ttl(key)).toBe(60);
     }));

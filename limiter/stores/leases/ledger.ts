@@ -72,7 +72,11 @@ local function lease(at, limiter, key, ledger, reserved, refused)
   elseif after + granted ~= value then
     wrote = pcall('INCRBY', key, after + granted - value)
   end
-  if type(wrote) == 'table' and wrote.err then return wrote end
+  if type(wrote) == 'table' and wrote.err then
+    -- It would have no life.
+    if heard and isNew then pcall('DEL', ledger) end
+    return wrote
+  end
   if heard and isNew then
     local life = pcall('PTTL', key)
     if type(life) == 'number' and life > 0 then pcall('PEXPIRE', ledger, life) end

@@ -14,7 +14,7 @@ import type { KeyedCommands } from './scripts.ts';
 const exactReply = 2 ** 52;
 
 /**
- * One key's folded run: INCRBY with EXPIRE, GET for a look, and for refunds GET and then DECRBY. The last two are two steps:
+ * One key's folded run: INCRBY with EXPIRE, GET for a look, and for refunds GET and then DECRBY with EXPIRE. The last two are two steps:
  * what others do between them is corrected where it shows, not prevented. Answers the run. Rejects with what `send` rejected
  * with, or with a StoreError.
  */
@@ -36,8 +36,8 @@ async function totalHeld(commands: KeyedCommands, key: string): Promise<number> 
 }
 
 /**
- * Refunds that meet never leave the key below zero for long. A key that ends between the two steps is made anew, as 0 and
- * with a life. Gives the value before.
+ * Refunds that meet never leave the key below zero for long. A key that ends between the two steps is made anew, as 0.
+ * Gives the value before.
  */
 async function clamp(commands: KeyedCommands, run: FoldedRun): Promise<number> {
   const { key } = run;
@@ -45,33 +45,41 @@ async function clamp(commands: KeyedCommands, run: FoldedRun): Promise<number> {
   const after = Math.min(run.high, Math.max(run.low, before + run.shift));
   if (after > before) return add(commands, run, after - before);
   if (after === before) return before;
-  const left = Number(await commands.send(key, 'decrby', [key, String(before - after)]));
-  if (left < 0) {
-    const expire = () => commands.send(key, 'expire', [key, String(run.lifeSeconds)]);
-    const corrected = commands.send(key, 'incrby', [key, String(-left)]);
-    await marking(false, commands, Promise.all([corrected, insist(expire)]));
-  }
+  const left = Number(await change(commands, run, 'decrby', before - after));
+  if (left < 0) await marking(false, commands, change(commands, run, 'incrby', -left));
   return before;
 }
 
-/** INCRBY and EXPIRE go out together. Gives the value before, never above `maxTotal`. */
+/** Gives the value before, never above `maxTotal`. */
 async function add(commands: KeyedCommands, run: FoldedRun, hits: number): Promise<number> {
-  const { key } = run;
-  const expire = () => commands.send(key, 'expire', [key, String(run.ttlSeconds)]);
-  const incrby = commands.send(key, 'incrby', [key, String(hits)]);
-  const [counted, expired] = await Promise.allSettled([incrby, expire()]);
-  if (counted.status === 'rejected') {
-    if (!isOverflow(counted.reason)) throw counted.reason;
-    await saturate(commands, key);
+  let after: number;
+  try {
+    after = Number(await change(commands, run, 'incrby', hits));
+  } catch (error) {
+    if (!isOverflow(error)) throw error;
+    await saturate(commands, run);
     return maxTotal;
   }
+  if (after <= exactReply) return after - hits;
+  const total = await marking(false, commands, saturate(commands, run));
+  return Math.min(maxTotal, Number(total - BigInt(hits)));
+}
+
+/** INCRBY or DECRBY, and EXPIRE in the same write, as the key may be new. */
+async function change(
+  commands: KeyedCommands,
+  { key, lifeSeconds }: FoldedRun,
+  name: 'incrby' | 'decrby',
+  by: number | bigint,
+): Promise<unknown> {
+  const expire = () => commands.send(key, 'expire', [key, String(lifeSeconds)]);
+  const change = commands.send(key, name, [key, String(by)]);
+  const [changed, expired] = await Promise.allSettled([change, expire()]);
+  if (changed.status === 'rejected') throw changed.reason;
   // The key moved between the two, or the connection broke there. A life may be set twice, unlike a count.
   if (expired.status === 'rejected' || Number(expired.value) !== 1)
     await marking(false, commands, insist(expire));
-  const after = Number(counted.value);
-  if (after <= exactReply) return after - hits;
-  const total = await marking(false, commands, saturate(commands, key));
-  return Math.min(maxTotal, Number(total - BigInt(hits)));
+  return changed.value;
 }
 
 /** For a step before the one that counts, or behind it: its failure says whether the op was counted. */
@@ -93,12 +101,13 @@ async function insist(expire: () => Promise<unknown>): Promise<void> {
 }
 
 /** Brings a total down to `maxTotal` if it is above, and gives what it was. Of several that do so at once one does it. */
-async function saturate(commands: KeyedCommands, key: string): Promise<bigint> {
+async function saturate(commands: KeyedCommands, run: FoldedRun): Promise<bigint> {
+  const { key } = run;
   const total = BigInt(String((await commands.send(key, 'get', [key])) ?? '0'));
   const excess = total - BigInt(maxTotal);
   if (excess <= 0n) return total;
-  const left = Number(await commands.send(key, 'decrby', [key, String(excess)]));
-  if (left < maxTotal) await commands.send(key, 'incrby', [key, String(excess)]);
+  const left = Number(await change(commands, run, 'decrby', excess));
+  if (left < maxTotal) await change(commands, run, 'incrby', excess);
   return total;
 }
 

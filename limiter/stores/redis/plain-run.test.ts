@@ -122,7 +122,9 @@ describe('applyPlainly, when a command fails,', () => {
         [expire, 1],
         ['get k', String(2 ** 53)],
         ['decrby k 1', 2 ** 53 - 2],
+        [expire, 1],
         ['incrby k 1', 2 ** 53 - 1],
+        [expire, 1],
       ],
       2 ** 53,
     ],
@@ -133,6 +135,7 @@ describe('applyPlainly, when a command fails,', () => {
       [
         ['get k', '5'],
         ['decrby k 3', refused],
+        [expire, refused],
       ],
       { notCounted: true },
     ],
@@ -142,6 +145,7 @@ describe('applyPlainly, when a command fails,', () => {
       [
         ['get k', '5'],
         ['decrby k 3', lost],
+        [expire, lost],
       ],
       { notCounted: false },
     ],
@@ -151,7 +155,9 @@ describe('applyPlainly, when a command fails,', () => {
       [
         ['get k', '5'],
         ['decrby k 3', -1],
+        [expire, 1],
         ['incrby k 1', errors.notConnected()],
+        [expire, errors.notConnected()],
       ],
       { notCounted: false },
     ],

@@ -408,7 +408,8 @@ function my.sweep(counter, mustLook)
     side.at, left = side.at + 1, left - 1
   end
   if next == closed and #names == size then return true end
-  side.due, side.isChanged = math.min(next, side.least), true
+  local due = math.min(next, side.least)
+  if due ~= side.due then side.due, side.isChanged = due, true end
   return false
 end
 
@@ -460,14 +461,17 @@ function my.writeSide(side)
       unset[#unset + 1] = field
     end
   end
-  if side.isChanged then
+  -- Both keys end with what was reserved last: without an end nothing was, and there is nothing to keep.
+  if side.isChanged and side.ends > 0 then
     local window = side.window == '-' and -2 or tonumber(side.window) or -1
     set[#set + 1] = 'h'
     set[#set + 1] = pack(headForm, window, side.count, side.taken, side.due, side.forget, side.ends, side.others)
   end
   local err = my.writeParts('ZADD', side.set, scored) or my.writeParts('HMSET', side.hash, set)
     or my.writeParts('HDEL', side.hash, unset) or my.writeParts('ZREM', side.set, gone)
-  if not err and side.isLonger then
+  -- A set that was evicted alone is made anew here.
+  local isLonger = side.isLonger or (#scored > 0 and pcall('PTTL', side.set) == -1)
+  if not err and isLonger then
     pcall('PEXPIRE', side.hash, my.number(side.ends - nowMs))
     pcall('PEXPIRE', side.set, my.number(side.ends - nowMs))
   end

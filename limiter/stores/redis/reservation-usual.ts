@@ -125,7 +125,8 @@ while at <= #words do
           err = pcall('HMSET', hash, name, shape.opens .. amountText .. shape.rest,
             'h', pack(headForm, window, count, taken, due, forget, ends, others))
         end
-        if isLonger and not err.err then
+        -- A set that was evicted alone is made anew here.
+        if not err.err and (isLonger or pcall('PTTL', set) == -1) then
           local life = format('%d', ends - nowMs)
           pcall('PEXPIRE', hash, life)
           pcall('PEXPIRE', set, life)
