@@ -785,6 +785,7 @@ describeWithServer('what a setting does with Redis', redisProgram, (path) => {
     const stats = await limiter.stats();
     expect(stats.get('ratelimit.service.call.should_rate_limit.redis_error')).toBe(1);
     expect(stats.get('ratelimit.service.call.should_rate_limit.service_error')).toBe(0);
+    await direct.del(`w_ten_a_${now}`);
   });
 });
 

@@ -250,7 +250,7 @@ describeWithServer('counters in Redis', redisProgram, (path) => {
   let redis: RedisServer;
   let client: Redis;
   beforeAll(async () => {
-    redis = await startRedis({ path });
+    redis = await startRedis({ path, lifetimes: { own: ['o:shop_', 'weir:lease:{o:', 'weir:{o:'] } });
     client = new Redis(redis.port, '127.0.0.1', { protocol: 2 });
   });
   afterAll(async () => {

@@ -124,11 +124,14 @@ describe('a cursor of memory', () => {
   });
 });
 
+/** An office writes nothing but records, which stay: all counters are the tests' own. */
+const writtenByTests = { own: [''] };
+
 describeWithServer('the office of one Redis', redisProgram, (path) => {
   let redis: RedisServer;
   let client: Redis;
   beforeAll(async () => {
-    redis = await startRedis({ path });
+    redis = await startRedis({ path, lifetimes: writtenByTests });
     client = new Redis(redis.port, '127.0.0.1', { protocol: 2 });
   });
   afterAll(async () => {
@@ -272,7 +275,7 @@ describeWithServer('the office of one Redis', redisProgram, (path) => {
 describeWithServer('the office of a Redis Cluster', redisProgram, (path) => {
   let cluster: RedisCluster;
   beforeAll(async () => {
-    cluster = await startRedisCluster({ path });
+    cluster = await startRedisCluster({ path, lifetimes: writtenByTests });
   });
   afterAll(() => cluster?.stop());
   const open = () => openRedisOffice(parseClusterAddress({ url: cluster.url, auth: '' }));

@@ -1,10 +1,12 @@
-/** `npm run soak -- [--minutes N]`: ten minutes, unless told otherwise; ends with an error when something was wrong. */
+/** `npm run soak -- [--minutes N]`: ten minutes, unless told otherwise, and 100,000 refused values; ends with an error when something was wrong. */
 import { findServer, redisProgram } from '../support/find-server.ts';
 import { readOrExplain } from '../support/script-flags.ts';
+import { refusedValuesVerdict, refuseValues } from './refused-values.ts';
 import { soak } from './soak.ts';
 import { readSoakOptions, soakHelp } from './soak-options.ts';
 import { verdict } from './verdict.ts';
 
+const refusedValues = 100_000;
 const explained = { help: soakHelp, script: 'soak' };
 const { minutes } = readOrExplain(() => readSoakOptions(process.argv.slice(2)), explained);
 const redis = findServer(redisProgram);
@@ -16,7 +18,9 @@ if ('missing' in redis) {
   console.log(`soak: ${minutes} minute${minutes === 1 ? '' : 's'}, a line each ${(minutes * 60) / 5} s`);
   const report = await soak({ redisPath: redis.path, durationMs, progress: (line) => console.log(line) });
   console.log(JSON.stringify(report, null, 2));
-  const problems = verdict(report);
+  const refusals = await refuseValues({ redisPath: redis.path, values: refusedValues });
+  console.log(JSON.stringify(refusals));
+  const problems = [...verdict(report), ...refusedValuesVerdict(refusals, refusedValues)];
   for (const problem of problems) console.error(problem);
   console.log(problems.length === 0 ? 'soak: nothing wrong' : `soak: ${problems.length} things wrong`);
   process.exitCode = problems.length === 0 ? 0 : 1;

@@ -9,8 +9,9 @@ Puts a limiter under load, judges every answer, and looks at its memory. Needs r
   --minutes <n>  1 to 1440 (default 10); below a minute caches still fill, and memory tells nothing
 
 A line at each fifth of the time: answers so far, calls that failed while Redis was away (it is ended once, at two
-fifths), wrong answers, and live memory in bytes after a garbage collection. At the end the whole report as JSON, then
-what was wrong, a line each.
+fifths), wrong answers, and live memory in bytes after a garbage collection. At the end the whole report as JSON. Then
+100,000 values are refused once each, and a line of JSON says how many keys Redis held before and holds once their windows
+are over. Then what was wrong, a line each.
 Exit status: 0 when nothing was wrong, 1 when something was, 2 for a wrong command line or no redis-server.
 `;
 

@@ -47,7 +47,7 @@ describeWithEachRedis('limits with bounds in Redis', (path) => {
   let client: Redis;
 
   beforeAll(async () => {
-    server = await startRedis({ path });
+    server = await startRedis({ path, lifetimes: { own: ['{own:'] } });
     store = await openRedisStore({ url: `127.0.0.1:${server.port}` });
     client = new Redis(server.port, '127.0.0.1', { protocol: 2 });
   });
@@ -191,7 +191,7 @@ describeWithEachRedis('limits with bounds in Redis', (path) => {
       [undefined, 'WRONGTYPE Operation against a key holding the wrong kind of value'],
     ].entries()) {
       const options = i % 2 === 0 ? {} : stop;
-      const [tag, other] = [randomUUID(), randomUUID()];
+      const [tag, other] = [`own:${randomUUID()}`, randomUUID()];
       if (foreign === undefined) await client.rpush(`{${tag}}:1`, 'x');
       else await client.set(`{${tag}}:1`, foreign);
       const [bad, good] = await Promise.all([

@@ -282,7 +282,7 @@ describeWithServer('RedisStore on a server that became a replica', redisProgram,
   let server: RedisServer;
   let client: Redis;
   beforeAll(async () => {
-    server = await startRedis({ path });
+    server = await startRedis({ path, lifetimes: { own: ['own:'] } });
     client = new Redis(server.port, '127.0.0.1', { protocol: 2 });
   });
   afterAll(async () => {
@@ -318,9 +318,9 @@ describeWithServer('RedisStore on a server that became a replica', redisProgram,
 
   it('stays connected when one key fails for another reason', async () => {
     const store = await connectedStoreForTest({ url: `127.0.0.1:${server.port}` }, { closeOnReadOnly: true });
-    await client.rpush('list', 'no number');
+    await client.rpush('own:list', 'no number');
     const [broken, well] = await submit(store, [
-      counterOp({ key: 'list' }),
+      counterOp({ key: 'own:list' }),
       counterOp({ key: randomUUID() }),
     ]);
     expect([broken?.error?.message.slice(0, 25), well?.after]).toEqual(['Redis answered: WRONGTYPE', 1]);

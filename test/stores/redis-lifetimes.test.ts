@@ -21,7 +21,7 @@ describeWithEachRedis('what stays in Redis', (path) => {
   let client: Redis;
 
   beforeAll(async () => {
-    server = await startRedis({ path });
+    server = await startRedis({ path, lifetimes: { own: ['own:', 'weir:reserve:own'] } });
     client = new Redis(server.port, '127.0.0.1', { protocol: 2 });
   });
   afterAll(async () => {
@@ -95,10 +95,10 @@ describeWithEachRedis('what stays in Redis', (path) => {
     await pipeline.exec();
     const open = reservedCounter({ stem: '1{open}', amount: 3 });
     await submitCall(store.reservations, reserveCall({ id: 'open', counters: [open] }));
-    await client.hset('weir:reserve:ends', 'h', 'x');
-    await client.expire('weir:reserve:ends', 60);
-    await client.hset('weir:reserve:more', 'h', 'x', 'pone', 'x');
-    await client.set('weir:reserve:text', 'x');
+    await client.hset('weir:reserve:own end', 'h', 'x');
+    await client.expire('weir:reserve:own end', 60);
+    await client.hset('weir:reserve:own more', 'h', 'x', 'pone', 'x');
+    await client.set('weir:reserve:own text', 'x');
     await client.hset('own:weir:reserve:', 'h', 'x');
     const kept = (await client.keys('*')).filter((key) => !stale.includes(key)).sort();
     const [command = '', ...others] = commandsToRun('docs/upgrades.md');

@@ -29,7 +29,7 @@ describeWithEachRedis('reservations in Redis', (path) => {
   let client: Redis;
 
   beforeAll(async () => {
-    server = await startRedis({ path });
+    server = await startRedis({ path, lifetimes: { own: ['weir:reserve:1{spoilt}'] } });
     client = new Redis(server.port, '127.0.0.1', { protocol: 2 });
   });
   afterAll(async () => {

@@ -18,7 +18,7 @@ describeWithEachRedis('what RedisStore leaves in Redis', (path) => {
   let client: Redis;
 
   beforeAll(async () => {
-    server = await startRedis({ path });
+    server = await startRedis({ path, lifetimes: { own: ['own:'] } });
     store = await openRedisStore({ url: `127.0.0.1:${server.port}` });
     client = new Redis(server.port, '127.0.0.1', { protocol: 2 });
   });
@@ -163,7 +163,7 @@ describeWithEachRedis('what RedisStore leaves in Redis', (path) => {
   });
 
   it('fails the callers of a key that is no counter, and nobody else', async () => {
-    const [list, word, good] = [randomUUID(), randomUUID(), randomUUID()];
+    const [list, word, good] = [`own:${randomUUID()}`, `own:${randomUUID()}`, randomUUID()];
     await client.rpush(list, 'x');
     await client.set(word, 'many');
     const wrongType = 'Redis answered: WRONGTYPE Operation against a key holding the wrong kind of value';

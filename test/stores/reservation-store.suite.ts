@@ -85,7 +85,7 @@ export function reservationStoreSuite(
     const bound = counter.bound.kind === 'fixed' && !onlyIfTheyFit ? undefined : counter.bound;
     const { key } = counter;
     const [op] = await submit(store.counters, [
-      counterOp({ key, hits, bound, limit: counter.bound.capacity, ttlSeconds: 7200 }),
+      counterOp({ key, hits, bound, limit: counter.bound.capacity, ttlSeconds: 3600 }),
     ]);
     if (op!.error !== undefined) throw op!.error;
     return op!.after;
@@ -379,7 +379,7 @@ export function reservationStoreSuite(
       // Where a rule has several limits all of its keys have a tag.
       const [a, b] = [`1{${fresh('a')}}`, fresh('b')];
       const minute = (amount: number | undefined, isQuota = true) =>
-        reservedCounter({ stem: a, key: `${a}60:0`, amount, isQuota });
+        reservedCounter({ stem: a, key: `${a}60:0`, ttlSeconds: 60, amount, isQuota });
       const day = (amount: number | undefined) =>
         reservedCounter({ stem: a, key: `${a}86400:0`, amount, isQuota: true });
       await usedAfterHits(minute(0), 9);
@@ -570,7 +570,7 @@ export function reservationStoreSuite(
     const passes = async (hits: number) => {
       const { key } = counter();
       const limit = bound.capacity;
-      const given = { key, hits, limit, bound: bound.kind === 'fixed' ? undefined : bound, ttlSeconds: 7200 };
+      const given = { key, hits, limit, bound: bound.kind === 'fixed' ? undefined : bound, ttlSeconds: 3600 };
       const [op] = await submit(store.counters, [counterOp(given)]);
       expect(op!.error).toBeUndefined();
       return op!.bound === undefined ? op!.after <= limit : !op!.over;

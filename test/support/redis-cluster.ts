@@ -2,6 +2,7 @@ import { Redis } from 'ioredis';
 import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';
 import { eventually } from './eventually.ts';
 import { freePort } from './free-port.ts';
+import type { KeyLifetimes } from './key-lifetimes.ts';
 import { RedisServer } from './redis-server.ts';
 import { type RedisTlsFiles, tlsArguments } from './redis-tls-server.ts';
 
@@ -29,6 +30,8 @@ export interface RedisClusterOptions {
   password?: string;
   /** Speak TLS on a port besides, and among each other. */
   tls?: RedisTlsFiles;
+  /** As of a single server. */
+  lifetimes?: KeyLifetimes;
 }
 
 /** A real Redis Cluster on loopback: members 0 to 2 are masters, 3 to 5 their replicas in the same order. */
@@ -116,7 +119,13 @@ export async function startRedisCluster(options: RedisClusterOptions): Promise<R
   }
 }
 
-async function startMember({ path, args = [], password, tls }: RedisClusterOptions): Promise<ClusterMember> {
+async function startMember({
+  path,
+  args = [],
+  password,
+  tls,
+  lifetimes = {},
+}: RedisClusterOptions): Promise<ClusterMember> {
   const busPort = await freePort();
   const login = password === undefined ? [] : ['--requirepass', password, '--masterauth', password];
   const clustered = ['--cluster-enabled', 'yes', '--cluster-port', String(busPort)];
@@ -137,7 +146,7 @@ async function startMember({ path, args = [], password, tls }: RedisClusterOptio
           ...tlsArguments(tls),
         ];
   const server = new RedisServer(
-    { path, args: [...clustered, ...fast, ...login, ...encrypted, ...args] },
+    { path, args: [...clustered, ...fast, ...login, ...encrypted, ...args], lifetimes },
     await freePort(),
   );
   await server.start();

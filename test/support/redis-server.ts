@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ChildProgram } from './child-program.ts';
 import { freePort } from './free-port.ts';
+import { checkKeyLifetimes, inspectorArguments, type KeyLifetimes } from './key-lifetimes.ts';
 
 export interface RedisServerOptions {
   /** The program: see `findServer`. */
@@ -13,6 +14,8 @@ export interface RedisServerOptions {
   unixSocket?: boolean;
   /** Further arguments of redis-server. */
   args?: string[];
+  /** What `stop` expects of the keys that are left. */
+  lifetimes?: KeyLifetimes;
 }
 
 /** A real Redis on loopback, in a folder of its own under the system's temporary one, that saves nothing. */
@@ -23,6 +26,7 @@ export class RedisServer {
   readonly #options: RedisServerOptions;
   readonly #folder: string;
   #program: ChildProgram | undefined;
+  #isChecked = false;
 
   constructor(options: RedisServerOptions, port: number) {
     this.#options = options;
@@ -43,7 +47,7 @@ export class RedisServer {
     const keepNothing = ['--save', '', '--appendonly', 'no'];
     const program = new ChildProgram({
       command: path,
-      args: [...listen, ...socket, ...keepNothing, ...args],
+      args: [...listen, ...socket, ...keepNothing, ...inspectorArguments, ...args],
     });
     this.#program = program;
     for (let attempt = 0; !(await this.#accepts()); attempt += 1) {
@@ -51,6 +55,7 @@ export class RedisServer {
         throw new Error(`redis-server did not start:\n${program.output}`);
       await sleep(20);
     }
+    this.#isChecked = true;
   }
 
   /** Sends a signal to this one process; resolves when it is gone, unless the signal only stops or continues it. */
@@ -62,9 +67,18 @@ export class RedisServer {
     else await program.stop(signal);
   }
 
+  /** Ends it. Rejects when it runs and keys are left that live longer than they may, which is told once. */
   async stop(): Promise<void> {
-    await this.kill('SIGKILL');
-    rmSync(this.#folder, { recursive: true, force: true });
+    try {
+      if (this.#isChecked && this.#program?.running === true) {
+        this.#isChecked = false;
+        this.#program.resume();
+        await checkKeyLifetimes(this.port, this.#options.lifetimes);
+      }
+    } finally {
+      await this.kill('SIGKILL');
+      rmSync(this.#folder, { recursive: true, force: true });
+    }
   }
 
   #accepts(): Promise<boolean> {

@@ -15,7 +15,7 @@ export function reservedCounter(given: Partial<ReservedCounter> & { stem: string
     key: `${stem}3600:0`,
     isTagged: stem.includes('{'),
     earlierKeys: () => [],
-    ttlSeconds: 7200,
+    ttlSeconds: 3600,
     bound: new FixedWindow(10),
     windowEndSeconds: 0,
     perSecond: false,
