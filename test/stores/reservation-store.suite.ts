@@ -83,9 +83,9 @@ export function reservationStoreSuite(
     ]);
   const usedAfterHits = async (counter: ReservedCounter, hits: number, onlyIfTheyFit = false) => {
     const bound = counter.bound.kind === 'fixed' && !onlyIfTheyFit ? undefined : counter.bound;
-    const { key } = counter;
+    const { key, ttlSeconds } = counter;
     const [op] = await submit(store.counters, [
-      counterOp({ key, hits, bound, limit: counter.bound.capacity, ttlSeconds: 3600 }),
+      counterOp({ key, hits, bound, limit: counter.bound.capacity, ttlSeconds }),
     ]);
     if (op!.error !== undefined) throw op!.error;
     return op!.after;
