@@ -15,6 +15,7 @@ import { withPrefix } from '../limiter/grpc/message-reader.ts';
 import { GrpcRequestHandler } from '../limiter/grpc/request-handler.ts';
 import { grpcMethods } from '../limiter/grpc/server.ts';
 import { createShouldRateLimit, shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
+import { TooLargeRequests } from '../limiter/service/too-large.ts';
 import { requestBounds } from '../limiter/settings/counting-settings.ts';
 import { parseLimiterSettings } from '../limiter/settings/settings.ts';
 import { StatsRegistry } from '../limiter/stats/registry/stats-registry.ts';
@@ -105,7 +106,11 @@ async function subject(env: Record<string, string>): Promise<Subject> {
   const shouldRateLimit = createShouldRateLimit({
     service,
     bounds: requestBounds(settings),
-    onTooLarge: fail,
+    tooLarge: new TooLargeRequests({
+      ...{ answer: 'error', shadowMode: false },
+      ...{ onTooLarge: fail, onGlobalShadow: () => {} },
+    }),
+    onLongTexts: () => {},
     onMendedValues: () => {},
     onFault: fail,
   });

@@ -87,6 +87,10 @@ export class RuleTallies implements RuleMatcher, RuleStats {
     return this.#table.hasDomain(domain);
   }
 
+  hasLevel(domain: string, level: number): boolean {
+    return this.#table.hasLevel(domain, level);
+  }
+
   match(domain: string, entries: readonly Entry[]): RuleMatch | undefined {
     const match = this.#table.match(domain, entries);
     if (match === undefined || match.rule.unlimited) return match;

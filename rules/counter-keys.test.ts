@@ -11,6 +11,7 @@ import {
   unambiguousStem,
   windowSuffix,
 } from './counter-keys.ts';
+import { usualTextBytes } from './long-text.ts';
 import { Algorithm } from './model.ts';
 import { parseCounterKey } from './told-keys.ts';
 
@@ -19,6 +20,7 @@ function stem(domain: string, ...entries: [key: string, value: string][]): strin
     'unambiguous',
     domain,
     entries.map(([key, value]) => ({ key, value })),
+    usualTextBytes,
   );
 }
 

@@ -10,8 +10,11 @@
  * `~=` before a pattern that values share, `~*=` before one for key and value together. What has a meaning in a key, or
  * none that can be seen, is written `%20` or `%u0085`. A part of more than 128 bytes is its first 32, `~` and the SHA-256
  * of it as it would have been written; entries of more than 1,024 bytes together are the first 32, `~~` and the same.
+ *
+ * In both, a text beyond REQUEST_MAX_TEXT_BYTES stands as `countedText` writes it.
  */
 import { hash } from 'node:crypto';
+import { countedEntries, countedText } from './long-text.ts';
 import { Algorithm, type Entry } from './model.ts';
 
 export const counterKeyForms = ['compatible', 'unambiguous'] as const;
@@ -117,10 +120,16 @@ function beginning(written: string): string {
 }
 
 /** The stem of a key in which every entry counts with its value: no rule has a pattern in place of it. */
-export function stemOfValues(form: CounterKeys, domain: string, entries: readonly Entry[]): string {
-  let text = form === 'compatible' ? `${domain}_` : '';
-  for (const { key, value } of entries) {
+export function stemOfValues(
+  form: CounterKeys,
+  domain: string,
+  entries: readonly Entry[],
+  maxTextBytes: number,
+): string {
+  const name = countedText(domain, maxTextBytes);
+  let text = form === 'compatible' ? `${name}_` : '';
+  for (const { key, value } of countedEntries(entries, maxTextBytes)) {
     text += form === 'compatible' ? `${key}_${value}_` : countedEntry(key, EntryMark.value, value);
   }
-  return form === 'compatible' ? text : unambiguousStem(domain, text);
+  return form === 'compatible' ? text : unambiguousStem(name, text);
 }

@@ -1,4 +1,5 @@
 import type { CounterKeys } from './counter-keys.ts';
+import { usualTextBytes } from './long-text.ts';
 import type { Algorithm, Calendar, Entry, HitsUnit, JsonObject, ReserveTerms, Unit } from './model.ts';
 
 /** One limit of a rule as decisions need it. */
@@ -58,14 +59,22 @@ export interface NameForm {
   /** SANITIZE_DESCRIPTOR_METRIC_DOTS: dots of keys and values become `_` in the metric key; those between its segments and in the domain stay. */
   readonly sanitizeDescriptorMetricDots: boolean;
   readonly counterKeys: CounterKeys;
+  /** REQUEST_MAX_TEXT_BYTES: names have longer texts as `countedText` and `shownText` write them. */
+  readonly maxTextBytes: number;
 }
 
 /** As the Go service writes them unless it is told otherwise. */
-export const usualNames: NameForm = { sanitizeDescriptorMetricDots: false, counterKeys: 'compatible' };
+export const usualNames: NameForm = {
+  sanitizeDescriptorMetricDots: false,
+  counterKeys: 'compatible',
+  maxTextBytes: usualTextBytes,
+};
 
 /** Finds the rule for a descriptor: the specification's rules 1 to 6 and 12. The cost does not grow with the number of rules. */
 export interface RuleMatcher {
   hasDomain(domain: string): boolean;
+  /** Whether any rule of the domain is for descriptors of so many entries or more. */
+  hasLevel(domain: string, level: number): boolean;
   /** Undefined when no rule with a limit (an unlimited one included) applies. `names` defaults to `usualNames`. */
   match(domain: string, entries: readonly Entry[], names?: NameForm): RuleMatch | undefined;
 }

@@ -5,6 +5,7 @@ import type { Entry } from '../../rules/model.ts';
 import {
   commandOf,
   counterKeysOf,
+  maxTextBytesOf,
   type ParsedFlags,
   paintFor,
   readTime,
@@ -100,6 +101,7 @@ export const requestHelp = `  --domain <domain>           domain of the request
                               compatible)
   --leases <share>            the limiter has LEASES=on and this LEASE_SHARE: tells of all rules what is leased, not only of those
                               with a lease of their own
+  --max-text-bytes <number>   the limiter's REQUEST_MAX_TEXT_BYTES (default: the variable of this name, else 16384)
   --undotted-metrics          the limiter has SANITIZE_DESCRIPTOR_METRIC_DOTS=true
 `;
 
@@ -114,6 +116,7 @@ export const requestFlags = {
   'calendar-month': { type: 'boolean' },
   'counter-keys': { type: 'string' },
   leases: { type: 'string' },
+  'max-text-bytes': { type: 'string' },
   'undotted-metrics': { type: 'boolean' },
   ...outputFlag,
 } as const;
@@ -134,7 +137,11 @@ export function requestOf(flags: ParsedFlags): ExplainOptions {
     cacheKeyPrefix: flags.text('cache-key-prefix') ?? '',
     useCalendarMonthRateLimit: flags.on('calendar-month'),
     usualLease: share(flags.text('leases') ?? '0'),
-    names: { sanitizeDescriptorMetricDots: flags.on('undotted-metrics'), counterKeys: counterKeysOf(flags) },
+    names: {
+      sanitizeDescriptorMetricDots: flags.on('undotted-metrics'),
+      counterKeys: counterKeysOf(flags),
+      maxTextBytes: maxTextBytesOf(flags),
+    },
   };
 }
 

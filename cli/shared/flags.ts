@@ -3,6 +3,7 @@ import { parseArgs, styleText } from 'node:util';
 import { errorText, systemErrorReason } from '../../process/log/error-text.ts';
 import { parseGoBool, parseGoDuration } from '../../process/settings/go-values.ts';
 import { type CounterKeys, counterKeyForms } from '../../rules/counter-keys.ts';
+import { usualTextBytes } from '../../rules/long-text.ts';
 
 /** A command line that cannot be understood; the message is for the person who typed it. */
 export class UsageError extends Error {
@@ -194,6 +195,15 @@ export function counterKeysOf(flags: ParsedFlags): CounterKeys {
   if (form !== undefined) return form;
   const name = flag === undefined ? 'the variable COUNTER_KEYS' : '--counter-keys';
   throw new UsageError(`${name} is ${counterKeyForms.join(' or ')}, not "${given}"`);
+}
+
+/** `--max-text-bytes <number>`; where it is missing the variable REQUEST_MAX_TEXT_BYTES, else its default. @throws UsageError */
+export function maxTextBytesOf(flags: ParsedFlags): number {
+  const flag = flags.text('max-text-bytes');
+  const given = flag ?? process.env['REQUEST_MAX_TEXT_BYTES'] ?? String(usualTextBytes);
+  if (/^\d{2,7}$/.test(given) && Number(given) >= 16) return Number(given);
+  const name = flag === undefined ? 'the variable REQUEST_MAX_TEXT_BYTES' : '--max-text-bytes';
+  throw new UsageError(`${name} is a number of bytes from 16 on, not "${given}"`);
 }
 
 /** Settings of a limiter from `--setting NAME=VALUE` each, of these names. @throws UsageError */

@@ -114,6 +114,7 @@ export function countingOptions(settings: LimiterSettings): CountingOptions {
   return {
     cacheKeyPrefix: settings.cacheKeyPrefix,
     counterKeys: settings.counterKeys,
+    maxTextBytes: settings.requestMaxTextBytes,
     nearLimitRatio: settings.nearLimitRatio,
     usualLease: usualLease(settings),
     sanitizeDescriptorMetricDots: settings.sanitizeDescriptorMetricDots,

@@ -17,6 +17,7 @@ import {
   createWholeDecisions,
   type ShouldRateLimitOptions,
 } from '../service/should-rate-limit.ts';
+import { type TooLargeOptions, TooLargeRequests } from '../service/too-large.ts';
 import { requestBounds } from '../settings/counting-settings.ts';
 import {
   createLimiterStats,
@@ -103,11 +104,12 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
     response: wholeResponseOptions(settings),
   });
   const bounds = requestBounds(settings);
-  const onTooLarge = tooLargeRequests(context, stats);
+  const tooLarge = tooLargeRequests(context, stats);
   const asked: ShouldRateLimitOptions = {
     service,
     bounds,
-    onTooLarge,
+    tooLarge,
+    onLongTexts: stats.longTexts,
     onMendedValues: stats.mendedValues,
     onFault: (error) => lines.callFault(log, 'ShouldRateLimit', error),
   };
@@ -135,7 +137,7 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   });
   const forwardAuth = openForwardAuth(context, decide);
   const http = openHttp(context, {
-    ...{ ...shared, decide, budgets, bounds, onTooLarge },
+    ...{ ...shared, decide, budgets, bounds, tooLarge },
     answerForwardAuth: forwardAuth.answer,
     tracer: tracing?.http,
   });
@@ -206,18 +208,21 @@ function openTop({
   return { offenders, close: timers.every(settings.statsTopPeriodMs, () => offenders.rotate()) };
 }
 
-type OnTooLarge = ShouldRateLimitOptions['onTooLarge'];
-
-function tooLargeRequests({ clock, log }: LimiterContext, stats: LimiterStats): OnTooLarge {
-  const line = new Seldom<{ reason: string; origin: Parameters<OnTooLarge>[1] }>(
+function tooLargeRequests({ settings, clock, log }: LimiterContext, stats: LimiterStats): TooLargeRequests {
+  const line = new Seldom<{ reason: string; origin: Parameters<TooLargeOptions['onTooLarge']>[1] }>(
     clock,
     seldomMs,
     ({ reason, origin }, times) => lines.requestTooLarge(log, { ...origin, reason, times }),
   );
-  return ({ setting, message: reason }, origin) => {
-    stats.tooLarge(setting);
-    line.note({ reason, origin }, `${origin?.listener} ${setting}`);
-  };
+  return new TooLargeRequests({
+    answer: settings.requestTooLarge,
+    shadowMode: settings.shadowMode,
+    onTooLarge: ({ setting, message: reason }, origin) => {
+      stats.tooLarge(setting);
+      line.note({ reason, origin }, `${origin?.listener} ${setting}`);
+    },
+    onGlobalShadow: stats.globalShadowMode,
+  });
 }
 
 /** 128 random bits each, as text. Many are drawn at a time: a draw costs more than its bytes. */

@@ -7,6 +7,7 @@ import type { Entry } from '../../rules/model.ts';
 
 const idKey = 'reservation_id';
 const settleKey = 'settle';
+export const markerKeys: readonly string[] = [idKey, settleKey];
 /** Of an id in a store. */
 const longestId = 255;
 

@@ -13,6 +13,27 @@ export interface RateLimitRequest {
   hitsAddend: number;
   /** Values of entries that were no UTF-8, whose bad bytes were replaced by U+FFFD. */
   mendedValues?: number | undefined;
+  /** Domain, keys and values beyond REQUEST_MAX_TEXT_BYTES. */
+  longTexts?: number | undefined;
+  /** Undefined: all of it is within the bounds. */
+  leftOut?: LeftOut | undefined;
+}
+
+/** What a request has beyond the bounds on numbers, of which nothing was made. */
+export interface LeftOut {
+  /** Descriptors behind those that were read. */
+  descriptors: number;
+  /** By their index, the descriptors with more entries than one may have, which have their first ones at least. */
+  readonly crowded: Map<number, CrowdedDescriptor>;
+  /** REQUEST_MAX_ENTRIES. */
+  readonly maxEntries: number;
+}
+
+/** How many entries it came with. */
+export interface CrowdedDescriptor {
+  readonly entries: number;
+  /** Those that are no marker's. */
+  readonly unmarked: number;
 }
 
 export interface Descriptor {

@@ -16,6 +16,7 @@ import { KnownEntries } from './wire-reader.ts';
 function matcher(rules: Record<string, MatchedRule>): RuleMatcher {
   return {
     hasDomain: (domain) => domain === 'd',
+    hasLevel: (domain, level) => domain === 'd' && level <= 1,
     match: (_, entries) => {
       const found = rules[entries[0]?.key ?? ''];
       return (

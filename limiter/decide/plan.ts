@@ -1,12 +1,14 @@
 /** What is to be done for each descriptor of a request, and the keys that its counters and metrics have. */
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import { leaseMost } from '../../rules/lease.ts';
-import type {
-  MatchedLimit,
-  MatchedRule,
-  NameForm,
-  RuleMatch,
-  RuleMatcher,
+import { shownEntries, shownText } from '../../rules/long-text.ts';
+import {
+  type MatchedLimit,
+  type MatchedRule,
+  type NameForm,
+  type RuleMatch,
+  type RuleMatcher,
+  usualNames,
 } from '../../rules/match-result.ts';
 import { Algorithm, arePlainLimits, type Entry, isPlainLimit, Unit } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
@@ -44,16 +46,17 @@ export function counterKey(stem: string, window: Window): string {
   return stem + window.keySuffix;
 }
 
-/**
- * The metric key where a limit comes with the request; `_` only before a value.
- * `undotted`: dots of keys and values become `_`.
- */
-export function overrideMetricKey(domain: string, entries: readonly Entry[], undotted = false): string {
-  const segments = entries.map(({ key, value }) => {
+/** The metric key where a limit comes with the request; `_` only before a value. */
+export function overrideMetricKey(
+  domain: string,
+  entries: readonly Entry[],
+  { sanitizeDescriptorMetricDots: undotted, maxTextBytes }: NameForm = usualNames,
+): string {
+  const segments = shownEntries(entries, maxTextBytes).map(({ key, value }) => {
     const segment = value === '' ? key : `${key}_${value}`;
     return undotted ? segment.replaceAll('.', '_') : segment;
   });
-  return `${domain}.${segments.join('.')}`;
+  return `${shownText(domain, maxTextBytes)}.${segments.join('.')}`;
 }
 
 /** What all plans for one limit of a rule have in common. */
@@ -206,6 +209,17 @@ export class Planner {
     if (unmarked === undefined) return this.#newPlan(domain, descriptor);
     // What is marked is new each time, but not what stands before.
     return this.#markedPlan(domain, descriptor, this.#memoOf(unmarked, domain));
+  }
+
+  /**
+   * Of a descriptor with so many entries that are no marker's, and no limit of its own: undefined where a rule or an override may
+   * be for it.
+   */
+  planCrowded(domain: string, unmarked: number): NoLimitPlan | undefined {
+    const longest = this.#overrides?.index.longestMatch(domain) ?? 0;
+    return unmarked <= longest || this.#matcher.hasLevel(domain, unmarked)
+      ? undefined
+      : this.#planNothing(domain);
   }
 
   /** `memo`: of the entries that are no marker's. */
@@ -373,9 +387,9 @@ export class Planner {
     const keys = isPlainLimit(limit) ? this.#settings.counterKeys : 'unambiguous';
     return {
       rule,
-      metricKey: overrideMetricKey(domain, entries, this.#settings.sanitizeDescriptorMetricDots),
+      metricKey: overrideMetricKey(domain, entries, this.#settings),
       metricPerValue: true,
-      counterStem: stemOfValues(keys, domain, entries),
+      counterStem: stemOfValues(keys, domain, entries, this.#settings.maxTextBytes),
     };
   }
 

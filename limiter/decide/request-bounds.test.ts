@@ -3,22 +3,27 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { RateLimitRequestSchema } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
+import type { RateLimitRequest } from './messages.ts';
 import { RequestBounds, type RequestLimits, RequestTooLarge, usualRequestLimits } from './request-bounds.ts';
 import { DecodeError, decodeRateLimitRequest } from './wire-codec.ts';
 
-const entries = (count: number) => Array.from({ length: count }, () => ({ key: 'k', value: 'v' }));
+const entries = (count: number, more: { key: string; value: string }[] = []) => [
+  ...Array.from({ length: count }, () => ({ key: 'k', value: 'v' })),
+  ...more,
+];
 const descriptors = (count: number) => Array.from({ length: count }, () => ({ entries: entries(1) }));
 const encoded = (init: MessageInitShape<typeof RateLimitRequestSchema>): Uint8Array =>
   toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, init));
+const boundsOf = (limits: Partial<RequestLimits> = {}) =>
+  new RequestBounds({ ...usualRequestLimits, ...limits });
 
-function refusal(bytes: Uint8Array, limits: Partial<RequestLimits> = {}): string | undefined {
+function refusal(bytes: Uint8Array, limits?: Partial<RequestLimits>): string | undefined {
   try {
-    new RequestBounds({ ...usualRequestLimits, ...limits }).check(bytes);
+    boundsOf(limits).decodeWhole(bytes);
     return undefined;
   } catch (error) {
-    if (error instanceof RequestTooLarge) return `${error.setting}: ${error.message}`;
-    if (error instanceof DecodeError) return 'damaged';
-    throw error;
+    if (!(error instanceof RequestTooLarge)) throw error;
+    return `${error.setting}: ${error.message}`;
   }
 }
 
@@ -26,57 +31,77 @@ describe('RequestBounds', () => {
   it.each([
     ['descriptors', encoded({ descriptors: descriptors(256) })],
     ['entries', encoded({ descriptors: [{}, { entries: entries(64) }] })],
-    ['a domain', encoded({ domain: 'd'.repeat(16_384) })],
-    ['a value', encoded({ descriptors: [{ entries: [{ value: 'é'.repeat(8_192) }] }] })],
     ['bytes', encoded({ descriptors: entries(16).map(() => ({ entries: [{ key: 'k'.repeat(16_365) }] })) })],
   ])('takes as many %s as allowed', (_, bytes) => {
     expect(refusal(bytes)).toBeUndefined();
+    expect(boundsOf().decode(bytes)).toEqual(decodeRateLimitRequest(bytes));
   });
 
   it.each([
     [
       'descriptors',
       encoded({ descriptors: descriptors(257) }),
-      'REQUEST_MAX_DESCRIPTORS: a request may have 256 descriptors (REQUEST_MAX_DESCRIPTORS), this one has 257 or more',
+      'REQUEST_MAX_DESCRIPTORS: a request may have 256 descriptors (REQUEST_MAX_DESCRIPTORS), this one has 257',
     ],
     [
       'entries',
       encoded({ descriptors: [{}, { entries: entries(65) }] }),
-      'REQUEST_MAX_ENTRIES: a descriptor may have 64 entries (REQUEST_MAX_ENTRIES), descriptor 1 has 65 or more',
-    ],
-    [
-      'bytes of a domain',
-      encoded({ domain: 'd'.repeat(16_385) }),
-      'REQUEST_MAX_TEXT_BYTES: a domain, key or value may have 16384 bytes (REQUEST_MAX_TEXT_BYTES), one of this request has 16385',
-    ],
-    [
-      'bytes of a key',
-      encoded({ descriptors: [{ entries: [{ key: 'k'.repeat(20_000) }] }] }),
-      'REQUEST_MAX_TEXT_BYTES: a domain, key or value may have 16384 bytes (REQUEST_MAX_TEXT_BYTES), one of this request has 20000',
-    ],
-    [
-      'bytes of a value',
-      encoded({ descriptors: [{ entries: [{ value: 'é'.repeat(8_193) }] }] }),
-      'REQUEST_MAX_TEXT_BYTES: a domain, key or value may have 16384 bytes (REQUEST_MAX_TEXT_BYTES), one of this request has 16386',
+      'REQUEST_MAX_ENTRIES: a descriptor may have 64 entries (REQUEST_MAX_ENTRIES), descriptor 1 has 65',
     ],
     [
       'bytes',
       new Uint8Array(262_145),
       'REQUEST_MAX_BYTES: a request may have 262144 bytes (REQUEST_MAX_BYTES), this one has 262145',
     ],
-  ])('refuses more %s, and says what came', (_, bytes, want) => {
+  ])('says of more %s what came', (_, bytes, want) => {
     expect(refusal(bytes)).toBe(want);
   });
 
-  it('ends at the first that is too many, whatever comes behind', () => {
-    const empty = Buffer.from('1200'.repeat(257), 'hex');
-    expect(refusal(Buffer.concat([empty, Buffer.alloc(1000, 0xff)]))).toMatch(/^REQUEST_MAX_DESCRIPTORS/);
+  it('reads as much as allowed of what has more, and says how much was left out', () => {
+    const limited = boundsOf({ maxDescriptors: 2, maxEntries: 2 });
+    const marker = { key: 'reservation_id', value: 'r' };
+    const request = limited.decode(
+      encoded({
+        domain: 'd',
+        descriptors: [{ entries: entries(1) }, { entries: entries(4, [marker]) }, {}, {}],
+      }),
+    );
+    expect(request.domain).toBe('d');
+    expect(request.descriptors).toHaveLength(2);
+    expect(request.leftOut).toEqual({
+      descriptors: 2,
+      crowded: new Map([[1, { entries: 5, unmarked: 4 }]]),
+      maxEntries: 2,
+    });
+    // The next one has nothing of it.
+    expect(limited.decode(encoded({ descriptors: [{}] })).leftOut).toBeUndefined();
   });
 
-  const tight: RequestLimits = { maxDescriptors: 3, maxEntries: 2, maxTextBytes: 5, maxBytes: 200 };
+  it('reads long texts whole, and counts them', () => {
+    const long = 'é'.repeat(10_000);
+    const request = boundsOf().decode(
+      encoded({ domain: 'd', descriptors: [{ entries: [{ key: long, value: long }, ...entries(1)] }] }),
+    );
+    expect(request.descriptors[0]?.entries[0]).toEqual({ key: long, value: long });
+    expect(request).toMatchObject({ longTexts: 2, domain: 'd' });
+    expect(request.leftOut).toBeUndefined();
+    expect(boundsOf().decode(encoded({ domain: 'd'.repeat(16_385) })).longTexts).toBe(1);
+    expect(boundsOf().decode(encoded({ domain: 'd'.repeat(16_384) })).longTexts).toBeUndefined();
+    // U+FFFD takes three bytes, and is what is counted.
+    const value = Buffer.concat([Buffer.from('129870', 'hex'), Buffer.alloc(14_360, 0xff)]);
+    const entry = Buffer.concat([Buffer.from('0a9b70', 'hex'), value]);
+    expect(boundsOf().decode(Buffer.concat([Buffer.from('129e70', 'hex'), entry]))).toMatchObject({
+      mendedValues: 1,
+      longTexts: 1,
+    });
+  });
 
   describe('for any bytes', () => {
-    const text = fc.oneof(fc.constant('k'), fc.string({ unit: 'binary', maxLength: 4 }));
+    const tight: RequestLimits = { maxDescriptors: 3, maxEntries: 2, maxTextBytes: 5, maxBytes: 400 };
+    const text = fc.oneof(
+      fc.constantFrom('k', 'settle', 'v'.repeat(40)),
+      fc.string({ unit: 'binary', maxLength: 4 }),
+    );
     const entry = fc.record({ key: text, value: text }, { requiredKeys: [] });
     const descriptor = fc.record(
       {
@@ -91,67 +116,49 @@ describe('RequestBounds', () => {
     const sent = fc.tuple(request, damage, fc.boolean()).map(([init, changes, twice]) => {
       const bytes = encoded(init);
       for (const [place, byte] of changes) if (bytes.length > 0) bytes[place % bytes.length] = byte;
-      // A string that is overwritten by a later one, or has bad bytes, is bounded as well.
       return {
         bytes: twice ? Buffer.concat([bytes, bytes]) : bytes,
-        isPlain: !twice && changes.length === 0,
+        isPlain: changes.length === 0,
       };
     });
 
-    it('allows what the decoder then finds within the bounds, and refuses all else', () => {
+    it('reads what the decoder reads without bounds, cut to them, and counts the rest', () => {
       fc.assert(
         fc.property(sent, ({ bytes, isPlain }) => {
-          const decoded = outcome(bytes);
-          const refused = refusal(bytes, tight);
-          if (decoded === 'within') expect(refused === undefined || !isPlain).toBe(true);
-          else if (decoded === 'beyond') expect(refused).toMatch(/^REQUEST_MAX_/);
-        }),
-        { numRuns: caseCount(2000) },
-      );
-    });
-
-    it('says of short requests, which are read first, what it says of long ones', () => {
-      fc.assert(
-        fc.property(sent, ({ bytes }) => {
-          const bounds = new RequestBounds({ ...tight, maxTextBytes: 150 });
-          const passedFirst = told(() => {
-            bounds.check(bytes);
-            return decodeRateLimitRequest(bytes);
-          });
-          expect(told(() => bounds.decode(bytes))).toEqual(passedFirst);
+          fc.pre(bytes.length <= tight.maxBytes);
+          const whole = read(() => decodeRateLimitRequest(bytes));
+          const within = read(() => new RequestBounds(tight).decode(bytes));
+          if (whole === undefined || within === undefined) {
+            if (isPlain) expect(within).toBe(whole);
+            return;
+          }
+          const { descriptors: read3, leftOut } = within;
+          expect(read3.length).toBeLessThanOrEqual(3);
+          if (!isPlain) return;
+          expect(within.domain).toBe(whole.domain);
+          expect(read3.length + (leftOut?.descriptors ?? 0)).toBe(whole.descriptors.length);
+          for (const [index, { entries: some }] of read3.entries()) {
+            const all = whole.descriptors[index]!.entries;
+            expect(all.slice(0, some.length)).toEqual(some);
+            const crowded = leftOut?.crowded.get(index);
+            expect(crowded?.entries ?? some.length).toBe(all.length);
+            expect(crowded === undefined).toBe(all.length <= 2);
+            if (crowded !== undefined)
+              expect(crowded.unmarked).toBe(all.filter(({ key }) => key !== 'settle').length);
+          }
         }),
         { numRuns: caseCount(2000) },
       );
     });
   });
 
-  /** What comes of it, or the words of the refusal: which words damaged bytes get is not settled. */
-  function told(run: () => unknown): unknown {
+  /** Undefined: they are damaged. */
+  function read(run: () => RateLimitRequest): RateLimitRequest | undefined {
     try {
-      return JSON.stringify(run(), (name, value: unknown) => (name === 'known' ? undefined : value));
+      return run();
     } catch (error) {
-      if (error instanceof RequestTooLarge) return error.message;
-      if (error instanceof DecodeError) return 'damaged';
+      if (error instanceof DecodeError) return undefined;
       throw error;
-    }
-  }
-
-  function outcome(bytes: Uint8Array): 'within' | 'beyond' | 'damaged' {
-    try {
-      const { domain, descriptors } = decodeRateLimitRequest(bytes);
-      const texts = descriptors.flatMap((one) => one.entries.flatMap(({ key, value }) => [key, value]));
-      const beyond =
-        bytes.length > tight.maxBytes ||
-        descriptors.length > tight.maxDescriptors ||
-        descriptors.some((one) => one.entries.length > tight.maxEntries) ||
-        // Values that were mended are longer than what came.
-        [domain, ...texts].some(
-          (part) => !part.includes('\ufffd') && Buffer.byteLength(part) > tight.maxTextBytes,
-        );
-      return beyond ? 'beyond' : 'within';
-    } catch (error) {
-      if (!(error instanceof DecodeError)) throw error;
-      return 'damaged';
     }
   }
 });

@@ -5,10 +5,12 @@
 import { type Entry, type JsonObject, type JsonValue, maxUint32 } from '../../rules/model.ts';
 import { isMarkerKey, markerEntry, markerKey } from './marker.ts';
 import type {
+  CrowdedDescriptor,
   Descriptor,
   DescriptorStatus,
   Header,
   HeaderForm,
+  LeftOut,
   RateLimitRequest,
   RateLimitResponse,
   RequestedLimit,
@@ -25,8 +27,25 @@ const reader = new WireReader();
 const writer = new WireWriter();
 const knownEntries = new KnownEntriesCache();
 
-/** Throws a `DecodeError` when the bytes are no such message. Keeps nothing of `bytes`. Its time is linear in them. */
-export function decodeRateLimitRequest(bytes: Uint8Array): RateLimitRequest {
+/** How much of a request is read. */
+export interface ReadLimits {
+  readonly maxDescriptors: number;
+  readonly maxEntries: number;
+}
+
+const allOfIt: ReadLimits = {
+  maxDescriptors: Number.POSITIVE_INFINITY,
+  maxEntries: Number.POSITIVE_INFINITY,
+};
+/** Of the request that is being read. */
+let readLimits = allOfIt;
+let leftOut: LeftOut | undefined;
+
+/**
+ * Throws a `DecodeError` when the bytes are no such message. Keeps nothing of `bytes`. Its time is linear in them, and what it
+ * makes is bounded by `limits`.
+ */
+export function decodeRateLimitRequest(bytes: Uint8Array, limits = allOfIt): RateLimitRequest {
   const end = bytes.length;
   const request: RateLimitRequest = {
     domain: '',
@@ -34,6 +53,8 @@ export function decodeRateLimitRequest(bytes: Uint8Array): RateLimitRequest {
     hitsAddend: 0,
     mendedValues: undefined,
   };
+  readLimits = limits;
+  leftOut = undefined;
   reader.reset(bytes);
   try {
     while (reader.position < end) {
@@ -42,11 +63,14 @@ export function decodeRateLimitRequest(bytes: Uint8Array): RateLimitRequest {
         case 1:
           request.domain = reader.string();
           break;
-        case 2:
+        case 2: {
           // One that begins with its element has no room to spare, as most requests need none.
-          if (request.descriptors === noDescriptors) request.descriptors = [readDescriptor(bytes)];
-          else request.descriptors.push(readDescriptor(bytes));
+          const count = request.descriptors.length;
+          if (count === 0) request.descriptors = [readDescriptor(bytes, 0)];
+          else if (count < limits.maxDescriptors) request.descriptors.push(readDescriptor(bytes, count));
+          else passDescriptor();
           break;
+        }
         case 3:
           request.hitsAddend = reader.uint32();
           break;
@@ -55,13 +79,24 @@ export function decodeRateLimitRequest(bytes: Uint8Array): RateLimitRequest {
       }
     }
     if (reader.mendedValues !== 0) request.mendedValues = reader.mendedValues;
+    if (leftOut !== undefined) request.leftOut = leftOut;
     return request;
   } finally {
     reader.reset();
   }
 }
 
-function readDescriptor(bytes: Uint8Array): Descriptor {
+function passDescriptor(): void {
+  reader.passText();
+  leftOutNow().descriptors += 1;
+}
+
+function leftOutNow(): LeftOut {
+  leftOut ??= { descriptors: 0, crowded: new Map(), maxEntries: readLimits.maxEntries };
+  return leftOut;
+}
+
+function readDescriptor(bytes: Uint8Array, index: number): Descriptor {
   const descriptor: Descriptor = {
     entries: noEntries,
     known: undefined,
@@ -73,6 +108,7 @@ function readDescriptor(bytes: Uint8Array): Descriptor {
   const end = reader.messageEnd();
   const firstEntries = readFirstEntries(descriptor, bytes, end);
   let furtherEntries: Entry[] | undefined;
+  let passed: { entries: number; unmarked: number } | undefined;
   while (reader.position < end) {
     const field = reader.fieldNumber();
     switch (field) {
@@ -84,7 +120,8 @@ function readDescriptor(bytes: Uint8Array): Descriptor {
           descriptor.known = undefined;
           descriptor.unmarked = undefined;
         }
-        furtherEntries.push(readEntry());
+        if (furtherEntries.length < readLimits.maxEntries) furtherEntries.push(readEntry());
+        else passed = passEntry(passed);
         break;
       case 2:
         descriptor.limit ??= { requestsPerUnit: 0, unit: 0 };
@@ -100,7 +137,34 @@ function readDescriptor(bytes: Uint8Array): Descriptor {
         reader.skip(field, 2);
     }
   }
+  // Few entries of few bytes are read all at once.
+  if (passed !== undefined || descriptor.entries.length > readLimits.maxEntries)
+    leftOutNow().crowded.set(index, crowdedOf(descriptor.entries, passed));
   return descriptor;
+}
+
+/** One more entry than is read; whether it is a marker's has to be known. */
+function passEntry(passed = { entries: 0, unmarked: 0 }): { entries: number; unmarked: number } {
+  let key = '';
+  const end = reader.messageEnd();
+  while (reader.position < end) {
+    const field = reader.fieldNumber();
+    if (field === 1) key = reader.string();
+    else if (field === 2) reader.passText();
+    else reader.skip(field, 3);
+  }
+  passed.entries += 1;
+  if (!isMarkerKey(key)) passed.unmarked += 1;
+  return passed;
+}
+
+/** Of a descriptor whose first entries were `read`, and the others passed. */
+export function crowdedOf(
+  read: readonly Pick<Entry, 'key'>[],
+  { entries, unmarked }: CrowdedDescriptor = { entries: 0, unmarked: 0 },
+): CrowdedDescriptor {
+  const unmarkedRead = read.filter(({ key }) => !isMarkerKey(key)).length;
+  return { entries: read.length + entries, unmarked: unmarkedRead + unmarked };
 }
 
 /**

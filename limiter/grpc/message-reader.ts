@@ -20,6 +20,9 @@ const firstRoomBytes = 64;
 /** What a room takes beside its bytes, measured. */
 const roomBytes = 192;
 
+/** A status, or the answer itself. */
+export type MessageRefusal = GrpcStatus | Uint8Array;
+
 export interface MessageReaderOptions {
   maxMessageBytes: number;
   /** The method's own bound, where it has one: what is longer is refused at its prefix. */
@@ -55,8 +58,8 @@ export class MessageReader {
     return this.#prefixLength === 0;
   }
 
-  /** Undefined, or why nothing more can be read. A reader that was released takes bytes and gives nothing. */
-  push(data: Uint8Array): GrpcStatus | undefined {
+  /** Undefined, or what its caller gets where nothing more is read. A reader that was released takes bytes and gives nothing. */
+  push(data: Uint8Array): MessageRefusal | undefined {
     let position = 0;
     while (position < data.length && !this.#released) {
       if (this.#prefixLength < prefixBytes) {
@@ -145,7 +148,7 @@ export function withPrefix(message: Uint8Array): Uint8Array {
 function prefixRefusal(
   prefix: Uint8Array,
   { maxMessageBytes, longest, call }: MessageReaderOptions,
-): GrpcStatus | undefined {
+): MessageRefusal | undefined {
   const length = readUint32(prefix, 1);
   if (longest !== undefined && length > longest.maxBytes) return longest.refuse(length, call?.origin);
   if (length > maxMessageBytes) {
@@ -188,8 +191,8 @@ export class SingleMessage {
     });
   }
 
-  /** Why there will be no message; undefined as long as there may be one. */
-  push(data: Uint8Array): GrpcStatus | undefined {
+  /** What the caller gets where there will be no message; undefined as long as there may be one. */
+  push(data: Uint8Array): MessageRefusal | undefined {
     const refusal = this.#reader.push(data);
     return this.#refusal ?? refusal;
   }

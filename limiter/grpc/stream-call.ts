@@ -13,7 +13,13 @@ import {
   tooMuchUnfinished,
   trailersOnly,
 } from './call.ts';
-import { MessageReader, SingleMessage, unfinished, withPrefix } from './message-reader.ts';
+import {
+  MessageReader,
+  type MessageRefusal,
+  SingleMessage,
+  unfinished,
+  withPrefix,
+} from './message-reader.ts';
 import type { DueCall } from './unary-call.ts';
 
 /** One message in, once the request has ended. */
@@ -33,7 +39,7 @@ export interface DuplexMethod {
 
 /** Both give the reason where the call cannot go on. */
 interface CallInput {
-  push(data: Uint8Array): GrpcStatus | undefined;
+  push(data: Uint8Array): MessageRefusal | undefined;
   end(): GrpcStatus | undefined;
   release(): void;
 }
@@ -125,7 +131,10 @@ export class StreamCall implements Call, MessageStream {
     if (this.#over || input === undefined) return;
     this.#guard(() => {
       const refusal = input.push(data) ?? (endStream && !this.#over ? input.end() : undefined);
-      if (refusal !== undefined) this.end(refusal);
+      if (refusal instanceof Uint8Array) {
+        this.send(refusal);
+        this.end();
+      } else if (refusal !== undefined) this.end(refusal);
     });
   }
 

@@ -101,7 +101,8 @@ export class UnaryCall implements Call, UnaryReply {
     }
     this.#pieces ??= this.#newPieces();
     const refusal = this.#pieces.push(data);
-    if (refusal !== undefined) this.#refuse(refusal);
+    if (refusal instanceof Uint8Array) this.send(refusal);
+    else if (refusal !== undefined) this.#refuse(refusal);
     else if (endStream) this.#runPieces(this.#pieces);
   }
 

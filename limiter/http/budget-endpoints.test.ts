@@ -3,6 +3,7 @@ import { Right } from '../../process/grpc/handlers.ts';
 import { Health } from '../../process/grpc/health.ts';
 import { httpAsk } from '../../test/support/http-ask.ts';
 import { ScriptedBudgets, budgetScope as scope } from '../../test/support/scripted-budgets.ts';
+import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
 import { RequestBounds, usualRequestLimits } from '../decide/request-bounds.ts';
 import type { Budgets, ReserveQuestion } from '../service/budgets.ts';
 import { ApiListener, type HttpListenerOptions } from './listener.ts';
@@ -19,7 +20,7 @@ async function asked<Answer>(
     ...{ budgets, health: new Health(), maxBodyBytes: 10_000, closeGraceMs: 5_000 },
     ...{ shouldRateLimit: () => expect.fail(), decide: unasked, answerForwardAuth: unasked },
     bounds: new RequestBounds({ ...usualRequestLimits, maxDescriptors: 2 }),
-    ...{ onTooLarge: () => {}, onJsonRequest: () => {}, onApiRequest: () => {} },
+    ...{ tooLarge: tooLargeRequests(), onJsonRequest: () => {}, onApiRequest: () => {} },
     onFault: (error) => expect.fail(String(error)),
     ...more,
   });

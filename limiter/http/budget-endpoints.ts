@@ -18,7 +18,7 @@ import {
   reservationIdForm,
   type SettleAnswer,
 } from '../service/budgets.ts';
-import { limitJson, type PostOptions, readPost, sendJson } from './check-endpoint.ts';
+import { limitJson, type PostOptions, problemOfBody, readPost, sendJson } from './check-endpoint.ts';
 import {
   type Asked,
   type BodyForm,
@@ -76,7 +76,7 @@ const releaseForm: BodyForm<{ id: string; actual: 0 }> = {
 };
 
 async function answerReserve(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
-  const { asked, more } = readBody(await readPost(call, options), asker, reserveForm);
+  const { asked, more } = readBody(await postedTo(call, options), asker, reserveForm);
   const question = { ...questionOf(asked!, call, options), ...more, recalled: true };
   const answer = await told<ReserveAnswer>((done) =>
     options.budgets.reserve(question, callerOf(asker), done),
@@ -94,12 +94,20 @@ async function answerReserve(call: HttpCall, asker: HttpAsker, options: BudgetOp
   });
 }
 
+/** Who asks is a program that would try a 429 again for ever: what is beyond a bound is an error. */
+async function postedTo(call: HttpCall, options: BudgetOptions): Promise<Uint8Array> {
+  const body = await readPost(call, options);
+  if (body instanceof Uint8Array) return body;
+  options.tooLarge.note(body.error, originOf(call.request));
+  throw problemOfBody(body);
+}
+
 async function answerCommit(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
-  await answerSettle(call, asker, options, readBody(await readPost(call, options), asker, commitForm));
+  await answerSettle(call, asker, options, readBody(await postedTo(call, options), asker, commitForm));
 }
 
 async function answerRelease(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
-  await answerSettle(call, asker, options, readBody(await readPost(call, options), asker, releaseForm));
+  await answerSettle(call, asker, options, readBody(await postedTo(call, options), asker, releaseForm));
 }
 
 async function answerSettle(
@@ -217,13 +225,16 @@ export function budgetRoutes(
 function questionOf(
   { domain, descriptors }: Asked,
   { request }: HttpCall,
-  { bounds, onTooLarge }: BudgetOptions,
+  { bounds, tooLarge }: BudgetOptions,
 ): { domain: string; descriptors: Descriptor[] } {
   try {
-    return { domain, descriptors: bounds.decode(encodeRateLimitRequest(domain, descriptors, 1)).descriptors };
+    return {
+      domain,
+      descriptors: bounds.decodeWhole(encodeRateLimitRequest(domain, descriptors, 1)).descriptors,
+    };
   } catch (error) {
     if (!(error instanceof RequestTooLarge)) throw error;
-    onTooLarge(error, originOf(request));
+    tooLarge.note(error, originOf(request));
     throw new ApiProblem(400, error.message);
   }
 }

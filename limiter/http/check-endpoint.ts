@@ -3,28 +3,46 @@ import type { ServerResponse } from 'node:http';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import { checkParameters } from '../../process/http/api-router.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
-import { readJsonBody } from '../../process/http/json-exchange.ts';
+import { endAnswer, readJsonBody } from '../../process/http/json-exchange.ts';
 import { budgetJson } from '../../rules/budget-fields.ts';
 import { algorithmNames, unitName } from '../../rules/model.ts';
+import { Code } from '../decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import { readQuestion } from './check-question.ts';
 import { type HttpAsker, originOf, problemOf } from './http-asker.ts';
 import type { DecideForHttp, DescriptorAnswer } from './http-decision.ts';
-import type { JsonEndpointOptions } from './json-endpoint.ts';
+import { type JsonEndpointOptions, writeTooLarge } from './json-endpoint.ts';
 
-export interface CheckOptions extends Pick<JsonEndpointOptions, 'onTooLarge' | 'maxBodyBytes'> {
+export interface CheckOptions extends Pick<JsonEndpointOptions, 'tooLarge' | 'maxBodyBytes'> {
   decide: DecideForHttp;
   bounds: RequestBounds;
 }
 
 /** Rejects with an `ApiProblem` for what is wrong with the question. */
 export async function answerCheck(call: HttpCall, asker: HttpAsker, options: CheckOptions): Promise<void> {
-  const decision = await options.decide(readQuestion(await readPost(call, options), asker), asker);
+  const bytes = await readPost(call, options);
+  if (!(bytes instanceof Uint8Array)) return answerTooLarge(call, bytes, options);
+  const decision = await options.decide(readQuestion(bytes, asker), asker);
   if ('failure' in decision) throw problemOf(decision.failure);
-  const { code, descriptors, headers } = decision;
+  const { code, descriptors, headers, tooLarge } = decision;
   for (const [name, value] of headers) call.response.setHeader(name, value);
+  if (tooLarge !== undefined) writeTooLarge(call.response, tooLarge);
   const body = { code, descriptors: descriptors.map(answerJson) };
   sendJson(call.response, code === 'OVER_LIMIT' ? 429 : 200, body);
+}
+
+/** Of the body nothing was decoded. */
+async function answerTooLarge(
+  call: HttpCall,
+  found: BodyTooLarge,
+  { tooLarge }: CheckOptions,
+): Promise<void> {
+  const answer = tooLarge.answer(found.error, originOf(call.request));
+  if (!('overallCode' in answer)) throw problemOfBody(found);
+  writeTooLarge(call.response, found.error.message);
+  const isOver = answer.overallCode === Code.OVER_LIMIT;
+  const body = `${JSON.stringify({ code: isOver ? 'OVER_LIMIT' : 'OK', descriptors: [] })}\n`;
+  await endAnswer(call, isOver ? 429 : 200, { 'Content-Type': 'application/json' }, body);
 }
 
 export function sendJson(response: ServerResponse, status: number, body: object): void {
@@ -36,37 +54,43 @@ export function sendJson(response: ServerResponse, status: number, body: object)
   response.end(text);
 }
 
-export type PostOptions = Pick<CheckOptions, 'bounds' | 'onTooLarge' | 'maxBodyBytes'>;
+export type PostOptions = Pick<CheckOptions, 'bounds' | 'tooLarge' | 'maxBodyBytes'>;
+
+/** A body beyond REQUEST_MAX_BYTES, or beyond HTTP_MAX_BODY_BYTES. */
+export interface BodyTooLarge {
+  readonly error: RequestTooLarge;
+}
+
+/** Where that is an error. */
+export function problemOfBody({ error }: BodyTooLarge): ApiProblem {
+  return new ApiProblem(error.setting === 'HTTP_MAX_BODY_BYTES' ? 413 : 400, error.message);
+}
 
 /** The body of a POST to a path without parameters, when it is its turn. Rejects with an `ApiProblem`. */
-export async function readPost(call: HttpCall, options: PostOptions): Promise<Uint8Array> {
+export async function readPost(call: HttpCall, options: PostOptions): Promise<Uint8Array | BodyTooLarge> {
   const { request, response, target } = call;
   if (request.method !== 'POST') {
     response.setHeader('Allow', 'POST');
     throw new ApiProblem(405, `${target.path} takes POST, not ${shown(request.method ?? '')}`);
   }
   checkParameters(target.query, []);
-  const bytes = await bodyOf(call, options);
-  await new Promise<void>((due) => call.holding.whenDue(bytes.length, due));
-  return bytes;
+  const body = await bodyOf(call, options);
+  if (body instanceof Uint8Array) await new Promise<void>((due) => call.holding.whenDue(body.length, due));
+  return body;
 }
 
 async function bodyOf(
   call: HttpCall,
-  { bounds, maxBodyBytes, onTooLarge }: PostOptions,
-): Promise<Uint8Array> {
+  { bounds, maxBodyBytes }: PostOptions,
+): Promise<Uint8Array | BodyTooLarge> {
   const setting = 'HTTP_MAX_BODY_BYTES';
-  const tooLarge = (error: RequestTooLarge): void => onTooLarge(error, originOf(call.request));
   const kept = bounds.limits.maxBytes;
   try {
     const body = await readJsonBody(call, { bytes: maxBodyBytes, setting, kept });
-    if (body instanceof Uint8Array) return body;
-    const error = bounds.tooManyBytes(body.droppedBytes);
-    tooLarge(error);
-    throw new ApiProblem(400, error.message);
+    return body instanceof Uint8Array ? body : { error: bounds.tooManyBytes(body.droppedBytes) };
   } catch (error) {
     if (error instanceof ApiProblem && error.status === 413)
-      tooLarge(new RequestTooLarge(setting, error.message));
+      return { error: new RequestTooLarge(setting, error.message) };
     throw error;
   }
 }

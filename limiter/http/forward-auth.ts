@@ -81,9 +81,10 @@ export class ForwardAuth {
       onAnswer('allowed');
       return endAnswer(call, 200, {});
     }
-    onAnswer('refused');
+    onAnswer(decision.tooLarge === undefined ? 'refused' : 'too_large');
     call.response.setHeader(refusedHeader, refusedText(decision, profile));
-    return sendProblem(call, new ApiProblem(profile.refusedStatus, 'a rate limit is exceeded'));
+    const reason = decision.tooLarge ?? 'a rate limit is exceeded';
+    return sendProblem(call, new ApiProblem(profile.refusedStatus, reason));
   }
 
   /** Where some are not for the caller, one that there is not is refused as they are: its answer would tell their names. */
@@ -121,7 +122,7 @@ export class ForwardAuth {
       case GrpcCode.PERMISSION_DENIED:
         throw problemOf(failure);
       case GrpcCode.INVALID_ARGUMENT:
-        // Whoever could get past a limit by what he sends would: this is no matter of onError.
+        // REQUEST_TOO_LARGE=error. Who could get past a limit by what he sends would: this is no matter of onError.
         onAnswer('too_large');
         throw new ApiProblem(403, failure.message);
       default:

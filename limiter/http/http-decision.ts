@@ -39,6 +39,8 @@ export interface HttpDecision {
   descriptors: DescriptorAnswer[];
   /** The limit headers of the tightest, whatever the settings for RLS answers; on a refusal Retry-After as well. */
   headers: (readonly [name: string, value: string])[];
+  /** Undefined: the request is within the bounds. */
+  tooLarge?: string;
 }
 
 /**
@@ -64,6 +66,8 @@ export function createDecideForHttp({ ask, domains }: DecideForHttpOptions): Dec
           if (plans.some(({ kind }) => kind !== 'domain-not-found')) resolve(decisionOf(response, plans));
           else resolve({ failure: noDomain(domain, domains(), asker) });
         },
+        answerTooLarge: (response: RateLimitResponse, reason: string) =>
+          resolve({ ...decisionOf(response, []), tooLarge: reason }),
         fail: (failure: GrpcStatus) => resolve({ failure }),
       });
       // As bytes, so that what is remembered of entries is found, and bounds of requests hold.
@@ -77,15 +81,15 @@ function decisionOf(
 ): HttpDecision {
   return {
     code: codeName(overallCode),
-    descriptors: statuses.map((status, index) => descriptorAnswer(plans[index]!, status)),
+    descriptors: statuses.map((status, index) => descriptorAnswer(plans[index], status)),
     headers: responseHeadersToAdd.map(({ key, value }) => [key, value] as const),
   };
 }
 
-function descriptorAnswer(plan: Plan, status: DescriptorStatus): DescriptorAnswer {
-  const { rule } = plan;
+function descriptorAnswer(plan: Plan | undefined, status: DescriptorStatus): DescriptorAnswer {
+  const rule = plan?.rule;
   const isHidden = rule?.hideIdentity === true;
-  const limits = plan.kind === 'limited' ? plan.limits : [];
+  const limits = plan?.kind === 'limited' ? plan.limits : [];
   const limit = limits.find(({ currentLimit }) => currentLimit === status.currentLimit)?.limit;
   const isKnown = limit !== undefined;
   return {

@@ -1,11 +1,15 @@
 /**
- * Counts what a JSON text has before it is parsed, in one pass over its bytes that ends at the first that is too many.
- * It looks for brackets, commas and strings alone: whether the text is JSON, and a request, is for those who read it.
+ * Takes out of a JSON text what a request may not have before it is parsed, in one pass over its bytes: descriptors and entries
+ * beyond their numbers. It looks for brackets, commas and strings alone: whether the rest is JSON, and a request, is for those
+ * who read it, as is a list that comes twice, which they refuse.
  */
-import type { RequestBounds } from '../decide/request-bounds.ts';
+import { markerKeys } from '../decide/marker.ts';
+import type { CrowdedDescriptor } from '../decide/messages.ts';
+import type { RequestLimits } from '../decide/request-bounds.ts';
 
 /** The request, its descriptors, one of them, its entries, one of them. */
 const requestDepth = 5;
+const descriptorsDepth = 2;
 /** Chosen: more than the fields of any message, which the codec refuses in words of its own. */
 const mostFields = 16;
 
@@ -16,36 +20,57 @@ const openBracket = 0x5b;
 const closeBracket = 0x5d;
 const openBrace = 0x7b;
 const closeBrace = 0x7d;
-const letterU = 0x75;
 
-/** Throws a `RequestTooLarge`, or an Error for what nests as no request does. */
-export function checkJsonBounds(json: Uint8Array, bounds: RequestBounds): void {
-  new JsonPass(json, bounds).run();
+export interface BoundedJson {
+  /** The text without them; itself where there are none. */
+  readonly json: Uint8Array;
+  /** Descriptors that were taken out. */
+  readonly descriptors: number;
+  /** By the index of its descriptor, the entries that were taken out. */
+  readonly entries: ReadonlyMap<number, CrowdedDescriptor>;
+}
+
+/** Throws an Error for what nests as no request does. */
+export function boundedJson(json: Uint8Array, limits: RequestLimits): BoundedJson {
+  return new JsonPass(json, limits).run();
 }
 
 class JsonPass {
   readonly #json: Uint8Array;
-  readonly #bounds: RequestBounds;
+  readonly #limits: RequestLimits;
   /** Of what is open around the position, from the outside: the bracket, and how many elements it has at least. */
   readonly #brackets = new Uint8Array(requestDepth + 1);
   readonly #elements = new Uint32Array(requestDepth + 1);
   #depth = 0;
   #position = 0;
+  /** Where what is taken out begins; 0: nothing is. It ends with the list of that depth. */
+  #cutFrom = 0;
+  #cutDepth = 0;
+  readonly #kept: Uint8Array[] = [];
+  #keptEnd = 0;
+  #descriptors = 0;
+  readonly #entries = new Map<number, CrowdedDescriptor>();
 
-  constructor(json: Uint8Array, bounds: RequestBounds) {
+  constructor(json: Uint8Array, limits: RequestLimits) {
     this.#json = json;
-    this.#bounds = bounds;
+    this.#limits = limits;
   }
 
-  run(): void {
+  run(): BoundedJson {
     const json = this.#json;
     while (this.#position < json.length) {
       const byte = json[this.#position++]!;
       if (byte === quote) this.#passString();
       else if (byte === openBrace || byte === openBracket) this.#open(byte);
       else if (byte === comma) this.#another();
-      else if ((byte === closeBrace || byte === closeBracket) && this.#depth > 0) this.#depth -= 1;
+      else if ((byte === closeBrace || byte === closeBracket) && this.#depth > 0) this.#close();
     }
+    const rest = json.subarray(this.#keptEnd);
+    return {
+      json: this.#kept.length === 0 ? json : Buffer.concat([...this.#kept, rest]),
+      descriptors: this.#descriptors,
+      entries: this.#entries,
+    };
   }
 
   #open(bracket: number): void {
@@ -68,38 +93,48 @@ class JsonPass {
     this.#elements[depth] = elements;
     if (this.#brackets[depth] === openBrace) {
       if (elements > mostFields) throw new Error(`an object of the JSON has more than ${mostFields} fields`);
-    } else if (depth === 2) this.#bounds.checkDescriptors(elements);
-    else if (depth === 4) this.#bounds.checkEntries(elements, this.#elements[2]! - 1);
+      return;
+    }
+    const { maxDescriptors, maxEntries } = this.#limits;
+    const most = depth === descriptorsDepth ? maxDescriptors : maxEntries;
+    if (this.#cutFrom !== 0 || elements <= most) return;
+    // Its comma goes with it.
+    this.#cutFrom = this.#position - 1;
+    this.#cutDepth = depth;
   }
 
-  /** Counts its bytes as UTF-8, escapes resolved. */
+  #close(): void {
+    const depth = this.#depth--;
+    if (this.#cutFrom === 0 || depth !== this.#cutDepth) return;
+    const end = this.#position - 1;
+    const elements = this.#elements[depth]!;
+    if (depth === descriptorsDepth) this.#descriptors = elements - this.#limits.maxDescriptors;
+    else this.#entries.set(this.#descriptor, this.#crowded(elements - this.#limits.maxEntries, end));
+    this.#kept.push(this.#json.subarray(this.#keptEnd, this.#cutFrom));
+    this.#keptEnd = end;
+    this.#cutFrom = 0;
+  }
+
+  /** Index of the one that is open. */
+  get #descriptor(): number {
+    return this.#elements[descriptorsDepth]! - 1;
+  }
+
+  /** An escape may be part of a marker's key. */
+  #crowded(entries: number, end: number): CrowdedDescriptor {
+    const text = Buffer.from(this.#json.buffer, this.#json.byteOffset + this.#cutFrom, end - this.#cutFrom);
+    const mayHaveMarkers = text.includes(backslash) || markerKeys.some((key) => text.includes(key));
+    return { entries, unmarked: mayHaveMarkers ? 0 : entries };
+  }
+
   #passString(): void {
     const json = this.#json;
     let position = this.#position;
-    let bytes = 0;
     while (position < json.length) {
       const byte = json[position++]!;
       if (byte === quote) break;
-      if (byte !== backslash) bytes += 1;
-      else if (json[position++] !== letterU) bytes += 1;
-      else {
-        bytes += utf8Bytes(json, position);
-        position += 4;
-      }
+      if (byte === backslash) position += 1;
     }
     this.#position = position;
-    this.#bounds.checkText(bytes);
   }
-}
-
-/** What the UTF-16 unit of four hexadecimal digits takes; half of a pair takes half of what the pair does. */
-function utf8Bytes(json: Uint8Array, at: number): number {
-  const high = hexDigit(json[at]) * 16 + hexDigit(json[at + 1]);
-  if (high === 0) return hexDigit(json[at + 2]) < 8 ? 1 : 2;
-  if (high < 8) return 2;
-  return high >= 0xd8 && high <= 0xdf ? 2 : 3;
-}
-
-function hexDigit(byte = 0): number {
-  return byte <= 0x39 ? byte & 0x0f : (byte & 0x0f) + 9;
 }

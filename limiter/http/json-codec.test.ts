@@ -8,14 +8,14 @@ import {
   RateLimitResponseSchema,
   RateLimitResponse_RateLimit_Unit as Unit,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
-import { RequestBounds, usualRequestLimits } from '../decide/request-bounds.ts';
+import { usualRequestLimits } from '../decide/request-bounds.ts';
 import { requestFromJson, responseToJson } from './json-codec.ts';
 
-const bounds = new RequestBounds(usualRequestLimits);
+const limits = usualRequestLimits;
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 function accepted(text: string): RateLimitRequest {
-  const got = requestFromJson(bytes(text), bounds);
+  const got = requestFromJson(bytes(text), limits);
   if ('refusal' in got) return expect.fail(got.refusal);
   return fromBinary(RateLimitRequestSchema, got.wire);
 }
@@ -134,7 +134,7 @@ describe('requestFromJson', () => {
   };
   for (const [name, text] of Object.entries(refused)) {
     it(`refuses ${name}`, () => {
-      expect(requestFromJson(bytes(text), bounds)).toEqual({ refusal: expect.stringMatching(/./) });
+      expect(requestFromJson(bytes(text), limits)).toEqual({ refusal: expect.stringMatching(/./) });
     });
   }
 
@@ -143,32 +143,14 @@ describe('requestFromJson', () => {
       Uint8Array.of(...bytes('{"domain":"'), byte, 0x22, 0x7d),
     );
     for (const body of damaged) {
-      expect(requestFromJson(body, bounds)).toEqual({
+      expect(requestFromJson(body, limits)).toEqual({
         refusal: 'The encoded data was not valid for encoding utf-8',
       });
     }
   });
 
-  const escaped = (text: string): string =>
-    `"${Array.from(text, (_, i) => `\\u${text.charCodeAt(i).toString(16).padStart(4, '0')}`).join('')}"`;
-  const texts: [string, string, number][] = [
-    ['characters', `"${'d'.repeat(20)}"`, 20],
-    ['characters of several bytes', '"aéż漢𝄞"', 12],
-    ['short escapes', '"\\n\\t\\\\\\"\\/"', 5],
-    ['numbered escapes', escaped('aéż漢\u0000\u0080\u07ff\u0800'), 16],
-    ['escaped pairs', '"\\uD834\\udd1E"', 4],
-  ];
-  it.each(texts)('counts the bytes of %s as those of the text', (_, domain, want) => {
-    const body = bytes(`{"domain":${domain}}`);
-    expect(Buffer.byteLength(JSON.parse(domain) as string)).toBe(want);
-    const boundedBy = (maxTextBytes: number) => new RequestBounds({ ...usualRequestLimits, maxTextBytes });
-    // The name of the field is a text as well.
-    if (want >= 6) expect(requestFromJson(body, boundedBy(want))).toHaveProperty('wire');
-    if (want > 6) expect(() => requestFromJson(body, boundedBy(want - 1))).toThrow(`has ${want}`);
-  });
-
   it('takes no more than a request can have of anything', () => {
-    const words = (text: string) => requestFromJson(bytes(text), bounds);
+    const words = (text: string) => requestFromJson(bytes(text), limits);
     expect(words(`{"domain":${'{"a":'.repeat(5)}`)).toEqual({
       refusal: 'the JSON nests deeper than a request, which has 5 levels',
     });
@@ -177,9 +159,39 @@ describe('requestFromJson', () => {
     });
     const fields = Array.from({ length: 17 }, (_, i) => `"f${i}":1`).join();
     expect(words(`{${fields}}`)).toEqual({ refusal: 'an object of the JSON has more than 16 fields' });
-    expect(() => words(`{"descriptors":[${'{},'.repeat(256)}{}]}`)).toThrow('this one has 257 or more');
-    const entries = `{"entries":[${'{},'.repeat(64)}{}]}`;
-    expect(() => words(`{"descriptors":[{},${entries}]}`)).toThrow('descriptor 1 has 65 or more');
+  });
+
+  it('leaves out descriptors and entries beyond the bounds, and says how many', () => {
+    const entry = '{"key":"a]\\"","value":"}"}';
+    const entries = (count: number, more = '') =>
+      `{"entries":[${`${entry},`.repeat(count - 1)}${entry}${more}]}`;
+    const crowded = accepted(`{"descriptors":[{},${entries(70)},${entries(64)}],"domain":"d"}`);
+    expect(crowded.descriptors.map((one) => one.entries.length)).toEqual([0, 64, 64]);
+    expect(crowded).toMatchObject({ domain: 'd' });
+    const leftOut = (text: string) => requestFromJson(bytes(text), limits);
+    const escaped = { entries: 70, unmarked: 64 };
+    expect(leftOut(`{"descriptors":[{},${entries(70)}]}`)).toMatchObject({
+      leftOut: { descriptors: 0, crowded: new Map([[1, escaped]]), maxEntries: 64 },
+    });
+    const plain = `{"descriptors":[{"entries":[${'{},'.repeat(69)}{}]}]}`;
+    expect(leftOut(plain)).toMatchObject({
+      leftOut: { crowded: new Map([[0, { entries: 70, unmarked: 70 }]]) },
+    });
+    const many = `{"descriptors":[${`${entries(70)},`.repeat(299)}{}],"domain":"d"}`;
+    expect(accepted(many).descriptors).toHaveLength(256);
+    expect(leftOut(many)).toMatchObject({ leftOut: { descriptors: 44 } });
+  });
+
+  it('refuses a list that comes twice, by which one could be taken for the other', () => {
+    const crowded = `{"entries":[${'{},'.repeat(69)}{}]}`;
+    const last = '[{"entries":[{"key":"k"}]}]';
+    const refusal = expect.stringContaining('duplicate object key') as string;
+    for (const first of [`[${crowded}]`, `[${'{},'.repeat(299)}{}]`])
+      expect(requestFromJson(bytes(`{"descriptors":${first},"descriptors":${last}}`), limits)).toEqual({
+        refusal,
+      });
+    const twice = `{"descriptors":[{"entries":[${'{},'.repeat(69)}{}],"entries":[{"key":"k"}]}]}`;
+    expect(requestFromJson(bytes(twice), limits)).toEqual({ refusal });
   });
 
   it('lets pass whatever is within the bounds', () => {
@@ -190,8 +202,8 @@ describe('requestFromJson', () => {
   });
 
   it('never throws', () => {
-    fc.assert(fc.property(fc.uint8Array({ maxLength: 60 }), (body) => void requestFromJson(body, bounds)));
-    fc.assert(fc.property(fc.json(), (text) => void requestFromJson(bytes(text), bounds)));
+    fc.assert(fc.property(fc.uint8Array({ maxLength: 60 }), (body) => void requestFromJson(body, limits)));
+    fc.assert(fc.property(fc.json(), (text) => void requestFromJson(bytes(text), limits)));
   });
 });
 

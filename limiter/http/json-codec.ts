@@ -5,9 +5,10 @@ import {
   RateLimitRequestSchema,
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
-import { RequestBounds, RequestTooLarge, usualRequestLimits } from '../decide/request-bounds.ts';
-import { encodeRateLimitResponse } from '../decide/wire-codec.ts';
-import { checkJsonBounds } from './json-bounds.ts';
+import type { LeftOut } from '../decide/messages.ts';
+import { type RequestLimits, usualRequestLimits } from '../decide/request-bounds.ts';
+import { crowdedOf, encodeRateLimitResponse } from '../decide/wire-codec.ts';
+import { boundedJson } from './json-bounds.ts';
 
 /** A BOM is not dropped, and so refused by the JSON parser, as in Go. */
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
@@ -33,10 +34,9 @@ export function warmJsonCodec(): Promise<void> {
 
 async function warm(): Promise<void> {
   const { request, response } = usualMessages();
-  const bounds = new RequestBounds(usualRequestLimits);
   for (let round = 0; round < warmingRounds; round += 1) {
     await nextTurn();
-    const read = requestFromJson(request, bounds);
+    const read = requestFromJson(request, usualRequestLimits);
     if ('refusal' in read) throw new Error(read.refusal);
     await nextTurn();
     responseToJson(response);
@@ -69,17 +69,22 @@ function usualMessages(): { request: Uint8Array; response: Uint8Array } {
   };
 }
 
-/** The request's bytes on the wire, or why it is refused. Throws a `RequestTooLarge`. */
+/** The request's bytes on the wire, without what is beyond the bounds on numbers; or why it is refused. */
 export function requestFromJson(
   body: Uint8Array,
-  bounds: RequestBounds,
-): { wire: Uint8Array } | { refusal: string } {
+  limits: RequestLimits,
+): { wire: Uint8Array; leftOut: LeftOut | undefined } | { refusal: string } {
   try {
-    checkJsonBounds(body, bounds);
-    const text = utf8.decode(body).replace(longHitsAddend, '$1"$2"');
-    return { wire: toBinary(RateLimitRequestSchema, fromJsonString(RateLimitRequestSchema, text)) };
+    const { json, descriptors, entries } = boundedJson(body, limits);
+    const text = utf8.decode(json).replace(longHitsAddend, '$1"$2"');
+    const request = fromJsonString(RateLimitRequestSchema, text);
+    const wire = toBinary(RateLimitRequestSchema, request);
+    if (descriptors === 0 && entries.size === 0) return { wire, leftOut: undefined };
+    const crowded = [...entries].map(
+      ([index, passed]) => [index, crowdedOf(request.descriptors[index]?.entries ?? [], passed)] as const,
+    );
+    return { wire, leftOut: { descriptors, crowded: new Map(crowded), maxEntries: limits.maxEntries } };
   } catch (error) {
-    if (error instanceof RequestTooLarge) throw error;
     return { refusal: (error as Error).message };
   }
 }

@@ -1,18 +1,17 @@
 /** `/json`: one rate limit decision for a JSON request. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import {
-  GrpcCode,
-  type GrpcStatus,
-  type RequestOrigin,
-  retryAfterSeconds,
-  type UnaryHandler,
-} from '../../process/grpc/handlers.ts';
+import { GrpcCode, type GrpcStatus, retryAfterSeconds } from '../../process/grpc/handlers.ts';
 import { bytesOfPiece, freePieces } from '../../process/http/http-connection.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
+import { endAnswer } from '../../process/http/json-exchange.ts';
 import { discardBody, readBody } from '../../process/http/request-body.ts';
-import { sendError, writeErrorHead } from '../../process/http/text-response.ts';
+import { sendError, writeDetail, writeErrorHead } from '../../process/http/text-response.ts';
 import { bearerChallenge } from '../../process/net/bearer-token.ts';
+import type { LeftOut } from '../decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
+import { encodeRateLimitResponse } from '../decide/wire-codec.ts';
+import type { ShouldRateLimit } from '../service/should-rate-limit.ts';
+import type { TooLargeRequests } from '../service/too-large.ts';
 import { type AdmissionOptions, admitted, type HttpAsker, originOf, replyTo } from './http-asker.ts';
 
 /** Chosen: how long the rest of a body that is not wanted is taken in. */
@@ -24,11 +23,11 @@ export function loadJsonCodec(): Promise<typeof import('./json-codec.ts')> {
 }
 
 export interface JsonEndpointOptions extends AdmissionOptions {
-  shouldRateLimit: UnaryHandler;
+  shouldRateLimit: ShouldRateLimit;
   bounds: RequestBounds;
-  /** A request was refused for its size; nothing of it was counted. */
-  onTooLarge(error: RequestTooLarge, origin: RequestOrigin): void;
-  /** A longer body of a request is answered with 413. */
+  /** How requests beyond the bounds are answered. */
+  tooLarge: TooLargeRequests;
+  /** HTTP_MAX_BODY_BYTES. */
   maxBodyBytes: number;
 }
 
@@ -44,10 +43,7 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
   const body = await readBody(request, { maxBytes: maxBodyBytes, keptBytes, holding });
   if (body.kind === 'aborted') return;
   if (body.kind === 'tooLong') {
-    const detail = `the body is longer than ${maxBodyBytes} bytes`;
-    const error = new RequestTooLarge('HTTP_MAX_BODY_BYTES', `${detail} (HTTP_MAX_BODY_BYTES)`);
-    options.onTooLarge(error, originOf(request));
-    await refuseUnread(call, { status: 413, text: 'Request Entity Too Large', detail });
+    await answerTooLong(call, options);
     return;
   }
   if (body.kind === 'tooManyPieces') {
@@ -63,39 +59,40 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
     return;
   }
   if (body.kind === 'dropped') {
-    refuseTooLarge(call, bounds.tooManyBytes(body.length), options);
+    await answerTooLarge(call, bounds.tooManyBytes(body.length), options);
     return;
   }
   const { requestFromJson, responseToJson } = await loadJsonCodec();
   await new Promise<void>((due) => holding.whenDue(body.bytes.length, due));
-  let parsed: ReturnType<typeof requestFromJson>;
-  try {
-    parsed = requestFromJson(body.bytes, bounds);
-  } catch (error) {
-    if (!(error instanceof RequestTooLarge)) throw error;
-    refuseTooLarge(call, error, options);
-    return;
-  }
+  const parsed = requestFromJson(body.bytes, bounds.limits);
   if ('refusal' in parsed) {
     sendError(response, 400, 'Bad Request', parsed.refusal);
     return;
   }
-  const outcome = await ask(options.shouldRateLimit, parsed.wire, asker);
+  const outcome = await ask(options.shouldRateLimit, parsed, asker);
+  if (outcome.tooLarge !== undefined) writeTooLarge(response, outcome.tooLarge);
   if ('status' in outcome) sendFailure(request, response, outcome.status);
   else sendDecision(response, responseToJson(outcome.message));
 }
 
+/** `tooLarge`: why the request is beyond a bound. */
+type Outcome = ({ message: Uint8Array } | { status: GrpcStatus }) & { tooLarge?: string | undefined };
+
 function ask(
-  handler: UnaryHandler,
-  wire: Uint8Array,
+  handler: ShouldRateLimit,
+  { wire, leftOut }: { wire: Uint8Array; leftOut: LeftOut | undefined },
   asker: HttpAsker,
-): Promise<{ message: Uint8Array } | { status: GrpcStatus }> {
+): Promise<Outcome> {
   return new Promise((resolve) => {
+    let tooLarge: string | undefined;
     const reply = replyTo(asker, {
-      send: (message: Uint8Array) => resolve({ message: new Uint8Array(message) }),
+      noteTooLarge: (reason: string) => {
+        tooLarge = reason;
+      },
+      send: (message: Uint8Array) => resolve({ message: new Uint8Array(message), tooLarge }),
       fail: (status: GrpcStatus) => resolve({ status }),
     });
-    handler(wire, reply);
+    handler(wire, reply, leftOut);
   });
 }
 
@@ -110,13 +107,41 @@ function sendDecision(
   response.end(text);
 }
 
-function refuseTooLarge(
+/** What is the same for all answers of 429 to a request beyond a bound; the reason stands in the header of errors. */
+export function writeTooLarge(response: ServerResponse, reason: string): void {
+  response.setHeader('Retry-After', retryAfterSeconds);
+  writeDetail(response, reason);
+}
+
+/** The whole body was taken in. */
+async function answerTooLarge(
   { request, response }: HttpCall,
   error: RequestTooLarge,
-  { onTooLarge }: JsonEndpointOptions,
-): void {
-  onTooLarge(error, originOf(request));
-  sendError(response, 400, 'Bad Request', error.message);
+  { tooLarge }: JsonEndpointOptions,
+): Promise<void> {
+  const answer = tooLarge.answer(error, originOf(request));
+  if (!('overallCode' in answer)) {
+    sendError(response, 400, 'Bad Request', answer.message);
+    return;
+  }
+  const { responseToJson } = await loadJsonCodec();
+  writeTooLarge(response, error.message);
+  sendDecision(response, responseToJson(encodeRateLimitResponse(answer)));
+}
+
+/** The rest of the body is not wanted. */
+async function answerTooLong(call: HttpCall, { maxBodyBytes, tooLarge }: JsonEndpointOptions): Promise<void> {
+  const detail = `the body is longer than ${maxBodyBytes} bytes`;
+  const error = new RequestTooLarge('HTTP_MAX_BODY_BYTES', `${detail} (HTTP_MAX_BODY_BYTES)`);
+  const answer = tooLarge.answer(error, originOf(call.request));
+  if (!('overallCode' in answer)) {
+    await refuseUnread(call, { status: 413, text: 'Request Entity Too Large', detail });
+    return;
+  }
+  const { responseToJson } = await loadJsonCodec();
+  const { overLimit, text } = responseToJson(encodeRateLimitResponse(answer));
+  writeTooLarge(call.response, error.message);
+  await endAnswer(call, overLimit ? 429 : 200, { 'Content-Type': 'application/json' }, text);
 }
 
 function sendFailure(request: IncomingMessage, response: ServerResponse, status: GrpcStatus): void {

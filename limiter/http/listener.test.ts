@@ -12,7 +12,6 @@ import {
   type CallerGate,
   GrpcCode,
   severalAuthorizations,
-  type UnaryHandler,
   type UnaryReply,
 } from '../../process/grpc/handlers.ts';
 import { Health } from '../../process/grpc/health.ts';
@@ -22,7 +21,11 @@ import { HeldBytes } from '../../process/net/held-bytes.ts';
 import { systemTimers } from '../../process/time/clock.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { ScriptedBudgets } from '../../test/support/scripted-budgets.ts';
+import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
+import type { LeftOut } from '../decide/messages.ts';
 import { RequestBounds, type RequestLimits, usualRequestLimits } from '../decide/request-bounds.ts';
+import { refuseSized, type ShouldRateLimit } from '../service/should-rate-limit.ts';
+import type { TooLargeOptions } from '../service/too-large.ts';
 import { ApiListener } from './listener.ts';
 
 const cleanups: (() => unknown)[] = [];
@@ -50,6 +53,7 @@ interface StartOptions {
   limits?: Partial<RequestLimits>;
   held?: HeldBytes;
   gate?: CallerGate;
+  tooLarge?: Partial<TooLargeOptions>;
 }
 
 async function start(options: StartOptions = {}): Promise<Fixture> {
@@ -59,17 +63,33 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
   const tooLarge: string[] = [];
   const refused: string[] = [];
   const health = new Health();
-  const shouldRateLimit: UnaryHandler = (bytes, reply) => {
+  const reading = {
+    bounds: new RequestBounds({ ...usualRequestLimits, ...options.limits }),
+    tooLarge: tooLargeRequests({
+      onTooLarge: (error, origin) => {
+        expect(`${origin?.listener} ${origin?.peer}`).toMatch(/^HTTP 127\.0\.0\.1:\d+$/);
+        tooLarge.push(error.message);
+      },
+      ...options.tooLarge,
+    }),
+    onLongTexts: () => {},
+    onMendedValues: () => {},
+    onFault: (error: unknown) => void faults.push(error),
+  };
+  const shouldRateLimit: ShouldRateLimit = (bytes: Uint8Array, reply: UnaryReply, leftOut?: LeftOut) => {
+    try {
+      reading.bounds.checkWhole({ ...reading.bounds.decode(bytes), leftOut });
+    } catch (error) {
+      refuseSized(error, reply, reading);
+      return;
+    }
     asked.push(fromBinary(RateLimitRequestSchema, bytes));
     answer(reply);
   };
   const listener = new ApiListener({
     shouldRateLimit,
-    bounds: new RequestBounds({ ...usualRequestLimits, ...options.limits }),
-    onTooLarge: (error, { listener, peer }) => {
-      expect(`${listener} ${peer}`).toMatch(/^HTTP 127\.0\.0\.1:\d+$/);
-      tooLarge.push(error.message);
-    },
+    bounds: reading.bounds,
+    tooLarge: reading.tooLarge,
     health,
     maxBodyBytes: options.maxBodyBytes ?? 100_000,
     gate: options.gate,
@@ -265,17 +285,12 @@ describe('requests beyond their bounds', () => {
     [
       'descriptors',
       { domain: 'd', descriptors: new Array(4).fill(descriptor) },
-      'a request may have 3 descriptors (REQUEST_MAX_DESCRIPTORS), this one has 4 or more',
+      'a request may have 3 descriptors (REQUEST_MAX_DESCRIPTORS), this one has 4',
     ],
     [
       'entries',
       { domain: 'd', descriptors: [{}, { entries: new Array(3).fill({}) }] },
-      'a descriptor may have 2 entries (REQUEST_MAX_ENTRIES), descriptor 1 has 3 or more',
-    ],
-    [
-      'bytes of a text',
-      { domain: 'd'.repeat(21) },
-      'a domain, key or value may have 20 bytes (REQUEST_MAX_TEXT_BYTES), one of this request has 21',
+      'a descriptor may have 2 entries (REQUEST_MAX_ENTRIES), descriptor 1 has 3',
     ],
     [
       'bytes',
@@ -285,32 +300,51 @@ describe('requests beyond their bounds', () => {
   ];
   const limits = { maxDescriptors: 3, maxEntries: 2, maxTextBytes: 20, maxBytes: 300 };
 
-  it.each(cases)('are answered with 400 for too many %s, and not asked', async (_, body, reason) => {
-    const { port, asked, tooLarge } = await start({ limits });
+  const over = { status: 429, headers: { 'retry-after': '1', 'content-type': 'application/json' } };
+
+  it.each(cases)('are answered with 429 for too many %s', async (_, body, reason) => {
+    const { port, tooLarge } = await start({ limits });
     const answer = await send(port, { body: JSON.stringify(body) });
-    expect(answer).toMatchObject(badRequest);
-    expect([answer.headers['weir-error'], tooLarge, asked]).toEqual([reason, [reason], []]);
+    expect(answer).toMatchObject(over);
+    expect(JSON.parse(answer.body)).toMatchObject({ overallCode: 'OVER_LIMIT' });
+    expect([answer.headers['weir-error'], tooLarge]).toEqual([reason, [reason]]);
   });
 
-  it('are 413 where the body is too long as well', async () => {
+  it.each(cases)('are answered with 400 for too many %s where that is set', async (_, body, reason) => {
+    const { port, tooLarge } = await start({ limits, tooLarge: { answer: 'error' } });
+    const answer = await send(port, { body: JSON.stringify(body) });
+    expect(answer).toMatchObject(badRequest);
+    expect([answer.headers['weir-error'], tooLarge]).toEqual([reason, [reason]]);
+  });
+
+  it('are answered by the bytes of the body, too', async () => {
     const { port, tooLarge } = await start({ limits, maxBodyBytes: 400 });
     const chunk = `190\r\n${' '.repeat(400)}\r\n`;
     const head = 'POST /json HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n';
-    expect(await raw(port, head, chunk, '0\r\n\r\n')).toMatch(/^HTTP\/1\.1 400 /);
+    expect(await raw(port, head, chunk, '0\r\n\r\n')).toMatch(/^HTTP\/1\.1 429 /);
     expect(tooLarge).toEqual(['a request may have 300 bytes (REQUEST_MAX_BYTES), this one has 400']);
-    expect(await raw(port, head, chunk, chunk, '0\r\n\r\n')).toMatch(/^HTTP\/1\.1 413 /);
+    expect(await raw(port, head, chunk, chunk, '0\r\n\r\n')).toMatch(/^HTTP\/1\.1 429 /);
+    expect(tooLarge[1]).toBe('the body is longer than 400 bytes (HTTP_MAX_BODY_BYTES)');
   });
 });
 
 describe('bodies over the limit', () => {
-  const tooLong = { status: 413, body: 'Request Entity Too Large\n', headers: { connection: 'close' } };
+  const tooLong = { status: 429, headers: { 'retry-after': '1' } };
+  const body = '{"overallCode":"OVER_LIMIT","responseHeadersToAdd":[{"key":"Retry-After","value":"1"}]}';
 
   it('are refused by their announced length', async () => {
     const { port, asked, tooLarge: told } = await start({ maxBodyBytes: 1000 });
     const answer = await send(port, { body: ' '.repeat(1001) });
-    expect(answer).toMatchObject(tooLong);
+    expect(answer).toMatchObject({ ...tooLong, body });
+    const reason = 'the body is longer than 1000 bytes (HTTP_MAX_BODY_BYTES)';
+    expect([answer.headers['weir-error'], told, asked]).toEqual([reason, [reason], []]);
+  });
+
+  it('are 413 where requests beyond the bounds are errors', async () => {
+    const { port } = await start({ maxBodyBytes: 1000, tooLarge: { answer: 'error' } });
+    const answer = await send(port, { body: ' '.repeat(1001) });
+    expect(answer).toMatchObject({ status: 413, body: 'Request Entity Too Large\n' });
     expect(answer.headers['weir-error']).toBe('the body is longer than 1000 bytes');
-    expect([told, asked]).toEqual([['the body is longer than 1000 bytes (HTTP_MAX_BODY_BYTES)'], []]);
   });
 
   it('are taken up to the last byte', async () => {
@@ -327,14 +361,14 @@ describe('bodies over the limit', () => {
       ...Array.from({ length: 200 }, () => chunk),
       '0\r\n\r\n',
     );
-    expect(answer).toMatch(/^HTTP\/1\.1 413 /);
-    expect(answer).toMatch(/Request Entity Too Large\n$/);
+    expect(answer).toMatch(/^HTTP\/1\.1 429 /);
+    expect(answer).toContain(body);
   });
 
   it('are answered although the sender never sends what it announced', async () => {
     const { port } = await start({ maxBodyBytes: 1000 });
     const answer = await raw(port, 'POST /json HTTP/1.1\r\nHost: x\r\nContent-Length: 5000000\r\n\r\nabc');
-    expect(answer).toMatch(/^HTTP\/1\.1 413 /);
+    expect(answer).toMatch(/^HTTP\/1\.1 429 /);
   });
 });
 
@@ -603,7 +637,7 @@ describe('listen', () => {
     const other = new ApiListener({
       shouldRateLimit: () => {},
       bounds: new RequestBounds(usualRequestLimits),
-      onTooLarge: () => {},
+      tooLarge: tooLargeRequests(),
       health,
       maxBodyBytes: 1,
       closeGraceMs: 0,

@@ -362,7 +362,7 @@ export function requestTooLarge(
   log: Logger,
   refusal: { listener?: string; peer?: string; reason: string; times: number },
 ): void {
-  log.warn('A request was refused for its size', refusal);
+  log.warn('A request is beyond a bound', refusal);
 }
 
 /** A fault of this program; the call was answered with an error. */

@@ -537,7 +537,7 @@ describe('log lines', () => {
         lines.libraryWarning(log, 'deprecated');
       },
       [
-        'level=warning msg="A request was refused for its size" listener=gRPC peer="192.0.2.7:999" reason="a request may have 256 descriptors" times=3',
+        'level=warning msg="A request is beyond a bound" listener=gRPC peer="192.0.2.7:999" reason="a request may have 256 descriptors" times=3',
         'level=error msg="Fault while answering a call" call=ShouldRateLimit error="the clock broke"',
         'level=warning msg="deprecated"',
       ],

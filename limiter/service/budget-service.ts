@@ -4,6 +4,7 @@ import { marksReached } from '../decide/assess.ts';
 import { type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import type { Plan } from '../decide/plan.ts';
 import { isQuota } from '../decide/plan.ts';
+import { RequestTooLarge } from '../decide/request-bounds.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
 import { type Caller, StoreError } from '../stores/counter-store.ts';
 import type { ReservationStore, ReservedCounter } from '../stores/reservations/reservation-store.ts';
@@ -156,7 +157,7 @@ export class BudgetService implements Budgets {
   }
 
   #plan(
-    { domain, descriptors }: BudgetQuestion,
+    { domain, descriptors, leftOut }: BudgetQuestion,
     amount: number | undefined,
     ttlMs: number,
   ): Planned | BudgetFailure {
@@ -165,11 +166,14 @@ export class BudgetService implements Budgets {
       domain,
       descriptors: descriptors.map((one) => ({ ...one, hitsAddend: amount })),
       hitsAddend: amount ?? 0,
+      leftOut,
     };
     let plans: readonly Plan[];
     try {
       plans = inForce.plan(request, options.clock.nowMs());
     } catch (error) {
+      if (error instanceof RequestTooLarge)
+        return { failure: 'invalid', message: error.message, tooLarge: error };
       if (!(error instanceof ServiceError)) throw error;
       return { failure: error.transient ? 'unavailable' : 'invalid', message: error.message };
     }

@@ -1,6 +1,7 @@
 /** Budgets as callers of an API know them: reserve, commit, release, and how they stand. */
 import type { MatchedLimit } from '../../rules/match-result.ts';
-import type { Descriptor, Header } from '../decide/messages.ts';
+import type { Descriptor, Header, LeftOut } from '../decide/messages.ts';
+import type { RequestTooLarge } from '../decide/request-bounds.ts';
 import type { Caller } from '../stores/counter-store.ts';
 
 /** Of ids that callers choose; they stand in keys and replies of stores. */
@@ -15,6 +16,8 @@ export const usualTtlMs = 60_000;
 export interface BudgetQuestion {
   readonly domain: string;
   readonly descriptors: readonly Descriptor[];
+  /** As of a `RateLimitRequest`. */
+  readonly leftOut?: LeftOut | undefined;
 }
 
 export interface ReserveQuestion extends BudgetQuestion {
@@ -92,6 +95,8 @@ export interface BudgetFailure {
     /** The store is away, or there are no rules yet. */
     | 'unavailable';
   readonly message: string;
+  /** Of an invalid question: a rule may be for what was left out of it. */
+  readonly tooLarge?: RequestTooLarge;
 }
 
 export interface ReserveAnswer {

@@ -15,8 +15,10 @@ import {
 import { GrpcCode, type GrpcStatus, Right, type UnaryReply } from '../../process/grpc/handlers.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { ScriptedBudgets, budgetScope as scope } from '../../test/support/scripted-budgets.ts';
+import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
 import { RequestBounds, usualRequestLimits } from '../decide/request-bounds.ts';
 import { createKuadrantMethods } from './kuadrant-service.ts';
+import type { TooLargeOptions } from './too-large.ts';
 
 const most = BigInt(Number.MAX_SAFE_INTEGER);
 const over = 2;
@@ -30,9 +32,12 @@ beforeEach(() => {
   budgets = new ScriptedBudgets();
   needed = [];
   tooLarge = [];
+  terms = {};
 });
 
 type Answer = { bytes: Uint8Array; status: undefined } | { bytes: undefined; status: GrpcStatus };
+
+let terms: Partial<TooLargeOptions>;
 
 function call(method: string, bytes: Uint8Array, more: Partial<UnaryReply> = {}): Answer {
   const methods = createKuadrantMethods({
@@ -41,7 +46,8 @@ function call(method: string, bytes: Uint8Array, more: Partial<UnaryReply> = {})
       maxTtlMs: 86_400_000,
       bounds: new RequestBounds({ ...usualRequestLimits, maxDescriptors: 2 }),
     },
-    onTooLarge: (error) => tooLarge.push(error.setting),
+    tooLarge: tooLargeRequests({ onTooLarge: (error) => tooLarge.push(error.setting), ...terms }),
+    onLongTexts: () => {},
     onMendedValues: () => {},
     onFault: (error) => expect.fail(String(error)),
   });

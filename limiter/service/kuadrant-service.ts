@@ -5,15 +5,19 @@
 import {
   GrpcCode,
   type GrpcStatus,
+  type LongestRequest,
+  type RequestOrigin,
   Right,
   type UnaryHandler,
   type UnaryReply,
 } from '../../process/grpc/handlers.ts';
 import { Code, type Descriptor, type RateLimitRequest } from '../decide/messages.ts';
+import { RequestTooLarge, tooManyDescriptors } from '../decide/request-bounds.ts';
 import { encodeRateLimitResponse } from '../decide/wire-codec.ts';
 import { WireReader } from '../decide/wire-reader.ts';
 import {
   type BudgetFailure,
+  type BudgetQuestion,
   type BudgetScope,
   type Budgets,
   leastTtlMs,
@@ -21,7 +25,8 @@ import {
   usualTtlMs,
 } from './budgets.ts';
 import { addendOf } from './counted-hit.ts';
-import { boundedHandler, type RequestReading, readRequest, refuse } from './should-rate-limit.ts';
+import { isAllowed, type RequestReading, readRequest, refuse, refuseSized } from './should-rate-limit.ts';
+import { tooLargeStatus } from './too-large.ts';
 
 export interface KuadrantOptions extends RequestReading {
   budgets: Budgets;
@@ -32,29 +37,68 @@ export interface KuadrantOptions extends RequestReading {
 const servicePath = '/kuadrant.service.ratelimit.v1.RateLimitService/';
 export const kuadrantMethods = ['CheckRateLimit', 'Report', 'Reserve', 'Commit'] as const;
 
-type Method = (bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions) => void;
+interface Method {
+  handle(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions): void;
+  /** What a request of too many bytes gets. */
+  refuseLonger(
+    error: RequestTooLarge,
+    origin: RequestOrigin | undefined,
+    options: KuadrantOptions,
+  ): Uint8Array | GrpcStatus;
+}
 const methods: Readonly<Record<(typeof kuadrantMethods)[number], Method>> = {
-  CheckRateLimit: check,
-  Report: report,
-  Reserve: reserve,
-  Commit: commit,
+  CheckRateLimit: {
+    handle: check,
+    refuseLonger: (error, origin, { tooLarge }) => {
+      const answer = tooLarge.answer(error, origin);
+      return 'overallCode' in answer ? encodeRateLimitResponse(answer) : answer;
+    },
+  },
+  Report: {
+    handle: report,
+    refuseLonger: (error, origin, { tooLarge }) => tooLarge.unreported(error, origin) ?? codeMessage(Code.OK),
+  },
+  Reserve: { handle: reserve, refuseLonger: refuseAsError },
+  Commit: { handle: commit, refuseLonger: refuseAsError },
 };
+
+function refuseAsError(
+  error: RequestTooLarge,
+  origin: RequestOrigin | undefined,
+  { tooLarge }: KuadrantOptions,
+): GrpcStatus {
+  tooLarge.note(error, origin);
+  return tooLargeStatus(error);
+}
 
 /** By path. Every call is answered, whatever the bytes. */
 export function createKuadrantMethods(options: KuadrantOptions): Map<string, UnaryHandler> {
   return new Map(
     kuadrantMethods.map((name) => {
-      const handler = boundedHandler((bytes, reply) => methods[name](bytes, reply, options), options);
-      return [servicePath + name, handler];
+      const { handle, refuseLonger } = methods[name];
+      const { bounds } = options;
+      const longest: LongestRequest = {
+        maxBytes: bounds.limits.maxBytes,
+        refuse: (bytes, origin) => refuseLonger(bounds.tooManyBytes(bytes), origin, options),
+      };
+      const handler = (bytes: Uint8Array, reply: UnaryReply): void => handle(bytes, reply, options);
+      return [servicePath + name, Object.assign(handler, { longest })];
     }),
   );
 }
 
 function check(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions): void {
-  const request = readRequest(bytes, reply, Right.ASK, options);
-  if (request === undefined) return;
+  let request: RateLimitRequest;
+  try {
+    request = options.bounds.decode(bytes);
+  } catch (error) {
+    refuseSized(error, reply, options);
+    return;
+  }
+  if (!isAllowed(request, reply, Right.ASK, options)) return;
   options.budgets.status(request, reply, (answer) => {
-    if (!('failure' in answer)) sendCode(reply, isOver(request, answer) ? Code.OVER_LIMIT : Code.OK);
+    if ('failure' in answer && answer.tooLarge) refuseSized(answer.tooLarge, reply, options);
+    else if (!('failure' in answer)) sendCode(reply, isOver(request, answer) ? Code.OVER_LIMIT : Code.OK);
     else if (answer.failure === 'no-domain') sendCode(reply, Code.OK);
     else reply.fail(statusOf(answer));
   });
@@ -73,31 +117,74 @@ function isOver({ descriptors }: RateLimitRequest, scopes: readonly BudgetScope[
 }
 
 function report(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions): void {
-  const request = readRequest(bytes, reply, Right.ASK, options);
-  if (request === undefined) return;
-  const byHits = new Map<number, Descriptor[]>();
-  let problem: GrpcStatus | undefined;
-  for (const descriptor of request.descriptors) {
-    const hits = addendOf(descriptor, request);
-    problem ??= descriptor.isNegativeHits ? negativeHits : amountProblem('hits_addend', hits);
-    byHits.set(hits, [...(byHits.get(hits) ?? []), descriptor]);
-  }
-  if (problem !== undefined || byHits.size === 0) {
-    reply.fail(problem ?? noDescriptors);
+  let request: RateLimitRequest;
+  try {
+    request = options.bounds.decode(bytes);
+  } catch (error) {
+    if (error instanceof RequestTooLarge) endReport(reply, error, undefined, options);
+    else refuse(error, reply, options);
     return;
   }
-  let open = byHits.size;
+  if (!isAllowed(request, reply, Right.ASK, options)) return;
+  const problem = reportProblem(request);
+  if (problem !== undefined) {
+    reply.fail(problem);
+    return;
+  }
+  const { leftOut } = request;
+  const parts = reportParts(request);
+  let open = parts.length;
+  let tooLarge = leftOut && leftOut.descriptors > 0 ? tooManyDescriptors(request, leftOut) : undefined;
   let failed: BudgetFailure | undefined;
-  for (const [actual, descriptors] of byHits) {
-    const question = { domain: request.domain, descriptors, id: '', actual, unknown: 'charge' } as const;
-    options.budgets.settle(question, reply, (answer) => {
+  for (const part of parts) {
+    options.budgets.settle({ ...part, id: '', unknown: 'charge' }, reply, (answer) => {
       open -= 1;
-      if ('failure' in answer && answer.failure !== 'no-domain') failed = answer;
-      if (open > 0) return;
-      if (failed === undefined) sendCode(reply, Code.OK);
-      else reply.fail(statusOf(failed));
+      if ('failure' in answer && answer.tooLarge) tooLarge ??= answer.tooLarge;
+      else if ('failure' in answer && answer.failure !== 'no-domain') failed = answer;
+      if (open === 0) endReport(reply, tooLarge, failed, options);
     });
   }
+}
+
+function reportProblem(request: RateLimitRequest): GrpcStatus | undefined {
+  for (const descriptor of request.descriptors) {
+    if (descriptor.isNegativeHits) return negativeHits;
+    const problem = amountProblem('hits_addend', addendOf(descriptor, request));
+    if (problem !== undefined) return problem;
+  }
+  return request.descriptors.length === 0 ? noDescriptors : undefined;
+}
+
+/** Descriptors by their hits; a crowded one by itself, so that the others are counted whatever becomes of it. */
+function reportParts(request: RateLimitRequest): (BudgetQuestion & { actual: number })[] {
+  const { domain, leftOut } = request;
+  const byHits = new Map<number, Descriptor[]>();
+  const parts: (BudgetQuestion & { actual: number })[] = [];
+  for (const [index, descriptor] of request.descriptors.entries()) {
+    const actual = addendOf(descriptor, request);
+    const crowded = leftOut?.crowded.get(index);
+    if (crowded === undefined) {
+      byHits.set(actual, [...(byHits.get(actual) ?? []), descriptor]);
+      continue;
+    }
+    const own = { ...leftOut!, descriptors: 0, crowded: new Map([[0, crowded]]) };
+    parts.push({ domain, descriptors: [descriptor], leftOut: own, actual });
+  }
+  for (const [actual, descriptors] of byHits) parts.push({ domain, descriptors, actual });
+  return parts;
+}
+
+/** A failure goes first: it may have left something uncounted that is within the bounds. */
+function endReport(
+  reply: UnaryReply,
+  tooLarge: RequestTooLarge | undefined,
+  failed: BudgetFailure | undefined,
+  options: KuadrantOptions,
+): void {
+  const unreported = tooLarge && options.tooLarge.unreported(tooLarge, reply.origin);
+  const status = failed === undefined ? unreported : statusOf(failed);
+  if (status === undefined) sendCode(reply, Code.OK);
+  else reply.fail(status);
 }
 
 function reserve(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions): void {
@@ -211,8 +298,12 @@ function readDurationMs(): number {
 }
 
 function sendCode(reply: UnaryReply, overallCode: Code): void {
+  reply.send(codeMessage(overallCode));
+}
+
+function codeMessage(overallCode: Code): Uint8Array {
   const none = { responseHeadersToAdd: [], requestHeadersToAdd: [], dynamicMetadata: undefined };
-  reply.send(encodeRateLimitResponse({ overallCode, statuses: [], ...none }));
+  return encodeRateLimitResponse({ overallCode, statuses: [], ...none });
 }
 
 function reserveResponse(allowed: boolean, id: string): Uint8Array {

@@ -5,6 +5,7 @@ import type { Override } from '../../rules/overrides/override.ts';
 import { OverrideIndex } from '../../rules/overrides/override-index.ts';
 import { type Descriptor, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import { applyReplaces, type Plan, Planner, type PlanSettings } from '../decide/plan.ts';
+import { tooManyDescriptors, tooManyEntries } from '../decide/request-bounds.ts';
 import type { RuleStats } from '../stats/registry/rule-stats.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
 
@@ -53,8 +54,12 @@ export class PlansInForce {
     else for (const key of keys) localCache?.forget(key);
   }
 
-  /** One a descriptor. Throws a `ServiceError` for a request that cannot be decided; nothing is counted then. */
-  plan({ domain, descriptors }: RateLimitRequest, nowMs: number): Plan[] {
+  /**
+   * One a descriptor. Throws a `ServiceError` for a request that cannot be decided, or a `RequestTooLarge` where a rule may be for
+   * what was left out of it; nothing is counted then.
+   */
+  plan(request: RateLimitRequest, nowMs: number): Plan[] {
+    const { domain, descriptors } = request;
     if (domain === '') throw new ServiceError('rate limit domain must not be empty');
     if (descriptors.length === 0) throw new ServiceError('rate limit descriptor list must not be empty');
     let planner = this.#planner;
@@ -62,11 +67,7 @@ export class PlansInForce {
       throw new ServiceError('no rate limit configuration loaded', { transient: true });
     if (nowMs >= planner.staleAtMs) planner = this.#planAnew(this.#matcher!, nowMs);
     checkAddends(descriptors);
-    // Most requests have one, and an array that begins with its element has no room to spare.
-    const plans: Plan[] = [planner.plan(domain, descriptors[0]!)];
-    for (let index = 1; index < descriptors.length; index++) {
-      plans.push(planner.plan(domain, descriptors[index]!));
-    }
+    const plans = request.leftOut === undefined ? plansOf(planner, request) : plansWithin(planner, request);
     let replaces = false;
     for (let index = 0; index < plans.length; index++) {
       const { rule } = plans[index]!;
@@ -87,6 +88,28 @@ export class PlansInForce {
     onPlansEnded?.();
     return planner;
   }
+}
+
+function plansOf(planner: Planner, { domain, descriptors }: RateLimitRequest): Plan[] {
+  // Most requests have one, and an array that begins with its element has no room to spare.
+  const plans: Plan[] = [planner.plan(domain, descriptors[0]!)];
+  for (let index = 1; index < descriptors.length; index++) {
+    plans.push(planner.plan(domain, descriptors[index]!));
+  }
+  return plans;
+}
+
+/** Where a descriptor is crowded. One with more entries than any rule has levels matches nothing. */
+function plansWithin(planner: Planner, request: RateLimitRequest): Plan[] {
+  const { domain, descriptors, leftOut } = request;
+  if (leftOut!.descriptors > 0) throw tooManyDescriptors(request, leftOut!);
+  return descriptors.map((descriptor, index) => {
+    const crowded = leftOut!.crowded.get(index);
+    if (crowded === undefined) return planner.plan(domain, descriptor);
+    const plan = descriptor.limit === undefined ? planner.planCrowded(domain, crowded.unmarked) : undefined;
+    if (plan === undefined) throw tooManyEntries(request, leftOut!, index);
+    return plan;
+  });
 }
 
 function checkAddends(descriptors: readonly Descriptor[]): void {

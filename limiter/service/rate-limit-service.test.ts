@@ -110,6 +110,7 @@ class WatchedStore implements CounterStore {
 function matcher(rules: Record<string, MatchedRule>): RuleMatcher {
   return {
     hasDomain: (domain) => domain === 'd',
+    hasLevel: (domain, level) => domain === 'd' && level <= 1,
     match: (domain, entries) => {
       const [entry] = entries;
       const found = entry && rules[entry.key];
@@ -185,6 +186,7 @@ function service({ rules, counting, response, localCache, random }: ServiceField
     counting: {
       cacheKeyPrefix: '',
       counterKeys: 'compatible',
+      maxTextBytes: 16_384,
       nearLimitRatio: 0.8,
       usualLease: undefined,
       sanitizeDescriptorMetricDots: false,

@@ -5,11 +5,13 @@ import {
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { GrpcCode, type GrpcStatus, type UnaryReply } from '../../process/grpc/handlers.ts';
+import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
 import { Code, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
-import { RequestBounds, type RequestTooLarge, usualRequestLimits } from '../decide/request-bounds.ts';
+import { RequestBounds, RequestTooLarge, usualRequestLimits } from '../decide/request-bounds.ts';
 import { callAbandoned, StoreError } from '../stores/counter-store.ts';
 import type { Decided, RateLimitService } from './rate-limit-service.ts';
 import { createShouldRateLimit } from './should-rate-limit.ts';
+import type { TooLargeOptions } from './too-large.ts';
 
 interface Recorded {
   sent: Uint8Array[];
@@ -17,6 +19,7 @@ interface Recorded {
   faults: unknown[];
   tooLarge?: string[];
   mended?: number[];
+  long?: number[];
 }
 
 const bounds = new RequestBounds(usualRequestLimits);
@@ -24,6 +27,7 @@ const bounds = new RequestBounds(usualRequestLimits);
 function call(
   bytes: Uint8Array,
   decide: (request: RateLimitRequest, reply: UnaryReply, decided: Decided<UnaryReply>) => void,
+  terms: Partial<TooLargeOptions> = {},
 ): Recorded {
   const recorded: Recorded = { sent: [], failed: [], faults: [] };
   const reply: UnaryReply = {
@@ -34,8 +38,14 @@ function call(
   createShouldRateLimit({
     service: { decide } as Pick<RateLimitService, 'decide'>,
     bounds,
-    onTooLarge: ({ setting }) => {
-      recorded.tooLarge = [setting];
+    tooLarge: tooLargeRequests({
+      onTooLarge: ({ setting }) => {
+        recorded.tooLarge = [setting];
+      },
+      ...terms,
+    }),
+    onLongTexts: (texts) => {
+      recorded.long = [texts];
     },
     onMendedValues: (values) => {
       recorded.mended = [values];
@@ -105,7 +115,8 @@ describe('createShouldRateLimit', () => {
         },
       },
       bounds,
-      onTooLarge: () => {},
+      tooLarge: tooLargeRequests(),
+      onLongTexts: () => {},
       onMendedValues: () => {},
       onFault: () => {},
     })(requestBytes, reply);
@@ -135,29 +146,81 @@ describe('createShouldRateLimit', () => {
     });
   });
 
-  it('answers INVALID_ARGUMENT for a request beyond its bounds, undecided', () => {
-    const undecided = (): void => expect.unreachable();
-    const message = 'a request may have 256 descriptors (REQUEST_MAX_DESCRIPTORS), this one has 257 or more';
-    expect(call(Buffer.from('1200'.repeat(257), 'hex'), undecided)).toEqual({
-      sent: [],
-      failed: [{ code: GrpcCode.INVALID_ARGUMENT, message }],
-      faults: [],
-      tooLarge: ['REQUEST_MAX_DESCRIPTORS'],
+  describe('for a request beyond its bounds', () => {
+    const error = new RequestTooLarge('REQUEST_MAX_DESCRIPTORS', 'why', 2);
+    const beyond = (terms?: Partial<TooLargeOptions>) =>
+      call(requestBytes, (_, reply, decided) => decided.refuse(error, reply), terms);
+    const over = { code: Code.OVER_LIMIT, limitRemaining: 0 };
+    const answers = ({ sent }: Recorded) => sent.map((bytes) => fromBinary(RateLimitResponseSchema, bytes));
+
+    it('answers OVER_LIMIT with a status a descriptor and without a limit', () => {
+      const recorded = beyond();
+      expect(answers(recorded)).toMatchObject([
+        {
+          overallCode: Code.OVER_LIMIT,
+          statuses: [over, over],
+          responseHeadersToAdd: [{ key: 'Retry-After', value: '1' }],
+        },
+      ]);
+      expect(answers(recorded)[0]?.statuses[0]?.currentLimit).toBeUndefined();
+      expect(recorded).toMatchObject({ failed: [], faults: [], tooLarge: ['REQUEST_MAX_DESCRIPTORS'] });
+    });
+
+    it('answers OK with SHADOW_MODE, and counts that', () => {
+      let shadows = 0;
+      const recorded = beyond({ shadowMode: true, onGlobalShadow: () => void shadows++ });
+      expect(answers(recorded)).toMatchObject([
+        { overallCode: Code.OK, statuses: [over, over], responseHeadersToAdd: [] },
+      ]);
+      expect([shadows, recorded.tooLarge]).toEqual([1, ['REQUEST_MAX_DESCRIPTORS']]);
+    });
+
+    it('answers INVALID_ARGUMENT where that is set, with SHADOW_MODE as well', () => {
+      expect(beyond({ answer: 'error', shadowMode: true })).toMatchObject({
+        sent: [],
+        failed: [{ code: GrpcCode.INVALID_ARGUMENT, message: 'why' }],
+        tooLarge: ['REQUEST_MAX_DESCRIPTORS'],
+      });
+    });
+
+    it('decodes nothing of too many bytes', () => {
+      const undecided = (): void => expect.unreachable();
+      expect(answers(call(new Uint8Array(262_145), undecided))).toMatchObject([
+        { overallCode: Code.OVER_LIMIT, statuses: [] },
+      ]);
+    });
+
+    it('tells the service what was left out', () => {
+      const requests: RateLimitRequest[] = [];
+      const descriptors = '1200'.repeat(257);
+      call(Buffer.from(`0a0164${descriptors}`, 'hex'), (request) => void requests.push(request));
+      expect(requests[0]).toMatchObject({ domain: 'd', leftOut: { descriptors: 1, maxEntries: 64 } });
     });
   });
 
-  it('refuses a longer message than allowed before it is whole', () => {
+  it('counts texts that stand for themselves no more', () => {
+    const domain = 'd'.repeat(20_000);
+    const bytes = toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, { domain }));
+    expect(call(bytes, () => {})).toMatchObject({ long: [1], failed: [] });
+  });
+
+  it('answers a longer message than allowed before it is whole', () => {
     const tooLarge: RequestTooLarge[] = [];
     const { longest } = createShouldRateLimit({
       service: { decide: () => expect.unreachable() },
       bounds,
-      onTooLarge: (error) => tooLarge.push(error),
+      tooLarge: tooLargeRequests({ onTooLarge: (error) => tooLarge.push(error) }),
+      onLongTexts: () => {},
       onMendedValues: () => {},
       onFault: () => {},
     });
     const message = 'a request may have 262144 bytes (REQUEST_MAX_BYTES), this one has 300000';
     expect(longest?.maxBytes).toBe(262_144);
-    expect(longest?.refuse(300_000)).toEqual({ code: GrpcCode.INVALID_ARGUMENT, message });
+    const answer = longest?.refuse(300_000) as Uint8Array;
+    expect(fromBinary(RateLimitResponseSchema, answer)).toMatchObject({
+      overallCode: Code.OVER_LIMIT,
+      statuses: [],
+    });
     expect(tooLarge.map((error) => [error.setting, error.message])).toEqual([['REQUEST_MAX_BYTES', message]]);
   });
 

@@ -2,19 +2,25 @@
 import {
   type CallSpan,
   GrpcCode,
-  type GrpcStatus,
-  type RequestOrigin,
+  type LongestRequest,
   Right,
   type UnaryHandler,
   type UnaryReply,
 } from '../../process/grpc/handlers.ts';
-import { Code, type RateLimitRequest, type RateLimitResponse, ServiceError } from '../decide/messages.ts';
+import {
+  Code,
+  type LeftOut,
+  type RateLimitRequest,
+  type RateLimitResponse,
+  ServiceError,
+} from '../decide/messages.ts';
 import type { Plan } from '../decide/plan.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import type { ResponseOptions } from '../decide/response.ts';
 import { DecodeError, encodeRateLimitResponse } from '../decide/wire-codec.ts';
 import { callAbandoned, StoreError } from '../stores/counter-store.ts';
 import type { Decided, RateLimitService } from './rate-limit-service.ts';
+import { type TooLargeRequests, tooLargeStatus } from './too-large.ts';
 
 export const shouldRateLimitPath = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
 
@@ -25,16 +31,22 @@ export interface ShouldRateLimitOptions extends RequestReading {
 /** How bytes become a request. */
 export interface RequestReading {
   bounds: RequestBounds;
-  /** A request was refused for its size; nothing of it was counted. */
-  onTooLarge(error: RequestTooLarge, origin: RequestOrigin | undefined): void;
+  tooLarge: TooLargeRequests;
   /** So many values of a request were no UTF-8, and are counted with U+FFFD for their bad bytes. */
   onMendedValues(values: number): void;
+  /** So many texts of a request are counted by their beginnings and hashes. */
+  onLongTexts(texts: number): void;
   /** Something that must not happen did; the caller is told no more than that. */
   onFault(error: unknown): void;
 }
 
+/** `leftOut`: of the request, where whoever made its bytes has left something out already. */
+export interface ShouldRateLimit extends UnaryHandler {
+  (request: Uint8Array, reply: UnaryReply, leftOut?: LeftOut): void;
+}
+
 /** Handler for gRPC and, by way of it, for `/json`. Every call is answered, whatever the bytes. */
-export function createShouldRateLimit(options: ShouldRateLimitOptions): UnaryHandler {
+export function createShouldRateLimit(options: ShouldRateLimitOptions): ShouldRateLimit {
   const decided: Decided<UnaryReply> = {
     answer(response, reply) {
       noteCode(reply.span, response);
@@ -47,28 +59,41 @@ export function createShouldRateLimit(options: ShouldRateLimitOptions): UnaryHan
       }
       reply.send(message);
     },
-    refuse: (error, reply) => refuse(error, reply, options),
+    refuse: (error, reply) => refuseSized(error, reply, options),
   };
-  return boundedHandler((bytes, reply) => ask(bytes, reply, decided, options), options);
+  const { bounds, tooLarge } = options;
+  const handler = (bytes: Uint8Array, reply: UnaryReply, leftOut?: LeftOut): void =>
+    ask(bytes, reply, decided, options, leftOut);
+  const longest: LongestRequest = {
+    maxBytes: bounds.limits.maxBytes,
+    refuse: (bytes, origin) => {
+      const answer = tooLarge.answer(bounds.tooManyBytes(bytes), origin);
+      return 'overallCode' in answer ? encodeRateLimitResponse(answer) : answer;
+    },
+  };
+  return Object.assign(handler, { longest });
 }
 
-/** With the bound of a request's bytes, which whoever takes it in keeps to. */
-export function boundedHandler(
-  handler: (bytes: Uint8Array, reply: UnaryReply) => void,
-  { bounds, onTooLarge }: RequestReading,
-): UnaryHandler {
-  const refuseLonger = (bytes: number, origin?: RequestOrigin): GrpcStatus => {
-    const error = bounds.tooManyBytes(bytes);
-    onTooLarge(error, origin);
-    return tooLarge(error);
-  };
-  return Object.assign(handler, { longest: { maxBytes: bounds.limits.maxBytes, refuse: refuseLonger } });
+/** As `refuse`; a request beyond the bounds gets what REQUEST_TOO_LARGE says. */
+export function refuseSized(error: unknown, reply: UnaryReply, options: RequestReading): void {
+  if (!(error instanceof RequestTooLarge)) {
+    refuse(error, reply, options);
+    return;
+  }
+  const answer = options.tooLarge.answer(error, reply.origin);
+  reply.noteTooLarge?.(error.message);
+  if ('overallCode' in answer) {
+    noteCode(reply.span, answer);
+    reply.send(encodeRateLimitResponse(answer));
+  } else reply.fail(answer);
 }
 
 /** Who is told a decision whole, and not as the protocol has room for it. */
 export interface WholeReply extends Omit<UnaryReply, 'send'> {
   /** `plans`: one a descriptor, as there are statuses. */
   answer(response: RateLimitResponse, plans: readonly Plan[]): void;
+  /** In place of that, of a request beyond the bounds, for which nothing was planned. */
+  answerTooLarge(response: RateLimitResponse, reason: string): void;
 }
 
 /** Asks as any other caller does; `response` says which headers answers have. What may work a moment later fails with UNAVAILABLE. */
@@ -83,6 +108,14 @@ export function createWholeDecisions(
       reply.answer(decision, plans);
     },
     refuse(error, reply) {
+      if (error instanceof RequestTooLarge) {
+        const answer = options.tooLarge.answer(error, reply.origin);
+        if ('overallCode' in answer) {
+          noteCode(reply.span, answer);
+          reply.answerTooLarge(answer, error.message);
+        } else reply.fail(answer);
+        return;
+      }
       const mayPass = error instanceof StoreError || (error instanceof ServiceError && error.transient);
       if (mayPass) reply.fail({ code: GrpcCode.UNAVAILABLE, message: error.message });
       else refuse(error, reply, options);
@@ -96,9 +129,17 @@ function ask<Reply extends Omit<UnaryReply, 'send'>>(
   reply: Reply,
   decided: Decided<Reply>,
   options: ShouldRateLimitOptions,
+  leftOut?: LeftOut,
 ): void {
-  const request = readRequest(bytes, reply, Right.ASK, options);
-  if (request !== undefined) options.service.decide(request, reply, decided);
+  let request: RateLimitRequest;
+  try {
+    request = options.bounds.decode(bytes);
+  } catch (error) {
+    decided.refuse(error, reply);
+    return;
+  }
+  if (leftOut !== undefined) request.leftOut = leftOut;
+  if (isAllowed(request, reply, Right.ASK, options)) options.service.decide(request, reply, decided);
 }
 
 /** Undefined: the call was refused, for its bytes, its size, or because its caller may not do all that it asks beside `right`. */
@@ -110,22 +151,33 @@ export function readRequest(
 ): RateLimitRequest | undefined {
   let request: RateLimitRequest;
   try {
-    request = options.bounds.decode(bytes);
+    request = options.bounds.decodeWhole(bytes);
   } catch (error) {
     refuse(error, reply, options);
     return undefined;
   }
+  return isAllowed(request, reply, right, options) ? request : undefined;
+}
+
+/** False: its caller may not do all that it asks beside `right`, and was told. */
+export function isAllowed(
+  request: RateLimitRequest,
+  reply: Omit<UnaryReply, 'send'>,
+  right: number,
+  options: RequestReading,
+): boolean {
   const { caller } = reply;
   if (caller !== undefined) {
     const refusal = caller.refusal(request.domain, right | rightsOf(request));
     if (refusal !== undefined) {
       reply.fail(refusal);
-      return undefined;
+      return false;
     }
   }
   if (request.mendedValues !== undefined) options.onMendedValues(request.mendedValues);
+  if (request.longTexts !== undefined) options.onLongTexts(request.longTexts);
   if (reply.span !== undefined) describe(reply.span, request);
-  return request;
+  return true;
 }
 
 function noteCode(span: CallSpan | undefined, { overallCode }: RateLimitResponse): void {
@@ -148,7 +200,7 @@ function describe(span: CallSpan, request: RateLimitRequest): void {
   span.set('weir.descriptors', request.descriptors.length);
 }
 
-/** INTERNAL for bytes that are no request, as grpc-go answers them; UNKNOWN for what the Go service calls an error. */
+/** INVALID_ARGUMENT for a request beyond the bounds; INTERNAL for bytes that are none, as grpc-go answers them; UNKNOWN for what the Go service calls an error. */
 export function refuse(
   error: unknown,
   reply: Pick<UnaryReply, 'fail' | 'origin'>,
@@ -160,16 +212,12 @@ export function refuse(
   } else if (error instanceof ServiceError || error instanceof StoreError) {
     reply.fail({ code: GrpcCode.UNKNOWN, message: error.message });
   } else if (error instanceof RequestTooLarge) {
-    options.onTooLarge(error, reply.origin);
-    reply.fail(tooLarge(error));
+    options.tooLarge.note(error, reply.origin);
+    reply.fail(tooLargeStatus(error));
   } else if (error instanceof DecodeError) {
     reply.fail({ code: GrpcCode.INTERNAL, message: `cannot decode the request: ${error.message}` });
   } else {
     options.onFault(error);
     reply.fail({ code: GrpcCode.INTERNAL, message: 'internal error' });
   }
-}
-
-function tooLarge({ message }: RequestTooLarge): GrpcStatus {
-  return { code: GrpcCode.INVALID_ARGUMENT, message };
 }

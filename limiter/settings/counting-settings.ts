@@ -18,7 +18,7 @@ import {
 } from '../../process/settings/settings-reader.ts';
 import { counterKeyForms, unambiguousPrefixProblem } from '../../rules/counter-keys.ts';
 import { leaseForm, leaseFromText, leaseText } from '../../rules/lease.ts';
-import { RequestBounds, usualRequestLimits } from '../decide/request-bounds.ts';
+import { RequestBounds, tooLargeAnswers, usualRequestLimits } from '../decide/request-bounds.ts';
 import { memcachePrefixProblem } from '../stores/memcache/memcache-key.ts';
 import type { ReservationBounds } from '../stores/reservations/reservation-store.ts';
 
@@ -206,26 +206,35 @@ export const requestSettings = {
     kind: integer({ min: 1, max: 65_536 }),
     default: usualRequestLimits.maxDescriptors,
     summary:
-      'Descriptors that a request may have. One with more is refused, with INVALID_ARGUMENT over gRPC and 400 over HTTP, and nothing of it is counted. Not in the Go service.',
+      'Descriptors that a request may have. One with more gets the answer of `REQUEST_TOO_LARGE`, and nothing of it is counted. Not in the Go service.',
   },
   requestMaxEntries: {
     name: 'REQUEST_MAX_ENTRIES',
     kind: integer({ min: 1, max: 65_536 }),
     default: usualRequestLimits.maxEntries,
-    summary: 'Entries that a descriptor may have; likewise. Not in the Go service.',
+    summary:
+      'Entries that a descriptor may have. One with more gets the answer of `REQUEST_TOO_LARGE`, unless it has more than any rule of its domain has levels, and no limit of its own: then it matches nothing. Not in the Go service.',
   },
   requestMaxTextBytes: {
     name: 'REQUEST_MAX_TEXT_BYTES',
     kind: integer({ min: 16, max: 4 * mebibyte }),
     default: usualRequestLimits.maxTextBytes,
-    summary: 'Bytes that a domain, key or value may have; likewise. Not in the Go service.',
+    summary:
+      'Bytes of a domain, key or value that name a counter. A longer one is matched whole, and counted by so many of its first bytes and the SHA-256 of the whole. Not in the Go service.',
   },
   requestMaxBytes: {
     name: 'REQUEST_MAX_BYTES',
     kind: integer({ min: 1024, max: 4 * mebibyte }),
     default: usualRequestLimits.maxBytes,
     summary:
-      'Bytes that a whole request may have, as a message of gRPC or as the body of `/json` or `/v1/check`, where `HTTP_MAX_BODY_BYTES` holds as well; likewise. Not in the Go service.',
+      'Bytes that a whole request may have, as a message of gRPC or as the body of `/json` or `/v1/check`, where `HTTP_MAX_BODY_BYTES` holds as well. A longer one gets the answer of `REQUEST_TOO_LARGE`, and nothing of it is counted. Not in the Go service.',
+  },
+  requestTooLarge: {
+    name: 'REQUEST_TOO_LARGE',
+    kind: choice({ values: tooLargeAnswers }),
+    default: 'over_limit',
+    summary:
+      'What a request beyond the bounds is answered: `over_limit` as one over a limit (OVER_LIMIT over gRPC, 429 over HTTP), or `error` (INVALID_ARGUMENT, 400, 413), with which most proxies let it pass. Not in the Go service.',
   },
 } as const satisfies SettingsTable;
 

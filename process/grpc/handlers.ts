@@ -127,6 +127,8 @@ export interface UnaryReply {
   readonly fields?: readonly string[] | undefined;
   /** Made anew each time: for what is rare. */
   readonly origin?: RequestOrigin | undefined;
+  /** Before the answer to a request that is beyond a bound: why. Undefined: nobody asks. */
+  noteTooLarge?(reason: string): void;
   /** Called exactly once, with one of the two. */
   send(message: Uint8Array): void;
   fail(status: GrpcStatus): void;
@@ -142,8 +144,8 @@ export interface UnaryHandler {
 
 export interface LongestRequest {
   readonly maxBytes: number;
-  /** What the caller of a longer one is told. Called once for each. */
-  refuse(bytes: number, origin?: RequestOrigin): GrpcStatus;
+  /** What the caller of a longer one gets, a message or a status. Called once for each. */
+  refuse(bytes: number, origin?: RequestOrigin): Uint8Array | GrpcStatus;
 }
 
 /** A call that is traced. */

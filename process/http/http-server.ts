@@ -97,6 +97,8 @@ export class HttpServer implements HttpListener {
       tls === undefined
         ? createServer(timeouts, answer)
         : createTlsServer({ ...timeouts, ...tlsOptions(tls), handshakeTimeout: handshakeTimeoutMs }, answer);
+    // Node drops what comes behind the 2,000th header without a word. They are bounded by their bytes.
+    this.#server.maxHeadersCount = 0;
     // An expectation that nobody knows may be another request's, which a proxy asks about: Node would answer with 417.
     this.#server.on('checkExpectation', answer);
     this.#server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) =>

@@ -25,7 +25,12 @@ export function writeErrorHead(response: ServerResponse, status: number, detail?
   response.statusCode = status;
   response.setHeader('Content-Type', plainText);
   response.setHeader('X-Content-Type-Options', 'nosniff');
-  if (detail !== undefined) response.setHeader(detailHeader, headerText(detail));
+  if (detail !== undefined) writeDetail(response, detail);
+}
+
+/** Beside a body that says nothing of it. */
+export function writeDetail(response: ServerResponse, detail: string): void {
+  response.setHeader(detailHeader, headerText(detail));
 }
 
 export function sendNotFound(response: ServerResponse): void {

@@ -18,16 +18,24 @@ export class OverrideIndex {
   readonly #domains = new Map<string, DomainOverrides>();
   /** Ascending. */
   readonly #endsMs: Float64Array;
+  readonly #longest = new Map<string, number>();
 
   constructor(overrides: readonly Override[]) {
-    for (const [domain, list] of Map.groupBy(overrides, (one) => one.domain))
+    for (const [domain, list] of Map.groupBy(overrides, (one) => one.domain)) {
       this.#domains.set(domain, new DomainOverrides(list));
+      this.#longest.set(domain, Math.max(...list.map(({ match }) => match.length)));
+    }
     this.#endsMs = Float64Array.from(overrides.flatMap(({ endsMs }) => endsMs ?? [])).sort();
   }
 
   /** When the next of them ends; infinity: none does. */
   nextEndMs(nowMs: number): number {
     return this.#endsMs.find((endsMs) => endsMs > nowMs) ?? Number.POSITIVE_INFINITY;
+  }
+
+  /** How many entries the longest of the domain is for; 0: there is none. */
+  longestMatch(domain: string): number {
+    return this.#longest.get(domain) ?? 0;
   }
 
   /** Undefined where there is none that has not ended by then. */

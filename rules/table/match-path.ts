@@ -1,5 +1,7 @@
 /** What a match wrote down on its way through the rules, and the names that follow from it: metric key, counter stem, place. */
 import { type CounterKeys, countedEntry, EntryMark, unambiguousStem } from '../counter-keys.ts';
+import { countedEntries, countedText, shownEntries, shownText } from '../long-text.ts';
+import type { NameForm } from '../match-result.ts';
 import type { Entry } from '../model.ts';
 import { NodeFlag, type RuleNodes } from './rule-table-format.ts';
 
@@ -48,27 +50,37 @@ export class MatchPath {
     return path;
   }
 
-  metricKey(domain: string, entries: readonly Entry[], undotted: boolean): string {
+  metricKey(
+    domain: string,
+    entries: readonly Entry[],
+    { sanitizeDescriptorMetricDots: undotted, maxTextBytes }: NameForm,
+  ): string {
+    const shown = shownEntries(entries, maxTextBytes);
     this.#metricPerValue = false;
     const leaf = this.#nodes[entries.length - 1]!;
     const detailed = (this.#rules.flags(leaf) & NodeFlag.detailedMetric) !== 0;
     const shares = detailed && this.#sharesAny(entries.length);
-    let metric = domain;
+    let metric = shownText(domain, maxTextBytes);
     for (let i = 0; i < entries.length; i++) {
-      const { key, value } = entries[i]!;
-      const segment = detailed ? this.#detailedSegment(i, key, value, shares) : this.#segment(i, key, value);
+      const { key } = entries[i]!;
+      const { key: shownKey, value } = shown[i]!;
+      const whole = detailed ? this.#detailedSegment(i, key, value, shares) : this.#segment(i, key, value);
+      const segment = withKey(shownKey, whole, key);
       metric += `.${undotted ? segment.replaceAll('.', '_') : segment}`;
     }
     return metric;
   }
 
   /** Without prefix and window. */
-  counterStem(domain: string, entries: readonly Entry[], form: CounterKeys): string {
-    if (form === 'unambiguous') return this.#unambiguousStem(domain, entries);
-    let stem = `${domain}_`;
+  counterStem(domain: string, entries: readonly Entry[], form: CounterKeys, maxTextBytes: number): string {
+    const name = countedText(domain, maxTextBytes);
+    const counted = countedEntries(entries, maxTextBytes);
+    if (form === 'unambiguous') return this.#unambiguousStem(name, entries, counted);
+    let stem = `${name}_`;
     for (let i = 0; i < entries.length; i++) {
-      const { key, value } = entries[i]!;
-      stem += this.#isShared(i) ? `${this.#keyAndPattern(i, key)}_` : `${key}_${value}_`;
+      const { key, value } = counted[i]!;
+      const own = entries[i]!.key;
+      stem += this.#isShared(i) ? `${withKey(key, this.#keyAndPattern(i, own), own)}_` : `${key}_${value}_`;
     }
     return stem;
   }
@@ -77,21 +89,23 @@ export class MatchPath {
    * A value that is the very text of a pattern finds its rule as any other value does, and counts with them: nobody gets a
    * counter of his own by sending it.
    */
-  #unambiguousStem(domain: string, entries: readonly Entry[]): string {
+  #unambiguousStem(domain: string, entries: readonly Entry[], counted: readonly Entry[]): string {
     let text = '';
     for (let i = 0; i < entries.length; i++) {
-      const { key, value } = entries[i]!;
+      const { key, value } = counted[i]!;
       const isShared =
         this.#kinds[i] !== MatchKind.keyOnly && (this.#flags(i) & NodeFlag.shareThreshold) !== 0;
-      text += isShared ? this.#sharedEntry(i, key) : countedEntry(key, EntryMark.value, value);
+      text += isShared
+        ? this.#sharedEntry(i, entries[i]!.key, key)
+        : countedEntry(key, EntryMark.value, value);
     }
     return unambiguousStem(domain, text);
   }
 
-  #sharedEntry(i: number, key: string): string {
+  #sharedEntry(i: number, key: string, counted: string): string {
     const composite = this.#rules.composite(this.#nodes[i]!);
-    if (!beginsWithKey(composite, key)) return countedEntry(key, EntryMark.wholePattern, composite);
-    return countedEntry(key, EntryMark.pattern, composite.slice(key.length + 1));
+    if (!beginsWithKey(composite, key)) return countedEntry(counted, EntryMark.wholePattern, composite);
+    return countedEntry(counted, EntryMark.pattern, composite.slice(key.length + 1));
   }
 
   #sharesAny(depth: number): boolean {
@@ -147,6 +161,11 @@ export class MatchPath {
 
 function keyAndValue(key: string, value: string): string {
   return value === '' ? key : `${key}_${value}`;
+}
+
+/** Of a text that begins with the request's key: with what stands for a long one. */
+function withKey(written: string, text: string, key: string): string {
+  return written === key ? text : written + text.slice(key.length);
 }
 
 function beginsWithKey(composite: string, key: string): boolean {

@@ -381,6 +381,18 @@ export class RuleNodes {
     return this.#s.nodes[node * Node.words + Node.firstChild]! + n;
   }
 
+  /** How many levels of rules are below. */
+  depthBelow(node: number): number {
+    let depth = 0;
+    for (let level = [node]; ; depth++) {
+      const below: number[] = [];
+      for (const parent of level)
+        for (let n = 0; n < this.childCount(parent); n++) below.push(this.child(parent, n));
+      if (below.length === 0) return depth;
+      level = below;
+    }
+  }
+
   /** `key` or `key_value` of a rule, stars included; the name of a domain. Kept: for nodes asked often. */
   composite(node: number): string {
     const known = this.#composites[node];

@@ -108,6 +108,10 @@ export class RuleTable implements RuleMatcher {
     return this.#segmentOf(domain).hasDomain(domain);
   }
 
+  hasLevel(domain: string, level: number): boolean {
+    return this.#segmentOf(domain).hasLevel(domain, level);
+  }
+
   match(domain: string, entries: readonly Entry[], names?: NameForm): RuleMatch | undefined {
     return this.#segmentOf(domain).match(domain, entries, names);
   }
@@ -191,6 +195,8 @@ class TableSegment implements RuleMatcher {
   /** All rules, those without a limit included. */
   readonly ruleCount: number;
   readonly #maxDepth: number;
+  /** Levels of domains that were asked for. */
+  readonly #depths = new Map<string, number>();
   readonly #s: RuleTableSections;
   readonly #nodeIndex: PairIndex;
   readonly #wildcards: WildcardIndex;
@@ -212,6 +218,17 @@ class TableSegment implements RuleMatcher {
 
   hasDomain(domain: string): boolean {
     return this.findDomain(domain) >= 0;
+  }
+
+  hasLevel(domain: string, level: number): boolean {
+    if (level > this.#maxDepth) return false;
+    let depth = this.#depths.get(domain);
+    if (depth === undefined) {
+      const node = this.findDomain(domain);
+      depth = node < 0 ? 0 : this.rules.depthBelow(node);
+      if (node >= 0) this.#depths.set(domain, depth);
+    }
+    return level <= depth;
   }
 
   /** Its node, or -1. */
@@ -240,9 +257,9 @@ class TableSegment implements RuleMatcher {
     const form = (flags & NodeFlag.ownKeys) === 0 ? names.counterKeys : 'unambiguous';
     return {
       rule,
-      metricKey: this.#path.metricKey(domain, entries, names.sanitizeDescriptorMetricDots),
+      metricKey: this.#path.metricKey(domain, entries, names),
       metricPerValue: this.#path.metricPerValue,
-      counterStem: this.#path.counterStem(domain, entries, form),
+      counterStem: this.#path.counterStem(domain, entries, form, names.maxTextBytes),
     };
   }
 

@@ -5,6 +5,7 @@ import { caseCount } from '../../test/support/property-cases.ts';
 import { entriesFor, meetingRules } from '../../test/support/rule-arbitraries.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { type CounterKeys, stemOfValues } from '../counter-keys.ts';
+import { usualTextBytes } from '../long-text.ts';
 import { usualNames } from '../match-result.ts';
 import { Algorithm, arePlainLimits, type Entry, type RuleSource } from '../model.ts';
 import { KeyTeller, type ToldEntry, tellEntries } from '../told-keys.ts';
@@ -83,7 +84,12 @@ describe('keys of a domain', () => {
     expect(told(`shop_${'_'.repeat(300)}_1699999980`)?.doubt).toBe(
       'it can be read in too many ways to try all',
     );
-    const long = stemOfValues('unambiguous', 'shop', [{ key: 'burst', value: 'v'.repeat(200) }]);
+    const long = stemOfValues(
+      'unambiguous',
+      'shop',
+      [{ key: 'burst', value: 'v'.repeat(200) }],
+      usualTextBytes,
+    );
     const cut = told(`${long}60:bucket`);
     expect(cut).toMatchObject({
       found: { path: 'shop.burst' },

@@ -25,6 +25,7 @@ import { cpuMs } from '../support/cpu-time.ts';
 import { machineSlowness } from '../support/machine-slowness.ts';
 import { openMemoryStore } from '../support/open-memory-store.ts';
 import { limit, rule, source } from '../support/rule-builder.ts';
+import { tooLargeRequests } from '../support/too-large-requests.ts';
 
 const mostGrowth = 2.5;
 /** Of one measurement of the smallest input: where the system counts CPU in ticks, five of them are several. */
@@ -190,7 +191,7 @@ describe('CPU grows by 2.5 at most where the input doubles', { timeout: 120_000 
   it.each(Object.entries(jsonFamilies))('in /json, for %s', (_, family) => {
     const runs = doubled(1024)
       .map(family)
-      .map((bytes) => () => void requestFromJson(bytes, lifted));
+      .map((bytes) => () => void requestFromJson(bytes, lifted.limits));
     expect(growth(runs)).toBeLessThan(mostGrowth);
   });
 
@@ -366,7 +367,8 @@ function limiter(env: Record<string, string>): UnaryHandler {
   return createShouldRateLimit({
     service,
     bounds,
-    onTooLarge: () => {},
+    tooLarge: tooLargeRequests(),
+    onLongTexts: () => {},
     onMendedValues: () => {},
     onFault: (error) => {
       throw error;
@@ -416,7 +418,7 @@ function largestJson({ domain = '', descriptors = [] }: Request): Buffer {
 }
 
 function answerJson(handler: UnaryHandler, body: Uint8Array): void {
-  const parsed = requestFromJson(body, bounds);
+  const parsed = requestFromJson(body, bounds.limits);
   if ('refusal' in parsed) throw new Error(parsed.refusal);
   responseToJson(decide(handler, parsed.wire));
 }
@@ -486,7 +488,7 @@ describe('a whole decision', { timeout: 120_000 }, () => {
 
   it('of the first largest body of /json holds others up for 20 ms at most, as the codec is warm', async () => {
     const body = largestJson(decided['as many entries as fit']!(256, 0));
-    const parsed = requestFromJson(body, bounds);
+    const parsed = requestFromJson(body, bounds.limits);
     if ('refusal' in parsed) throw new Error(parsed.refusal);
     const answer = decide(limiter(everything), parsed.wire);
     // A process has its own compiled code, and so has a worker.
@@ -494,12 +496,11 @@ describe('a whole decision', { timeout: 120_000 }, () => {
       const { parentPort, workerData: { codec, limits, body, answer } } = require('node:worker_threads');
       (async () => {
         const { requestFromJson, responseToJson, warmJsonCodec } = await import(codec);
-        const { RequestBounds, usualRequestLimits } = await import(limits);
-        const bounds = new RequestBounds(usualRequestLimits);
+        const { usualRequestLimits } = await import(limits);
         const keepAlive = setInterval(() => {}, 1000);
         await warmJsonCodec();
         const before = process.threadCpuUsage();
-        requestFromJson(body, bounds);
+        requestFromJson(body, usualRequestLimits);
         responseToJson(answer);
         const { user, system } = process.threadCpuUsage(before);
         clearInterval(keepAlive);
@@ -575,7 +576,7 @@ describe('a whole decision', { timeout: 120_000 }, () => {
       const jsonMs = cpuMs(() => {
         try {
           bounds.checkBytes(body.length);
-          requestFromJson(body, bounds);
+          requestFromJson(body, bounds.limits);
         } catch (error) {
           words = (error as Error).message;
         }

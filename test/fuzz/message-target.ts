@@ -30,7 +30,7 @@ function read(body: Uint8Array, seed: number): Reading {
   for (const piece of pieces(body, seed)) {
     const status = reader.push(piece);
     if (status === undefined) continue;
-    refusal = `${status.code} ${status.message}`;
+    refusal = status instanceof Uint8Array ? 'an answer' : `${status.code} ${status.message}`;
     break;
   }
   reader.release();
@@ -45,7 +45,7 @@ function readSingle(body: Uint8Array, seed: number): string {
   for (const piece of pieces(body, seed)) {
     const status = single.push(piece);
     if (status === undefined) continue;
-    outcome = status.message;
+    outcome = status instanceof Uint8Array ? 'an answer' : status.message;
     break;
   }
   if (outcome === '') {

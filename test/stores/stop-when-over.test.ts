@@ -221,6 +221,7 @@ class RealLimiter {
       random: () => 0.9,
       counting: {
         counterKeys: 'compatible',
+        maxTextBytes: 16_384,
         cacheKeyPrefix: this.#prefix,
         nearLimitRatio: 0.8,
         usualLease: undefined,
@@ -258,6 +259,7 @@ class RealLimiter {
     );
     this.#service.useRules({
       hasDomain: () => true,
+      hasLevel: () => true,
       match: (_, [entry]) => {
         const rule = matched.get(entry?.key ?? '');
         if (rule === undefined) return undefined;

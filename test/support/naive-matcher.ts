@@ -36,6 +36,12 @@ export class NaiveMatcher implements RuleMatcher {
     return this.#sources.some((source) => source.domain === domain);
   }
 
+  hasLevel(domain: string, level: number): boolean {
+    const depth = (rules: readonly Rule[]): number =>
+      Math.max(0, ...rules.map(({ descriptors }) => 1 + depth(descriptors)));
+    return level <= depth(this.#sources.flatMap((one) => (one.domain === domain ? one.descriptors : [])));
+  }
+
   match(domain: string, entries: readonly Entry[]): RuleMatch | undefined {
     const steps = this.#steps(domain, entries);
     const limits = steps?.at(-1)?.rule.limits ?? [];

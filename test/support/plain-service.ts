@@ -5,6 +5,7 @@ import type { CountingOptions, ServiceEvents } from '../../limiter/service/rate-
 export const plainCounting: CountingOptions = {
   cacheKeyPrefix: '',
   counterKeys: 'compatible',
+  maxTextBytes: 16_384,
   nearLimitRatio: 0.8,
   usualLease: undefined,
   sanitizeDescriptorMetricDots: false,

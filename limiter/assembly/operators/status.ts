@@ -84,6 +84,7 @@ export function openStatus(
         names: {
           sanitizeDescriptorMetricDots: settings.sanitizeDescriptorMetricDots,
           counterKeys: settings.counterKeys,
+          maxTextBytes: settings.requestMaxTextBytes,
         },
       },
     }),

@@ -3,7 +3,7 @@ import type { StatsRegistry } from './stats-registry.ts';
 
 /**
  * `undescribed`: allowed, as no descriptor came of it; `failed_allowed` and `failed_denied`: by the profile's `onError`;
- * `too_large`: refused for its size; `unknown_profile`: there is none of that name.
+ * `too_large`: beyond a bound of requests; `unknown_profile`: there is none of that name.
  */
 export const forwardAnswers = [
   'allowed',

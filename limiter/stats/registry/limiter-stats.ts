@@ -8,7 +8,6 @@ import type { StatsRegistry } from './stats-registry.ts';
 const sizeBounds = [
   'REQUEST_MAX_DESCRIPTORS',
   'REQUEST_MAX_ENTRIES',
-  'REQUEST_MAX_TEXT_BYTES',
   'REQUEST_MAX_BYTES',
   'HTTP_MAX_BODY_BYTES',
 ] as const;
@@ -22,8 +21,10 @@ export interface LimiterStats {
   uncounted(): void;
   /** A caller gave up before its request was sent to the store. */
   abandoned(): void;
-  /** A request was refused for its size; `bound` is the setting. */
+  /** A request was beyond a bound; `bound` is the setting. */
   tooLarge(bound: (typeof sizeBounds)[number]): void;
+  /** So many texts were counted by their beginnings and hashes. */
+  longTexts(texts: number): void;
   /** So many values were no UTF-8. */
   mendedValues(values: number): void;
   globalShadowMode(): void;
@@ -45,6 +46,7 @@ export interface RuntimeStats {
 export function createLimiterStats(registry: StatsRegistry): LimiterStats {
   const counting = countingIn(registry);
   const mendedValues = registry.counter('ratelimit.service.mended_values');
+  const longTexts = registry.counter('ratelimit.service.long_texts');
   const tooLarge = new Map(
     sizeBounds.map((bound) => [
       bound,
@@ -63,6 +65,7 @@ export function createLimiterStats(registry: StatsRegistry): LimiterStats {
     uncounted: counting('ratelimit.service.call.should_rate_limit.store_failure_mode'),
     abandoned: counting('ratelimit.service.call.should_rate_limit.abandoned'),
     tooLarge: (bound) => registry.add(tooLarge.get(bound) as number, 1),
+    longTexts: (texts) => registry.add(longTexts, texts),
     mendedValues: (values) => registry.add(mendedValues, values),
     globalShadowMode: counting('ratelimit.service.global_shadow_mode'),
     overridden: (effect, hits) => registry.add(overridden[effect]!, hits),

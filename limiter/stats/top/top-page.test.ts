@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { stemOfValues } from '../../../rules/counter-keys.ts';
+import { usualTextBytes } from '../../../rules/long-text.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { TopOffenders } from './top-offenders.ts';
 import { type TopPage, topPage } from './top-page.ts';
@@ -51,7 +52,7 @@ describe('/top', () => {
   });
 
   it('names unambiguous counters by their entries as well', async () => {
-    const key = stemOfValues('unambiguous', 'a;b', [{ key: 'user', value: 'x}' }]);
+    const key = stemOfValues('unambiguous', 'a;b', [{ key: 'user', value: 'x}' }], usualTextBytes);
     threads[0]!.add({ domain: 'a;b', key: `p:${key}`, hits: 3, rule: 'a;b.user', shadowMode: false });
     expect((await page('', 'p:')).lines.at(-1)).toContain('"user=x%7D"  "a;b.user"');
     const daily = { key: `p:${key}5m`, hits: 4, rule: 'a;b.user.5m', shadowMode: false };

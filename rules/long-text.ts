@@ -1,0 +1,91 @@
+/**
+ * Texts of a request that are longer than REQUEST_MAX_TEXT_BYTES. Rules match the whole of them. What identifies their counter
+ * is their beginning and a hash, and what people read of them is shorter still. Everything that finds a counter from a value
+ * asks here. Apply `countedText` once: the identity of an identity is another one.
+ */
+import { hash } from 'node:crypto';
+import type { Entry } from './model.ts';
+
+/** REQUEST_MAX_TEXT_BYTES by default. */
+export const usualTextBytes = 16 * 1024;
+
+/** Between the beginning of a long text and 64 hexadecimal digits. */
+const mark = '~sha256:';
+/** Chosen: of a long text, what metrics, logs and lists show, and how many digits of its hash. */
+const shownBytes = 64;
+const shownDigits = 8;
+
+/** No character takes more than three bytes a UTF-16 unit, so that most texts are told by their length alone. */
+export function isLongText(text: string, maxBytes: number): boolean {
+  return text.length * 3 > maxBytes && Buffer.byteLength(text) > maxBytes;
+}
+
+/**
+ * What a text counts as: itself, or of a longer one the first `maxBytes` bytes, cut at a character, `~sha256:`, and the SHA-256
+ * of the whole, in UTF-8 with U+FFFD for what is none. That is longer than `maxBytes`, so no text within them can equal it.
+ */
+export function countedText(text: string, maxBytes: number): string {
+  return isLongText(text, maxBytes) ? `${beginning(text, maxBytes)}${mark}${hash('sha256', text)}` : text;
+}
+
+/** The same of keys and values; the entries themselves where none is longer, as nearly always. */
+export function countedEntries(entries: readonly Entry[], maxBytes: number): readonly Entry[] {
+  return hasLongText(entries, maxBytes)
+    ? entries.map(({ key, value }) => ({
+        key: countedText(key, maxBytes),
+        value: countedText(value, maxBytes),
+      }))
+    : entries;
+}
+
+/** What metrics, logs and lists show of a text: itself, or of a longer one 64 bytes, `~` and 8 digits of its hash. */
+export function shownText(text: string, maxBytes: number): string {
+  if (!isLongText(text, maxBytes)) return text;
+  return `${beginning(text, shownBytes)}~${hash('sha256', text).slice(0, shownDigits)}`;
+}
+
+/** The same of keys and values; the entries themselves where none is longer. */
+export function shownEntries(entries: readonly Entry[], maxBytes: number): readonly Entry[] {
+  return hasLongText(entries, maxBytes)
+    ? entries.map(({ key, value }) => ({ key: shownText(key, maxBytes), value: shownText(value, maxBytes) }))
+    : entries;
+}
+
+/** How many keys and values are longer. */
+export function countLongTexts(entries: readonly Entry[], maxBytes: number): number {
+  let count = 0;
+  for (const { key, value } of entries) {
+    if (isLongText(key, maxBytes)) count += 1;
+    if (isLongText(value, maxBytes)) count += 1;
+  }
+  return count;
+}
+
+/** Chosen: a shorter key has no identity of a long text in it. */
+const shortestKey = shownBytes + mark.length + 64;
+
+/** A counter's key as people read it: of each long text in it what `shownText` shows. Other keys stay as they are. */
+export function shownKey(key: string): string {
+  if (key.length < shortestKey || !key.includes(mark)) return key;
+  return key.replace(/(.*?)~sha256:([0-9a-f]{64})/gs, (_, before: string, digits: string) => {
+    return `${beginning(before, shownBytes)}~${digits.slice(0, shownDigits)}`;
+  });
+}
+
+function hasLongText(entries: readonly Entry[], maxBytes: number): boolean {
+  for (let i = 0; i < entries.length; i++) {
+    const { key, value } = entries[i]!;
+    if (isLongText(key, maxBytes) || isLongText(value, maxBytes)) return true;
+  }
+  return false;
+}
+
+/** Its first bytes, without the character that they end in. */
+function beginning(text: string, maxBytes: number): string {
+  // Each unit takes a byte at least.
+  const bytes = Buffer.from(text.slice(0, maxBytes + 1));
+  if (bytes.length <= maxBytes) return text;
+  let end = maxBytes;
+  while ((bytes[end]! & 0xc0) === 0x80) end -= 1;
+  return bytes.toString('utf8', 0, end);
+}

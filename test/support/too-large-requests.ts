@@ -1,0 +1,12 @@
+import { type TooLargeOptions, TooLargeRequests } from '../../limiter/service/too-large.ts';
+
+/** As a limiter answers requests beyond the bounds unless it is told otherwise. */
+export function tooLargeRequests(options: Partial<TooLargeOptions> = {}): TooLargeRequests {
+  return new TooLargeRequests({
+    answer: 'over_limit',
+    shadowMode: false,
+    onTooLarge: () => {},
+    onGlobalShadow: () => {},
+    ...options,
+  });
+}
