@@ -6,7 +6,11 @@ import { text } from '../../process/settings/settings-kinds.ts';
 import { effectless, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { Environment, SettingsError, SettingsTable } from '../../process/settings/settings-reader.ts';
 import { type AliasTable, canonicalName } from '../../process/settings/settings-unknown.ts';
-import { compilePattern, type MogrifierText, PatternError } from '../stats/sinks/mogrifier.ts';
+import { type CostBudget, newCostBudget } from '../../rules/regex/bounds.ts';
+import { ExpressionError, spend } from '../../rules/regex/expression.ts';
+import { Search } from '../../rules/regex/search.ts';
+import { maxNameLength } from '../stats/registry/metric-name.ts';
+import type { MogrifierText } from '../stats/sinks/mogrifier.ts';
 
 const toDogStatsd: SettingNeed = { name: 'USE_DOG_STATSD', is: [true] };
 
@@ -58,9 +62,10 @@ export function readMogrifiers(list: string, env: Environment, aliases: AliasTab
   const mogrifiers: MogrifierText[] = [];
   const warnings: string[] = [];
   const values = mogrifierVariables(env, aliases, errors);
+  const budget = newCostBudget(maxNameLength);
   const names = list === '' ? [] : list.split(',');
   for (const name of names) {
-    const mogrifier = readMogrifier(name, values, errors, warnings);
+    const mogrifier = readMogrifier(name, { values, errors, warnings, budget });
     if (mogrifier !== undefined) mogrifiers.push(mogrifier);
   }
   const known = new Set(names.flatMap((name) => parts.map((part) => variableOf(name, part))));
@@ -104,11 +109,17 @@ function mogrifierVariables(
   return values;
 }
 
+interface MogrifierReading {
+  values: ReadonlyMap<string, Written>;
+  errors: SettingsError[];
+  warnings: string[];
+  /** Each name may be matched by all patterns. */
+  budget: CostBudget;
+}
+
 function readMogrifier(
   name: string,
-  values: ReadonlyMap<string, Written>,
-  errors: SettingsError[],
-  warnings: string[],
+  { values, errors, warnings, budget }: MogrifierReading,
 ): MogrifierText | undefined {
   const before = errors.length;
   const refuse = (canonical: string, reason: string): void => {
@@ -123,9 +134,11 @@ function readMogrifier(
   if (pattern === '') refuse(patternVariable, `no PATTERN specified for mogrifier ${name}`);
   else {
     try {
-      groups = compilePattern(pattern).groupCount();
+      const search = new Search(pattern);
+      spend(budget, pattern, search.stepCost);
+      groups = search.groupCount;
     } catch (error) {
-      if (!(error instanceof PatternError)) throw error;
+      if (!(error instanceof ExpressionError)) throw error;
       refuse(patternVariable, `failed to compile pattern for ${name}: ${error.message}`);
     }
   }

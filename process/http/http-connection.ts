@@ -39,8 +39,8 @@ const piecesBetweenLooks = 32;
 const pipelinedBytes = 4096;
 /** What a byte of an unfinished head may take: short names and values become strings of their own. */
 const headFactor = 4;
-/** As Node's own bound (`maxHeaderSize`). */
-const mostHeadBytes = 16_384;
+/** Node's default. Regular expressions on headers are bounded for it: `mostTextBytes` in `rules/regex/bounds.ts`. */
+export const mostHeadBytes = 16_384;
 
 export function firstOf<T>(all: Iterable<T>, fits: (one: T) => boolean): T | undefined {
   for (const one of all) if (fits(one)) return one;

@@ -13,7 +13,7 @@ import { bind, closeOrCut, type ListenAddress } from '../net/bind.ts';
 import { peerName } from '../net/peer.ts';
 import { listenerCredentials } from '../net/tls-credentials.ts';
 import { handshakeProblem, handshakeTimeoutMs } from '../net/tls-handshake.ts';
-import { type RequestHolding, unwatched } from './http-connection.ts';
+import { mostHeadBytes, type RequestHolding, unwatched } from './http-connection.ts';
 import { HttpConnections, type HttpConnectionsOptions } from './http-connections.ts';
 import { foreignPath, type RequestPath, requestPath, sendError, sendRedirect } from './text-response.ts';
 
@@ -58,7 +58,8 @@ export interface HttpServerOptions {
 }
 
 /** Chosen: slow senders are cut, and idle connections outlive the keep-alive of common proxies (60 s). */
-const timeouts = {
+const bounds = {
+  maxHeaderSize: mostHeadBytes,
   headersTimeout: 15_000,
   requestTimeout: 60_000,
   keepAliveTimeout: 120_000,
@@ -95,8 +96,8 @@ export class HttpServer implements HttpListener {
     const { tls } = options;
     this.#server =
       tls === undefined
-        ? createServer(timeouts, answer)
-        : createTlsServer({ ...timeouts, ...tlsOptions(tls), handshakeTimeout: handshakeTimeoutMs }, answer);
+        ? createServer(bounds, answer)
+        : createTlsServer({ ...bounds, ...tlsOptions(tls), handshakeTimeout: handshakeTimeoutMs }, answer);
     // Node drops what comes behind the 2,000th header without a word. They are bounded by their bytes.
     this.#server.maxHeadersCount = 0;
     // An expectation that nobody knows may be another request's, which a proxy asks about: Node would answer with 417.

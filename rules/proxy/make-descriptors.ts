@@ -1,6 +1,7 @@
 /** From the headers of a request that a proxy asks about to its descriptors, as Envoy's actions make them. */
-import { RE2JS } from 're2js';
 import type { Entry } from '../model.ts';
+import { type CostBudget, newCostBudget } from '../regex/bounds.ts';
+import { automatonOf, ExpressionError, spend } from '../regex/expression.ts';
 import { addressText, type ClientAddress, forwardedAddress, maskedText } from './client-address.ts';
 import type { RateLimitAction, ValueMatcher } from './rate-limit-actions.ts';
 import { originalHeaders, type Profile } from './read-profiles.ts';
@@ -37,13 +38,14 @@ export function descriptorMaker(profile: Profile): DescriptorMaker {
   };
 }
 
-/** For whoever reads profiles: what of a regular expression `descriptorMaker` could not use. */
-export function regexProblem(text: string): string | undefined {
+/** Why `descriptorMaker` could not use a regular expression. The expressions of a profile share a budget. */
+export function regexProblem(text: string, budget: CostBudget = newCostBudget()): string | undefined {
   try {
-    RE2JS.compile(text);
+    spend(budget, text, automatonOf(text).stepCost);
     return undefined;
   } catch (error) {
-    return error instanceof Error ? error.message : String(error);
+    if (!(error instanceof ExpressionError)) throw error;
+    return error.message;
   }
 }
 
@@ -248,8 +250,8 @@ function textTest(match: Exclude<ValueMatcher['match'], { type: 'present' }>): (
     };
   }
   if (match.type === 'regex') {
-    const regex = RE2JS.compile(match.text);
-    return (value) => regex.matches(value);
+    const automaton = automatonOf(match.text);
+    return (value) => automaton.matches(value);
   }
   const fold = match.ignoreCase ? lowerAscii : (text: string) => text;
   const text = fold(match.text);

@@ -3,6 +3,7 @@
  * line and column. docs/forward-auth.md has the format for people. Every scalar arrives as its text, so that nothing has to be
  * quoted to stay what it is.
  */
+import { type CostBudget, newCostBudget } from '../regex/bounds.ts';
 import { fieldPath } from '../rule-error.ts';
 import { readDocument, type YamlDocument } from '../yaml/document.ts';
 import { LineIndex, type PathProblem, placedProblems, valuePlacer } from '../yaml/places.ts';
@@ -66,8 +67,8 @@ export const profileFields = [
 /** What of Envoy's request line there is here. */
 const pseudoHeaders: readonly string[] = [':method', ':path', ':authority'];
 
-/** What is wrong with a regular expression of RE2; undefined when it is good. */
-export type RegexProblem = (text: string) => string | undefined;
+/** What is wrong with a regular expression; undefined when it is good. The expressions of a profile share a budget. */
+export type RegexProblem = (text: string, budget: CostBudget) => string | undefined;
 
 /** Never throws. */
 export function readProfilesFile(text: string, regexProblem: RegexProblem): ProfilesFile {
@@ -151,9 +152,10 @@ class ProfilesReader {
       return this.#refuse(value === undefined ? path : at, problem) ?? [];
     }
     const told = this.problems.length;
+    const budget = newCostBudget();
     const read = readRateLimits(value, at, this.problems, {
       strict: true,
-      regexProblem: this.#regexProblem,
+      regexProblem: (text) => this.#regexProblem(text, budget),
     });
     if (Array.isArray(value) && value.length === 0) this.#refuse(at, 'rate_limits: expected at least 1');
     // Positions are those of the file only where nothing was left out.

@@ -1,4 +1,4 @@
-import { RE2JS } from 're2js';
+import { Search } from '../../../rules/regex/search.ts';
 import { leasedHitsName } from '../registry/rule-stats.ts';
 import { metricName } from './exposition.ts';
 import {
@@ -107,7 +107,7 @@ export function literalEnd(expression: string): string {
 }
 
 // Which metric a statistic becomes. All globs are tried before any regular expression; of the expressions the first one
-// that matches wins. Expressions are RE2's: no name takes longer than its length times that of the expression.
+// that matches wins.
 
 /** A metric's name and labels, and how its values are kept. */
 export interface MappedMetric {
@@ -129,7 +129,7 @@ interface PreparedRule {
 }
 
 interface PreparedExpression extends PreparedRule {
-  readonly expression: RE2JS;
+  readonly search: Search;
   readonly end: string;
 }
 
@@ -142,7 +142,7 @@ export class Mapper {
   readonly #expressions: readonly PreparedExpression[];
   readonly #unmapped: Mapping['unmapped'];
 
-  /** Throws what RE2 says of an expression that is none. */
+  /** Throws an `ExpressionError`. */
   constructor({ rules, globDisableOrdering, unmapped }: Mapping) {
     this.#unmapped = unmapped;
     this.#globs = rules.filter(({ matchType }) => matchType === 'glob').map(prepared);
@@ -150,7 +150,7 @@ export class Mapper {
       .filter(({ matchType }) => matchType === 'regex')
       .map((rule) => ({
         ...prepared(rule),
-        expression: RE2JS.compile(rule.match),
+        search: new Search(rule.match),
         end: literalEnd(rule.match),
       }));
     this.#trees = new Map(
@@ -174,13 +174,12 @@ export class Mapper {
     }
     for (const prepared of this.#expressions) {
       if (!fits(prepared.rule, kind) || !stat.endsWith(prepared.end)) continue;
-      const matcher = prepared.expression.matcher(stat);
-      if (!matcher.find()) continue;
-      const names = prepared.expression.namedGroups();
+      const { search } = prepared;
+      const groups = search.find(stat);
+      if (groups === undefined) continue;
       return mapped(prepared, (reference) => {
-        const group = /^\d+$/.test(reference) ? Number(reference) : names[reference];
-        if (group === undefined || group > matcher.groupCount()) return undefined;
-        return matcher.group(group) ?? undefined;
+        const group = /^\d+$/.test(reference) ? Number(reference) : search.namedGroups[reference];
+        return group === undefined ? undefined : groups(group);
       });
     }
     const { observer, ttlMs } = this.#unmapped;

@@ -1,5 +1,8 @@
-import { RE2JS } from 're2js';
+import { type CostBudget, newCostBudget } from '../../../rules/regex/bounds.ts';
+import { spend } from '../../../rules/regex/expression.ts';
+import { Search } from '../../../rules/regex/search.ts';
 import type { PathProblem } from '../../../rules/yaml/places.ts';
+import { maxNameLength } from '../registry/metric-name.ts';
 import { quoted, type WrittenDefaults, type WrittenMapping } from './mapper-schema.ts';
 
 // A mapping from statistics to metrics of Prometheus, in the language of statsd_exporter, once it is read.
@@ -121,10 +124,11 @@ export function readMapping(written: {
   const { defaults = {}, mappings = [] } = written;
   const problems: PathProblem[] = [];
   const warnings: PathProblem[] = effectless(defaults, ['defaults']);
+  const budget = newCostBudget(maxNameLength);
   const rules = mappings.map((one, index): MappingRule => {
     const path = ['mappings', index];
     const matchType = one.match_type ?? defaults.match_type ?? 'glob';
-    const match = matchType === 'glob' ? globOf(one.match) : expressionOf(one.match);
+    const match = matchType === 'glob' ? globOf(one.match) : expressionOf(one.match, budget);
     if (match.invalid !== undefined) problems.push({ path: [...path, 'match'], message: match.invalid });
     problems.push(...clashes(one, defaults, path));
     warnings.push(
@@ -202,9 +206,11 @@ function globOf(match: string): Match {
   return globPattern.test(match) ? { references } : { invalid: `invalid match ${quoted(match)}`, references };
 }
 
-function expressionOf(match: string): Match {
+function expressionOf(match: string, budget: CostBudget): Match {
   try {
-    return { references: expressionReferences(RE2JS.compile(match)) };
+    const search = new Search(match);
+    spend(budget, match, search.stepCost);
+    return { references: expressionReferences(search) };
   } catch (error) {
     const invalid = `invalid regex ${quoted(match)}: ${(error as Error).message}`;
     return { invalid, references: undefined };
@@ -281,7 +287,7 @@ function globReferences(match: string): Set<string> {
   return new Set(Array.from({ length: stars }, (_, index) => String(index + 1)));
 }
 
-function expressionReferences(expression: RE2JS): Set<string> {
-  const numbers = Array.from({ length: expression.groupCount() + 1 }, (_, index) => String(index));
-  return new Set([...numbers, ...Object.keys(expression.namedGroups())]);
+function expressionReferences({ groupCount, namedGroups }: Search): Set<string> {
+  const numbers = Array.from({ length: groupCount + 1 }, (_, index) => String(index));
+  return new Set([...numbers, ...Object.keys(namedGroups)]);
 }

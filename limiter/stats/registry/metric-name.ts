@@ -30,7 +30,7 @@ export function tagsSuffix(tags: Tags): string {
 /** Kept for one metric beside its name: map entries, the slots and their last flushed values. */
 const bytesPerName = 320;
 /** In characters. Longer names would be a burden to every receiver of statistics. */
-const maxNameLength = 4096;
+export const maxNameLength = 4096;
 
 /**
  * Bounds the memory of metrics whose names come from requests. The Go service keeps every name for ever.

@@ -31,6 +31,8 @@ export interface DogStatsdSinkOptions extends ReceiverSinkOptions {
 
 /** Slots looked at in one turn of the event loop. */
 const slotsPerTurn = 4_096;
+/** And what mogrifying new names may cost in it, about in nanoseconds. */
+const mogrifyingPerTurn = 2_000_000;
 /** Of the event loop, until the refusal of a datagram by this host was read. */
 const turnsToRefuse = 2;
 
@@ -104,7 +106,7 @@ export class DogStatsdSink extends FlushingSink {
         await this.change();
         continue;
       }
-      slot = this.#append(slot, Math.min(slot + slotsPerTurn, source.slotCount));
+      slot = this.#append(slot, Math.min(slot + slotsPerTurn, source.slotCount), mogrifyingPerTurn);
       if (slot < source.slotCount) await nextTurn();
     }
     if (this.#connection.connected) this.#queue.flush();
@@ -119,10 +121,12 @@ export class DogStatsdSink extends FlushingSink {
     return this.#connection.connected;
   }
 
-  /** The slot at which the connection took no more, else `to`. */
-  #append(from: number, to: number): number {
+  /** The slot at which the connection took no more, or mogrifying cost more than `mostCost`, else `to`. */
+  #append(from: number, to: number, mostCost = Number.POSITIVE_INFINITY): number {
+    const { mogrifiers } = this.#options;
+    const endCost = mogrifiers.cost + mostCost;
     for (let slot = from; slot < to; slot += 1) {
-      if (this.#connection.isFull) return slot;
+      if (this.#connection.isFull || mogrifiers.cost > endCost) return slot;
       const line = this.#slots.lineOf(slot);
       if (line === undefined) continue;
       this.#slots.noteSent(slot);

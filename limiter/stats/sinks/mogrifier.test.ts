@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Mogrifiers, type MogrifierText, PatternError } from './mogrifier.ts';
+import { ExpressionError } from '../../../rules/regex/expression.ts';
+import { Mogrifiers, type MogrifierText } from './mogrifier.ts';
 
 function mogrifier(pattern: string, name: string, tags: MogrifierText['tags'] = []): MogrifierText {
   return { pattern, name, tags };
@@ -57,8 +58,8 @@ describe('Mogrifiers', () => {
   });
 
   it('refuse what RE2 does not have, and what is no pattern', () => {
-    expect(() => new Mogrifiers([mogrifier('(?=a)', 'n')])).toThrow(PatternError);
-    expect(() => new Mogrifiers([mogrifier('(a)\\1', 'n')])).toThrow(PatternError);
+    expect(() => new Mogrifiers([mogrifier('(?=a)', 'n')])).toThrow(ExpressionError);
+    expect(() => new Mogrifiers([mogrifier('(a)\\1', 'n')])).toThrow(ExpressionError);
     expect(() => new Mogrifiers([mogrifier('a(', 'n')])).toThrow(
       'error parsing regexp: missing closing ): `a(`',
     );

@@ -1,0 +1,93 @@
+import { describe, expect, it } from 'vitest';
+import { type CostBudget, mostLength, newCostBudget } from './bounds.ts';
+import { automatonOf, ExpressionError, spend } from './expression.ts';
+import { mostGroupSteps, Search } from './search.ts';
+
+function problemOf(text: string, budget: CostBudget = newCostBudget()): string {
+  try {
+    spend(budget, text, automatonOf(text).stepCost);
+  } catch (error) {
+    expect(error).toBeInstanceOf(ExpressionError);
+    return (error as Error).message;
+  }
+  return expect.unreachable(`${text} is within the bounds`);
+}
+
+describe('an expression', () => {
+  it('that is none is refused in the words of RE2', () => {
+    expect(problemOf('(')).toBe('error parsing regexp: missing closing ): `(`');
+    expect(problemOf('(?=a)')).toContain('invalid or unsupported Perl syntax');
+  });
+
+  it('of too many characters is refused', () => {
+    expect(problemOf('a|'.repeat(mostLength))).toBe(
+      'the expression has 8,192 characters, and at most 4,096 are allowed',
+    );
+  });
+
+  it('of too many states is refused before it is compiled, with the repetition and its position', () => {
+    expect(problemOf('/é/(?:\\pL{1,40}x){30}')).toBe(
+      'the expression needs 1,233 states, and at most 1,000 are allowed; {30} at character 18 accounts for 1,230 states',
+    );
+    expect(problemOf('a{1001}')).toContain('{1001} at character 2 accounts for 1,001 states');
+    expect(problemOf('a{900000000}{900000000}')).toContain('at most 1,000');
+    expect(problemOf('abc'.repeat(334))).toBe(
+      'the expression needs 1,002 states, and at most 1,000 are allowed',
+    );
+  });
+
+  it('that costs too much on the largest request is refused', () => {
+    expect(problemOf('(a.{0,9}b.{0,9}){25}x')).toMatch(
+      /^the expression costs [\d,]+ for each byte of a text, and at most 305 are allowed together; \{25} at character 17 /,
+    );
+  });
+
+  it('is refused where those before it leave too little', () => {
+    const budget = newCostBudget();
+    const expression = '.*/.{1,64}/.{1,64}/export';
+    const { stepCost } = automatonOf(expression);
+    const fitting = Math.floor(budget.most / stepCost);
+    for (let i = 0; i < fitting; i += 1) spend(budget, expression, stepCost);
+    expect(problemOf(expression, budget)).toBe(
+      `the expressions up to here cost ${stepCost * (fitting + 1)} for each byte of a text, this one ${stepCost}, ` +
+        'and at most 305 are allowed together; {1,64} at character 5 accounts for 64 states',
+    );
+  });
+
+  it('of a kind that people write costs little: sixty of them fit', () => {
+    const budget = newCostBudget();
+    const written = [
+      '/api/v[0-9]+/.*',
+      '(?i)(curl|wget|python-requests)/.*',
+      '^/users/\\d{1,12}(/.*)?$',
+      '.*\\.php',
+    ];
+    for (let i = 0; i < 60; i += 1) {
+      const text = written[i % written.length]!;
+      spend(budget, text, automatonOf(text).stepCost);
+    }
+  });
+
+  it('may cost less where texts are longer', () => {
+    expect(newCostBudget(65_536).most).toBe(76);
+  });
+});
+
+describe('a search', () => {
+  it('finds the first match and its groups', () => {
+    const search = new Search('a(?P<mid>b*)(c)?');
+    expect(search).toMatchObject({ groupCount: 2, namedGroups: { mid: 1 } });
+    const groups = search.find('x.abba')!;
+    expect([0, 1, 2, 3].map(groups)).toEqual(['abb', 'bb', undefined, undefined]);
+    expect(search.find('xyz')).toBeUndefined();
+    expect(search.cost).toBeGreaterThan(0);
+  });
+
+  it('matches a name whose groups would take too long, and has no groups', () => {
+    const search = new Search('(.*)a.{1,200}b$');
+    expect(search.find('xacb')!(1)).toBe('x');
+    const long = `${'a'.repeat(mostGroupSteps / 200)}b`;
+    expect(search.find(long)!(1)).toBeUndefined();
+    expect(search.find(`${long}c`)).toBeUndefined();
+  });
+});
