@@ -33,7 +33,7 @@ describeWithEachRedis('leases in Redis', (path) => {
   });
 
   const commands: KeyedCommands = {
-    send: (_key, name, args) => client.call(name, args),
+    send: (_key, name, args) => client.callBuffer(name, args),
     translate: (error) => {
       throw error;
     },

@@ -4,6 +4,7 @@ import { exactMost, type Held } from '../../stores/bound.ts';
 import { StoreError } from '../../stores/counter-store.ts';
 import { ledgerKeyOf } from '../../stores/leases/lease-book.ts';
 import { isClosed } from '../../stores/redis/redis-error.ts';
+import { integerReply, textReply, textsReply, UnexpectedReply } from '../../stores/redis/reply-checks.ts';
 import { reservationKeysOf } from '../../stores/redis/reservation-keys.ts';
 import { ReplyError } from '../../stores/redis/resp.ts';
 import { redisScript, runScript } from '../../stores/redis/scripts.ts';
@@ -100,24 +101,22 @@ export class RedisOffice implements StoreOffice {
     const cursor = at.name === place.server ? place.cursor : '0';
     const common = commonBeginning(prefixes);
     const pattern = common === '' ? [] : ['MATCH', `${escapedGlob(common)}*`];
-    let reply: unknown;
+    let found: ReturnType<typeof scanReply>;
     try {
       const args = [cursor, ...pattern, 'COUNT', String(count)];
-      reply = await this.#try('SCAN', servers, () => at.send('scan', args));
+      found = await this.#try('SCAN', servers, () => at.send('scan', args).then(scanReply));
     } catch (error) {
       if (all.length === 1 || this.#missing.has('SCAN')) throw error;
       const note = `${at.name} does not answer, its counters are not listed: ${(error as Error).message}`;
       return { counters: [], scanned: 0, place: this.#after(place, all, at), notes: [note] };
     }
-    if (!Array.isArray(reply) || !Array.isArray(reply[1])) throw servers.errors.unexpectedAnswer();
     const counters: CounterRef[] = [];
-    for (const one of reply[1]) {
-      const key = String(one);
+    for (const key of found.keys) {
       if (isOfficeKey(key) || !prefixes.some((prefix) => key.startsWith(prefix))) continue;
       counters.push({ key, perSecond: place.perSecond });
     }
-    const scanned = reply[1].length;
-    const next = String(reply[0]);
+    const scanned = found.keys.length;
+    const { next } = found;
     const isGone = at.name !== place.server && place.server !== '';
     const notes = isGone
       ? [`${place.server} is no master any more: the rest of its counters is not listed`]
@@ -130,18 +129,21 @@ export class RedisOffice implements StoreOffice {
     const { leases } = this.#options;
     return this.#each(counters, async ({ key }, servers) => {
       const ledgerKey = leases ? ledgerKeyOf(key) : undefined;
-      const ask = (command: string, args: string[]) =>
-        // A key of somebody else's may hold anything.
-        servers.commands.send(args[0]!, command, args).catch((error: unknown) => {
-          if (error instanceof ReplyError && /^(?:WRONGTYPE|NOPERM)/.test(error.message)) return null;
-          throw servers.commands.translate(error);
-        });
+      const ask = (command: string, args: string[], read: (reply: unknown) => string | undefined) =>
+        servers.commands
+          .send(args[0]!, command, args)
+          .then(read)
+          .catch((error: unknown) => {
+            // A key of somebody else's may hold anything.
+            if (error instanceof ReplyError && /^(?:WRONGTYPE|NOPERM)/.test(error.message)) return undefined;
+            throw servers.commands.translate(error);
+          });
       const [text, ledger] = await Promise.all([
-        ask('get', [key]),
-        ledgerKey === undefined ? null : ask('hmget', [ledgerKey, 't']),
+        ask('get', [key], counterReply),
+        ledgerKey === undefined ? undefined : ask('hmget', [ledgerKey, 't'], ledgerReply),
       ]);
       const held = heldOf(text);
-      const leased = Array.isArray(ledger) ? Number(ledger[0] ?? 0) : 0;
+      const leased = Number(ledger ?? 0);
       return held && { held, leased: Number.isSafeInteger(leased) ? leased : 0 };
     });
   }
@@ -149,9 +151,12 @@ export class RedisOffice implements StoreOffice {
   async remove(counters: readonly CounterRef[]): Promise<number> {
     const removed = await this.#each(counters, async ({ key }, servers) => {
       const del = (one: string) =>
-        servers.commands.send(one, 'del', [one]).catch((error: unknown) => {
-          throw servers.commands.translate(error);
-        });
+        servers.commands
+          .send(one, 'del', [one])
+          .then((reply) => integerReply('DEL', reply, 0, 1))
+          .catch((error: unknown) => {
+            throw servers.commands.translate(error);
+          });
       // A ledger without its counter is void, not the other way round.
       const ledgerKey = this.#options.leases ? ledgerKeyOf(key) : undefined;
       const [gone] = await Promise.all([
@@ -159,7 +164,7 @@ export class RedisOffice implements StoreOffice {
         ledgerKey === undefined ? 0 : del(ledgerKey),
         ...reservationKeysOf(key, servers.isCluster).map((one) => del(one).catch(unlessForbidden)),
       ]);
-      return Number(gone);
+      return gone;
     });
     return removed.reduce((sum, one) => sum + one, 0);
   }
@@ -181,16 +186,14 @@ export class RedisOffice implements StoreOffice {
   }
 
   async records(table: RecordTable): Promise<Map<string, string>> {
-    const reply = await this.#onRecords('HGETALL', table, []);
+    const texts = await this.#onRecords('HGETALL', table, [], (reply) => textsReply('HGETALL', reply, 2));
     const records = new Map<string, string>();
-    const texts = Array.isArray(reply) ? reply.map(String) : [];
     for (let i = 0; i + 1 < texts.length; i += 2) records.set(texts[i]!, texts[i + 1]!);
     return records;
   }
 
   async record(table: RecordTable, field: string): Promise<string | undefined> {
-    const reply = await this.#onRecords('HGET', table, [field]);
-    return reply === null ? undefined : String(reply);
+    return this.#onRecords('HGET', table, [field], (reply) => textReply('HGET', reply));
   }
 
   async putRecord(
@@ -200,16 +203,16 @@ export class RedisOffice implements StoreOffice {
     when: 'always' | 'absent' | { is: string } = 'always',
   ): Promise<boolean> {
     if (when === 'always') {
-      await this.#onRecords('HSET', table, [field, text]);
+      await this.#onRecords('HSET', table, [field, text], isOneOf('HSET'));
       return true;
     }
-    if (when === 'absent') return (await this.#onRecords('HSETNX', table, [field, text])) === 1;
+    if (when === 'absent') return this.#onRecords('HSETNX', table, [field, text], isOneOf('HSETNX'));
     return this.#scriptOnRecords(exchangeScript, table, [field, when.is, text]);
   }
 
   async removeRecord(table: RecordTable, field: string, is?: string): Promise<boolean> {
     if (is !== undefined) return this.#scriptOnRecords(removalScript, table, [field, is]);
-    return (await this.#onRecords('HDEL', table, [field])) === 1;
+    return this.#onRecords('HDEL', table, [field], isOneOf('HDEL'));
   }
 
   async close(): Promise<void> {
@@ -224,26 +227,33 @@ export class RedisOffice implements StoreOffice {
   }
 
   /** By the first that is there: the nodes of a cluster tell each other. */
-  async #publish(text: string): Promise<unknown> {
+  async #publish(text: string): Promise<number> {
     const { main } = this.#options;
     const args = [this.#ownKey('news'), text];
     let failure: unknown = main.errors.notConnected();
     for (const server of main.all()) {
       try {
-        return await server.send('publish', args);
+        return integerReply('PUBLISH', await server.send('publish', args), 0, exactMost);
       } catch (error) {
-        if (error instanceof ReplyError) throw error;
+        if (error instanceof ReplyError || error instanceof UnexpectedReply) throw error;
         failure = error;
       }
     }
     throw failure;
   }
 
-  async #onRecords(command: string, table: RecordTable, args: string[]): Promise<unknown> {
+  /** `read` throws at a reply that the command never gives. */
+  async #onRecords<T>(
+    command: string,
+    table: RecordTable,
+    args: string[],
+    read: (reply: unknown) => T,
+  ): Promise<T> {
     const { main } = this.#options;
     await main.ready();
     const key = this.#ownKey(table);
-    return this.#try(command, main, () => main.commands.send(key, command.toLowerCase(), [key, ...args]));
+    const send = () => main.commands.send(key, command.toLowerCase(), [key, ...args]);
+    return this.#try(command, main, () => send().then(read));
   }
 
   async #scriptOnRecords(
@@ -255,7 +265,7 @@ export class RedisOffice implements StoreOffice {
     await main.ready();
     const key = this.#ownKey(table);
     const run = () => runScript(main.commands, { key, script, args: ['1', key, ...args] });
-    return (await this.#try('EVALSHA', main, run)) === 1;
+    return this.#try('EVALSHA', main, () => run().then(isOneOf('EVALSHA')));
   }
 
   /** Asked for all at once, so that they go out together. */
@@ -270,7 +280,7 @@ export class RedisOffice implements StoreOffice {
   }
 
   /** Notes a command that is refused. Rejects with a StoreError. */
-  async #try(command: string, servers: RedisServers, send: () => Promise<unknown>): Promise<unknown> {
+  async #try<T>(command: string, servers: RedisServers, send: () => Promise<T>): Promise<T> {
     const known = this.#missing.get(command);
     if (known !== undefined && attendedMs() < known.againMs) throw refused(known.message);
     try {
@@ -320,10 +330,34 @@ function refused(message: string): StoreError {
   return new StoreError(message, { transient: false, notCounted: true });
 }
 
+/** Where SCAN goes on, and what it found. */
+function scanReply(reply: unknown): { next: string; keys: string[] } {
+  if (!Array.isArray(reply) || reply.length !== 2) throw new UnexpectedReply('SCAN', reply);
+  const [cursor, keys] = reply as unknown[];
+  const next = textReply('SCAN', cursor);
+  if (next === undefined || !/^\d{1,20}$/.test(next)) throw new UnexpectedReply('SCAN', cursor);
+  return { next, keys: textsReply('SCAN', keys) };
+}
+
+/** A longer value than is read is none of a counter. */
+function counterReply(reply: unknown): string | undefined {
+  return reply === undefined ? undefined : textReply('GET', reply);
+}
+
+/** One field. */
+function ledgerReply(reply: unknown): string | undefined {
+  if (!Array.isArray(reply) || reply.length !== 1) throw new UnexpectedReply('HMGET', reply);
+  return counterReply(reply[0]);
+}
+
+/** Reads 1 and 0 as true and false. */
+function isOneOf(command: string): (reply: unknown) => boolean {
+  return (reply) => integerReply(command, reply, 0, 1) === 1;
+}
+
 /** A number, or what a sliding window or a bucket holds; undefined for what is neither. */
-function heldOf(reply: unknown): Held | undefined {
-  if (!(reply instanceof Buffer)) return undefined;
-  const text = reply.toString('latin1');
+function heldOf(text: string | undefined): Held | undefined {
+  if (text === undefined) return undefined;
   const total = /^-?\d+$/.test(text) ? Number(text) : undefined;
   if (total !== undefined) return [Math.min(exactMost, Math.max(0, total)), 0, 0];
   const [, a, b, c] = /^(\d{1,16}):(\d{1,16}):(\d{1,16})$/.exec(text) ?? [];

@@ -13,8 +13,10 @@ import {
   type Step,
   stepArgument,
 } from './bounded-steps.ts';
+import { isCount, keyError, replyNumber, UnexpectedReply } from './reply-checks.ts';
 import { reservationKeysOf } from './reservation-keys.ts';
-import { type KeyedCommands, luaCounting, redisScript, replyNumber, runScript } from './scripts.ts';
+import { ReplyError } from './resp.ts';
+import { type KeyedCommands, luaCounting, redisScript, runScript } from './scripts.ts';
 
 /** What scripts with bounds know before they read what to do. Stands behind `luaBase`. */
 export const luaBoundsSetUp = `
@@ -224,8 +226,9 @@ export async function admitByScript(commands: KeyedCommands, steps: readonly Ste
   const args = [String(keys.length), ...keys, '0', '0', bounds.toArgument(), groups, ''];
   const reply = await runScript(commands, { key: keys[0]!, script: boundedCountScript, args });
   const texts = HeldTexts.of(reply, 0, (refusal) => commands.translate(refusal));
-  if (texts === undefined) throw reply;
+  if (texts === undefined) throw new UnexpectedReply('EVALSHA', reply);
   answerSteps(steps, texts);
+  if (!texts.isRead) throw new UnexpectedReply('EVALSHA', reply);
 }
 
 /** Writes the answers from the three numbers that begin at `at`. An error in the place of the last leaves the message unanswered. */
@@ -236,13 +239,17 @@ export function answerLeased(
   translate: (error: unknown) => StoreError,
 ): void {
   const before = replyNumber(reply[at]);
+  const outstanding = replyNumber(reply[at + 1]);
   const granted = replyNumber(reply[at + 2]);
-  if (before === undefined) run.fail(translate(reply[at]));
-  else if (granted !== undefined) run.answerLeased(before, replyNumber(reply[at + 1])!, granted);
-  else {
+  const { want, most } = run.lease!;
+  if (before === undefined) run.fail(translate(keyError(reply[at])));
+  else if (!isCount(outstanding)) run.fail(translate(keyError(reply[at + 1])));
+  else if (reply[at + 2] instanceof ReplyError) {
     translate(reply[at + 2]);
     run.answer(before);
-  }
+  } else if (!isCount(granted) || granted > Math.min(want, most))
+    run.fail(translate(keyError(reply[at + 2])));
+  else run.answerLeased(before, outstanding, granted);
 }
 
 /** Counts and answers a run with a lease in a cluster, atomically. Rejects with what `send` rejected with. */
@@ -251,8 +258,10 @@ export async function leaseByScript(commands: KeyedCommands, run: FoldedRun): Pr
   const [reserved] = reservationKeysOf(key, true);
   const args = ['2', key, run.lease!.ledgerKey, '0', '0', '', '', leaseArgument([run]), reserved];
   const reply = await runScript(commands, { key, script: boundedCountScript, args });
-  if (!Array.isArray(reply)) throw reply;
-  answerLeased(run, reply, 0, (refusal) => commands.translate(refusal));
+  const translate = (refusal: unknown) => commands.translate(refusal);
+  // Behind the three numbers, of groups: nothing.
+  if (HeldTexts.of(reply, 3, translate)?.isRead !== true) throw new UnexpectedReply('EVALSHA', reply);
+  answerLeased(run, reply as readonly unknown[], 0, translate);
 }
 
 /**

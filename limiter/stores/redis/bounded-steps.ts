@@ -7,6 +7,7 @@ import { admit } from '../admission.ts';
 import type { Bound, Held } from '../bound.ts';
 import { type CounterOp, callAbandoned, failOp, StoreError } from '../counter-store.ts';
 import { maxTotal } from '../folded-run.ts';
+import { isTimeMicros, keyError, UnexpectedReply } from './reply-checks.ts';
 import type { Arguments } from './scripts.ts';
 
 /** For ops that only a script can count. Nobody asked the server. */
@@ -168,6 +169,7 @@ export function answerSteps(steps: readonly Step[], texts: HeldTexts): void {
  * that is missing, an exclamation mark where the group has an error. One text, as many replies cost more than their bytes.
  */
 export class HeldTexts {
+  /** 0 where the server does not tell the time: every group has an error then. */
   readonly nowMicros: number;
   /** Whether others of the request held back the group that was read last. */
   heldBack = false;
@@ -176,14 +178,16 @@ export class HeldTexts {
   readonly #translate: (error: unknown) => StoreError;
   #at = 0;
   #failed = 0;
+  #isBroken = false;
 
   /** Undefined when the reply is not one of those scripts, with so many plain values first. */
   static of(reply: unknown, plain: number, translate: (error: unknown) => StoreError): HeldTexts | undefined {
     if (!Array.isArray(reply) || reply.length < plain + 2) return undefined;
     const text: unknown = reply[plain];
-    if (!(text instanceof Buffer)) return undefined;
+    const nowMicros: unknown = reply[plain + 1];
+    if (!(text instanceof Buffer) || !(nowMicros === 0 || isTimeMicros(nowMicros))) return undefined;
     return new HeldTexts(text, {
-      nowMicros: Number(reply[plain + 1]),
+      nowMicros,
       errors: reply.slice(plain + 2),
       translate,
     });
@@ -205,16 +209,26 @@ export class HeldTexts {
     const text = this.#text;
     this.heldBack = text[this.#at] === star;
     if (text[this.#at] === exclamation) {
-      const error = this.#translate(this.#errors[this.#failed++]);
       this.#at += 2 * (end - first);
-      for (let i = first; i < end; i += 1) failOp(ops[i]!, error);
-      return false;
+      return this.#fail(ops, first, keyError(this.#errors[this.#failed++]));
     }
     for (let i = first; i < end; i += 1) {
-      if (this.heldBack) this.#at += 1;
+      if (this.heldBack && text[this.#at++] !== star) this.#isBroken = true;
       ops[i]!.held = this.#next(ops[i]!.bound!.kind);
     }
-    return true;
+    if (!this.#isBroken && this.nowMicros > 0) return true;
+    return this.#fail(ops, first, new UnexpectedReply('EVALSHA', text));
+  }
+
+  /** Whether all that came was read, and had the form that the scripts give. */
+  get isRead(): boolean {
+    return !this.#isBroken && this.#at === this.#text.length && this.#failed === this.#errors.length;
+  }
+
+  #fail(ops: readonly CounterOp[], first: number, why: Error): false {
+    const error = this.#translate(why);
+    for (let i = first; i < first + ops[first]!.groupSize; i += 1) failOp(ops[i]!, error);
+    return false;
   }
 
   #next(kind: Bound['kind']): Held | undefined {
@@ -228,13 +242,21 @@ export class HeldTexts {
       if (byte === colon) {
         held[part++] = number;
         number = 0;
-      } else {
+      } else if (byte >= zero && byte <= nine) {
         number = number * 10 + (byte - zero);
+      } else if (kind !== 'fixed' || byte !== minus || this.#at !== start + 1) {
+        this.#isBroken = true;
       }
     }
+    if (byte === undefined) this.#isBroken = true;
     if (this.#at === start + 1) return undefined;
     held[part] = number;
-    if (kind === 'fixed') held[0] = text[start] === minus ? 0 : Math.min(maxTotal, number);
+    if (kind === 'fixed') {
+      if (part > 0) this.#isBroken = true;
+      held[0] = text[start] === minus ? 0 : Math.min(maxTotal, number);
+    } else if (part !== 2 || held[0] > maxTotal || held[1] > maxTotal || held[2] > maxTotal) {
+      this.#isBroken = true;
+    }
     return held;
   }
 }
@@ -244,4 +266,5 @@ const exclamation = 0x21;
 const star = 0x2a;
 const minus = 0x2d;
 const zero = 0x30;
+const nine = 0x39;
 const colon = 0x3a;

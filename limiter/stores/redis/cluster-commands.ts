@@ -16,7 +16,7 @@ export interface Redirection extends NodePlace {
 export function parseRedirection(error: unknown, from: NodePlace): Redirection | undefined {
   if (!(error instanceof Error)) return undefined;
   const [, word, slot, host, port] = /^(MOVED|ASK) (\d{1,5}) (\S*):(\d{1,5})$/.exec(error.message) ?? [];
-  if (word === undefined) return undefined;
+  if (word === undefined || Number(slot) > 16_383 || Number(port) > 65_535) return undefined;
   return {
     ask: word === 'ASK',
     slot: Number(slot),

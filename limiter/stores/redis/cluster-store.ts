@@ -13,6 +13,7 @@ import { applyPlainly, PlainCounting } from './plain-counting.ts';
 import type { ClusterAddress } from './redis-address.ts';
 import { type ConnectionCounts, RedisConnection, type RedisConnectionOptions } from './redis-connection.ts';
 import { isTryAgain, RedisErrors } from './redis-error.ts';
+import { UnexpectedReply } from './reply-checks.ts';
 import type { ReservationBatch } from './reservation-batch.ts';
 import type { Batch } from './script-batches.ts';
 import { applyByScript, runScript } from './scripts.ts';
@@ -156,7 +157,7 @@ export class RedisClusterStore extends GatheringStore {
     batch.pushArguments(args);
     try {
       const reply = await runScript(this.commands, { key: batch.key, script: batch.script, args });
-      if (!batch.answer(reply, this.#errors)) batch.fail(this.#errors.unexpectedAnswer());
+      if (!batch.answer(reply, this.#errors)) throw new UnexpectedReply('EVALSHA', reply);
     } catch (error) {
       if (!this.refusesScripts(error)) throw error;
       batch.fail(needsScripts);

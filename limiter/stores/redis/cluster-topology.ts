@@ -2,6 +2,7 @@ import { attendedTimers } from '../../../process/time/clock.ts';
 import { hashTagOf, StoreError } from '../counter-store.ts';
 import type { Redirection } from './cluster-commands.ts';
 import { type ClusterNode, type ClusterNodes, type NodePlace, placeName } from './cluster-nodes.ts';
+import { UnexpectedReply } from './reply-checks.ts';
 
 /** Slots `first` to `last` and the node that takes writes for them. */
 interface SlotRange {
@@ -18,11 +19,17 @@ export function parseSlotRanges(reply: unknown, from: NodePlace): SlotRange[] | 
     if (!Array.isArray(entry) || !Array.isArray(entry[2])) return undefined;
     const [first, last] = entry as unknown[];
     const [name, port] = entry[2] as unknown[];
-    if (typeof first !== 'number' || typeof last !== 'number' || typeof port !== 'number') return undefined;
-    const host = name === null ? '' : String(name);
+    if (!isWithin(first, slotCount - 1) || !isWithin(last, slotCount - 1) || !isWithin(port, 65_535))
+      return undefined;
+    if (first > last || !(name === null || name instanceof Buffer)) return undefined;
+    const host = name === null ? '' : name.toString();
     ranges.push({ first, last, master: { host: host === '' || host === '?' ? from.host : host, port } });
   }
   return ranges;
+}
+
+function isWithin(reply: unknown, most: number): reply is number {
+  return typeof reply === 'number' && reply >= 0 && reply <= most;
 }
 
 // Which node takes writes for which slot, as the cluster itself says it: read at the start, every 5 s, after every MOVED
@@ -168,8 +175,8 @@ async function withinPatience(reply: Promise<unknown>): Promise<unknown> {
 
 function parsed(reply: unknown, from: NodePlace): SlotRange[] {
   const ranges = parseSlotRanges(reply, from);
-  if (ranges === undefined || ranges.length === 0)
-    throw new StoreError('Redis knows of no cluster slots', { transient: true });
+  if (ranges === undefined) throw new UnexpectedReply('CLUSTER SLOTS', reply);
+  if (ranges.length === 0) throw new StoreError('Redis knows of no cluster slots', { transient: true });
   return ranges;
 }
 

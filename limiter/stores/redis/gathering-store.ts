@@ -25,6 +25,7 @@ import {
   usualCallBounds,
 } from './gathered-calls.ts';
 import { areScriptsRefused, isKeyRefused, type RedisErrors, type RedisScripts } from './redis-error.ts';
+import { hasSet, textReply } from './reply-checks.ts';
 import { ReservationBatch } from './reservation-batch.ts';
 import { noteKeyOf, ReservationNames } from './reservation-keys.ts';
 import { type Batch, maxKeysPerCall, settle } from './script-batches.ts';
@@ -209,26 +210,33 @@ export abstract class GatheringStore implements CounterStore {
 
   async #recall(id: string): Promise<string | undefined> {
     const key = noteKeyOf(id, this.names);
-    const note = await this.sendPlain(key, 'get', [key]);
-    return note === null ? undefined : String(note);
+    return this.sendPlain(key, 'get', [key], (reply) => textReply('GET', reply));
   }
 
   async #note(id: string, text: string, ttlMs: number): Promise<string | undefined> {
     const key = noteKeyOf(id, this.names);
     const ms = String(ttlMs + this.reservationBounds.recordMs);
-    const kept = await this.sendPlain(key, 'set', [key, text, 'NX', 'PX', ms]);
-    return kept === null ? this.#recall(id) : undefined;
+    const isKept = await this.sendPlain(key, 'set', [key, text, 'NX', 'PX', ms], hasSet);
+    return isKept ? undefined : this.#recall(id);
   }
 
   async #claim(name: string, seconds: number): Promise<boolean> {
     const key = `weir:claim:${name}`;
-    return (await this.sendPlain(key, 'set', [key, '1', 'NX', 'EX', String(seconds)])) !== null;
+    return this.sendPlain(key, 'set', [key, '1', 'NX', 'EX', String(seconds)], hasSet);
   }
 
-  protected sendPlain(key: string, name: string, args: string[]): Promise<unknown> {
-    return this.commands.send(key, name, args).catch((error: unknown) => {
+  /** `read` throws at a reply that the command never gives. */
+  protected async sendPlain<T>(
+    key: string,
+    name: string,
+    args: string[],
+    read: (reply: unknown) => T,
+  ): Promise<T> {
+    try {
+      return read(await this.commands.send(key, name, args));
+    } catch (error) {
       throw this.commands.translate(error);
-    });
+    }
   }
 
   close(): Promise<void> {

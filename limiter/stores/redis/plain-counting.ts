@@ -6,6 +6,7 @@ import { FoldedRun, maxTotal, totalAfter } from '../folded-run.ts';
 import { holdBack } from '../stop-when-over.ts';
 import { failSteps, needsScripts, opsOf, type Step, Steps } from './bounded-steps.ts';
 import { keySlot } from './cluster-topology.ts';
+import { integerReply, textReply, UnexpectedReply } from './reply-checks.ts';
 import type { ReservationBatch } from './reservation-batch.ts';
 import { ReplyError } from './resp.ts';
 import type { KeyedCommands } from './scripts.ts';
@@ -28,9 +29,8 @@ export async function applyPlainly(commands: KeyedCommands, run: FoldedRun): Pro
 
 /** The total of a key, 0 when it is missing. Rejects likewise. */
 async function totalHeld(commands: KeyedCommands, key: string): Promise<number> {
-  const held = await commands.send(key, 'get', [key]);
-  if (held === null) return 0;
-  const text = String(held);
+  const text = textReply('GET', await commands.send(key, 'get', [key]));
+  if (text === undefined) return 0;
   if (/^-?\d{1,19}$/.test(text)) return Math.min(maxTotal, Math.max(0, Number(text)));
   throw new StoreError('Redis answered: ERR value is not an integer or out of range', { transient: false });
 }
@@ -45,7 +45,7 @@ async function clamp(commands: KeyedCommands, run: FoldedRun): Promise<number> {
   const after = Math.min(run.high, Math.max(run.low, before + run.shift));
   if (after > before) return add(commands, run, after - before);
   if (after === before) return before;
-  const left = Number(await change(commands, run, 'decrby', before - after));
+  const left = await change(commands, run, 'decrby', before - after);
   if (left < 0) await marking(false, commands, change(commands, run, 'incrby', -left));
   return before;
 }
@@ -54,7 +54,7 @@ async function clamp(commands: KeyedCommands, run: FoldedRun): Promise<number> {
 async function add(commands: KeyedCommands, run: FoldedRun, hits: number): Promise<number> {
   let after: number;
   try {
-    after = Number(await change(commands, run, 'incrby', hits));
+    after = await change(commands, run, 'incrby', hits);
   } catch (error) {
     if (!isOverflow(error)) throw error;
     await saturate(commands, run);
@@ -71,15 +71,16 @@ async function change(
   { key, lifeSeconds }: FoldedRun,
   name: 'incrby' | 'decrby',
   by: number | bigint,
-): Promise<unknown> {
-  const expire = () => commands.send(key, 'expire', [key, String(lifeSeconds)]);
+): Promise<number> {
+  const expire = () => expiring(commands, key, lifeSeconds);
   const change = commands.send(key, name, [key, String(by)]);
   const [changed, expired] = await Promise.allSettled([change, expire()]);
   if (changed.status === 'rejected') throw changed.reason;
+  const total = integerReply(name.toUpperCase(), changed.value);
   // The key moved between the two, or the connection broke there. A life may be set twice, unlike a count.
-  if (expired.status === 'rejected' || Number(expired.value) !== 1)
+  if (expired.status === 'rejected' || expired.value !== 1)
     await marking(false, commands, insist(expire));
-  return changed.value;
+  return total;
 }
 
 /** For a step before the one that counts, or behind it: its failure says whether the op was counted. */
@@ -91,22 +92,30 @@ async function marking<T>(notCounted: boolean, commands: KeyedCommands, step: Pr
   }
 }
 
+/** Gives 1, or 0 for a key that is not there. */
+async function expiring(commands: KeyedCommands, key: string, seconds: number): Promise<number> {
+  return integerReply('EXPIRE', await commands.send(key, 'expire', [key, String(seconds)]), 0, 1);
+}
+
 /** A total that Redis acknowledged is answered even when the server is lost before it set the life. */
 async function insist(expire: () => Promise<unknown>): Promise<void> {
   try {
     await expire();
   } catch (error) {
-    if (error instanceof ReplyError) throw error;
+    if (error instanceof ReplyError || error instanceof UnexpectedReply) throw error;
   }
 }
 
 /** Brings a total down to `maxTotal` if it is above, and gives what it was. Of several that do so at once one does it. */
 async function saturate(commands: KeyedCommands, run: FoldedRun): Promise<bigint> {
   const { key } = run;
-  const total = BigInt(String((await commands.send(key, 'get', [key])) ?? '0'));
+  const held = await commands.send(key, 'get', [key]);
+  const text = textReply('GET', held) ?? '0';
+  if (!/^-?\d{1,19}$/.test(text)) throw new UnexpectedReply('GET', held);
+  const total = BigInt(text);
   const excess = total - BigInt(maxTotal);
   if (excess <= 0n) return total;
-  const left = Number(await change(commands, run, 'decrby', excess));
+  const left = await change(commands, run, 'decrby', excess);
   if (left < maxTotal) await change(commands, run, 'incrby', excess);
   return total;
 }

@@ -120,7 +120,7 @@ describe('applyPlainly, when a command fails,', () => {
       [
         ['incrby k 2', 2 ** 53],
         [expire, 1],
-        ['get k', String(2 ** 53)],
+        ['get k', Buffer.from(String(2 ** 53))],
         ['decrby k 1', 2 ** 53 - 2],
         [expire, 1],
         ['incrby k 1', 2 ** 53 - 1],
@@ -133,7 +133,7 @@ describe('applyPlainly, when a command fails,', () => {
       'DECRBY was refused',
       takeBack,
       [
-        ['get k', '5'],
+        ['get k', Buffer.from('5')],
         ['decrby k 3', refused],
         [expire, refused],
       ],
@@ -143,7 +143,7 @@ describe('applyPlainly, when a command fails,', () => {
       'the reply to DECRBY was lost',
       takeBack,
       [
-        ['get k', '5'],
+        ['get k', Buffer.from('5')],
         ['decrby k 3', lost],
         [expire, lost],
       ],
@@ -153,7 +153,7 @@ describe('applyPlainly, when a command fails,', () => {
       'DECRBY counted and what corrects it found no connection',
       takeBack,
       [
-        ['get k', '5'],
+        ['get k', Buffer.from('5')],
         ['decrby k 3', -1],
         [expire, 1],
         ['incrby k 1', errors.notConnected()],

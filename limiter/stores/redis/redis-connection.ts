@@ -6,6 +6,7 @@ import { StoreError } from '../counter-store.ts';
 import type { RedisAddress, SentinelAddress } from './redis-address.ts';
 import { connectingHint, isClosed, isTimeout, RedisErrors } from './redis-error.ts';
 import { RedisLink } from './redis-link.ts';
+import { UnexpectedReply } from './reply-checks.ts';
 import { type Reply, ReplyError } from './resp.ts';
 import type { KeyedCommands } from './scripts.ts';
 import { type MasterPlace, Sentinels } from './sentinels.ts';
@@ -126,7 +127,7 @@ export class RedisConnection {
     const callOff =
       patienceMs < this.#options.timeoutMs ? attendedTimers.after(patienceMs, giveUp) : () => {};
     try {
-      await this.send('ping', []);
+      checkPong(await this.send('ping', []));
     } catch (error) {
       if (error instanceof StoreError) throw error;
       throw failure ?? this.errors.fromOwnCommand(error);
@@ -190,7 +191,7 @@ export class RedisConnection {
   }
 
   async #check(link: RedisLink): Promise<void> {
-    if (String(await link.ask('ping', [])) !== 'PONG') throw this.errors.unexpectedAnswer();
+    checkPong(await link.ask('ping', []));
     if (this.#sentinels !== undefined && (await isReplica(link))) throw this.errors.isReplica();
   }
 
@@ -256,11 +257,16 @@ export class RedisConnection {
   }
 }
 
+function checkPong(reply: Reply): void {
+  if (reply !== 'PONG') throw new UnexpectedReply('PING', reply);
+}
+
 /** A sentinel may still name a master that has come back as a replica. Who may not ask takes its word. */
 async function isReplica(link: RedisLink): Promise<boolean> {
   try {
     const role = await link.ask('role', []);
-    return Array.isArray(role) && String(role[0]) === 'slave';
+    if (!Array.isArray(role) || !(role[0] instanceof Buffer)) throw new UnexpectedReply('ROLE', role);
+    return role[0].toString() === 'slave';
   } catch (error) {
     if (error instanceof ReplyError) return false;
     throw error;

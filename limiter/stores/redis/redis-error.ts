@@ -1,5 +1,6 @@
 import { tlsErrorText } from '../client-tls.ts';
 import { StoreError } from '../counter-store.ts';
+import { UnexpectedReply } from './reply-checks.ts';
 import { ReplyError } from './resp.ts';
 
 /** First words of Redis's replies after which the same command may succeed a moment later. Redis ran nothing then. */
@@ -70,6 +71,8 @@ export class RedisErrors {
       const code = replyCode(error);
       if (code === 'READONLY') this.#onReadOnly?.();
       this.#onRefusal?.(code, this.#scrub(error.message));
+    } else if (error instanceof UnexpectedReply) {
+      this.#onRefusal?.(error.name, error.message);
     }
     return this.fromOwnCommand(error);
   }
@@ -77,6 +80,7 @@ export class RedisErrors {
   /** The same for commands that count nothing, as PING and those of logging in: nobody is told. */
   fromOwnCommand(error: unknown): StoreError {
     if (!(error instanceof Error)) return this.unexpectedAnswer();
+    if (error instanceof UnexpectedReply) return new StoreError(error.message, { transient: false });
     if (error instanceof ReplyError) {
       const transient = transientReplies.has(replyCode(error));
       // Of other replies a proxy may be the author, which does not know what the server did.
@@ -208,7 +212,10 @@ export function refusalHint(
 }
 
 const hints: ReadonlyMap<string, string> = new Map([
-  ['OOM', 'it is at its maxmemory: raise that, or set a maxmemory-policy that evicts, such as volatile-ttl'],
+  [
+    'OOM',
+    'it is at its maxmemory: raise that, or set maxmemory-policy volatile-lru (budgets: a Redis of their own with noeviction)',
+  ],
   ['NOPERM', "the user's ACL forbids it: see docs/store.md for what a limiter needs"],
   ['READONLY', 'it is a replica: REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR=true connects anew'],
   ['MISCONF', 'it cannot save to its disk'],

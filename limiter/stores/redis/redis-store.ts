@@ -6,6 +6,7 @@ import type { RedisAddress, SentinelAddress } from './redis-address.ts';
 import { type ConnectionCounts, connectionCommands, RedisConnection } from './redis-connection.ts';
 import { isNoScript } from './redis-error.ts';
 import type { SentCall } from './redis-link.ts';
+import { UnexpectedReply } from './reply-checks.ts';
 import { type Reply, ReplyError } from './resp.ts';
 import type { Batch } from './script-batches.ts';
 import type { KeyedCommands } from './scripts.ts';
@@ -111,7 +112,7 @@ export class RedisStore extends GatheringStore {
       this.#refused(batch, reply, how);
       return;
     }
-    if (!batch.answer(reply, errors)) batch.fail(errors.unexpectedAnswer());
+    if (!batch.answer(reply, errors)) batch.fail(errors.fromCommand(new UnexpectedReply('EVALSHA', reply)));
     this.settle(batch);
   }
 

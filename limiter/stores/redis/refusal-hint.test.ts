@@ -10,7 +10,7 @@ describe('refusalHint', () => {
     [
       'OOM',
       true,
-      'it is at its maxmemory: raise that, or set a maxmemory-policy that evicts, such as volatile-ttl',
+      'it is at its maxmemory: raise that, or set maxmemory-policy volatile-lru (budgets: a Redis of their own with noeviction)',
     ],
     ['WRONGTYPE', false, undefined],
   ])('of %s, in a cluster: %s', (code, isCluster, hint) => {

@@ -2,6 +2,7 @@
 import { used } from '../admission.ts';
 import type { Held } from '../bound.ts';
 import { callAbandoned, type StoreError } from '../counter-store.ts';
+import { beyondTotal } from '../folded-run.ts';
 import type {
   ReservationBounds,
   ReservationCall,
@@ -12,6 +13,7 @@ import { BoundTable } from './bounded-steps.ts';
 import { keySlot } from './cluster-topology.ts';
 import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
+import { isCount, isTimeMicros, keyError } from './reply-checks.ts';
 import { noteKeyOf, type ReservationNames, type ReservationPlace } from './reservation-keys.ts';
 import { reservationScript } from './reservation-script.ts';
 import { type Batch, maxKeysPerCall, type PendingRequest } from './script-batches.ts';
@@ -89,23 +91,23 @@ export class ReservationBatch implements Batch {
   answer(reply: unknown, errors: RedisErrors): boolean {
     if (!Array.isArray(reply)) return false;
     const [now] = reply as unknown[];
-    if (typeof now !== 'number' && !(now instanceof Buffer)) {
-      this.fail(errors.fromCommand(now));
+    if (!isTimeMicros(now)) {
+      this.fail(errors.fromCommand(keyError(now)));
       return true;
     }
-    const nowMicros = Number(now);
     let at = 1;
     for (const call of this.#calls) {
       const told: unknown = reply[at];
       call.error = undefined;
-      if (typeof told === 'number') at = answerUsual(call, reply as number[], at, nowMicros);
+      if (isUsual(call, reply, at)) at = answerUsual(call, reply as number[], at, now);
       else {
-        if (told instanceof Buffer) answerCall(call, new Told(told), nowMicros);
-        else call.error = errors.fromCommand(told);
+        const isAnswer = told instanceof Buffer && answerCall(call, new Told(told), now);
+        if (!isAnswer) call.error = errors.fromCommand(keyError(told));
         at += 1;
       }
     }
-    return true;
+    // Nobody knows whose answer is missing, or too many.
+    return at === reply.length;
   }
 
   fail(error: StoreError): void {
@@ -258,10 +260,11 @@ const space = 0x20;
 const minus = 0x2d;
 const zero = 0x30;
 
-/** The script's words, one after another. None of its numbers is beyond 2^53. */
+/** The script's words, one after another, a space between them. None of its numbers is beyond 2^53. */
 class Told {
   readonly #bytes: Buffer;
   #at = 0;
+  #isBroken = false;
 
   constructor(bytes: Buffer) {
     this.#bytes = bytes;
@@ -279,7 +282,13 @@ class Told {
   /** A word of one letter. */
   letter(): number {
     this.#at += 2;
+    if (this.#bytes[this.#at - 1] !== space) this.#isBroken = true;
     return this.#bytes[this.#at - 2]!;
+  }
+
+  /** Whether all words were read, and were what they were read as. */
+  get isRead(): boolean {
+    return !this.#isBroken && this.#at === this.#bytes.length + 1;
   }
 
   number(): number {
@@ -291,12 +300,23 @@ class Told {
     // Behind the last one is nothing.
     for (let digit = bytes[at++]! - zero; digit >= 0 && digit <= 9; digit = bytes[at++]! - zero)
       number = number * 10 + digit;
+    const isEmpty = at <= this.#at + (isNegative ? 2 : 1);
+    const isEnd = at > bytes.length || bytes[at - 1] === space;
+    if (isEmpty || !isEnd || number > beyondTotal) this.#isBroken = true;
     this.#at = at;
     return isNegative ? -number : number;
   }
+
+  /** One that is not below 0. */
+  count(): number {
+    const number = this.number();
+    if (number < 0) this.#isBroken = true;
+    return number;
+  }
 }
 
-function outcomeOf(letter: number): ReservedCounter['outcome'] {
+/** Undefined for a letter that the script does not write. */
+function outcomeOf(letter: number): ReservedCounter['outcome'] | undefined {
   switch (letter) {
     case 0x63:
       return 'charged';
@@ -304,9 +324,25 @@ function outcomeOf(letter: number): ReservedCounter['outcome'] {
       return 'refused';
     case 0x6c:
       return 'left-out';
-    default:
+    case 0x75:
       return 'untouched';
+    default:
+      return undefined;
   }
+}
+
+const outcomes: { readonly [kind in ReservationCall['kind']]: ReadonlySet<string> } = {
+  reserve: new Set(['reserved', 'repeated', 'refused', 'conflict', 'full', 'more']),
+  settle: new Set(['settled', 'late', 'repeated', 'unknown']),
+  look: new Set(['looked', 'more']),
+};
+
+/** Whether the numbers from `at` on are what the script gives for a call that held all that was asked. */
+function isUsual(call: ReservationCall, reply: readonly unknown[], at: number): boolean {
+  if (call.kind === 'look' || call.counters.length !== 1 || call.counters[0]!.bound.kind !== 'fixed')
+    return false;
+  if (!isCount(reply[at]) || !isCount(reply[at + 1]) || !isCount(reply[at + 2])) return false;
+  return call.kind === 'reserve' || isCount(reply[at + 3]);
 }
 
 /** What held all that was asked, of one counter of a fixed window. Gives where the next answer begins. */
@@ -336,12 +372,14 @@ function answerUsual(call: ReservationCall, told: readonly number[], at: number,
   return at + 4;
 }
 
-function answerCall(call: ReservationCall, told: Told, nowMicros: number): void {
+/** False for a text that the script does not give; what was written means nothing then. */
+function answerCall(call: ReservationCall, told: Told, nowMicros: number): boolean {
   const outcome = told.word();
+  if (!outcomes[call.kind].has(outcome)) return false;
   const wasAskedBefore = call.hasMore === true;
   call.hasMore = outcome === 'more';
-  const first = told.number();
-  const second = told.number();
+  const first = told.count();
+  const second = told.count();
   if (call.kind === 'reserve') {
     call.outcome = outcome as typeof call.outcome;
     call.expiresAtMs = first;
@@ -352,14 +390,16 @@ function answerCall(call: ReservationCall, told: Told, nowMicros: number): void 
   }
   for (const counter of call.counters) {
     const { bound } = counter;
-    counter.outcome = outcomeOf(told.letter());
-    const held: Held = [told.number(), told.number(), told.number()];
+    const became = outcomeOf(told.letter());
+    if (became === undefined) return false;
+    counter.outcome = became;
+    const held: Held = [told.count(), told.count(), told.count()];
     counter.used = used(bound, held, nowMicros);
-    counter.reserved = Math.min(counter.used, told.number());
-    counter.open = told.number();
-    counter.oldestMs = told.number();
+    counter.reserved = Math.min(counter.used, told.count());
+    counter.open = told.count();
+    counter.oldestMs = told.count();
     counter.changed = told.number();
-    counter.givenBack = told.number() + (wasAskedBefore ? counter.givenBack : 0);
+    counter.givenBack = told.count() + (wasAskedBefore ? counter.givenBack : 0);
     const isOver =
       counter.outcome === 'refused' ||
       (counter.outcome === 'left-out' && counter.amount! > bound.room(held, nowMicros));
@@ -367,4 +407,6 @@ function answerCall(call: ReservationCall, told: Told, nowMicros: number): void 
       ? bound.untilRoomMicros(held, nowMicros, counter.amount)
       : bound.untilUnusedMicros(held, nowMicros);
   }
+  const endMicros = outcome === 'reserved' || outcome === 'repeated' ? 1_000 * first : nowMicros;
+  return told.isRead && (call.kind !== 'reserve' || isTimeMicros(endMicros));
 }

@@ -14,8 +14,10 @@ import {
 } from './bounded-steps.ts';
 import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
+import { replyNumber } from './reply-checks.ts';
 import { reservationKeysOf } from './reservation-keys.ts';
-import { type Arguments, countScript, type RedisScript, replyNumber, stopScript } from './scripts.ts';
+import { ReplyError } from './resp.ts';
+import { type Arguments, countScript, type RedisScript, stopScript } from './scripts.ts';
 
 /** More would hold up Redis's other users: it does nothing else while a script runs. */
 export const maxKeysPerCall = 512;
@@ -36,7 +38,7 @@ export interface Batch {
   /** Whether it comes with leases, and how it goes on without: nothing is told to their ledgers. */
   readonly hasLeases: boolean;
   dropLeases(): void;
-  /** Writes the answers; false when the reply is not what the script gives, and nothing was written. */
+  /** Writes the answers; false when the reply is not what the script gives: what was written means nothing then. */
   answer(reply: unknown, errors: RedisErrors): boolean;
   fail(error: StoreError): void;
   /** Counts and answers without a script. Never rejects. */
@@ -209,14 +211,15 @@ export class CountBatch implements Batch {
     for (let i = 0; i < plain; i += 1) {
       const run = sent[i] as FoldedRun;
       const before = replyNumber(reply[i]);
-      if (before === undefined) run.fail(errors.fromCommand(reply[i]));
-      else run.answer(before);
+      if (before !== undefined) run.answer(before);
+      else if (reply[i] instanceof ReplyError) run.fail(errors.fromCommand(reply[i]));
+      else return false;
     }
     for (let i = plain; i < sent.length; i += 1) {
       answerLeased(sent[i]!, reply, 3 * i - 2 * plain, (error) => errors.fromCommand(error));
     }
     if (steps !== undefined) answerSteps(steps.list, texts!);
-    return true;
+    return texts === undefined || texts.isRead;
   }
 
   fail(error: StoreError): void {
@@ -330,10 +333,11 @@ export class StopBatch implements Batch {
     let plain = 0;
     for (let i = 0; i < ops.length; i += ops[i]!.groupSize) {
       const op = ops[i] as CounterOp;
-      if (op.bound === undefined) answerPlain(op, reply[plain++], errors);
-      else if (texts!.read(ops, i)) admit(ops, i, texts!.nowMicros, texts!.heldBack);
+      if (op.bound === undefined) {
+        if (!answerPlain(op, reply[plain++], errors)) return false;
+      } else if (texts!.read(ops, i)) admit(ops, i, texts!.nowMicros, texts!.heldBack);
     }
-    return true;
+    return texts === undefined || texts.isRead;
   }
 
   fail(error: StoreError): void {
@@ -351,16 +355,18 @@ export class StopBatch implements Batch {
   }
 }
 
-function answerPlain(op: CounterOp, reply: unknown, errors: RedisErrors): void {
+/** False for a reply that the script does not give. */
+function answerPlain(op: CounterOp, reply: unknown, errors: RedisErrors): boolean {
   const after = replyNumber(reply);
   if (after === undefined) {
-    failOp(op, errors.fromCommand(reply));
-    return;
+    if (reply instanceof ReplyError) failOp(op, errors.fromCommand(reply));
+    return reply instanceof ReplyError;
   }
   const heldBack = after < 0;
   op.applied = heldBack ? 0 : op.hits;
   op.after = heldBack ? -1 - after : after;
   op.error = undefined;
+  return true;
 }
 
 function textsOf(reply: readonly unknown[], plain: number, errors: RedisErrors): HeldTexts | undefined {

@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto';
 import type { StoreError } from '../counter-store.ts';
 import type { FoldedRun } from '../folded-run.ts';
 import { isNoScript } from './redis-error.ts';
+import { keyError, replyNumber, UnexpectedReply } from './reply-checks.ts';
 
 /** Takes a command's arguments, one after another. */
 export interface Arguments {
@@ -122,9 +123,10 @@ export async function applyByScript(commands: KeyedCommands, run: FoldedRun): Pr
   const { key } = run;
   const args = ['1', key, '0', run.shift, run.low, run.high, run.ttlSeconds].map(String);
   const reply = await runScript(commands, { key, script: countScript, args });
-  const first = Array.isArray(reply) ? (reply[0] as unknown) : reply;
+  if (!Array.isArray(reply) || reply.length !== 1) throw new UnexpectedReply('EVALSHA', reply);
+  const [first] = reply as unknown[];
   const before = replyNumber(first);
-  if (before === undefined) throw first;
+  if (before === undefined) throw keyError(first);
   run.answer(before);
 }
 
@@ -138,12 +140,6 @@ export function runScript(
     if (!isNoScript(error)) throw error;
     return commands.send(key, 'eval', [script.source, ...args]);
   });
-}
-
-/** A number of a script's reply; undefined for the error of one key. Beyond 2^52 the scripts write it as text. */
-export function replyNumber(reply: unknown): number | undefined {
-  if (typeof reply === 'number') return reply;
-  return reply instanceof Buffer ? Number(reply.toString('latin1')) : undefined;
 }
 
 /** Single commands, each about one key, for one server, a proxy before many, or a cluster. */

@@ -3,11 +3,18 @@ import { StoreError } from '../counter-store.ts';
 import type { SentinelAddress } from './redis-address.ts';
 import { connectingHint, RedisErrors } from './redis-error.ts';
 import { RedisLink, type RedisLinkOptions } from './redis-link.ts';
+import { UnexpectedReply } from './reply-checks.ts';
 import type { Reply } from './resp.ts';
 
 export interface MasterPlace {
   host: string;
   port: number;
+}
+
+/** Undefined where a sentinel's words are no place. */
+function placeOf(host: string, port: string | undefined): MasterPlace | undefined {
+  const number = /^\d{1,5}$/.test(port ?? '') ? Number(port) : 0;
+  return host !== '' && number > 0 && number <= 65_535 ? { host, port: number } : undefined;
 }
 
 export interface SentinelsOptions {
@@ -70,9 +77,12 @@ export class Sentinels {
       const hint = connectingHint(error, { tls: this.#options.tls !== undefined, wasConnected: false });
       throw new StoreError(`${name}: ${message}${hint}`, { transient });
     }
-    if (!Array.isArray(reply))
-      throw new StoreError(`${name} knows no master "${masterName}"`, { transient: true });
-    return { host: String(reply[0]), port: Number(reply[1]) };
+    if (reply === null) throw new StoreError(`${name} knows no master "${masterName}"`, { transient: true });
+    const [host = '', port] = Array.isArray(reply) && reply.length === 2 ? reply.map(String) : [];
+    const master = placeOf(host, port);
+    if (master !== undefined) return master;
+    const { message } = new UnexpectedReply('SENTINEL', reply);
+    throw new StoreError(`${name}: ${message}`, { transient: true });
   }
 
   #watch(place: MasterPlace, onSwitch: (master: MasterPlace) => void): void {
@@ -81,7 +91,8 @@ export class Sentinels {
       onMessage: (message) => {
         const text = Array.isArray(message) ? String(message[2]) : '';
         const [name, , , host = '', port] = text.split(' ');
-        if (name === this.#options.address.masterName) onSwitch({ host, port: Number(port) });
+        const master = placeOf(host, port);
+        if (name === this.#options.address.masterName && master !== undefined) onSwitch(master);
       },
       onEnd: () => void setTimeout(() => this.#watch(place, onSwitch), watchRetryMs).unref(),
     });

@@ -12,7 +12,8 @@ describe('parseSlotRanges', () => {
     ]);
   });
 
-  it.each([[''], ['?'], [null]])('takes a host %j for that of the node that was asked', (host) => {
+  it.each([[''], ['?'], [null]])('takes a host %j for that of the node that was asked', (text) => {
+    const host = text === null ? null : Buffer.from(text);
     expect(parse([[7, 7, [host, 7000, 'a']]])).toEqual([
       { first: 7, last: 7, master: { host: 'here', port: 7000 } },
     ]);
@@ -22,10 +23,18 @@ describe('parseSlotRanges', () => {
     expect(parse([])).toEqual([]);
   });
 
-  it.each([['OK'], [[1]], [[[0, 1]]], [[[0, 1, ['h']]]], [[['0', 1, ['h', 7000]]]]])(
-    'gives nothing for %j',
-    (reply) => {
-      expect(parse(reply)).toBeUndefined();
-    },
-  );
+  it.each([
+    ['OK'],
+    [[1]],
+    [[[0, 1]]],
+    [[[0, 1, ['h']]]],
+    [[['0', 1, ['h', 7000]]]],
+    [[[-1, 1, [null, 7000]]]],
+    [[[0, 16_384, [null, 7000]]]],
+    [[[2, 1, [null, 7000]]]],
+    [[[0, 1, [null, 65_536]]]],
+    [[[0, 1, [7, 7000]]]],
+  ])('gives nothing for %j', (reply) => {
+    expect(parse(reply)).toBeUndefined();
+  });
 });
