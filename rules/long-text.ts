@@ -14,6 +14,7 @@ const mark = '~sha256:';
 /** Chosen: of a long text, what metrics, logs and lists show, and how many digits of its hash. */
 const shownBytes = 64;
 const shownDigits = 8;
+const digits = 64;
 
 /** No character takes more than three bytes a UTF-16 unit, so that most texts are told by their length alone. */
 export function isLongText(text: string, maxBytes: number): boolean {
@@ -51,6 +52,44 @@ export function shownEntries(entries: readonly Entry[], maxBytes: number): reado
     : entries;
 }
 
+/** Of a longer text, the beginning that is shown and the hash of the whole; undefined for any other. */
+export function longTextPart(text: string, maxBytes: number): { text: string; sha256: string } | undefined {
+  if (!isLongText(text, maxBytes)) return undefined;
+  return { text: beginning(text, shownBytes), sha256: hash('sha256', text) };
+}
+
+/** What stands for a long text in a key that does not say where its parts end. */
+export interface FoundLongText {
+  /** Where it begins in the key, and where it ends. */
+  readonly start: number;
+  readonly end: number;
+  /** As many bytes of the text as its identity has. */
+  readonly head: string;
+  readonly sha256: string;
+}
+
+/** The identities of long texts in a key, each behind a `_`. */
+export function longTextsIn(key: string, maxBytes: number): FoundLongText[] {
+  const found: FoundLongText[] = [];
+  if (key.length < mark.length + digits || !key.includes(mark)) return found;
+  for (const { 0: whole, 1: sha256 = '', index } of key.matchAll(/~sha256:([0-9a-f]{64})/g)) {
+    const before = Buffer.from(key.slice(0, index));
+    // A character takes up to four bytes, and is not cut.
+    for (let start = before.length - maxBytes; start <= before.length - maxBytes + 3; start++) {
+      if (start < 1 || before[start - 1] !== 0x5f) continue;
+      const head = before.toString('utf8', start);
+      found.push({ start: index - head.length, end: index + whole.length, head, sha256 });
+      break;
+    }
+  }
+  return found;
+}
+
+/** The beginning of a long text that is shown. */
+export function shownBeginning(text: string): string {
+  return beginning(text, shownBytes);
+}
+
 /** How many keys and values are longer. */
 export function countLongTexts(entries: readonly Entry[], maxBytes: number): number {
   let count = 0;
@@ -61,14 +100,11 @@ export function countLongTexts(entries: readonly Entry[], maxBytes: number): num
   return count;
 }
 
-/** Chosen: a shorter key has no identity of a long text in it. */
-const shortestKey = shownBytes + mark.length + 64;
-
 /** A counter's key as people read it: of each long text in it what `shownText` shows. Other keys stay as they are. */
 export function shownKey(key: string): string {
-  if (key.length < shortestKey || !key.includes(mark)) return key;
-  return key.replace(/(.*?)~sha256:([0-9a-f]{64})/gs, (_, before: string, digits: string) => {
-    return `${beginning(before, shownBytes)}~${digits.slice(0, shownDigits)}`;
+  if (key.length < mark.length + digits || !key.includes(mark)) return key;
+  return key.replace(/(.*?)~sha256:([0-9a-f]{64})/gs, (_, before: string, all: string) => {
+    return `${beginning(before, shownBytes)}~${all.slice(0, shownDigits)}`;
   });
 }
 

@@ -5,6 +5,7 @@
  */
 import { calendarFromText, calendarText } from './calendar.ts';
 import { type CounterKeys, EntryMark, keyPart } from './counter-keys.ts';
+import { countedText, longTextPart, longTextsIn, shownBeginning } from './long-text.ts';
 import type { MatchedLimit, MatchedRule, RuleStep, RuleWalk } from './match-result.ts';
 import { Algorithm, arePlainLimits, type Calendar, type Entry, Unit } from './model.ts';
 import { windowSeconds } from './window.ts';
@@ -15,6 +16,8 @@ export interface CounterPart {
   text: string;
   /** Of what was too long, in hexadecimal digits, as it would stand in a key; undefined where the text is whole. */
   sha256: string | undefined;
+  /** All of it, where that is known. */
+  whole?: string;
 }
 
 interface ParsedEntry {
@@ -128,12 +131,15 @@ export interface KeyTellerOptions {
   counterKeys: CounterKeys;
   /** USE_CALENDAR_MONTH_RATE_LIMIT. */
   calendarMonth: boolean;
+  /** REQUEST_MAX_TEXT_BYTES. */
+  maxTextBytes: number;
 }
 
 /** Chosen: steps over rules that one compatible key may take, some 0.1 ms. Usual keys take ten; long parts count as several. */
 const mostSteps = 400;
 const charsPerStep = 64;
 const tooMany = 'it can be read in too many ways to try all';
+const cutValueDoubt = 'a value was too long, so its rule is the one for a value that begins so';
 
 interface Reading {
   readonly entries: readonly ToldEntry[];
@@ -148,9 +154,12 @@ export class KeyTeller {
   readonly #options: KeyTellerOptions;
   readonly #part: string;
   #steps = 0;
+  /** Of the key that is told: what stands for each in its body. */
+  #longTexts: ReadonlyMap<string, { head: string; sha256: string }> = new Map();
 
   constructor(options: KeyTellerOptions) {
-    const { prefix, domain, counterKeys } = options;
+    const { prefix, counterKeys, maxTextBytes } = options;
+    const domain = countedText(options.domain, maxTextBytes);
     this.#options = options;
     this.#part = keyPart(domain);
     const unambiguous = `${prefix}1{${this.#part}`;
@@ -196,7 +205,7 @@ export class KeyTeller {
       doubt: isCut
         ? 'its entries were too long together, so it has their hash alone'
         : cutValue && found
-          ? 'a value was too long, so its rule is the one for a value that begins so'
+          ? cutValueDoubt
           : undefined,
     };
   }
@@ -218,8 +227,10 @@ export class KeyTeller {
     return rule && { rule, path };
   }
 
-  #tellCompatible(body: string, startSeconds: number): ToldCounter | undefined {
+  #tellCompatible(written: string, startSeconds: number): ToldCounter | undefined {
     const { rules, domain } = this.#options;
+    const { body, longTexts } = this.#withoutLongTexts(written);
+    this.#longTexts = longTexts;
     const cuts: number[] = [];
     for (let at = body.indexOf('_'); at !== -1; at = body.indexOf('_', at + 1)) cuts.push(at);
     const readings: Reading[] = [];
@@ -255,7 +266,7 @@ export class KeyTeller {
       calendar: undefined,
       startSeconds,
       found: first && limit && { rule: first.rule, limit, path: first.path },
-      doubt: this.#doubt(first, second, isOfOther),
+      doubt: this.#doubt(first, second, isOfOther) ?? (first && cutDoubt(first)),
     };
   }
 
@@ -280,8 +291,11 @@ export class KeyTeller {
         const end = cuts[next] ?? body.length;
         if (!this.#mayStep(end - at.from)) return;
         const value = body.slice(keyEnd + 1, end);
-        for (const { step, isPattern } of compatibleSteps(walk, at.place, entryKey, value)) {
-          const entry = { key: whole(entryKey), text: whole(value), isPattern };
+        const long = this.#longTexts.get(value);
+        const matched = long === undefined ? value : `${long.head}\0`;
+        const text = long ? { text: shownBeginning(long.head), sha256: long.sha256 } : whole(value);
+        for (const { step, isPattern } of compatibleSteps(walk, at.place, entryKey, matched)) {
+          const entry = { key: whole(entryKey), text, isPattern };
           const below = {
             place: step.place,
             path: `${at.path}.${step.composite}`,
@@ -293,6 +307,23 @@ export class KeyTeller {
         }
       }
     }
+  }
+
+  /** A short text in place of each long one, so that the key is read as others are. */
+  #withoutLongTexts(written: string): {
+    body: string;
+    longTexts: ReadonlyMap<string, { head: string; sha256: string }>;
+  } {
+    const longTexts = new Map<string, { head: string; sha256: string }>();
+    let body = '';
+    let end = 0;
+    for (const found of longTextsIn(written, this.#options.maxTextBytes)) {
+      const stand = `\0${longTexts.size}\0`;
+      longTexts.set(stand, found);
+      body += written.slice(end, found.start) + stand;
+      end = found.end;
+    }
+    return { body: body + written.slice(end), longTexts };
   }
 
   /** Whether one more look at so many characters is within the bound. */
@@ -325,6 +356,7 @@ export function tellEntries(
   rules: WalkedRules,
   domain: string,
   entries: readonly Entry[],
+  maxTextBytes: number,
 ): { entries: readonly ToldEntry[]; path: string } | undefined {
   const walk = rules.walk(domain);
   if (walk === undefined) return undefined;
@@ -337,11 +369,19 @@ export function tellEntries(
     const { composite } = step;
     const isPattern = step.shares && step.how !== 'key';
     const pattern = composite.startsWith(`${key}_`) ? composite.slice(key.length + 1) : composite;
-    told.push({ key: whole(key), text: whole(isPattern ? pattern : value), isPattern });
+    const part = (text: string): CounterPart => {
+      const long = longTextPart(text, maxTextBytes);
+      return long === undefined ? whole(text) : { ...long, whole: text };
+    };
+    told.push({ key: part(key), text: isPattern ? whole(pattern) : part(value), isPattern });
     place = step.place;
     path += `.${composite}`;
   }
   return { entries: told, path };
+}
+
+function cutDoubt({ entries }: Reading): string | undefined {
+  return entries.some(({ text }) => text.sha256 !== undefined) ? cutValueDoubt : undefined;
 }
 
 function whole(text: string): CounterPart {

@@ -1,5 +1,6 @@
 /** The settings of decisions, headers and counting, read into the service that uses them. */
 
+import { shownKey } from '../../rules/long-text.ts';
 import { limitLabel } from '../../rules/window.ts';
 import type { LimitPlan } from '../decide/plan.ts';
 import type { ResponseOptions, StoreFailureAnswer } from '../decide/response.ts';
@@ -133,7 +134,7 @@ function offence(domain: string, { key, plan }: CountedHit, hits: number): Offen
   let name = key.slice(0, counterStem.length);
   // Counters of one stem.
   if (rule.limits.length > 1) name += limitLabel(rule.limits, limit);
-  return { domain, key: name, hits, rule: metric.key, shadowMode: rule.shadowMode };
+  return { domain, key: shownKey(name), hits, rule: metric.key, shadowMode: rule.shadowMode };
 }
 
 function createLocalCache(maxBytes: number, registry: StatsRegistry): BoundedLocalCache | undefined {

@@ -186,7 +186,7 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
 /** Who was refused in this thread. Undefined with REFUSALS_KEPT=0. */
 function openRefusals({ settings, clock, registry }: LimiterContext): RefusalMemory | undefined {
   if (settings.refusalsKept === 0) return undefined;
-  const memory = new RefusalMemory(settings.refusalsKept, clock);
+  const memory = new RefusalMemory(settings.refusalsKept, clock, settings.requestMaxTextBytes);
   registerRefusalStats(registry, memory);
   return memory;
 }

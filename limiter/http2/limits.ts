@@ -72,8 +72,9 @@ export const defaultHttp2Limits: Http2Limits = {
   streamWindowBytes: 1_048_576,
   connectionWindowBytes: 4_194_304,
   maxHeldBytes: 33_554_432,
-  maxHeaderListBytes: 16_384,
-  maxHeaderBlockBytes: 65_536,
+  // Above what proxies take of a client (60 KiB in Envoy), whose tracing headers they hand on.
+  maxHeaderListBytes: 98_304,
+  maxHeaderBlockBytes: 131_072,
   maxContinuationFrames: 16,
   controlFrames: { burst: 1000, perRequest: 8, perSecond: 10 },
   rapidResets: { burst: 1000, perRequest: 1, perSecond: 100 },

@@ -12,6 +12,7 @@ import {
 } from '../../process/http/api-route.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import type { Clock } from '../../process/time/clock.ts';
+import { shownKey, shownText, usualTextBytes } from '../../rules/long-text.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
 import { arePlainLimits, type Entry } from '../../rules/model.ts';
 import { KeyTeller, type ToldCounter, tellEntries, type WalkedRules } from '../../rules/told-keys.ts';
@@ -144,9 +145,11 @@ function resetChange(
   counters: readonly FoundCounter[],
   after: string,
 ): OperatorChange {
-  const target = entries?.map(({ key, value }) => `${key}=${value}`).join(', ') ?? 'all counters';
+  const target =
+    entries?.map(({ key, value }) => `${key}=${shownText(value, usualTextBytes)}`).join(', ') ??
+    'all counters';
   const before = counters.map(
-    ({ json: { key, used, limit } }) => `${key}: ${used ?? '?'} of ${limit ?? '?'}`,
+    ({ json: { key, used, limit } }) => `${shownKey(key)}: ${used ?? '?'} of ${limit ?? '?'}`,
   );
   return { actor, what: 'counters-reset', domain, target, before: before.join(', '), after };
 }
@@ -231,6 +234,7 @@ async function listCounters(parts: CounterParts, question: CountersQuestion): Pr
     prefix: settings.cacheKeyPrefix,
     counterKeys: settings.counterKeys,
     calendarMonth: settings.useCalendarMonthRateLimit,
+    maxTextBytes: settings.maxTextBytes,
   });
   // Compatible keys of `shop_eu` begin as those of `shop` do.
   const foreign = (table?.domainNames() ?? [])
@@ -308,7 +312,7 @@ async function countersOf(
 ): Promise<CounterPage> {
   const table = rules();
   const match = table?.match(domain, entries, settings);
-  const told = table && tellEntries(table, domain, entries);
+  const told = table && tellEntries(table, domain, entries, settings.maxTextBytes);
   if (match === undefined || told === undefined || match.rule.unlimited) {
     const note = !table?.hasDomain(domain)
       ? `no rules are in force for the domain ${shown(domain)}`

@@ -12,7 +12,7 @@ import {
   unitName,
 } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
-import type { ToldCounter, ToldEntry } from '../../rules/told-keys.ts';
+import type { CounterPart, ToldCounter, ToldEntry } from '../../rules/told-keys.ts';
 import { unitOfSeconds } from '../../rules/window.ts';
 import { marksOf, marksReached } from '../decide/assess.ts';
 import { boundOf } from '../decide/plan.ts';
@@ -189,8 +189,15 @@ function entryJson({ key, text, isPattern }: ToldEntry): Record<string, string> 
 
 /** Undefined where a part is not known, or several values count together. */
 function wholeEntries(told: readonly ToldEntry[]): Entry[] | undefined {
-  const isWhole = told.every(
-    ({ key, text, isPattern }) => !isPattern && key.sha256 === undefined && text.sha256 === undefined,
-  );
-  return isWhole ? told.map(({ key, text }) => ({ key: key.text, value: text.text })) : undefined;
+  const entries: Entry[] = [];
+  for (const { key, text, isPattern } of told) {
+    const [name, value] = [wholeText(key), wholeText(text)];
+    if (isPattern || name === undefined || value === undefined) return undefined;
+    entries.push({ key: name, value });
+  }
+  return entries;
+}
+
+function wholeText({ text, sha256, whole }: CounterPart): string | undefined {
+  return sha256 === undefined ? text : whole;
 }

@@ -178,7 +178,7 @@ export class BudgetService implements Budgets {
       return { failure: error.transient ? 'unavailable' : 'invalid', message: error.message };
     }
     if (plans.every(({ kind }) => kind === 'domain-not-found')) {
-      options.stats.domainNotFound(domain);
+      inForce.noteNoDomain(domain);
       return { failure: 'no-domain', message: `there are no rules for the domain ${JSON.stringify(domain)}` };
     }
     const holdings: Holding[] = [];

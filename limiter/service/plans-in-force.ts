@@ -1,5 +1,6 @@
 /** The rules and overrides that decide now, and the plans that requests get by them. */
 import type { Clock } from '../../process/time/clock.ts';
+import { shownText } from '../../rules/long-text.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import { OverrideIndex } from '../../rules/overrides/override-index.ts';
@@ -75,6 +76,12 @@ export class PlansInForce {
     }
     if (replaces) applyReplaces(plans);
     return plans;
+  }
+
+  /** Counts a descriptor of a domain without rules. */
+  noteNoDomain(domain: string): void {
+    const { stats, counting } = this.#options;
+    stats.domainNotFound(shownText(domain, counting.maxTextBytes));
   }
 
   /** What was remembered by other limits may be wrong now. */

@@ -312,7 +312,7 @@ export class RateLimitService {
     for (let index = 0; index < plans.length; index++) {
       const plan = plans[index]!;
       if (plan.kind !== 'limited') {
-        if (plan.kind === 'domain-not-found') this.#options.stats.domainNotFound(request.domain);
+        if (plan.kind === 'domain-not-found') this.#plans.noteNoDomain(request.domain);
         else if (plan.kind === 'unlimited' && plan.metrics !== undefined)
           this.#hits.countUnlimited(plan.metrics, request, index);
         hits = added(hits, undefined);

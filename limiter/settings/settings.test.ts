@@ -83,6 +83,7 @@ describe('parseLimiterSettings', () => {
         requestMaxDescriptors: 256,
         requestMaxEntries: 64,
         requestMaxTextBytes: 16_384,
+        requestTooLarge: 'over_limit',
         redisAuth: '',
         redisSentinelAuth: '',
         redisTimeoutMs: 10_000,

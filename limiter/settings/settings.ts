@@ -96,7 +96,7 @@ const listeners = {
     kind: integer({ min: 1, max: 256 * mebibyte }),
     default: 4 * mebibyte,
     summary:
-      'Longest body that `/json` and `/v1` take; a longer one is answered with 413. Not in the Go service.',
+      'Longest body that `/json` and `/v1` take. A longer one of `/json` and `/v1/check` gets the answer of `REQUEST_TOO_LARGE`, any other one 413. Not in the Go service.',
   },
   httpMaxConnections: {
     name: 'HTTP_MAX_CONNECTIONS',

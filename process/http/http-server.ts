@@ -166,6 +166,7 @@ export class HttpServer implements HttpListener {
     }
     const text = `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n\r\n`;
     if (status === 431) {
+      this.#options.connections?.refused('too_many_header_bytes', peerName(socket) ?? 'unknown');
       socket.end(text);
       setTimeout(() => socket.destroy(), lingerMs).unref();
       return;

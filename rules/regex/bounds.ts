@@ -1,7 +1,7 @@
 /** How large regular expressions may be, so that no text keeps a process busy. docs/forward-auth.md has them for people. */
 
 /** All texts of a request together: its headers have as much at most (`mostHeadBytes` in `process/http/http-connection.ts`). */
-export const mostTextBytes = 16_384;
+export const mostTextBytes = 49_152;
 /**
  * What all expressions of a profile may cost together on the largest request, in units of about a nanosecond. Half of the
  * 10 ms that a request may hold up others, because machines differ.

@@ -20,7 +20,14 @@ function teller(
   counterKeys: CounterKeys,
   calendarMonth = false,
 ): KeyTeller {
-  return new KeyTeller({ rules, domain, prefix: 'p:', counterKeys, calendarMonth });
+  return new KeyTeller({
+    rules,
+    domain,
+    prefix: 'p:',
+    counterKeys,
+    calendarMonth,
+    maxTextBytes: usualTextBytes,
+  });
 }
 
 /** The keys that a descriptor counts with, each with its limit. */
@@ -129,6 +136,7 @@ describe('keys of a domain', () => {
       domain: 'shop',
       prefix: '',
       counterKeys: 'compatible',
+      maxTextBytes: usualTextBytes,
       calendarMonth: false,
     });
     const texts = ['_'.repeat(16_000), `${'v'.repeat(100)}_`.repeat(160), `_${'v'.repeat(16_000)}`];
@@ -195,7 +203,7 @@ describe('keys of any rules', () => {
               // What is told is a way to read it; who cannot be sure says so.
               if (isCompatible && told?.doubt !== undefined) continue;
               figures[isCompatible ? 'certain' : 'unambiguous'] += 1;
-              const counted = tellEntries(table, 'd', entries)!;
+              const counted = tellEntries(table, 'd', entries, usualTextBytes)!;
               expect(shown(told!.entries)).toBe(shown(counted.entries));
               expect(told!.found?.path).toBe(counted.path);
               expect(told!.found).toMatchObject({ rule: matched, limit: one });

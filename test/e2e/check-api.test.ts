@@ -308,20 +308,17 @@ describe('a mistake', () => {
       { status: 405, detail: '/v1/check takes POST, not "GET"' },
     ]);
     expect(problem(await ask(limiter, { body: '{"domain"' }))).toMatchObject({ status: 400 });
-    expect(problem(await ask(limiter, filled(2001)))).toEqual({
-      status: 413,
-      detail: 'the body is longer than 2000 bytes (HTTP_MAX_BODY_BYTES)',
-    });
-    expect(problem(await ask(limiter, filled(1025)))).toEqual({
-      status: 400,
-      detail: 'a request may have 1024 bytes (REQUEST_MAX_BYTES), this one has 1025',
-    });
-    expect(
-      problem(await ask(limiter, { body: { domain: 'shop', descriptors: Array(4).fill([{ open: '' }]) } })),
-    ).toEqual({
-      status: 400,
-      detail: 'a request may have 3 descriptors (REQUEST_MAX_DESCRIPTORS), this one has 4 or more',
-    });
+    const many = { body: { domain: 'shop', descriptors: Array(4).fill([{ open: '' }]) } };
+    for (const [beyond, reason, descriptors] of [
+      [filled(2001), 'the body is longer than 2000 bytes (HTTP_MAX_BODY_BYTES)', 0],
+      [filled(1025), 'a request may have 1024 bytes (REQUEST_MAX_BYTES), this one has 1025', 0],
+      [many, 'a request may have 3 descriptors (REQUEST_MAX_DESCRIPTORS), this one has 4', 3],
+    ] as const) {
+      const { status, headers, body } = await ask(limiter, beyond);
+      expect([status, headers['retry-after'], headers['weir-error']]).toEqual([429, '1', reason]);
+      const over = { code: 'OVER_LIMIT', rule: null, limit: null, used: null, left: null, reset: null };
+      expect(JSON.parse(body)).toEqual({ code: 'OVER_LIMIT', descriptors: Array(descriptors).fill(over) });
+    }
     const other = await httpAsk(limiter.ports.http, '/v1/chek');
     expect(problem(other)).toMatchObject({ status: 404, detail: expect.stringContaining('/v1/check') });
     const stats = await limiter.stats();

@@ -170,11 +170,29 @@ describe('/v1/forward-auth/<profile>', () => {
   });
 
   it('is past no limit for whoever sends more than a request may have', async () => {
-    const limiter = await start({ REQUEST_MAX_TEXT_BYTES: '100' });
-    const refused = await ask(limiter, 'path', { headers: { 'X-Forwarded-Uri': `/${'a'.repeat(200)}` } });
-    expect(refused.status).toBe(403);
-    expect(problem(refused).detail).toContain('REQUEST_MAX_TEXT_BYTES');
+    const limiter = await start({ REQUEST_MAX_TEXT_BYTES: '100', REQUEST_MAX_BYTES: '1024' });
+    const long = (bytes: number) => ({ headers: { 'X-Forwarded-Uri': `/${'a'.repeat(bytes)}` } });
+    expect((await ask(limiter, 'path', long(200))).headers['x-weir-refused']).toBeUndefined();
+    const refused = await ask(limiter, 'path', long(2000));
+    const { status, headers } = refused;
+    expect([status, headers['x-weir-refused'], headers['retry-after']]).toEqual([429, 'shop', '1']);
+    expect(problem(refused).detail).toContain('REQUEST_MAX_BYTES');
+    expect(await answers(limiter)).toEqual({ allowed: 1, too_large: 1 });
+  });
+
+  it('says 403 to whoever sends more where that is an error', async () => {
+    const limiter = await start({ REQUEST_MAX_BYTES: '1024', REQUEST_TOO_LARGE: 'error' });
+    const headers = { 'X-Forwarded-Uri': `/${'a'.repeat(2000)}` };
+    expect((await ask(limiter, 'path', { headers })).status).toBe(403);
     expect(await answers(limiter)).toEqual({ too_large: 1 });
+  });
+
+  it('reads a header that stands behind thousands of others', async () => {
+    const limiter = await start();
+    const others = Object.fromEntries(Array.from({ length: 2_500 }, (_, i) => [`a${i}`, '1']));
+    const sent = { headers: { ...others, 'X-Forwarded-For': '203.0.113.7' } };
+    expect((await ask(limiter, 'shop', sent)).status).toBe(200);
+    expect(await answers(limiter)).toEqual({ allowed: 1 });
   });
 
   it('names the profiles that there are', async () => {

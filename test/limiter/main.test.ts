@@ -210,7 +210,7 @@ const listenerRows: Row[] = [
 const processRows: Row[] = [
   {
     setting: 'HTTP_MAX_BODY_BYTES',
-    seen: { unset: [200, null], 64: [413, 'the body is longer than 64 bytes'] },
+    seen: { unset: [200, null], 64: [429, 'the body is longer than 64 bytes (HTTP_MAX_BODY_BYTES)'] },
     observe: async (limiter) => {
       const { status, error } = await ask(limiter, { ten: 'a' });
       return [status, error];
@@ -362,24 +362,39 @@ const decisionRows: Row[] = [
   },
   {
     setting: 'REQUEST_MAX_DESCRIPTORS',
-    seen: { unset: 200, 1: 400 },
+    seen: { unset: 200, 1: 429 },
     observe: async (limiter) => (await ask(limiter, { ten: 'a' }, { ten: 'b' })).status,
   },
   {
     setting: 'REQUEST_MAX_ENTRIES',
-    seen: { unset: 200, 1: 400 },
-    observe: async (limiter) => (await ask(limiter, { ten: 'a', more: 'b' })).status,
+    // Without a limit of its own it would match nothing.
+    seen: { unset: 200, 1: 429 },
+    observe: async (limiter) => {
+      const entries = ['ten', 'more'].map((key) => ({ key, value: 'a' }));
+      const limit = { requestsPerUnit: 5, unit: 'DAY' };
+      const body = JSON.stringify({ domain: 'w', descriptors: [{ entries, limit }] });
+      return (await fetch(`http://127.0.0.1:${limiter.ports.http}/json`, { method: 'POST', body })).status;
+    },
   },
   {
     setting: 'REQUEST_MAX_TEXT_BYTES',
-    seen: { unset: 200, 16: 400 },
-    observe: async (limiter) => (await ask(limiter, { ten: 'a'.repeat(17) })).status,
+    seen: { unset: 0, 16: 1 },
+    observe: async (limiter) => {
+      await ask(limiter, { ten: 'a'.repeat(17) });
+      return (await limiter.stats()).get('ratelimit.service.long_texts');
+    },
   },
   {
     setting: 'REQUEST_MAX_BYTES',
     env: { REQUEST_MAX_TEXT_BYTES: '1024' },
-    seen: { unset: 200, 1024: 400 },
+    seen: { unset: 200, 1024: 429 },
     observe: async (limiter) => (await ask(limiter, { ten: 'a'.repeat(1000) })).status,
+  },
+  {
+    setting: 'REQUEST_TOO_LARGE',
+    env: { REQUEST_MAX_DESCRIPTORS: '1' },
+    seen: { unset: 429, error: 400 },
+    observe: async (limiter) => (await ask(limiter, { ten: 'a' }, { ten: 'b' })).status,
   },
   {
     setting: 'LOCAL_CACHE_SIZE_IN_BYTES',
@@ -864,6 +879,7 @@ describe('a limiter', () => {
       'ratelimit.http.v1_requests': 0,
       'ratelimit.http.too_many_bytes': 0,
       'ratelimit.http.too_many_connections': 0,
+      'ratelimit.http.too_many_header_bytes': 0,
       'ratelimit.http.too_many_pieces': 0,
       'ratelimit.localcache.averageAccessTime': 0,
       'ratelimit.localcache.entryCount': 1,
@@ -889,7 +905,7 @@ describe('a limiter', () => {
       'ratelimit.service.call.should_rate_limit.too_large.__bound=REQUEST_MAX_BYTES': 0,
       'ratelimit.service.call.should_rate_limit.too_large.__bound=REQUEST_MAX_DESCRIPTORS': 0,
       'ratelimit.service.call.should_rate_limit.too_large.__bound=REQUEST_MAX_ENTRIES': 0,
-      'ratelimit.service.call.should_rate_limit.too_large.__bound=REQUEST_MAX_TEXT_BYTES': 0,
+      'ratelimit.service.long_texts': 0,
       'ratelimit.service.mended_values': 0,
       'ratelimit.service.call.should_rate_limit.store_failure_mode': 0,
       'ratelimit.service.config_load_error': 0,

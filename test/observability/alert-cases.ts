@@ -96,6 +96,11 @@ export const alertCases: Record<string, AlertCase> = {
     kept: [...perJob],
     summary: 'weir answers requests without its store',
   },
+  WeirRequestsTooLarge: counter(
+    error('too_large'),
+    [...perJob],
+    'weir gets requests that are larger than they may be',
+  ),
   WeirHitsNotDelivered: counter(
     'ratelimit_store_failure_mode_undelivered',
     [...perJob],

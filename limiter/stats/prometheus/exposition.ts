@@ -150,6 +150,8 @@ export class MetricFamilies {
 const byName = new Map<string, string>(
   Object.entries({
     'ratelimit.service.global_shadow_mode': 'Requests that passed by SHADOW_MODE.',
+    'ratelimit.service.long_texts':
+      'Domains, keys and values beyond REQUEST_MAX_TEXT_BYTES, counted by beginning and hash.',
     'ratelimit.service.mended_values': 'Values that were no UTF-8, counted with their bad bytes replaced.',
     'ratelimit.callers.refused': 'Requests that CALLERS_FILE did not let in, by caller and reason.',
     'ratelimit.callers.unknown_tokens': 'Tokens that were shown to CALLERS_FILE and are nobody’s.',
@@ -170,6 +172,7 @@ const byName = new Map<string, string>(
     'ratelimit.http.too_many_connections': 'HTTP connections that were closed for a further one.',
     'ratelimit.http.too_many_bytes': 'HTTP requests and connections ended at CONNECTIONS_MAX_BYTES.',
     'ratelimit.http.too_many_pieces': 'Requests over HTTP whose body came in too many pieces.',
+    'ratelimit.http.too_many_header_bytes': 'Requests over HTTP whose line and headers were too long.',
     'ratelimit.connections.held_bytes':
       'What connections hold for what their callers have not done yet, of CONNECTIONS_MAX_BYTES.',
     'ratelimit_server.http2.connections': 'Open gRPC connections.',

@@ -1,5 +1,6 @@
 /** Who was refused of late, of one thread: a row for each counter and second, in memory whose size never changes. */
 import { calendarFromText, calendarText } from '../../../rules/calendar.ts';
+import { shownEntries, usualTextBytes } from '../../../rules/long-text.ts';
 import type { MatchedLimit } from '../../../rules/match-result.ts';
 import { algorithmNames, type Entry, type HitsUnit, hitsUnits, unitName } from '../../../rules/model.ts';
 import { windowSeconds } from '../../../rules/window.ts';
@@ -103,6 +104,7 @@ const traceForm = /^[0-9a-f]{2}-([0-9a-f]{32})-/;
 export class RefusalMemory {
   readonly #kept: number;
   readonly #clock: { nowMs(): number };
+  readonly #maxTextBytes: number;
   /** Which row it is, counted from 1 on; 0: nothing is there. */
   readonly #serials: Float64Array;
   readonly #seconds: Uint32Array;
@@ -130,8 +132,9 @@ export class RefusalMemory {
   #newSecond = 0;
   #leftOut = 0;
 
-  /** `kept` rows, at least 1. */
-  constructor(kept: number, clock: { nowMs(): number }) {
+  /** `kept` rows, at least 1; `maxTextBytes`: REQUEST_MAX_TEXT_BYTES. */
+  constructor(kept: number, clock: { nowMs(): number }, maxTextBytes = usualTextBytes) {
+    this.#maxTextBytes = maxTextBytes;
     this.#kept = kept;
     this.#clock = clock;
     this.#serials = new Float64Array(kept);
@@ -221,7 +224,7 @@ export class RefusalMemory {
     const ofHits = hitsUnits.indexOf(limit.hitsUnit);
     this.#windows[row] = limit.unit + limit.algorithm * 8 + limit.unitMultiplier * 32 + ofHits * 2 ** 21;
     this.#versions[row] = this.#version;
-    const text = rowText(told, plan.key, entries);
+    const text = rowText(told, plan.key, shownEntries(entries, this.#maxTextBytes));
     this.#lengths[row] = this.#texts.write(text, row * textBytes, textBytes, 'utf8');
     this.#keepIds(row, fields ?? noFields);
   }
@@ -256,7 +259,8 @@ export class RefusalMemory {
   }
 
   /** The newest first. */
-  find(question: RefusalQuestion): RefusalsFound {
+  find({ entries, ...about }: RefusalQuestion): RefusalsFound {
+    const question = { ...about, entries: entries && shownEntries(entries, this.#maxTextBytes) };
     const rows: Refusal[] = [];
     const ids = this.#idsOf(question.domains ?? this.#domainIds.keys());
     const asked = question.domain === undefined ? ids : this.#idsOf([question.domain]);
