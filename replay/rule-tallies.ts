@@ -4,7 +4,7 @@ import {
   type RuleStats,
   ruleStatNames,
 } from '../limiter/stats/registry/rule-stats.ts';
-import type { MatchedRule, RuleMatch, RuleMatcher } from '../rules/match-result.ts';
+import type { MatchedRule, NameForm, RuleMatch, RuleMatcher } from '../rules/match-result.ts';
 import type { Entry } from '../rules/model.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
 import { limitLabel } from '../rules/window.ts';
@@ -91,8 +91,8 @@ export class RuleTallies implements RuleMatcher, RuleStats {
     return this.#table.hasLevel(domain, level);
   }
 
-  match(domain: string, entries: readonly Entry[]): RuleMatch | undefined {
-    const match = this.#table.match(domain, entries);
+  match(domain: string, entries: readonly Entry[], names?: NameForm): RuleMatch | undefined {
+    const match = this.#table.match(domain, entries, names);
     if (match === undefined || match.rule.unlimited) return match;
     const metricKey = `${numberMark}${this.#numberOf(match.rule, match.rule)}`;
     return { ...match, metricKey, metricPerValue: false };

@@ -25,7 +25,7 @@ describe('a connection', () => {
     expect(peer.frames()).toEqual([]);
     peer.send(clientPreface.subarray(23), settings(), settingsAck);
     expect(peer.frames()).toEqual([
-      'SETTINGS 3=1024 4=1048576 6=16384',
+      'SETTINGS 3=1024 4=1048576 6=98304',
       'WINDOW_UPDATE 0 4128769',
       'SETTINGS ACK',
     ]);
@@ -151,7 +151,7 @@ describe('the end of a connection', () => {
     peer.connection.drain();
     peer.send(clientPreface, settings(), settingsAck, peer.call(1));
     expect(peer.frames()).toEqual([
-      'SETTINGS 3=1024 4=1048576 6=16384',
+      'SETTINGS 3=1024 4=1048576 6=98304',
       'WINDOW_UPDATE 0 4128769',
       'GOAWAY 2147483647 NO_ERROR',
       'PING weir.end',

@@ -176,7 +176,10 @@ describe('resets', () => {
     expect(peer.violations).toEqual([]);
   });
 
-  const provoked = { provokedResets: { burst: 5, perRequest: 0, perSecond: 0 } };
+  const provoked = {
+    provokedResets: { burst: 5, perRequest: 0, perSecond: 0 },
+    maxHeaderListBytes: 16_384,
+  };
   const provocations: Record<string, (peer: Http2Peer, id: number) => Buffer[]> = {
     'an increment of 0': (peer, id) => [peer.headers(id), windowUpdate(id, 0)],
     'a window overflow': (peer, id) => [peer.headers(id), windowUpdate(id, 2 ** 31 - 1)],
@@ -230,7 +233,7 @@ describe('header sections', () => {
     const peer = Http2Peer.opened();
     const piece = Buffer.alloc(16_384, 0x82);
     peer.send(frame(FrameType.HEADERS, 0, 1, piece));
-    for (let i = 0; i < 3; i++) peer.send(frame(FrameType.CONTINUATION, 0, 1, piece));
+    for (let i = 0; i < 7; i++) peer.send(frame(FrameType.CONTINUATION, 0, 1, piece));
     expect(peer.violations).toEqual([]);
     peer.send(frame(FrameType.CONTINUATION, 0, 1, [0x82]));
     expectEnded(peer, 'ENHANCE_YOUR_CALM', 'header_block_size');

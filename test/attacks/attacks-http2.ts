@@ -103,31 +103,34 @@ const floods: readonly Attack[] = [
   ),
   flood(
     'hpack-huffman',
-    'Header sections of 16 KiB of Huffman code, as many letters as it can have',
+    'Header sections of 64 KiB of Huffman code, as many letters as it can have',
     (peer) => {
       // Five bits for "0" (RFC 7541, appendix B): a literal that enters no table, its length in three more bytes.
-      const text = Buffer.alloc(16_000, 0);
+      const text = Buffer.alloc(64_000, 0);
       const length = Buffer.from([0xff, ...varint(text.length - 127)]);
       const block = Buffer.concat([Buffer.from([0, 1, 0x78]), length, text]);
-      return repeated(3, () =>
-        frame(FrameType.HEADERS, Flag.END_HEADERS | Flag.END_STREAM, peer.nextId(), block),
-      );
+      return repeated(3, () => section(peer.nextId(), block));
     },
   ),
   flood('header-list', 'Calls with header lists above SETTINGS_MAX_HEADER_LIST_SIZE', (peer) => {
     const fields = [...callFields];
-    for (let i = 0; i < 100; i++) fields.push(`x-header-${i}`, 'a'.repeat(150));
+    for (let i = 0; i < 600; i++) fields.push(`x-header-${i}`, 'a'.repeat(150));
     const block = peer.block(fields);
-    return repeated(3, () => {
-      const id = peer.nextId();
-      const first = frame(FrameType.HEADERS, Flag.END_STREAM, id, block.subarray(0, 16_000));
-      return Buffer.concat([
-        first,
-        frame(FrameType.CONTINUATION, Flag.END_HEADERS, id, block.subarray(16_000)),
-      ]);
-    });
+    return repeated(3, () => section(peer.nextId(), block));
   }),
 ];
+
+/** A header section of a request without a body, in as many frames as it takes. */
+function section(id: number, block: Buffer): Buffer {
+  const most = 16_000;
+  const frames: Buffer[] = [];
+  for (let at = 0; at < block.length; at += most) {
+    const type = at === 0 ? FrameType.HEADERS : FrameType.CONTINUATION;
+    const flags = (at === 0 ? Flag.END_STREAM : 0) | (at + most >= block.length ? Flag.END_HEADERS : 0);
+    frames.push(frame(type, flags, id, block.subarray(at, at + most)));
+  }
+  return Buffer.concat(frames);
+}
 
 /** Streams that are begun with a message of which a few bytes come. */
 function openStreams(name: string, where: string, from: (index: number) => string): Attack {

@@ -181,7 +181,8 @@ describe('/v1/forward-auth/<profile>', () => {
   });
 
   it('says 403 to whoever sends more where that is an error', async () => {
-    const limiter = await start({ REQUEST_MAX_BYTES: '1024', REQUEST_TOO_LARGE: 'error' });
+    const small = { REQUEST_MAX_TEXT_BYTES: '100', REQUEST_MAX_BYTES: '1024' };
+    const limiter = await start({ ...small, REQUEST_TOO_LARGE: 'error' });
     const headers = { 'X-Forwarded-Uri': `/${'a'.repeat(2000)}` };
     expect((await ask(limiter, 'path', { headers })).status).toBe(403);
     expect(await answers(limiter)).toEqual({ too_large: 1 });
