@@ -603,7 +603,7 @@ describe('damaged requests', () => {
       want: /^HTTP\/1\.1 400 /,
     },
     'a header that is too long': {
-      sent: [`GET /json HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(17_000)}\r\n\r\n`],
+      sent: [`GET /json HTTP/1.1\r\nHost: x\r\nX: ${'y'.repeat(33_000)}\r\n\r\n`],
       want: /^HTTP\/1\.1 431 /,
     },
   };

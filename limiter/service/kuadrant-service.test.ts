@@ -16,7 +16,8 @@ import { GrpcCode, type GrpcStatus, Right, type UnaryReply } from '../../process
 import { caseCount } from '../../test/support/property-cases.ts';
 import { ScriptedBudgets, budgetScope as scope } from '../../test/support/scripted-budgets.ts';
 import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
-import { RequestBounds, usualRequestLimits } from '../decide/request-bounds.ts';
+import { Code } from '../decide/messages.ts';
+import { RequestBounds, RequestTooLarge, usualRequestLimits } from '../decide/request-bounds.ts';
 import { createKuadrantMethods } from './kuadrant-service.ts';
 import type { TooLargeOptions } from './too-large.ts';
 
@@ -150,6 +151,47 @@ describe('Reserve', () => {
     ];
     call('Reserve', Buffer.concat(parts));
     expect(budgets.asked).toMatchObject([{ domain, amount: 300, ttlMs: 7000, descriptors: [{}] }]);
+  });
+
+  describe('beyond the bounds', () => {
+    const many = Array(3).fill(descriptors[0]);
+    const crowded = { entries: Array.from({ length: 70 }, () => ({ key: 'k', value: 'v' })) };
+    const error = new RequestTooLarge('REQUEST_MAX_ENTRIES', 'why', 2);
+
+    it('checks are over limit, or OK with SHADOW_MODE', () => {
+      budgets.status = (_question, _asker, done) =>
+        done({ failure: 'invalid', message: 'why', tooLarge: error });
+      expect(rls('CheckRateLimit', { domain, descriptors: many })).toBe(Code.OVER_LIMIT);
+      expect(
+        rls('CheckRateLimit', { domain, descriptors: [{ entries: [{ value: 'v'.repeat(300_000) }] }] }),
+      ).toBe(Code.OVER_LIMIT);
+      terms = { shadowMode: true };
+      expect(rls('CheckRateLimit', { domain, descriptors: many })).toBe(Code.OK);
+      terms = { answer: 'error' };
+      expect(rls('CheckRateLimit', { domain, descriptors: many })).toMatchObject({
+        code: GrpcCode.INVALID_ARGUMENT,
+      });
+    });
+
+    it('reports count what is within them, and say then that not all was', () => {
+      const asked: unknown[] = [];
+      budgets.settle = (question, _asker, done) => {
+        asked.push([question.descriptors.length, question.leftOut?.crowded.get(0)?.entries]);
+        if (question.leftOut !== undefined) done({ failure: 'invalid', message: 'why', tooLarge: error });
+        else done({ outcome: 'settled', charged: 1, amount: 0, scopes: [] });
+      };
+      const invalid = { code: GrpcCode.INVALID_ARGUMENT };
+      expect(rls('Report', { domain, descriptors: many })).toMatchObject(invalid);
+      expect(rls('Report', { domain, descriptors: [crowded, descriptors[0]!] })).toMatchObject(invalid);
+      expect(asked).toEqual([
+        [2, undefined],
+        [1, 70],
+        [1, undefined],
+      ]);
+      expect(tooLarge).toEqual(['REQUEST_MAX_DESCRIPTORS', 'REQUEST_MAX_ENTRIES']);
+      terms = { shadowMode: true };
+      expect(rls('Report', { domain, descriptors: many })).toBe(Code.OK);
+    });
   });
 
   it('refuses what is no message, and what is too large', () => {

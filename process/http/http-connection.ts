@@ -40,10 +40,10 @@ const pipelinedBytes = 4096;
 /** What a byte of an unfinished head may take: short names and values become strings of their own. */
 const headFactor = 4;
 /**
- * Of the head of a request, its line included: above what nginx, HAProxy and Envoy pass on of a client's by default. Regular
+ * Of the head of a request, its line included: what nginx takes of a client, and twice what HAProxy does. Regular
  * expressions on headers are bounded for it: `mostTextBytes` in `rules/regex/bounds.ts`.
  */
-export const mostHeadBytes = 49_152;
+export const mostHeadBytes = 32_768;
 
 export function firstOf<T>(all: Iterable<T>, fits: (one: T) => boolean): T | undefined {
   for (const one of all) if (fits(one)) return one;
@@ -214,10 +214,7 @@ export class HttpConnection implements Holder, TurnTaker {
     if (this.#isShakingHands) return handshakeBytes;
     let bytes = this.#socket.writableLength;
     if (this.#requests.size === 0) {
-      return (
-        bytes +
-        headFactor * Math.min(mostHeadBytes, this.#socket.bytesRead - this.#bytesBefore)
-      );
+      return bytes + headFactor * Math.min(mostHeadBytes, this.#socket.bytesRead - this.#bytesBefore);
     }
     bytes += (this.#requests.size - 1) * pipelinedBytes;
     const served = this.#served && this.#requests.get(this.#served);

@@ -21,7 +21,7 @@ export const httpRefusalTexts = {
     'as many connections as may be are open, and it was idle, or its request unfinished, longest',
   too_many_bytes: 'it held most of what all connections may hold for what their peers have not done yet',
   too_many_pieces: 'its body came in more pieces than its bytes justify',
-  too_many_header_bytes: 'the line and headers of its request are longer than 48 KiB',
+  too_many_header_bytes: 'the line and headers of its request are longer than 32 KiB',
 } as const;
 export type HttpRefusal = keyof typeof httpRefusalTexts;
 export const httpRefusals = Object.keys(httpRefusalTexts) as HttpRefusal[];

@@ -1,10 +1,13 @@
 /** How large regular expressions may be, so that no text keeps a process busy. docs/forward-auth.md has them for people. */
 
-/** All texts of a request together: its headers have as much at most (`mostHeadBytes` in `process/http/http-connection.ts`). */
-export const mostTextBytes = 49_152;
 /**
- * What all expressions of a profile may cost together on the largest request, in units of about a nanosecond. Half of the
- * 10 ms that a request may hold up others, because machines differ.
+ * All texts of a request together, as usual requests have them at most. Its headers may have twice as much (`mostHeadBytes` in
+ * `process/http/http-connection.ts`).
+ */
+export const mostTextBytes = 16_384;
+/**
+ * What all expressions of a profile may cost together on the largest request, in units of about a nanosecond. With
+ * headers of twice as many bytes that is the 10 ms that a request may hold up others.
  */
 const mostCost = 5_000_000;
 
