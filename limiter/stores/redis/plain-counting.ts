@@ -78,8 +78,7 @@ async function change(
   if (changed.status === 'rejected') throw changed.reason;
   const total = integerReply(name.toUpperCase(), changed.value);
   // The key moved between the two, or the connection broke there. A life may be set twice, unlike a count.
-  if (expired.status === 'rejected' || expired.value !== 1)
-    await marking(false, commands, insist(expire));
+  if (expired.status === 'rejected' || expired.value !== 1) await marking(false, commands, insist(expire));
   return total;
 }
 
