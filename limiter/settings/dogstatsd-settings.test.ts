@@ -144,4 +144,17 @@ describe('mogrifiers', () => {
     const result = parseLimiterSettings(env);
     expect([result.errors, result.settings?.mogrifiers]).toEqual([undefined, []]);
   });
+
+  it('are refused where their patterns together cost too much for a name', () => {
+    const pattern = '(.*,){8}a.{0,900}x';
+    const list = Array.from({ length: 20 }, (_, i) => `m${i}`);
+    const variables = list.flatMap((name) => [
+      [`DOG_STATSD_MOGRIFIER_${name.toUpperCase()}_PATTERN`, pattern],
+      [`DOG_STATSD_MOGRIFIER_${name.toUpperCase()}_NAME`, 'n'],
+    ]);
+    const env = { ...on, USE_DOG_STATSD_MOGRIFIERS: list.join(','), ...Object.fromEntries(variables) };
+    expect(messages(env)[0]).toMatch(
+      /^DOG_STATSD_MOGRIFIER_M\d+_PATTERN: failed to compile pattern for m\d+: the expressions up to here cost [\d,]+ for/,
+    );
+  });
 });

@@ -177,3 +177,29 @@ describe('looksLikeProfiles', () => {
     it(`does not of ${JSON.stringify(text)}`, () => expect(looksLikeProfiles(text)).toBe(false));
   }
 });
+
+describe('regular expressions of a profile', () => {
+  const profile = (name: string, ...expressions: string[]): string => {
+    const items = expressions.map(
+      (one) =>
+        `      - actions: [{ header_value_match: { descriptor_value: a, headers: [{ name: a, safe_regex_match: { regex: '${one}' } }] } }]\n`,
+    );
+    return `  ${name}:\n    domain: shop\n    rate_limits:\n${items.join('')}`;
+  };
+  const costly = '.*a.{1,900}x';
+
+  it('are refused beyond the bound on states, with line, bound and position', () => {
+    expect(problemsOf(`profiles:\n${profile('shop', 'a', '.*(foo.{1,200}bar.{1,200}){3}')}`)).toEqual([
+      '6:112: regex: ".*(foo.{1,200}bar.{1,200}){3}": the expression needs 1,219 states, and at most 1,000 are allowed; ' +
+        '{3} at character 27 accounts for 1,218 states',
+    ]);
+  });
+
+  it('share the bound on costs, each profile its own', () => {
+    expect(problemsOf(`profiles:\n${profile('a', costly)}${profile('b', costly)}`)).toEqual([]);
+    expect(problemsOf(`profiles:\n${profile('a', costly, costly)}`)).toEqual([
+      '6:112: regex: ".*a.{1,900}x": the expressions up to here cost 262 for each byte of a text, this one 131, ' +
+        'and at most 244 are allowed together; {1,900} at character 5 accounts for 900 states',
+    ]);
+  });
+});

@@ -6,10 +6,10 @@
  */
 export const mostTextBytes = 16_384;
 /**
- * What all expressions of a profile may cost together on the largest request, in units of about a nanosecond. With
- * headers of twice as many bytes that is the 10 ms that a request may hold up others.
+ * What all expressions of a profile may cost together on such a request, in units of about a nanosecond. The largest request has
+ * twice as many bytes, and then takes 8 of the 10 ms that a request may hold up others.
  */
-const mostCost = 5_000_000;
+const mostCost = 4_000_000;
 
 /** Of an expression: the characters that it names, counted repetitions written out. */
 export const mostStates = 1_000;

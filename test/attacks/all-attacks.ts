@@ -1,6 +1,12 @@
 import type { Attack } from './attack.ts';
 import { http1Attacks } from './attacks-http1.ts';
 import { http2Attacks } from './attacks-http2.ts';
+import { regexAttacks } from './attacks-regex.ts';
 import { requestAttacks } from './attacks-requests.ts';
 
-export const allAttacks: readonly Attack[] = [...requestAttacks, ...http2Attacks, ...http1Attacks];
+export const allAttacks: readonly Attack[] = [
+  ...requestAttacks,
+  ...regexAttacks,
+  ...http2Attacks,
+  ...http1Attacks,
+];

@@ -1,7 +1,7 @@
 /** Attacks on a limiter, in the memory that the chart gives it, with a client beside it that does no harm. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { setPriority, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -21,6 +21,7 @@ import { startMemcached } from '../support/memcached-server.ts';
 import { startRedis } from '../support/redis-server.ts';
 import type { Attack } from './attack.ts';
 import type { AttackerOrder, AttackerReport } from './attacker.ts';
+import { regexProfiles } from './attacks-regex.ts';
 import type { GoodClientOrder, GoodFigures } from './good-client.ts';
 import { createMemoryCgroup } from './memory-cgroup.ts';
 
@@ -141,7 +142,10 @@ export class AttackSite {
     const folder = mkdtempSync(join(tmpdir(), 'weir-attack-'));
     const undo: Undo = [() => rmSync(folder, { recursive: true, force: true })];
     try {
-      for (const [file, text] of Object.entries(rules)) writeFileSync(join(folder, file), text);
+      mkdirSync(join(folder, 'config'));
+      for (const [file, text] of Object.entries(rules)) writeFileSync(join(folder, 'config', file), text);
+      const profiles = join(folder, 'profiles.yaml');
+      writeFileSync(profiles, regexProfiles());
       const storeSettings = await startStore(store, undo);
       const cgroup = createMemoryCgroup(`weir-attack-${process.pid}`, limitMiB * 2 ** 20);
       const isLimited = 'procsFile' in cgroup;
@@ -154,7 +158,8 @@ export class AttackSite {
           // As the chart sets it.
           COUNTER_KEYS: 'unambiguous',
           RUNTIME_ROOT: folder,
-          RUNTIME_APPDIRECTORY: '.',
+          RUNTIME_APPDIRECTORY: 'config',
+          PROFILES_FILE: profiles,
           ...storeSettings,
           ...(tls ? tlsSettings(folder) : {}),
         },

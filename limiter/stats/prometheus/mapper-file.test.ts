@@ -291,3 +291,12 @@ describe('the mapper file in docs/prometheus.md', () => {
     expect(documented.map('runtime.num_values', 'gauge')).toBeUndefined();
   });
 });
+
+it('refuses expressions that together cost too much for a name', () => {
+  const costly = `- { match: '(.*,){8}a.{0,900}x', match_type: regex, name: a }\n`;
+  const read = (times: number) => () => readMapperText(`mappings:\n${costly.repeat(times)}`, 'mapper.yaml');
+  expect(read(1)).not.toThrow();
+  expect(read(20)).toThrow(
+    /mapper.yaml:\d+:\d+: invalid regex .*: the expressions up to here cost [\d,]+ for each byte/,
+  );
+});

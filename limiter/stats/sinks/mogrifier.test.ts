@@ -82,3 +82,11 @@ describe('Mogrifiers', () => {
     );
   });
 });
+
+it('leaves a name as it is where its groups cannot be found in time', () => {
+  const mogrifiers = new Mogrifiers([{ pattern: '^(.*)\\.a.{1,100}$', name: '$1', tags: [['of', '$1']] }]);
+  expect(mogrifiers.apply('x.ab')).toEqual({ name: 'x', tags: [['of', 'x']] });
+  const long = `${'x'.repeat(4_000)}.ab`;
+  expect(mogrifiers.apply(long)).toEqual({ name: long, tags: [] });
+  expect(mogrifiers.cost).toBeGreaterThan(0);
+});
