@@ -262,4 +262,23 @@ describe('DogStatsdSink', () => {
     await eventually(() => expect(receiver.lines.sort()).toEqual(['last:1|c', 'time:2.000000|ms']));
     expect(timers.size).toBe(0);
   });
+
+  it('gives others turns while it mogrifies many new names, and sends all of them', async () => {
+    const sink = sinkOf({ mogrifiers: [{ pattern: 'a.{1,900}x$', name: 'never', tags: [] }] });
+    await flushed(sink);
+    receiver.packets.length = 0;
+    for (let i = 0; i < 50; i += 1) registry.add(registry.counter(`n${i}.${'a'.repeat(1_000)}`), 1);
+    let isOver = false;
+    let turnsBeside = 0;
+    const beside = (): void => {
+      turnsBeside += 1;
+      if (!isOver) setImmediate(beside);
+    };
+    setImmediate(beside);
+    await sink.flush();
+    isOver = true;
+    // A name costs about 130,000 of the 2,000,000 of a turn.
+    expect(turnsBeside).toBeGreaterThan(3);
+    await eventually(() => expect(receiver.lines.filter((line) => line.startsWith('n'))).toHaveLength(50));
+  });
 });
