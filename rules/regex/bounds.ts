@@ -1,13 +1,10 @@
 /** How large regular expressions may be, so that no text keeps a process busy. docs/forward-auth.md has them for people. */
 
+/** All texts of a request together: its headers have as much at most (`mostHeadBytes` in `process/http/http-connection.ts`). */
+export const mostTextBytes = 32_768;
 /**
- * All texts of a request together, as usual requests have them at most. Its headers may have twice as much (`mostHeadBytes` in
- * `process/http/http-connection.ts`).
- */
-export const mostTextBytes = 16_384;
-/**
- * What all expressions of a profile may cost together on such a request, in units of about a nanosecond. The largest request has
- * twice as many bytes, and then takes 8 of the 10 ms that a request may hold up others.
+ * What all expressions of a profile may cost together on the largest request, in units of about a nanosecond. Less than
+ * half of the 10 ms that a request may hold up others, because machines differ.
  */
 const mostCost = 4_000_000;
 

@@ -7,7 +7,7 @@ import { type Attack, openMany, RawPeer } from './attack.ts';
 const expressions: Record<string, readonly string[]> = {
   export: ['.*/.{1,64}/.{1,64}/export'],
   many: asManyAsFit('.*/.{1,64}/.{1,64}/export'),
-  counted: ['.*a.{1,900}x'],
+  counted: ['.*a.{1,800}x'],
   bounded: asManyAsFit('.*\\b(a|/|aa/)+\\bx'),
   small: asManyAsFit('.*(a|b)x'),
 };
@@ -76,7 +76,7 @@ export const regexAttacks: readonly Attack[] = [
     'Paths of 14 kB for `.*/.{1,64}/.{1,64}/export` in a profile of forward auth',
   ),
   asking('regex-path-many', 'many', 'The same paths for as many such expressions as a profile may have'),
-  asking('regex-counted', 'counted', 'The same paths for `.*a.{1,900}x`'),
+  asking('regex-counted', 'counted', 'The same paths for `.*a.{1,800}x`'),
   asking(
     'regex-boundaries',
     'bounded',
