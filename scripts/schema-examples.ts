@@ -108,6 +108,7 @@ const ofCallers: Record<string, unknown> = {
   domains: ['shop', 'shop-*'],
   rights: ['ask', 'read'],
   requests_per_second: 1000,
+  on_excess: 'over_limit',
 };
 
 const ofProfiles: Record<string, unknown> = {

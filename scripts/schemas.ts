@@ -8,6 +8,7 @@ import { schemaKinds } from '../cli/schema/schema-command.ts';
 import {
   type callerFields,
   callerName,
+  excessAnswers,
   mostCallers,
   mostInList,
   rightsByName,
@@ -288,10 +289,18 @@ function callersSchema(): Schema {
       { minItems: 1 },
     ),
     requests_per_second: whole('How often it may ask each limiter.', 1, mostRequestsPerSecond),
+    on_excess: {
+      description:
+        'What a request beyond requests_per_second gets: an error, or the answer of a limit that is exceeded.',
+      type: 'string',
+      enum: [...excessAnswers],
+      default: excessAnswers[0],
+    },
   };
   const proofs = ['certificate', 'token_sha256'];
   const entry = object('A caller: how it is known, and what it may do.', fields, {
     required: ['domains'],
+    dependencies: { on_excess: ['requests_per_second'] },
     anyOf: [
       { required: ['anonymous'], properties: { anonymous: { enum: [true] } }, not: anyOf(proofs) },
       { required: ['name'], properties: { anonymous: { enum: [false] } }, ...anyOf(proofs) },

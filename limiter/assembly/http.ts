@@ -20,7 +20,7 @@ export function openHttp(
   parts: ListenerParts &
     Pick<
       HttpListenerOptions,
-      'shouldRateLimit' | 'decide' | 'budgets' | 'bounds' | 'tooLarge' | 'answerForwardAuth'
+      'shouldRateLimit' | 'decide' | 'excess' | 'budgets' | 'bounds' | 'tooLarge' | 'answerForwardAuth'
     >,
 ): HttpListener {
   const { settings, health, timers, registry, log } = context;

@@ -5,8 +5,7 @@ import { watchFiles } from '../../process/files/watched-files.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import { type Profile, readProfilesFile } from '../../rules/proxy/read-profiles.ts';
-import { ForwardAuth } from '../http/forward-auth.ts';
-import type { DecideForHttp } from '../http/http-decision.ts';
+import { ForwardAuth, type ForwardAuthOptions } from '../http/forward-auth.ts';
 import * as lines from '../log/lines.ts';
 import type { Order } from '../operate/orders.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
@@ -22,7 +21,7 @@ interface OpenedForwardAuth {
 
 export function openForwardAuth(
   { clock, registry, log }: LimiterContext,
-  decide: DecideForHttp,
+  asked: Pick<ForwardAuthOptions, 'decide' | 'excess'>,
 ): OpenedForwardAuth {
   const stats = createForwardAuthStats(registry);
   const untold = new Seldom<Omit<Parameters<typeof lines.headerUntold>[1], 'times'>>(
@@ -41,7 +40,7 @@ export function openForwardAuth(
     (one, times) => lines.forwardedUndecided(log, { ...one, times }),
   );
   const forwardAuth = new ForwardAuth({
-    decide,
+    ...asked,
     onAnswer: stats.answered,
     onUntold: (one) => {
       stats.untold(one.header);

@@ -11,6 +11,7 @@ import * as lines from '../log/lines.ts';
 import { Latencies } from '../operate/latencies.ts';
 import type { Order, OrderHandlers } from '../operate/orders.ts';
 import type { Budgets } from '../service/budgets.ts';
+import { Excess } from '../service/excess.ts';
 import { createKuadrantMethods } from '../service/kuadrant-service.ts';
 import {
   createShouldRateLimit,
@@ -33,7 +34,12 @@ import type { MemoryStore } from '../stores/memory/memory-store.ts';
 import { openCallers } from './callers.ts';
 import { type OpenedConnections, seldomMs } from './connections.ts';
 import type { LimiterContext, ServingModules } from './context.ts';
-import { createDecisionService, createWarnings, wholeResponseOptions } from './decision-service.ts';
+import {
+  createDecisionService,
+  createWarnings,
+  responseOptions,
+  wholeResponseOptions,
+} from './decision-service.ts';
 import { openGrpc } from './grpc.ts';
 import { openHttp } from './http.ts';
 import { openForwardAuth } from './profiles.ts';
@@ -105,6 +111,7 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   });
   const bounds = requestBounds(settings);
   const tooLarge = tooLargeRequests(context, stats);
+  const excess = new Excess({ response: responseOptions(settings), onGlobalShadow: stats.globalShadowMode });
   const asked: ShouldRateLimitOptions = {
     service,
     bounds,
@@ -113,7 +120,7 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
     onMendedValues: stats.mendedValues,
     onFault: (error) => lines.callFault(log, 'ShouldRateLimit', error),
   };
-  const shouldRateLimit = createShouldRateLimit(asked);
+  const shouldRateLimit = Object.assign(createShouldRateLimit(asked), { overLimit: () => excess.message() });
   let domains: readonly string[] = [];
   let table: RuleTable | undefined;
   const decide = createDecideForHttp({
@@ -132,12 +139,12 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   const { budgetMaxTtlMs: maxTtlMs } = settings;
   const grpc = openGrpc(context, {
     ...{ ...shared, latencies, reflection },
-    kuadrant: createKuadrantMethods({ ...asked, budgets, maxTtlMs }),
+    kuadrant: createKuadrantMethods({ ...asked, budgets, excess, maxTtlMs }),
     tracer: tracing?.grpc,
   });
-  const forwardAuth = openForwardAuth(context, decide);
+  const forwardAuth = openForwardAuth(context, { decide, excess });
   const http = openHttp(context, {
-    ...{ ...shared, decide, budgets, bounds, tooLarge },
+    ...{ ...shared, decide, excess, budgets, bounds, tooLarge },
     answerForwardAuth: forwardAuth.answer,
     tracer: tracing?.http,
   });

@@ -12,6 +12,7 @@ callers:
     domains: [shop, payments-*]
     rights: [ask, refund, override, reserve, read, admin]
     requests_per_second: 2000
+    on_excess: over_limit
   - name: billing
     token_sha256: ${digits}
     domains: [123]
@@ -29,6 +30,7 @@ callers:
       anonymous: false,
       rights: 1,
       requestsPerSecond: undefined,
+      onExcess: 'error',
     };
     expect(readCallersFile(text)).toEqual({
       callers: [
@@ -39,6 +41,7 @@ callers:
           domains: ['shop', 'payments-*'],
           rights: 63,
           requestsPerSecond: 2_000,
+          onExcess: 'over_limit',
         },
         { ...none, name: 'billing', tokenHashes: [digits.toLowerCase()], domains: ['123'] },
         {
@@ -91,7 +94,7 @@ callers:
       '15:19: token_sha256: an entry with anonymous: true asks for no proof',
       '17:30: anonymous: a second entry for whoever is nobody else',
       '18:13: name: "unknown" is what statistics call others',
-      '18:60: unknown key "color", expected name, certificate, token_sha256, anonymous, domains, rights, requests_per_second',
+      '18:60: unknown key "color", expected name, certificate, token_sha256, anonymous, domains, rights, requests_per_second, on_excess',
     ]);
   });
 
@@ -121,7 +124,7 @@ callers:
     [
       'callers: [{ <<: { color: red }, anonymous: true, domains: [a] }]',
       [
-        '1:26: unknown key "color", expected name, certificate, token_sha256, anonymous, domains, rights, requests_per_second',
+        '1:26: unknown key "color", expected name, certificate, token_sha256, anonymous, domains, rights, requests_per_second, on_excess',
       ],
     ],
   ])('tells of %s nothing that misleads', (text, expected) => {
@@ -144,6 +147,11 @@ callers:
     ['callers: [{ __proto__: { name: a } }]', 'unknown key "__proto__"'],
     ['callers: [{ rights: [toString] }]', 'rights: there is no right "toString"'],
     ['callers: &a [*a]', "anchor 'a' value contains itself"],
+    [
+      'callers: [{ requests_per_second: 1, on_excess: deny }]',
+      'on_excess: expected error or over_limit, not "deny"',
+    ],
+    ['callers: [{ on_excess: over_limit }]', 'on_excess: has no effect without requests_per_second'],
     ['callers: [{ requests_per_second: 1e3 }]', 'expected a whole number from 1 to 1000000, not "1e3"'],
     [`callers: ${'['.repeat(100_000)}`, 'exceeded max depth'],
     [`callers: ${' '.repeat(262_144)}`, 'is larger than 262144 bytes'],

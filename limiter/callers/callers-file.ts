@@ -23,6 +23,8 @@ export interface CallerEntry {
   /** Bits of `Right`. */
   rights: number;
   requestsPerSecond: number | undefined;
+  /** What a request beyond that gets: an error, or the answer of a limit that is exceeded. */
+  onExcess: ExcessAnswer;
 }
 
 /** Places count from 1. */
@@ -43,6 +45,10 @@ export const rightsByName = {
   admin: Right.ADMIN,
 } as const satisfies Record<string, number>;
 
+/** Of `on_excess`; the first is the default. */
+export const excessAnswers = ['error', 'over_limit'] as const;
+export type ExcessAnswer = (typeof excessAnswers)[number];
+
 /** Of an entry. */
 export const callerFields = [
   'name',
@@ -52,6 +58,7 @@ export const callerFields = [
   'domains',
   'rights',
   'requests_per_second',
+  'on_excess',
 ] as const;
 
 /** Chosen: each is a row of statistics. */
@@ -128,6 +135,7 @@ class CallersReader {
       ),
       rights: this.#rights([...path, 'rights'], map['rights']),
       requestsPerSecond: this.#rate([...path, 'requests_per_second'], map['requests_per_second']),
+      onExcess: this.#excess([...path, 'on_excess'], map),
     };
     this.#identified(path, map, anonymous);
     return { path, entry };
@@ -223,6 +231,23 @@ class CallersReader {
     if (rate >= 1 && rate <= mostRequestsPerSecond) return rate;
     const what = `a whole number from 1 to ${mostRequestsPerSecond}, not ${quoted(text)}`;
     return this.#refuse(path, `requests_per_second: expected ${what}`);
+  }
+
+  #excess(
+    path: Path,
+    { on_excess: value, requests_per_second: rate }: Record<string, unknown>,
+  ): ExcessAnswer {
+    if (value === undefined) return 'error';
+    const text = this.#text(path, value, 'on_excess');
+    if (text === undefined) return 'error';
+    const answer = excessAnswers.find((one) => one === text);
+    if (answer === undefined) {
+      const what = `${excessAnswers.join(' or ')}, not ${quoted(text)}`;
+      this.#refuse(path, `on_excess: expected ${what}`);
+    } else if (rate === undefined) {
+      this.#refuse(path, 'on_excess: has no effect without requests_per_second');
+    }
+    return answer ?? 'error';
   }
 
   /** Names are those of tokens and of statistics; of two anonymous entries the second would never be anybody's. */

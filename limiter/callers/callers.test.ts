@@ -33,7 +33,7 @@ class Fixture {
   use(...given: Partial<CallerEntry>[]): void {
     const entries = given.map((entry, index) => ({
       ...{ name: `c${index}`, certificates: [], tokenHashes: [], anonymous: false, domains: ['*'] },
-      ...{ rights: Right.ASK, requestsPerSecond: undefined, ...entry },
+      ...{ rights: Right.ASK, requestsPerSecond: undefined, onExcess: 'error' as const, ...entry },
     }));
     const rates = newRequestRates(
       entries.map(({ requestsPerSecond }) => requestsPerSecond),

@@ -193,7 +193,7 @@ class KnownCaller {
   readonly index: number;
   /** 0: as many as it likes. */
   readonly perSecond: number;
-  readonly overRate: CallerRefusal;
+  readonly overRate: GrpcStatus;
   readonly #domains: ReadonlySet<string>;
   readonly #patterns: readonly string[];
   readonly #remembered = new Set<string>();
@@ -204,7 +204,7 @@ class KnownCaller {
     this.index = index;
     this.perSecond = entry.requestsPerSecond ?? 0;
     const message = `caller ${entry.name} asks more than ${this.perSecond} times a second (requests_per_second)`;
-    this.overRate = { refused: { code: GrpcCode.RESOURCE_EXHAUSTED, message } };
+    this.overRate = { code: GrpcCode.RESOURCE_EXHAUSTED, message };
     this.#domains = new Set(entry.domains.filter((domain) => !domain.includes('*')));
     this.#patterns = entry.domains.filter((domain) => domain.includes('*'));
   }
@@ -248,10 +248,13 @@ class CallerOnConnection implements AdmittedCaller {
   }
 
   overRate(): CallerRefusal {
-    const { refused } = this.caller.overRate;
-    const message = refused.message + this.#note;
+    const { overRate, entry } = this.caller;
+    const message = overRate.message + this.#note;
     this.#tell('over_rate', message);
-    return this.#note === '' ? this.caller.overRate : { refused: { code: refused.code, message } };
+    return {
+      refused: this.#note === '' ? overRate : { code: overRate.code, message },
+      asOverLimit: entry.onExcess === 'over_limit' ? this : undefined,
+    };
   }
 
   #tell(reason: RefusalReason, problem: string): void {

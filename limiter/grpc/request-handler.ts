@@ -17,8 +17,16 @@ import type {
   RequestHandler,
   RequestStream,
 } from '../http2/request-handler.ts';
-import { type Call, type CallSite, deadlineExceeded, encodingRefused, trailersOnly } from './call.ts';
-import { defaultGrpcLimits, type GrpcLimits } from './message-reader.ts';
+import {
+  type Call,
+  type CallSite,
+  deadlineExceeded,
+  encodingRefused,
+  okHeaders,
+  okTrailers,
+  trailersOnly,
+} from './call.ts';
+import { defaultGrpcLimits, type GrpcLimits, prefixOf } from './message-reader.ts';
 import type { GrpcMethod } from './server.ts';
 import { StreamCall } from './stream-call.ts';
 import { Deadlines, UnaryCall, type UnaryMethod } from './unary-call.ts';
@@ -210,7 +218,9 @@ export class GrpcRequestHandler implements RequestHandler {
     const gate = method.isFree ? undefined : this.#gate;
     const caller = gate?.admit(stream.connection as CallerConnection, head.authorization);
     if (caller?.refused !== undefined) {
-      stream.sendHeaders(trailersOnly(caller.refused), true);
+      const answer = caller.asOverLimit && method.handler.overLimit?.();
+      if (answer === undefined) stream.sendHeaders(trailersOnly(caller.refused), true);
+      else stream.respond(okHeaders, answer, okTrailers, prefixOf(answer));
       return undefined;
     }
     const call = new UnaryCall(stream, method, this.#site, head.timeoutMs);

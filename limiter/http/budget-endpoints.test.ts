@@ -6,6 +6,7 @@ import { ScriptedBudgets, budgetScope as scope } from '../../test/support/script
 import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
 import { RequestBounds, usualRequestLimits } from '../decide/request-bounds.ts';
 import type { Budgets, ReserveQuestion } from '../service/budgets.ts';
+import { Excess } from '../service/excess.ts';
 import { ApiListener, type HttpListenerOptions } from './listener.ts';
 
 const most = Number.MAX_SAFE_INTEGER;
@@ -19,6 +20,7 @@ async function asked<Answer>(
   const listener = new ApiListener({
     ...{ budgets, health: new Health(), maxBodyBytes: 10_000, closeGraceMs: 5_000 },
     ...{ shouldRateLimit: () => expect.fail(), decide: unasked, answerForwardAuth: unasked },
+    excess: new Excess({ response: { shadowMode: false, retryAfter: false }, onGlobalShadow: () => {} }),
     bounds: new RequestBounds({ ...usualRequestLimits, maxDescriptors: 2 }),
     ...{ tooLarge: tooLargeRequests(), onJsonRequest: () => {}, onApiRequest: () => {} },
     onFault: (error) => expect.fail(String(error)),

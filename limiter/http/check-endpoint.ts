@@ -1,5 +1,6 @@
 /** `POST /v1/check`: one decision for a backend that has no proxy in front of it, told whole. */
 import type { ServerResponse } from 'node:http';
+import { retryAfterSeconds } from '../../process/grpc/handlers.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import { checkParameters } from '../../process/http/api-router.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
@@ -8,6 +9,7 @@ import { budgetJson } from '../../rules/budget-fields.ts';
 import { algorithmNames, unitName } from '../../rules/model.ts';
 import { Code } from '../decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
+import type { Excess } from '../service/excess.ts';
 import { readQuestion } from './check-question.ts';
 import { type HttpAsker, originOf, problemOf } from './http-asker.ts';
 import type { DecideForHttp, DescriptorAnswer } from './http-decision.ts';
@@ -15,6 +17,7 @@ import { type JsonEndpointOptions, writeTooLarge } from './json-endpoint.ts';
 
 export interface CheckOptions extends Pick<JsonEndpointOptions, 'tooLarge' | 'maxBodyBytes'> {
   decide: DecideForHttp;
+  excess: Excess;
   bounds: RequestBounds;
 }
 
@@ -43,6 +46,14 @@ async function answerTooLarge(
   const isOver = answer.overallCode === Code.OVER_LIMIT;
   const body = `${JSON.stringify({ code: isOver ? 'OVER_LIMIT' : 'OK', descriptors: [] })}\n`;
   await endAnswer(call, isOver ? 429 : 200, { 'Content-Type': 'application/json' }, body);
+}
+
+/** Beyond the rate of its caller. Nothing of the question is read. */
+export function answerExcessCheck(call: HttpCall, excess: Excess): Promise<void> {
+  const isOver = excess.code() === Code.OVER_LIMIT;
+  if (isOver) call.response.setHeader('Retry-After', retryAfterSeconds);
+  const body = `${JSON.stringify({ code: isOver ? 'OVER_LIMIT' : 'OK', descriptors: [] })}\n`;
+  return endAnswer(call, isOver ? 429 : 200, { 'Content-Type': 'application/json' }, body);
 }
 
 export function sendJson(response: ServerResponse, status: number, body: object): void {

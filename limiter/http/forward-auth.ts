@@ -3,12 +3,14 @@
  * Traefik's ForwardAuth, Caddy's forward_auth, Envoy's ext_authz, and whoever asks as they do.
  */
 import type { IncomingMessage } from 'node:http';
-import { GrpcCode, type GrpcStatus, Right } from '../../process/grpc/handlers.ts';
+import { GrpcCode, type GrpcStatus, Right, retryAfterSeconds } from '../../process/grpc/handlers.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { endAnswer, sendProblem } from '../../process/http/json-exchange.ts';
 import type { DescriptorMaker } from '../../rules/proxy/make-descriptors.ts';
 import type { Profile } from '../../rules/proxy/read-profiles.ts';
+import { Code } from '../decide/messages.ts';
+import type { Excess } from '../service/excess.ts';
 import type { ForwardAnswer } from '../stats/registry/forward-auth-stats.ts';
 import { type HttpAsker, originOf, problemOf } from './http-asker.ts';
 import type { DecideForHttp, HttpDecision } from './http-decision.ts';
@@ -28,6 +30,7 @@ export interface ReadyProfile {
 
 export interface ForwardAuthOptions {
   decide: DecideForHttp;
+  excess: Excess;
   onAnswer(answer: ForwardAnswer): void;
   /** A header did not come, or says nothing, of which a descriptor would have been made. */
   onUntold(untold: { profile: string; header: string; peer: string }): void;
@@ -62,6 +65,7 @@ export class ForwardAuth {
     const { request, target } = call;
     const [name = '', ...rest] = target.path.slice(forwardAuthPath.length).split('/');
     const { profile, make } = this.#profileOf(name, call, asker);
+    if (asker.isExcess === true) return this.#answerExcess(call, profile);
     const { onAnswer, onUntold, decide } = this.#options;
     const takesPath = profile.originalRequest === 'ext-authz';
     if (rest.length > 0 && !takesPath) {
@@ -81,10 +85,34 @@ export class ForwardAuth {
       onAnswer('allowed');
       return endAnswer(call, 200, {});
     }
-    onAnswer(decision.tooLarge === undefined ? 'refused' : 'too_large');
-    call.response.setHeader(refusedHeader, refusedText(decision, profile));
-    const reason = decision.tooLarge ?? 'a rate limit is exceeded';
-    return sendProblem(call, new ApiProblem(profile.refusedStatus, reason));
+    const { tooLarge } = decision;
+    const by = refusedText(decision, profile);
+    if (tooLarge === undefined) return this.#refuse(call, profile, { by, answer: 'refused' });
+    return this.#refuse(call, profile, { by, answer: 'too_large', reason: tooLarge });
+  }
+
+  #refuse(
+    call: HttpCall,
+    { refusedStatus }: Profile,
+    {
+      by,
+      answer,
+      reason = 'a rate limit is exceeded',
+    }: { by: string; answer: ForwardAnswer; reason?: string },
+  ): Promise<void> {
+    this.#options.onAnswer(answer);
+    call.response.setHeader(refusedHeader, by);
+    return sendProblem(call, new ApiProblem(refusedStatus, reason));
+  }
+
+  /** Nothing of the request is looked at. */
+  #answerExcess(call: HttpCall, profile: Profile): Promise<void> {
+    if (this.#options.excess.code() === Code.OK) {
+      this.#options.onAnswer('allowed');
+      return endAnswer(call, 200, {});
+    }
+    call.response.setHeader('Retry-After', retryAfterSeconds);
+    return this.#refuse(call, profile, { by: 'requests_per_second', answer: 'refused' });
   }
 
   /** Where some are not for the caller, one that there is not is refused as they are: its answer would tell their names. */

@@ -4,6 +4,7 @@ import {
   type AdmittedCaller,
   type CallerConnection,
   type CallerGate,
+  type CallerRefusal,
   type CallSpan,
   type CallTracer,
   GrpcCode,
@@ -22,6 +23,8 @@ export interface HttpAsker {
   /** Undefined where nobody has to say who he is. */
   readonly caller: AdmittedCaller | undefined;
   readonly span: CallSpan | undefined;
+  /** Its request is beyond the rate of its caller, and is answered as by a limit that is exceeded. */
+  readonly isExcess?: boolean;
 }
 
 export interface AdmissionOptions {
@@ -36,7 +39,7 @@ export function admitted(
   { request, response }: HttpCall,
   route: string,
   { gate, tracer }: AdmissionOptions,
-): HttpAsker | { refused: GrpcStatus } {
+): HttpAsker | CallerRefusal {
   const caller = gate?.admit(connectionOf(request), authorizationOf(request));
   if (caller?.refused !== undefined) return caller;
   return { request, caller, span: beginSpan(request, response, { route, tracer }) };

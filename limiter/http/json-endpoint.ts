@@ -36,6 +36,8 @@ export async function answerJson(call: HttpCall, options: JsonEndpointOptions): 
   const { bounds, maxBodyBytes } = options;
   const asker = admitted(call, '/json', options);
   if ('refused' in asker) {
+    const answer = asker.asOverLimit && options.shouldRateLimit.overLimit?.();
+    if (answer !== undefined) return sendExcess(call, answer);
     await refuseAtOnce(call, refusalOf(request, response, asker.refused), maxBodyBytes);
     return;
   }
@@ -94,6 +96,13 @@ function ask(
     });
     handler(wire, reply, leftOut);
   });
+}
+
+/** Nothing of the body was read. */
+async function sendExcess(call: HttpCall, message: Uint8Array): Promise<void> {
+  const { overLimit, text } = (await loadJsonCodec()).responseToJson(message);
+  if (overLimit) call.response.setHeader('Retry-After', retryAfterSeconds);
+  await endAnswer(call, overLimit ? 429 : 200, { 'Content-Type': 'application/json' }, text);
 }
 
 function sendDecision(

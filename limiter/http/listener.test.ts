@@ -24,9 +24,15 @@ import { ScriptedBudgets } from '../../test/support/scripted-budgets.ts';
 import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
 import type { LeftOut } from '../decide/messages.ts';
 import { RequestBounds, type RequestLimits, usualRequestLimits } from '../decide/request-bounds.ts';
+import { Excess } from '../service/excess.ts';
 import { refuseSized, type ShouldRateLimit } from '../service/should-rate-limit.ts';
 import type { TooLargeOptions } from '../service/too-large.ts';
 import { ApiListener } from './listener.ts';
+
+const excess = new Excess({
+  response: { shadowMode: false, retryAfter: false },
+  onGlobalShadow: () => {},
+});
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
@@ -105,6 +111,7 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
     answerForwardAuth: () => Promise.reject(new Error('not asked here')),
     decide: () => Promise.reject(new Error('not asked here')),
     budgets: new ScriptedBudgets(),
+    excess,
     onFault: (error) => faults.push(error),
   });
   const { port } = await listener.listen({ host: '127.0.0.1', port: 0 });
@@ -646,6 +653,7 @@ describe('listen', () => {
       answerForwardAuth: () => Promise.reject(new Error('not asked here')),
       decide: () => Promise.reject(new Error('not asked here')),
       budgets: new ScriptedBudgets(),
+      excess,
       onFault: () => {},
     });
     const error = await other.listen({ host: '127.0.0.1', port }).catch((reason: unknown) => reason);

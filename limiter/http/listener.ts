@@ -1,6 +1,6 @@
 /** The HTTP listener: `/json`, `/healthcheck` and `/livez`, for any method, and `/v1` for callers, plain or over TLS. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { Right } from '../../process/grpc/handlers.ts';
+import { type CallerRefusal, Right } from '../../process/grpc/handlers.ts';
 import type { HealthView } from '../../process/grpc/health.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import {
@@ -24,7 +24,7 @@ import {
 } from '../../process/net/tls-credentials.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import { type BudgetOptions, budgetEndpoints } from './budget-endpoints.ts';
-import { answerCheck, type CheckOptions } from './check-endpoint.ts';
+import { answerCheck, answerExcessCheck, type CheckOptions } from './check-endpoint.ts';
 import { forwardAuthPath, hasPathOfClient } from './forward-auth.ts';
 import { admitted, fault, type HttpAsker, problemOf } from './http-asker.ts';
 import { answerJson, type JsonEndpointOptions, loadJsonCodec, refuseAtOnce } from './json-endpoint.ts';
@@ -161,7 +161,7 @@ export class ApiListener implements HttpListener {
     const detail = this.#certificateProblem(request);
     if (detail !== undefined) throw new ApiProblem(403, detail);
     const asker = admitted(call, routeOf(target.path), this.#options);
-    if ('refused' in asker) throw problemOf(asker.refused);
+    if ('refused' in asker) return this.#refuse(call, asker);
     if (target.path === openApiPath) return sendOpenApi(call);
     const budget = budgetEndpoints.get(target.path);
     const refusal = asker.caller?.refusal(undefined, budget?.right ?? Right.ASK);
@@ -170,6 +170,16 @@ export class ApiListener implements HttpListener {
     if (target.path === '/v1/check') return answerCheck(call, asker, this.#options);
     if (target.path.startsWith(forwardAuthPath)) return this.#options.answerForwardAuth(call, asker);
     throw new ApiProblem(404, `there is no ${shown(target.path)}, there are ${apiPaths.join(', ')}`);
+  }
+
+  /** A question for a decision may be answered as by a limit. */
+  async #refuse(call: HttpCall, { refused, asOverLimit: caller }: CallerRefusal): Promise<void> {
+    const { target, request } = call;
+    if (caller !== undefined && target.path === '/v1/check')
+      return answerExcessCheck(call, this.#options.excess);
+    if (caller !== undefined && target.path.startsWith(forwardAuthPath))
+      return this.#options.answerForwardAuth(call, { request, caller, span: undefined, isExcess: true });
+    throw problemOf(refused);
   }
 
   /** What is wrong with the certificate that a caller shows, or that it shows none. */

@@ -18,6 +18,7 @@ import { ScriptedBudgets, budgetScope as scope } from '../../test/support/script
 import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
 import { Code } from '../decide/messages.ts';
 import { RequestBounds, RequestTooLarge, usualRequestLimits } from '../decide/request-bounds.ts';
+import { Excess } from './excess.ts';
 import { createKuadrantMethods } from './kuadrant-service.ts';
 import type { TooLargeOptions } from './too-large.ts';
 
@@ -29,31 +30,37 @@ const descriptors = [{ entries: [{ key: 'team', value: 'a' }] }];
 let budgets: ScriptedBudgets;
 let needed: number[];
 let tooLarge: string[];
+let shadowed: number;
 beforeEach(() => {
   budgets = new ScriptedBudgets();
   needed = [];
   tooLarge = [];
   terms = {};
+  shadowed = 0;
 });
 
 type Answer = { bytes: Uint8Array; status: undefined } | { bytes: undefined; status: GrpcStatus };
 
 let terms: Partial<TooLargeOptions>;
 
-function call(method: string, bytes: Uint8Array, more: Partial<UnaryReply> = {}): Answer {
-  const methods = createKuadrantMethods({
-    ...{
-      budgets,
-      maxTtlMs: 86_400_000,
-      bounds: new RequestBounds({ ...usualRequestLimits, maxDescriptors: 2 }),
-    },
+const servicePath = '/kuadrant.service.ratelimit.v1.RateLimitService/';
+
+function createMethods(shadowMode = false): ReturnType<typeof createKuadrantMethods> {
+  return createKuadrantMethods({
+    budgets,
+    excess: new Excess({ response: { shadowMode, retryAfter: true }, onGlobalShadow: () => (shadowed += 1) }),
+    maxTtlMs: 86_400_000,
+    bounds: new RequestBounds({ ...usualRequestLimits, maxDescriptors: 2 }),
     tooLarge: tooLargeRequests({ onTooLarge: (error) => tooLarge.push(error.setting), ...terms }),
     onLongTexts: () => {},
     onMendedValues: () => {},
     onFault: (error) => expect.fail(String(error)),
   });
+}
+
+function call(method: string, bytes: Uint8Array, more: Partial<UnaryReply> = {}): Answer {
   const answers: Answer[] = [];
-  methods.get(`/kuadrant.service.ratelimit.v1.RateLimitService/${method}`)!(bytes, {
+  createMethods().get(servicePath + method)!(bytes, {
     abandoned: false,
     send: (message) => answers.push({ bytes: message, status: undefined }),
     fail: (status) => answers.push({ bytes: undefined, status }),
@@ -341,6 +348,26 @@ describe('bytes', () => {
       }),
       { numRuns: caseCount(500) },
     );
+  });
+});
+
+describe('beyond the rate of its caller', () => {
+  const answerOf = (name: string, shadowMode: boolean): Uint8Array =>
+    createMethods(shadowMode).get(servicePath + name)!.overLimit!();
+  it.each([
+    [false, over, [{ key: 'Retry-After', value: '1' }], 0],
+    [true, 1, [], 2],
+  ])('questions are over limit, with SHADOW_MODE %j', (shadowMode, code, headers, shadows) => {
+    const checked = fromBinary(RateLimitResponseSchema, answerOf('CheckRateLimit', shadowMode));
+    expect([checked.overallCode, checked.statuses]).toEqual([code, []]);
+    expect(checked.responseHeadersToAdd.map(({ key, value }) => ({ key, value }))).toEqual(headers);
+    const reserved = fromBinary(ReserveResponseSchema, answerOf('Reserve', shadowMode));
+    expect([reserved.code, reserved.reservationId]).toEqual([code, '']);
+    expect(shadowed).toBe(shadows);
+  });
+
+  it.each(['Report', 'Commit'])('a %s stays an error, as it is not counted', (name) => {
+    expect(createMethods().get(servicePath + name)!.overLimit).toBeUndefined();
   });
 });
 

@@ -25,11 +25,13 @@ import {
   usualTtlMs,
 } from './budgets.ts';
 import { addendOf } from './counted-hit.ts';
+import type { Excess } from './excess.ts';
 import { isAllowed, type RequestReading, readRequest, refuse, refuseSized } from './should-rate-limit.ts';
 import { tooLargeStatus } from './too-large.ts';
 
 export interface KuadrantOptions extends RequestReading {
   budgets: Budgets;
+  excess: Excess;
   /** BUDGET_MAX_TTL: a longer TTL is cut to it, as one below a second is made that. */
   maxTtlMs: number;
 }
@@ -82,9 +84,19 @@ export function createKuadrantMethods(options: KuadrantOptions): Map<string, Una
         refuse: (bytes, origin) => refuseLonger(bounds.tooManyBytes(bytes), origin, options),
       };
       const handler = (bytes: Uint8Array, reply: UnaryReply): void => handle(bytes, reply, options);
-      return [servicePath + name, Object.assign(handler, { longest })];
+      return [servicePath + name, Object.assign(handler, { longest, overLimit: overLimitOf(name, options) })];
     }),
   );
+}
+
+/** A report and a commit are no questions: an answer would say that they counted. */
+function overLimitOf(
+  name: (typeof kuadrantMethods)[number],
+  { excess }: KuadrantOptions,
+): (() => Uint8Array) | undefined {
+  if (name === 'CheckRateLimit') return () => excess.message();
+  if (name === 'Reserve') return () => reserveResponse(excess.code() === Code.OK, '');
+  return undefined;
 }
 
 function check(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions): void {

@@ -37,6 +37,11 @@ export interface AdmittedCaller {
 
 export interface CallerRefusal {
   readonly refused: GrpcStatus;
+  /**
+   * The caller, if its entry says that a question beyond its rate is answered as by a limit that is exceeded. What is no
+   * question for a decision is refused with the status.
+   */
+  readonly asOverLimit?: AdmittedCaller | undefined;
 }
 
 /** Chosen: a second fills every bucket up, whatever the rate. */
@@ -140,6 +145,11 @@ export interface UnaryHandler {
   (request: Uint8Array, reply: UnaryReply): void;
   /** Of requests; whoever takes a longer one in need not keep it. Undefined: the transport has a bound of its own. */
   readonly longest?: LongestRequest | undefined;
+  /**
+   * The answer of a limit that is exceeded, to a request of which nothing was read. Called once for each. Undefined: the
+   * method decides nothing.
+   */
+  readonly overLimit?: (() => Uint8Array) | undefined;
 }
 
 export interface LongestRequest {

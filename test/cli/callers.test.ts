@@ -93,6 +93,10 @@ it('checks a callers file, every mistake with its place', async () => {
   expect((await weirCommand(['check', file])).stdout).toContain(
     `${file}:1:1: error: unknown key "caller", did you mean callers? [callers]\n  1 | caller:`,
   );
+  writeFileSync(file, good.replace('[a] }', '[a], requests_per_second: 1, on_excess: 429 }'));
+  expect((await weirCommand(['check', file])).stdout).toContain(
+    'error: on_excess: expected error or over_limit, not "429"',
+  );
   writeFileSync(file, good.replace('domains: [a]', 'rights: [all]'));
   const { code, stdout } = await weirCommand(['check', file]);
   expect(code).toBe(1);

@@ -2,10 +2,13 @@
 import { createHash } from 'node:crypto';
 import { readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { create, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { RateLimitRequestSchema } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import {
+  RateLimitRequestSchema,
+  RateLimitResponseSchema,
+} from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { HealthCheckRequestSchema } from '../../gen/grpc/health/v1/health_pb.ts';
 import { ServerReflectionRequestSchema } from '../../gen/grpc/reflection/v1/reflection_pb.ts';
 import { type CertificatePair, createAuthority, type TestAuthority } from '../support/certificates.ts';
@@ -84,10 +87,18 @@ class Caller {
   }
 
   call(path: string, bytes: Uint8Array, authorization?: string): Promise<string> {
+    return this.bytes(path, bytes, authorization).then(
+      () => 'OK',
+      ({ code, details }: ServiceError) => `${code} ${details}`,
+    );
+  }
+
+  /** The answer; rejects with the status. */
+  bytes(path: string, bytes: Uint8Array, authorization?: string): Promise<Uint8Array> {
     const metadata = new Metadata();
     if (authorization !== undefined) metadata.set('authorization', authorization);
     const pass = (buffer: Uint8Array): Buffer => Buffer.from(buffer);
-    return new Promise((resolve) => {
+    return new Promise((resolve, reject) => {
       this.#client.makeUnaryRequest(
         path,
         pass,
@@ -95,7 +106,7 @@ class Caller {
         bytes,
         metadata,
         { deadline: Date.now() + 20_000 },
-        (error: ServiceError | null) => resolve(error ? `${error.code} ${error.details}` : 'OK'),
+        (error: ServiceError | null, answer?: Buffer) => (error ? reject(error) : resolve(answer!)),
       );
     });
   }
@@ -337,6 +348,100 @@ describe('a rate', () => {
       answer = await httpAsk(limiter.ports.http, '/json', { headers: { authorization: tokenOf('one') } });
     } while (answer.status !== 503);
     expect(answer.headers['retry-after']).toBe('1');
+  });
+
+  describe('with on_excess: over_limit', () => {
+    const file = limited(1).replace('second: 1 }', 'second: 1, on_excess: over_limit }');
+    const rls = '/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit';
+    const kuadrant = '/kuadrant.service.ratelimit.v1.RateLimitService/';
+    const bytes = toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, about('a')));
+    const headers = { authorization: tokenOf('one'), 'content-type': 'application/json' };
+    const profiles = `profiles:
+  shop: { domain: a, refusedStatus: 403, rate_limits: [{ actions: [{ remote_address: {} }] }] }
+`;
+
+    /** Each request of it is beyond the rate, because the caller used up a second's before and none is waited for. */
+    async function exhausted(env: Record<string, string> = {}): Promise<Fixture & { caller: Caller }> {
+      const profilesFile = join(temporaryFolder(), 'profiles.yaml');
+      writeFileSync(profilesFile, profiles);
+      const fixture = await start(file, { PROFILES_FILE: profilesFile, ...env });
+      return { ...fixture, caller: new Caller(fixture.limiter.ports.grpc) };
+    }
+
+    /** The first answer that `isExcess` takes for one beyond the rate: each second one other is let in. */
+    async function firstExcess<Answer>(
+      ask: () => Promise<Answer>,
+      isExcess: (answer: Answer) => boolean,
+    ): Promise<Answer> {
+      for (let tries = 0; tries < 20; tries++) {
+        const answer = await ask();
+        if (isExcess(answer)) return answer;
+      }
+      throw new Error('no request was beyond the rate');
+    }
+
+    it.each([
+      ['false', []],
+      ['true', [['Retry-After', '1']]],
+    ])('is over limit over gRPC, with LIMIT_RETRY_AFTER_HEADER_ENABLED=%s', async (enabled, expected) => {
+      const { limiter, caller } = await exhausted({ LIMIT_RETRY_AFTER_HEADER_ENABLED: enabled });
+      for (const path of [rls, `${kuadrant}CheckRateLimit`]) {
+        const ask = async () =>
+          fromBinary(RateLimitResponseSchema, await caller.bytes(path, bytes, tokenOf('one')));
+        const answer = await firstExcess(ask, ({ overallCode }) => overallCode === 2);
+        expect(answer.responseHeadersToAdd.map(({ key, value }) => [key, value])).toEqual(expected);
+        expect(answer.statuses).toEqual([]);
+      }
+      expect(await caller.ask(about('a'), tokenOf('two'))).toBe('OK');
+      const stats = await limiter.stats();
+      expect(stats.get('ratelimit.callers.refused.__caller=one.__reason=over_rate')).toBe(2);
+      expect(limiter.lines.join()).toContain('counter=over_rate');
+      const error = '8 caller one asks more than 1 times a second (requests_per_second)';
+      const report = () => caller.call(`${kuadrant}Report`, bytes, tokenOf('one'));
+      expect(await firstExcess(report, (answer) => answer.startsWith('8 '))).toBe(error);
+    });
+
+    it('is 429 over HTTP, whatever the body, and what the profile says for another proxy', async () => {
+      const { limiter } = await exhausted();
+      const post = (path: string, body: string) => () =>
+        httpAsk(limiter.ports.http, path, { method: 'POST', headers, body });
+      const long = JSON.stringify('x'.repeat(200_000));
+      for (const body of ['{', long]) {
+        const json = await firstExcess(post('/json', body), ({ status }) => status === 429);
+        expect([json.headers['retry-after'], JSON.parse(json.body)]).toEqual([
+          '1',
+          { overallCode: 'OVER_LIMIT' },
+        ]);
+        const check = await firstExcess(post('/v1/check', body), ({ status }) => status === 429);
+        expect([check.headers['retry-after'], JSON.parse(check.body)]).toEqual([
+          '1',
+          { code: 'OVER_LIMIT', descriptors: [] },
+        ]);
+      }
+      const forwarded = await firstExcess(
+        () => httpAsk(limiter.ports.http, '/v1/forward-auth/shop', { headers }),
+        ({ status }) => status === 403,
+      );
+      expect([forwarded.headers['x-weir-refused'], forwarded.headers['retry-after']]).toEqual([
+        'requests_per_second',
+        '1',
+      ]);
+      const settled = await firstExcess(post('/v1/commit', '{}'), ({ status }) => status === 503);
+      expect(settled.headers['retry-after']).toBe('1');
+      const stats = await limiter.stats();
+      expect(stats.get('ratelimit.forward_auth.requests.__answer=refused')).toBe(1);
+    });
+
+    it('passes with SHADOW_MODE, and counts as such', async () => {
+      const { limiter, caller } = await exhausted({ SHADOW_MODE: 'true' });
+      for (let asked = 0; asked < 4; asked++) expect(await caller.ask(about('a'), tokenOf('one'))).toBe('OK');
+      for (const path of ['/json', '/v1/forward-auth/shop'])
+        expect((await httpAsk(limiter.ports.http, path, { headers, method: 'POST' })).status).toBe(200);
+      const stats = await limiter.stats();
+      const refused = stats.get('ratelimit.callers.refused.__caller=one.__reason=over_rate');
+      expect(refused).toBeGreaterThan(0);
+      expect(stats.get('ratelimit.service.global_shadow_mode')).toBe(refused);
+    });
   });
 
   describeWithServer('of two workers (Redis)', redisProgram, (path) => {
