@@ -2,26 +2,44 @@ const url = new URL('/v1/check', process.env.WEIR_URL ?? 'http://localhost:8080'
 const token = process.env.WEIR_TOKEN;
 const headers = { 'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }) };
 
-/** An onRequest hook that asks Weir first. `describe` says what of the request is counted. */
-export function limit(domain, describe) {
+/**
+ * A hook that asks Weir before a request goes on. `describe` returns the descriptors to count. `onError` is 'allow' or 'deny': what
+ * happens to the request if Weir cannot decide.
+ */
+export function limit(domain, describe, { onError = 'allow' } = {}) {
+  if (!['allow', 'deny'].includes(onError))
+    throw new TypeError(`onError must be allow or deny, not ${onError}`);
   return async (request, reply) => {
-    const answer = await check({ domain, descriptors: describe(request) });
+    const answer = await check({
+      domain,
+      descriptors: describe(request).map((entries) => entries.map(texts)),
+    });
     for (const [name, value] of answer?.headers ?? []) {
       if (name.startsWith('ratelimit') || name === 'retry-after') reply.header(name, value);
     }
-    if (answer?.status === 429) return reply.code(429).send({ error: 'too many requests' });
+    if (answer?.refused) return reply.code(429).send({ error: 'too many requests' });
+    if (answer === undefined && onError === 'deny') return reply.code(503).send({ error: 'try again later' });
   };
 }
 
-/** Undefined where nobody can say: the request passes. */
+/** Weir takes strings only. A client that sends a number, a list or nothing must not pass for that. */
+function texts(entry) {
+  const text = (value) => (typeof value === 'string' ? value : JSON.stringify(value ?? null));
+  return Object.fromEntries(Object.entries(entry).map(([key, value]) => [key, text(value)]));
+}
+
+/** Undefined if Weir cannot decide. */
 async function check(question) {
   try {
     const body = JSON.stringify(question);
     // fetch keeps connections alive.
     const answer = await fetch(url, { method: 'POST', headers, body, signal: AbortSignal.timeout(250) });
     const text = await answer.text();
-    if (answer.status === 200 || answer.status === 429) return answer;
+    if (answer.status === 200 || answer.status === 429)
+      return { refused: answer.status === 429, headers: answer.headers };
     console.error(`Weir answers ${answer.status}: ${text}`);
+    // A client can cause these two by what it sends, so they refuse whatever onError says.
+    if (answer.status === 400 || answer.status === 413) return { refused: true };
   } catch (error) {
     console.error(`Weir does not answer: ${error.message}`);
   }

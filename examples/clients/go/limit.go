@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"io"
@@ -11,35 +12,73 @@ import (
 	"time"
 )
 
+// OnError is what happens to a request if Weir cannot decide.
+type OnError bool
+
+const (
+	Allow OnError = true
+	Deny  OnError = false
+)
+
+// Descriptors are what is counted.
+type Descriptors = [][]map[string]any
+
 // One client for all requests: it keeps connections alive.
 var client = &http.Client{Timeout: 250 * time.Millisecond, Transport: &http.Transport{MaxIdleConnsPerHost: 100, IdleConnTimeout: time.Minute}}
 
-// Limit asks Weir before a request goes on. describe says what of it is counted.
-func Limit(domain string, describe func(*http.Request) [][]map[string]string, next http.Handler) http.Handler {
+// Limit asks Weir before a request goes on.
+func Limit(domain string, describe func(*http.Request) Descriptors, onError OnError, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := json.Marshal(map[string]any{"domain": domain, "descriptors": describe(r)})
-		ask, _ := http.NewRequest("POST", cmp.Or(os.Getenv("WEIR_URL"), "http://localhost:8080")+"/v1/check", strings.NewReader(string(body)))
-		ask.Header.Set("Content-Type", "application/json")
-		if token := os.Getenv("WEIR_TOKEN"); token != "" {
-			ask.Header.Set("Authorization", "Bearer "+token)
-		}
-		if answer, err := client.Do(ask); err != nil {
-			log.Printf("Weir does not answer: %v", err) // The request passes.
-		} else {
-			text, _ := io.ReadAll(answer.Body)
-			answer.Body.Close()
-			for name := range answer.Header {
-				if strings.HasPrefix(name, "Ratelimit") || name == "Retry-After" && answer.StatusCode == 429 {
-					w.Header().Set(name, answer.Header.Get(name))
-				}
-			}
-			if answer.StatusCode == 429 {
-				http.Error(w, "too many requests", 429)
-				return
-			} else if answer.StatusCode != 200 {
-				log.Printf("Weir answers %s: %s", answer.Status, text)
+		status, headers := check(domain, describe(r))
+		for name := range headers {
+			if strings.HasPrefix(name, "Ratelimit") || name == "Retry-After" && status == 429 {
+				w.Header().Set(name, headers.Get(name))
 			}
 		}
-		next.ServeHTTP(w, r)
+		switch {
+		// A client can cause 400 and 413 by what it sends, so they refuse whatever onError says.
+		case status == 429 || status == 400 || status == 413:
+			http.Error(w, "too many requests", 429)
+		case status != 200 && onError == Deny:
+			http.Error(w, "try again later", 503)
+		default:
+			next.ServeHTTP(w, r)
+		}
 	})
+}
+
+// check returns the status of Weir's answer; 0 if there is none.
+func check(domain string, descriptors Descriptors) (int, http.Header) {
+	for _, entries := range descriptors {
+		for _, entry := range entries {
+			for key, value := range entry {
+				entry[key] = text(value)
+			}
+		}
+	}
+	body, _ := json.Marshal(map[string]any{"domain": domain, "descriptors": descriptors})
+	ask, _ := http.NewRequest("POST", cmp.Or(os.Getenv("WEIR_URL"), "http://localhost:8080")+"/v1/check", bytes.NewReader(body))
+	ask.Header.Set("Content-Type", "application/json")
+	if token := os.Getenv("WEIR_TOKEN"); token != "" {
+		ask.Header.Set("Authorization", "Bearer "+token)
+	}
+	answer, err := client.Do(ask)
+	if err != nil {
+		log.Printf("Weir does not answer: %v", err)
+		return 0, nil
+	}
+	defer answer.Body.Close()
+	if text, _ := io.ReadAll(answer.Body); answer.StatusCode != 200 && answer.StatusCode != 429 {
+		log.Printf("Weir answers %s: %s", answer.Status, text)
+	}
+	return answer.StatusCode, answer.Header
+}
+
+// text is for Weir, which takes strings only. A client that sends a number, a list or nothing must not pass for that.
+func text(value any) string {
+	if text, ok := value.(string); ok {
+		return text
+	}
+	encoded, _ := json.Marshal(value)
+	return string(encoded)
 }
