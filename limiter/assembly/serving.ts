@@ -34,12 +34,7 @@ import type { MemoryStore } from '../stores/memory/memory-store.ts';
 import { openCallers } from './callers.ts';
 import { type OpenedConnections, seldomMs } from './connections.ts';
 import type { LimiterContext, ServingModules } from './context.ts';
-import {
-  createDecisionService,
-  createWarnings,
-  responseOptions,
-  wholeResponseOptions,
-} from './decision-service.ts';
+import { createDecisionService, createWarnings, wholeResponseOptions } from './decision-service.ts';
 import { openGrpc } from './grpc.ts';
 import { openHttp } from './http.ts';
 import { openForwardAuth } from './profiles.ts';
@@ -111,7 +106,7 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   });
   const bounds = requestBounds(settings);
   const tooLarge = tooLargeRequests(context, stats);
-  const excess = new Excess({ response: responseOptions(settings), onGlobalShadow: stats.globalShadowMode });
+  const excess = new Excess({ shadowMode: settings.shadowMode, onGlobalShadow: stats.globalShadowMode });
   const asked: ShouldRateLimitOptions = {
     service,
     bounds,

@@ -20,7 +20,7 @@ async function asked<Answer>(
   const listener = new ApiListener({
     ...{ budgets, health: new Health(), maxBodyBytes: 10_000, closeGraceMs: 5_000 },
     ...{ shouldRateLimit: () => expect.fail(), decide: unasked, answerForwardAuth: unasked },
-    excess: new Excess({ response: { shadowMode: false, retryAfter: false }, onGlobalShadow: () => {} }),
+    excess: new Excess({ shadowMode: false, onGlobalShadow: () => {} }),
     bounds: new RequestBounds({ ...usualRequestLimits, maxDescriptors: 2 }),
     ...{ tooLarge: tooLargeRequests(), onJsonRequest: () => {}, onApiRequest: () => {} },
     onFault: (error) => expect.fail(String(error)),

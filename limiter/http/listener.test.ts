@@ -30,7 +30,7 @@ import type { TooLargeOptions } from '../service/too-large.ts';
 import { ApiListener } from './listener.ts';
 
 const excess = new Excess({
-  response: { shadowMode: false, retryAfter: false },
+  shadowMode: false,
   onGlobalShadow: () => {},
 });
 

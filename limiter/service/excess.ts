@@ -3,15 +3,17 @@
  * request was read, no rule refuses it, and nothing is counted.
  */
 import { retryAfterSeconds } from '../../process/grpc/handlers.ts';
-import { Code, type RateLimitResponse } from '../decide/messages.ts';
-import type { ResponseOptions } from '../decide/response.ts';
+import { Code, type Header, HeaderForm, type RateLimitResponse } from '../decide/messages.ts';
 import { encodeRateLimitResponse } from '../decide/wire-codec.ts';
 
 export interface ExcessOptions {
-  response: Pick<ResponseOptions, 'shadowMode' | 'retryAfter'>;
+  /** SHADOW_MODE. */
+  readonly shadowMode: boolean;
   /** SHADOW_MODE let one pass. */
   onGlobalShadow(): void;
 }
+
+const retryAfter: Header = new HeaderForm('Retry-After', '').header(Number(retryAfterSeconds));
 
 export class Excess {
   readonly #options: ExcessOptions;
@@ -22,8 +24,8 @@ export class Excess {
 
   /** Called once for each request. SHADOW_MODE lets it pass, as it does where a limit is exceeded. */
   code(): Code {
-    const { response, onGlobalShadow } = this.#options;
-    if (!response.shadowMode) return Code.OVER_LIMIT;
+    const { shadowMode, onGlobalShadow } = this.#options;
+    if (!shadowMode) return Code.OVER_LIMIT;
     onGlobalShadow();
     return Code.OK;
   }
@@ -31,11 +33,10 @@ export class Excess {
   /** The same as a message. It has no statuses, because nothing of the descriptors is known. */
   message(): Uint8Array {
     const overallCode = this.code();
-    const hasHeader = overallCode === Code.OVER_LIMIT && this.#options.response.retryAfter;
     const response: RateLimitResponse = {
       overallCode,
       statuses: [],
-      responseHeadersToAdd: hasHeader ? [{ key: 'Retry-After', value: `${retryAfterSeconds}` }] : [],
+      responseHeadersToAdd: overallCode === Code.OVER_LIMIT ? [retryAfter] : [],
       requestHeadersToAdd: [],
       dynamicMetadata: undefined,
     };

@@ -48,7 +48,7 @@ const servicePath = '/kuadrant.service.ratelimit.v1.RateLimitService/';
 function createMethods(shadowMode = false): ReturnType<typeof createKuadrantMethods> {
   return createKuadrantMethods({
     budgets,
-    excess: new Excess({ response: { shadowMode, retryAfter: true }, onGlobalShadow: () => (shadowed += 1) }),
+    excess: new Excess({ shadowMode, onGlobalShadow: () => (shadowed += 1) }),
     maxTtlMs: 86_400_000,
     bounds: new RequestBounds({ ...usualRequestLimits, maxDescriptors: 2 }),
     tooLarge: tooLargeRequests({ onTooLarge: (error) => tooLarge.push(error.setting), ...terms }),

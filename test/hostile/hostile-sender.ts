@@ -29,13 +29,6 @@ export async function sendAll(
       const request: HostileRequest = requests.next().value;
       const came =
         request.kind === 'http1' ? await sendBytes(request.bytes, to) : await sendHttp2(request, to);
-      if (came.includes('200'))
-        console.log(
-          JSON.stringify(
-            request.kind === 'http1' ? request.bytes.toString('latin1').slice(0, 300) : request.headers,
-          ).slice(0, 600),
-          came,
-        );
       for (const status of came.length === 0 ? ['none'] : came)
         statuses.set(status, (statuses.get(status) ?? 0) + 1);
       onSent();
