@@ -1,4 +1,5 @@
 import type { Attack } from './attack.ts';
+import { hostileAttacks } from './attacks-hostile.ts';
 import { http1Attacks } from './attacks-http1.ts';
 import { http2Attacks } from './attacks-http2.ts';
 import { regexAttacks } from './attacks-regex.ts';
@@ -9,4 +10,5 @@ export const allAttacks: readonly Attack[] = [
   ...regexAttacks,
   ...http2Attacks,
   ...http1Attacks,
+  ...hostileAttacks,
 ];

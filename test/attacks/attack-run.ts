@@ -7,7 +7,9 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 
+import { parse, stringify } from 'yaml';
 import { internalFaults } from '../faults/log-faults.ts';
+import { profilesOfAll } from '../hostile/published-proxies.ts';
 import { createAuthority } from '../support/certificates.ts';
 import {
   findServer,
@@ -74,6 +76,12 @@ descriptors:
     value: '*/a/a/a/a/c*'
     rate_limit: { unit: minute, requests_per_unit: 1000 }
 `,
+  // What the proxies of examples/ ask about.
+  'shop.yaml': `domain: shop
+descriptors:
+  - key: remote_address
+    rate_limit: { unit: year, requests_per_unit: 1 }
+`,
   'bank.yaml': `domain: bank
 descriptors:
   - key: ip
@@ -109,7 +117,7 @@ export function problemsOf(figures: AttackFigures, slowness = 1): string[] {
 }
 
 /** What an attack needs of a limiter: those with the same need can follow each other on one. */
-export type AttackGround = Pick<Attack, 'store' | 'tls'>;
+export type AttackGround = Pick<Attack, 'store' | 'tls' | 'programs'>;
 
 /** A limiter to be attacked, the good client beside it, and the store behind it. */
 export class AttackSite {
@@ -145,7 +153,7 @@ export class AttackSite {
       mkdirSync(join(folder, 'config'));
       for (const [file, text] of Object.entries(rules)) writeFileSync(join(folder, 'config', file), text);
       const profiles = join(folder, 'profiles.yaml');
-      writeFileSync(profiles, regexProfiles());
+      writeFileSync(profiles, stringify({ profiles: { ...profilesOfAll(), ...parse(regexProfiles()).profiles } }));
       const storeSettings = await startStore(store, undo);
       const cgroup = createMemoryCgroup(`weir-attack-${process.pid}`, limitMiB * 2 ** 20);
       const isLimited = 'procsFile' in cgroup;
@@ -223,9 +231,13 @@ async function startStore(store: Attack['store'], undo: Undo): Promise<Record<st
 }
 
 /** Programs that the attack needs and that are not there. */
-export function missingFor({ store, tls }: AttackGround): string[] {
+export function missingFor({ store, tls, programs = [] }: AttackGround): string[] {
   const stores = { redis: redisProgram, memcached: memcachedProgram };
-  const needed = [...(store === undefined ? [] : [stores[store]]), ...(tls === true ? [opensslProgram] : [])];
+  const needed = [
+    ...(store === undefined ? [] : [stores[store]]),
+    ...(tls === true ? [opensslProgram] : []),
+    ...programs,
+  ];
   return needed.flatMap((program) => {
     const found = findServer(program);
     return 'missing' in found ? [found.missing] : [];

@@ -6,6 +6,7 @@ import { HpackDecoder } from '../../limiter/hpack/decoder.ts';
 import { HpackEncoder, maxEncodedBytes } from '../../limiter/hpack/encoder.ts';
 import { clientPreface, ErrorCode, Flag, FrameType, Setting } from '../../limiter/http2/constants.ts';
 import { shouldRateLimitPath } from '../../limiter/service/should-rate-limit.ts';
+import type { ServerProgram } from '../support/find-server.ts';
 import { frame, ping, settings, settingsAck, windowUpdate } from '../support/http2-frame-script.ts';
 
 export interface Attack {
@@ -16,6 +17,8 @@ export interface Attack {
   store?: 'redis' | 'memcached';
   /** The limiter's gRPC listener speaks TLS. */
   tls?: boolean;
+  /** Others that it starts by itself. */
+  programs?: readonly ServerProgram[];
   /** Ends early or never: time ends it. */
   run(target: AttackTarget): Promise<void>;
 }
@@ -37,8 +40,8 @@ export class Tally {
   /** Time ended before everything was begun. */
   isPart = false;
 
-  add(what: string): void {
-    this.counts.set(what, (this.counts.get(what) ?? 0) + 1);
+  add(what: string, times = 1): void {
+    this.counts.set(what, (this.counts.get(what) ?? 0) + times);
   }
 
   toString(): string {

@@ -13,7 +13,7 @@ const attacksHelp = `Usage: npm run attacks -- [--only <name>]... [--seconds <n>
 
 Attacks a limiter as strangers would, on loopback, with a client beside it that does no harm. Each attack has a limiter
 of its own, with ${limitMiB} MiB of memory where a cgroup can be made (as root, as a rule); without, its memory is looked
-at all the same. Needs redis-server, memcached and openssl.
+at all the same. Needs redis-server, memcached, openssl, envoy, nginx, caddy and haproxy.
 
   --only <name>   this attack and no other; may be repeated
   --seconds <n>   1 to 600 for each attack (default 5)

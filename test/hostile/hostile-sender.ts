@@ -5,6 +5,8 @@ import type { HostileRequest } from './hostile-requests.ts';
 
 /** Chosen: an answer that a proxy has to give takes a few milliseconds; of a request that never ends none comes. */
 const patienceMs = 400;
+/** Chosen: what a connection with several requests has more of comes at once. */
+const quietMs = 60;
 /** Chosen: so that proxies of one process are busy and answer in time. */
 const atATime = 16;
 
@@ -52,9 +54,11 @@ export function sendBytes(bytes: Buffer, { port, from }: SendTo): Promise<string
           .filter((one) => one !== '100'),
       );
     };
-    const timer = setTimeout(end, patienceMs);
+    let timer = setTimeout(end, patienceMs);
     socket.on('data', (chunk) => {
       text += chunk.toString('latin1');
+      clearTimeout(timer);
+      timer = setTimeout(end, quietMs);
     });
     socket.on('error', () => {});
     socket.on('close', end);

@@ -32,7 +32,7 @@ beforeAll(async () => {
   const rules = readFileSync(join(examplesFolder, 'rules/shop.yaml'), 'utf8');
   // The window must not end while requests are sent.
   writeFileSync(join(folder, 'shop.yaml'), rules.replace('unit: minute', 'unit: year'));
-  writeFileSync(join(folder, 'profiles'), profilesOfAll());
+  writeFileSync(join(folder, 'profiles'), JSON.stringify({ profiles: profilesOfAll() }));
   limiter = await startLimiter({
     env: {
       ...{ BACKEND_TYPE: 'memory', RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: '.' },

@@ -5,7 +5,7 @@
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parse, stringify } from 'yaml';
+import { parse } from 'yaml';
 import { ChildProgram } from '../support/child-program.ts';
 import { startEnvoy } from '../support/envoy.ts';
 import { readExample } from '../support/example-cases.ts';
@@ -26,21 +26,26 @@ export interface ProxyPorts {
   service: number;
 }
 
+export interface StartedProxy {
+  program: ChildProgram;
+  stop(): Promise<void>;
+}
+
 export interface PublishedProxy {
   name: 'envoy' | 'nginx' | 'caddy' | 'haproxy';
   program: ServerProgram;
   /** Whether it takes HTTP/2 in plain text. */
   speaksHttp2: boolean;
-  start(path: string, ports: ProxyPorts): Promise<{ stop(): Promise<unknown> }>;
+  start(path: string, ports: ProxyPorts): Promise<StartedProxy>;
 }
 
-/** PROFILES_FILE for all of them: nginx needs another status of refusals, so each has its own. */
-export function profilesOfAll(): string {
+/** Profiles for all of them: nginx needs another status of refusals, so each has its own. */
+export function profilesOfAll(): Record<string, unknown> {
   const profiles = ['nginx', 'caddy', 'haproxy'].map((name) => {
     const file = parse(readExample(name, 'profiles.yaml')) as { profiles: Record<string, unknown> };
     return [name, file.profiles['shop']];
   });
-  return stringify({ profiles: Object.fromEntries(profiles) });
+  return Object.fromEntries(profiles);
 }
 
 const forwardAuth = '/v1/forward-auth/shop';
@@ -133,17 +138,13 @@ export const publishedProxies: readonly PublishedProxy[] = [
   },
 ];
 
-async function started(
-  program: ChildProgram,
-  port: number,
-  folder: string,
-): Promise<{ stop(): Promise<void> }> {
+async function started(program: ChildProgram, port: number, folder: string): Promise<StartedProxy> {
   await listening(program, port);
   const stop = async (): Promise<void> => {
     await program.stop();
     rmSync(folder, { recursive: true, force: true });
   };
-  return { stop };
+  return { program, stop };
 }
 
 /** As `replaced` of test/support, for programs that run without vitest. */
