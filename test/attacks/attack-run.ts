@@ -153,7 +153,10 @@ export class AttackSite {
       mkdirSync(join(folder, 'config'));
       for (const [file, text] of Object.entries(rules)) writeFileSync(join(folder, 'config', file), text);
       const profiles = join(folder, 'profiles.yaml');
-      writeFileSync(profiles, stringify({ profiles: { ...profilesOfAll(), ...parse(regexProfiles()).profiles } }));
+      writeFileSync(
+        profiles,
+        stringify({ profiles: { ...profilesOfAll(), ...parse(regexProfiles()).profiles } }),
+      );
       const storeSettings = await startStore(store, undo);
       const cgroup = createMemoryCgroup(`weir-attack-${process.pid}`, limitMiB * 2 ** 20);
       const isLimited = 'procsFile' in cgroup;

@@ -75,3 +75,12 @@ for (const [index, { name, program, speaksHttp2, start }] of publishedProxies.en
     }, 60_000);
   });
 }
+
+it('the same seed makes the same requests', () => {
+  const made = (from: number): unknown[] => {
+    const requests = hostileRequests(from, true);
+    return Array.from({ length: 200 }, () => requests.next().value);
+  };
+  expect(made(seed)).toEqual(made(seed));
+  expect(made(seed)).not.toEqual(made(seed + 1));
+});
