@@ -6,7 +6,7 @@ import type { LimitPlan } from '../decide/plan.ts';
 import { lengthOf } from '../decide/windows.ts';
 import { hitsNotDelivered, storeAskedAgain, storeNotAsked, storeStillNotAsked } from '../log/lines.ts';
 import type { CountedHit } from '../service/counted-hit.ts';
-import { lookedAt } from '../service/reserving.ts';
+import { lookedAt } from '../service/reserved-counter.ts';
 import { reservationBounds, usualLease } from '../settings/counting-settings.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import {
@@ -24,6 +24,7 @@ import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import { MemoryStore } from '../stores/memory/memory-store.ts';
 import { PerSecondStore } from '../stores/per-second-store.ts';
 import { needsScripts } from '../stores/redis/bounded-steps.ts';
+import { BoundedReservations } from '../stores/reservations/bounded-reservations.ts';
 import { ExpiringStore } from '../stores/reservations/expiring-store.ts';
 import type { ReservationStore, ReservedCounter } from '../stores/reservations/reservation-store.ts';
 import { SpreadReservations } from '../stores/reservations/spread-reservations.ts';
@@ -58,6 +59,7 @@ export function openStore(
     const opened = { store, reservations, connect: () => store.ping(), memory: store };
     return {
       ...opened,
+      reservations: bounded(context, reservations),
       store: expiring(context, { store, reservations }, (stem) => reservations.knows(stem)),
     };
   }
@@ -79,7 +81,8 @@ export function openStore(
   const both = perSecond === undefined ? main : besides(main, perSecond);
   const { reservations: claims, ...unreserving } = both;
   const reservations = settings.redisScripts === 'never' ? undefined : claims;
-  const opened = reservations === undefined ? unreserving : both;
+  const opened =
+    reservations === undefined ? unreserving : { ...both, reservations: bounded(context, reservations) };
   const claiming = claims === undefined ? opened : { ...opened, claims };
   const withExpiry = (opened: OpenedStore): OpenedStore =>
     reservations === undefined
@@ -91,6 +94,15 @@ export function openStore(
     ...withExpiry({ ...claiming, store: leases }),
     endLeases: () => leases.endAll(),
     forget: (keys) => (keys === undefined ? leases.endAll() : leases.cancel(keys)),
+  });
+}
+
+/** Bounds what one domain or one caller may have reserved. */
+function bounded({ settings, clock }: LimiterContext, store: ReservationStore): ReservationStore {
+  return new BoundedReservations({
+    ...{ store, clock, recordMs: settings.budgetRecordTtlMs },
+    maxOfDomain: settings.budgetMaxDomainReservations,
+    maxOfCaller: settings.budgetMaxCallerReservations,
   });
 }
 

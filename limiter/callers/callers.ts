@@ -221,6 +221,7 @@ class KnownCaller {
 
 class CallerOnConnection implements AdmittedCaller {
   readonly refused = undefined;
+  readonly name: string;
   readonly caller: KnownCaller;
   readonly #connection: CallerConnection;
   readonly #options: CallersOptions;
@@ -228,6 +229,7 @@ class CallerOnConnection implements AdmittedCaller {
 
   /** `note`: what is to be added to what it is told when it is refused. */
   constructor(caller: KnownCaller, connection: CallerConnection, options: CallersOptions, note = '') {
+    this.name = caller.name;
     this.caller = caller;
     this.#note = note;
     this.#connection = connection;

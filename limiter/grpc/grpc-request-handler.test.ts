@@ -305,7 +305,7 @@ describe('callers that have to say who they are', () => {
   const gate: CallerGate = {
     admit: (_connection, authorization) =>
       authorization === 'good'
-        ? { refused: undefined, refusal: () => undefined, hasDomain: () => true }
+        ? { refused: undefined, name: 'a', refusal: () => undefined, hasDomain: () => true }
         : { refused: { code: GrpcCode.UNAUTHENTICATED, message: `not ${authorization}` } },
   };
 

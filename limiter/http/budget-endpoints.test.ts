@@ -165,6 +165,23 @@ describe('/v1/reserve', () => {
     expect(body.errors[0].detail).toContain('is 1 to 255 visible ASCII characters, not');
   });
 
+  it.each(['w0.a', 'w1.0123abcd.ff'])('refuses the id %j, which Weir may make', async (reservationId) => {
+    const { status, body } = await post(new ScriptedBudgets(), '/v1/reserve', {
+      ...about,
+      amount: 1,
+      reservationId,
+    });
+    const detail = `begins with w0. or w1., which only ids that Weir makes do: ${JSON.stringify(reservationId)}`;
+    expect([status, body.errors]).toEqual([400, [{ path: 'reservationId', detail }]]);
+  });
+
+  it('says when there is room again', async () => {
+    const budgets = new ScriptedBudgets();
+    budgets.reserving = { failure: 'full', message: 'so it is full', retryAfterSeconds: 17 };
+    const { headers } = await post(budgets, '/v1/reserve', { ...about, amount: 1 });
+    expect(headers['retry-after']).toBe('17');
+  });
+
   it('names every mistake, members that it does not know among them', async () => {
     const { body } = await post(new ScriptedBudgets(), '/v1/reserve', { domain: '', hits: 1, amount: -1 });
     expect(body.errors.map(({ path }: { path: string }) => path)).toEqual([
@@ -183,7 +200,7 @@ describe('/v1/reserve', () => {
     ['invalid', 400, undefined],
     ['no-domain', 404, undefined],
     ['conflict', 409, undefined],
-    ['full', 429, '1'],
+    ['full', 429, undefined],
     ['unsupported', 501, undefined],
     ['unavailable', 503, '1'],
   ] as const)('answers %s with %d', async (failure, wanted, retryAfter) => {
@@ -197,19 +214,20 @@ describe('/v1/reserve', () => {
 });
 
 describe('/v1/commit and /v1/release', () => {
+  const madeId = 'w1.0123abcd.ff';
   const question = { domain: 'llm', descriptors: [], isUnheld: false };
 
   it('settle by the id alone, with what the reservation was about', async () => {
     const budgets = new ScriptedBudgets();
     budgets.remembered = question;
-    const committed = await post(budgets, '/v1/commit', { reservationId: 'r', actualAmount: 0 });
+    const committed = await post(budgets, '/v1/commit', { reservationId: madeId, actualAmount: 0 });
     expect([committed.status, committed.body]).toEqual([
       200,
-      { reservationId: 'r', outcome: 'settled', charged: 0, amount: 600, scopes: [toldScope] },
+      { reservationId: madeId, outcome: 'settled', charged: 0, amount: 600, scopes: [toldScope] },
     ]);
-    await post(budgets, '/v1/commit', { reservationId: 'r' });
-    await post(budgets, '/v1/release', { reservationId: 'r' });
-    const settled = { ...question, id: 'r', unknown: 'tell' };
+    await post(budgets, '/v1/commit', { reservationId: madeId });
+    await post(budgets, '/v1/release', { reservationId: madeId });
+    const settled = { ...question, id: madeId, unknown: 'tell' };
     expect(budgets.asked).toEqual([0, undefined, 0].map((actual) => ({ ...settled, actual })));
   });
 
@@ -218,7 +236,7 @@ describe('/v1/commit and /v1/release', () => {
     budgets.settling = { outcome: 'unknown', charged: 5, amount: 0 };
     const { status, body } = await post(budgets, '/v1/commit', {
       ...about,
-      reservationId: 'r',
+      reservationId: madeId,
       actualAmount: 5,
     });
     expect([status, body.outcome, budgets.asked[0]]).toMatchObject([
@@ -226,29 +244,52 @@ describe('/v1/commit and /v1/release', () => {
       'unknown',
       { unknown: 'charge', actual: 5 },
     ]);
-    const detail = expect.stringContaining('there is no reservation "r", or no longer');
+    const detail = expect.stringContaining(`there is no reservation "${madeId}", or no longer`);
     for (const remembered of [undefined, question]) {
       budgets.remembered = remembered;
-      expect(await post(budgets, '/v1/commit', { reservationId: 'r', actualAmount: 5 })).toMatchObject({
+      expect(await post(budgets, '/v1/commit', { reservationId: madeId, actualAmount: 5 })).toMatchObject({
         ...{ status: 404, body: { detail } },
       });
     }
   });
 
-  it('need domain and descriptors, or neither', async () => {
+  it('need the domain of descriptors, and that of an id that the caller chose', async () => {
     const errors = async (body: object) =>
-      (await post(new ScriptedBudgets(), '/v1/commit', body)).body.errors.map(
-        ({ path }: { path: string }) => path,
-      );
-    expect(await errors({ domain: 'llm' })).toEqual(['reservationId', 'descriptors']);
-    expect(await errors({ descriptors: about.descriptors, reservationId: 'r' })).toEqual(['domain']);
-    expect(await errors({ reservationId: 'r', actualAmount: 2 ** 53 })).toEqual(['actualAmount']);
+      (await post(new ScriptedBudgets(), '/v1/commit', body)).body.errors;
+    const paths = async (body: object) => (await errors(body)).map(({ path }: { path: string }) => path);
+    expect(await paths({ domain: 'llm' })).toEqual(['reservationId']);
+    expect(await paths({ descriptors: about.descriptors, reservationId: madeId })).toEqual(['domain']);
+    expect(await paths({ reservationId: madeId, actualAmount: 2 ** 53 })).toEqual(['actualAmount']);
+    expect(await errors({ reservationId: 'mine' })).toEqual([
+      {
+        path: 'domain',
+        detail: 'is missing: a reservationId that the caller chose is looked up in a domain',
+      },
+    ]);
+  });
+
+  it('look up an id in the domain that they name', async () => {
+    const budgets = new ScriptedBudgets();
+    budgets.remembered = question;
+    const { status } = await post(budgets, '/v1/commit', { domain: 'llm', reservationId: 'mine' });
+    expect([status, budgets.recalled, budgets.asked]).toMatchObject([
+      ...[200, [['mine', 'llm']], [{ ...question, id: 'mine', unknown: 'tell' }]],
+    ]);
+  });
+
+  it.each(['/v1/commit', '/v1/release'])('%s asks no store about what holds nothing', async (path) => {
+    const budgets = new ScriptedBudgets();
+    for (const more of [{}, { domain: 'llm' }, about]) {
+      const { status } = await post(budgets, path, { reservationId: 'w0.0123abcd.ff', ...more });
+      expect([status, budgets.recalled]).toEqual([200, []]);
+    }
+    expect(budgets.asked).toMatchObject(Array(3).fill({ id: 'w0.0123abcd.ff', descriptors: [] }));
   });
 
   it('tell what keeps the store from knowing the id', async () => {
     const budgets = new ScriptedBudgets();
     budgets.remembered = { failure: 'unavailable', message: 'the store is away' };
-    const { status, body } = await post(budgets, '/v1/release', { reservationId: 'r' });
+    const { status, body } = await post(budgets, '/v1/release', { reservationId: madeId });
     expect([status, body.detail]).toEqual([503, 'the store is away']);
   });
 
@@ -259,12 +300,13 @@ describe('/v1/commit and /v1/release', () => {
     const gate: HttpListenerOptions['gate'] = {
       admit: () => ({
         refused: undefined,
+        name: 'a',
         refusal: (_, rights) => void needed.push(rights),
         hasDomain: (domain) => domain !== 'llm',
       }),
     };
-    const { status, body } = await post(budgets, '/v1/commit', { reservationId: 'r' }, { gate });
-    expect([status, body.detail]).toEqual([404, expect.stringContaining('no reservation "r"')]);
+    const { status, body } = await post(budgets, '/v1/commit', { reservationId: madeId }, { gate });
+    expect([status, body.detail]).toEqual([404, expect.stringContaining(`no reservation "${madeId}"`)]);
     expect([needed, budgets.asked]).toEqual([[Right.RESERVE], []]);
   });
 });

@@ -8,16 +8,16 @@ import type { Entry } from '../../rules/model.ts';
 import type { Descriptor } from '../decide/messages.ts';
 import { RequestTooLarge } from '../decide/request-bounds.ts';
 import { encodeRateLimitRequest } from '../decide/wire-codec.ts';
-import {
-  type BudgetFailure,
-  type BudgetQuestion,
-  type BudgetScope,
-  type Budgets,
-  type RecalledReservation,
-  type ReserveAnswer,
-  reservationIdForm,
-  type SettleAnswer,
+import type {
+  BudgetFailure,
+  BudgetQuestion,
+  BudgetScope,
+  Budgets,
+  RecalledReservation,
+  ReserveAnswer,
+  SettleAnswer,
 } from '../service/budgets.ts';
+import { kindOfId, reservationIdForm } from '../service/reservation-id.ts';
 import { limitJson, type PostOptions, problemOfBody, readPost, sendJson } from './check-endpoint.ts';
 import {
   type Asked,
@@ -56,7 +56,7 @@ const reserveForm: BodyForm<{ amount: number; ttlMs: number | undefined; id: str
   read: ({ amount, ttl, reservationId: id }, mistakes) => ({
     amount: readWhole('amount', amount, mostAmount, mistakes),
     ttlMs: ttl === undefined ? undefined : readTtl(ttl, mistakes),
-    id: id === undefined ? undefined : readId(id, mistakes),
+    id: id === undefined ? undefined : readChosenId(id, mistakes),
   }),
 };
 
@@ -64,15 +64,15 @@ const commitForm: BodyForm<{ id: string; actual: number | undefined }> = {
   members: ['reservationId', 'actualAmount'],
   right: Right.RESERVE,
   mayLeaveOut: true,
-  read: ({ reservationId: id, actualAmount: actual }, mistakes) => ({
-    id: readId(id, mistakes),
+  read: ({ reservationId: id, actualAmount: actual }, mistakes, domain) => ({
+    id: readSettledId(id, domain, mistakes),
     actual: actual === undefined ? undefined : readWhole('actualAmount', actual, mostAmount, mistakes),
   }),
 };
 
 const releaseForm: BodyForm<{ id: string; actual: 0 }> = {
   ...{ members: ['reservationId'], right: Right.RESERVE, mayLeaveOut: true },
-  read: ({ reservationId: id }, mistakes) => ({ id: readId(id, mistakes), actual: 0 }),
+  read: ({ reservationId: id }, mistakes, domain) => ({ id: readSettledId(id, domain, mistakes), actual: 0 }),
 };
 
 async function answerReserve(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
@@ -115,12 +115,17 @@ async function answerSettle(
   asker: HttpAsker,
   options: BudgetOptions,
   {
+    domain,
     asked,
     more: { id, actual },
-  }: { asked: Asked | undefined; more: { id: string; actual: number | undefined } },
+  }: {
+    domain: string | undefined;
+    asked: Asked | undefined;
+    more: { id: string; actual: number | undefined };
+  },
 ): Promise<void> {
-  const about = asked && questionOf(asked, call, options);
-  const question = about ?? (await recalled(id, asker, options.budgets));
+  const about = kindOfId(id) === 'nothing' ? ofNothing : asked && questionOf(asked, call, options);
+  const question = about ?? (await recalled(id, domain, asker, options.budgets));
   const unknown = about === undefined ? 'tell' : 'charge';
   const { outcome, charged, amount, scopes } = await told<SettleAnswer>((done) =>
     options.budgets.settle({ ...question, id, actual, unknown }, callerOf(asker), done),
@@ -135,9 +140,17 @@ async function answerSettle(
   });
 }
 
+/** What a reservation is about that holds nothing, whatever its caller says. */
+const ofNothing: BudgetQuestion = { domain: '', descriptors: [] };
+
 /** Of a reservation in a domain that is not the caller's nothing is told, not even that there is one. */
-async function recalled(id: string, { caller }: HttpAsker, budgets: Budgets): Promise<RecalledReservation> {
-  const found = await budgets.recall(id);
+async function recalled(
+  id: string,
+  domain: string | undefined,
+  { caller }: HttpAsker,
+  budgets: Budgets,
+): Promise<RecalledReservation> {
+  const found = await budgets.recall(id, domain);
   if (found !== undefined && 'failure' in found) throw problemOfBudget(found);
   if (found === undefined || caller?.hasDomain(found.domain) === false) throw noReservation(id);
   return found;
@@ -262,9 +275,9 @@ const statuses: Readonly<Record<BudgetFailure['failure'], number>> = {
   unavailable: 503,
 };
 
-function problemOfBudget({ failure, message }: BudgetFailure): ApiProblem {
-  const mayPass = failure === 'full' || failure === 'unavailable';
-  return new ApiProblem(statuses[failure], message, mayPass ? { retryAfterSeconds } : {});
+function problemOfBudget({ failure, message, retryAfterSeconds: roomIn }: BudgetFailure): ApiProblem {
+  const waits = failure === 'unavailable' ? retryAfterSeconds : roomIn;
+  return new ApiProblem(statuses[failure], message, waits === undefined ? {} : { retryAfterSeconds: waits });
 }
 
 function noReservation(id: string): ApiProblem {
@@ -302,4 +315,18 @@ function readId(value: unknown, mistakes: Mistakes): string {
   if (typeof value === 'string' && !reservationIdForm.test(value))
     mistakes.add('reservationId', `is 1 to 255 visible ASCII characters, not ${valueText(value)}`);
   return value as string;
+}
+
+function readChosenId(value: unknown, mistakes: Mistakes): string {
+  const id = readId(value, mistakes);
+  if (typeof id === 'string' && kindOfId(id) !== 'chosen')
+    mistakes.add('reservationId', `begins with w0. or w1., which only ids that Weir makes do: ${shown(id)}`);
+  return id;
+}
+
+function readSettledId(value: unknown, domain: unknown, mistakes: Mistakes): string {
+  const id = readId(value, mistakes);
+  if (domain === undefined && typeof id === 'string' && kindOfId(id) === 'chosen')
+    mistakes.add('domain', 'is missing: a reservationId that the caller chose is looked up in a domain');
+  return id;
 }

@@ -37,9 +37,19 @@ export interface BodyForm<More> {
   members: readonly string[];
   /** That its caller needs, a bit of `Right`. */
   right: number;
-  /** Whether domain and descriptors may be left out, both. */
+  /** Whether descriptors may be left out, and with them the domain. */
   mayLeaveOut: boolean;
-  read(body: Readonly<Record<string, unknown>>, mistakes: Mistakes): More;
+  /** `domain` as the body has it, read or not. */
+  read(body: Readonly<Record<string, unknown>>, mistakes: Mistakes, domain: unknown): More;
+}
+
+/** What a body says. */
+interface Said<More> {
+  /** Undefined where it was left out. */
+  readonly domain: string | undefined;
+  /** Undefined where descriptors were left out. */
+  readonly asked: Asked | undefined;
+  readonly more: More;
 }
 
 const entryForm = 'an object with exactly one key, such as {"remote_address": "203.0.113.7"}';
@@ -59,14 +69,14 @@ export function readQuestion(bytes: Uint8Array, asker: Pick<HttpAsker, 'caller'>
 }
 
 /**
- * What a body says; `asked` is undefined where it was left out. Throws an `ApiProblem`: 403 where the caller may not use
- * the domain, before anything else is told; 400 with all mistakes.
+ * Reads a body. Throws an `ApiProblem`: 403 where the caller may not use the domain, before anything else is told; 400
+ * with all mistakes.
  */
 export function readBody<More>(
   bytes: Uint8Array,
   { caller }: Pick<HttpAsker, 'caller'>,
   { members, right, mayLeaveOut, read }: BodyForm<More>,
-): { asked: Asked | undefined; more: More } {
+): Said<More> {
   const body = parseJson(bytes);
   const mistakes = new Mistakes();
   const known = ['domain', 'descriptors', ...members];
@@ -82,17 +92,18 @@ export function readBody<More>(
   for (const name of Object.keys(others)) {
     if (!members.includes(name)) mistakes.add(shown(name), `is not known: expected ${known.join(', ')}`);
   }
-  const isLeftOut = mayLeaveOut && domain === undefined && descriptors === undefined;
-  if (!isLeftOut) checkText('domain', domain, mistakes);
+  const isLeftOut = mayLeaveOut && descriptors === undefined;
+  if (!isLeftOut || domain !== undefined) checkText('domain', domain, mistakes);
   if (domain === '') mistakes.add('domain', 'is empty');
-  const more = read(others, mistakes);
+  const more = read(others, mistakes, domain);
   const entries = isLeftOut ? [] : readDescriptors(descriptors, mistakes);
   mistakes.throwIfAny();
   // Each object has no other keys than it may have. What else was written came twice, and JSON.parse took the last.
   const keys = entries.reduce((sum, one) => sum + one.length, Object.keys(body as object).length);
   if (writtenKeys(bytes) > keys) mistakes.add('', 'has a key twice in one object: an entry has one key');
   mistakes.throwIfAny();
-  return { asked: isLeftOut ? undefined : { domain: domain as string, descriptors: entries }, more };
+  const asked = isLeftOut ? undefined : { domain: domain as string, descriptors: entries };
+  return { domain: domain as string | undefined, asked, more };
 }
 
 /** A number from 0 to `most`. */

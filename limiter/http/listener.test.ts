@@ -470,7 +470,7 @@ describe('callers that have to say who they are', () => {
     admit: (_connection, authorization) => {
       shown.push(authorization);
       if (authorization === 'good')
-        return { refused: undefined, refusal: () => undefined, hasDomain: () => true };
+        return { refused: undefined, name: 'a', refusal: () => undefined, hasDomain: () => true };
       const place = Number(authorization) || 0;
       return { refused: { code: codes[place]!, message: messages[place]! } };
     },

@@ -3,11 +3,11 @@ import { Algorithm, type Rule } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
-import { type BudgetLimiter, budgetLimiter } from '../../test/support/budget-limiter.ts';
+import { type BudgetLimiter, budgetLimiter, madeId } from '../../test/support/budget-limiter.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { Code, type Descriptor, type RateLimitResponse } from '../decide/messages.ts';
 import { callAbandoned, StoreError } from '../stores/counter-store.ts';
-import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
+import type { Note, ReservationStore } from '../stores/reservations/reservation-store.ts';
 import type {
   BudgetFailure,
   BudgetScope,
@@ -97,11 +97,11 @@ describe('BudgetService', () => {
   it('holds an amount, which hits see, and gives back what was not used', () => {
     const limiter = budgetLimiter({ rules: [teamRule()] });
     const reserved = reserve(limiter);
-    expect(reserved).toMatchObject({ allowed: true, id: 'id-1', amount: 600, isRepeated: false });
+    expect(reserved).toMatchObject({ allowed: true, id: madeId(1), amount: 600, isRepeated: false });
     expect(reserved.expiresAtMs).toBe(limiter.clock.ms + 30_000);
     expect(figures(reserved.scopes)).toEqual(['600/600/400']);
     expect(hit(limiter, 401)).toBe('OVER');
-    expect(settle(limiter, 'id-1', 100)).toMatchObject({ outcome: 'settled', charged: 100, amount: 600 });
+    expect(settle(limiter, madeId(1), 100)).toMatchObject({ outcome: 'settled', charged: 100, amount: 600 });
     expect(figures(status(limiter, descriptor('team')))).toEqual(['501/0/499']);
   });
 
@@ -154,7 +154,7 @@ describe('BudgetService', () => {
       events: { onBudgetCall: (call, outcome) => calls.push(`${call} ${outcome}`) },
     });
     reserve(limiter);
-    expect(settle(limiter, 'id-1', 1_100)).toMatchObject({ charged: 1_100 });
+    expect(settle(limiter, madeId(1), 1_100)).toMatchObject({ charged: 1_100 });
     expect(reserve(limiter, { amount: 1 }).allowed).toBe(false);
     expect(limiter.counted('rate_limit.d.team.')).toEqual({
       ...{ total_hits: 1_101, within_limit: 600, near_limit: 200, over_limit: 101 },
@@ -217,7 +217,7 @@ describe('BudgetService', () => {
     const descriptors = [descriptor('team'), descriptor('team')];
     expect(reserve(limiter, { descriptors }).allowed).toBe(false);
     expect(reserve(limiter, { descriptors, amount: 500 }).allowed).toBe(true);
-    settle(limiter, 'id-2', 100, { descriptors });
+    settle(limiter, madeId(2), 100, { descriptors });
     expect(figures(status(limiter, descriptor('team')))).toEqual(['200/0/800']);
   });
 
@@ -257,7 +257,7 @@ describe('BudgetService', () => {
     });
     const unlimited = descriptors.slice(0, 2);
     expect(reserve(limiter, { descriptors: unlimited })).toMatchObject({ allowed: true, scopes: [] });
-    expect(settle(limiter, 'id-2', 5, { descriptors: unlimited })).toEqual({
+    expect(settle(limiter, madeId(2), 5, { descriptors: unlimited })).toEqual({
       ...{ outcome: 'settled', charged: 0, amount: 0, scopes: [] },
     });
     expect(tryReserve(limiter, { domain: 'e' })).toEqual({
@@ -274,7 +274,7 @@ describe('BudgetService', () => {
         limiter.budgets.reserve({ ...question, descriptors: [...question.descriptors] }, asker, done);
       });
     const commit = async (limiter: BudgetLimiter, actual: number | undefined) => {
-      const about = (await limiter.budgets.recall('mine')) as RecalledReservation;
+      const about = (await limiter.budgets.recall('mine', 'd')) as RecalledReservation;
       return new Promise<SettleAnswer | BudgetFailure>((done) => {
         limiter.budgets.settle({ ...about, id: 'mine', actual, unknown: 'tell' }, asker, done);
       });
@@ -292,7 +292,7 @@ describe('BudgetService', () => {
       limiter.clock.ms += 29_000 + 600_000 - 1;
       expect(await commit(limiter, 5)).toEqual(settled);
       limiter.clock.ms += 1;
-      expect(await limiter.budgets.recall('mine')).toBeUndefined();
+      expect(await limiter.budgets.recall('mine', 'd')).toBeUndefined();
       expect(await ask(limiter)).toMatchObject({ isRepeated: false });
     });
 
@@ -322,6 +322,41 @@ describe('BudgetService', () => {
       for (const outcome of ['unknown', 'repeated'])
         expect(settle(limiter, 'mine', 480)).toMatchObject({ outcome, charged: 480 });
       expect(figures(status(limiter, descriptor('team')))).toEqual(['480/0/520']);
+    });
+
+    it('keeps a note of one size, whatever the question', async () => {
+      const notes: Note[] = [];
+      const around = (store: ReservationStore) => ({
+        submit: store.submit.bind(store),
+        recall: store.recall.bind(store),
+        claim: store.claim.bind(store),
+        note: (note: Note) => {
+          notes.push(note);
+          return store.note(note);
+        },
+      });
+      const limiter = budgetLimiter({ rules: [teamRule()], around });
+      const long = 'x'.repeat(10_000);
+      await ask(limiter);
+      await ask(limiter, { id: 'else', descriptors: [descriptor('other', long), descriptor(long)] });
+      expect(notes.map(({ text }) => text.length)).toEqual([notes[0]!.text.length, notes[0]!.text.length]);
+      expect(notes[0]!.text).not.toContain('other');
+      expect(notes[0]!.owner).toEqual({ domain: 'd', caller: undefined });
+    });
+
+    it('keeps nothing of an id that Weir makes, nor of the amount 0, and settles it without its store', async () => {
+      const limiter = budgetLimiter({ rules: [teamRule()], around: () => undefined });
+      const made = [
+        await ask(limiter, { id: undefined }),
+        await ask(limiter, { amount: 0 }),
+        await ask(limiter, { amount: 0, id: undefined, recalled: false }),
+        await ask(limiter, { amount: 0 }),
+      ] as ReserveAnswer[];
+      const ids = made.map(({ id }) => id);
+      for (const id of ids) expect(id).toMatch(/^w0\.18ac3e73\./);
+      expect([ids[3], new Set(ids).size]).toEqual([ids[1], 3]);
+      for (const id of ids)
+        expect(settle(limiter, id, 700, { descriptors: [descriptor('team')] })).toEqual(settled);
     });
 
     it('says that its store is away, or keeps nothing', async () => {
@@ -427,7 +462,7 @@ describe('BudgetService', () => {
     // The second is refused by the local cache.
     for (const hits of [1, 1, 5]) expect(hit(limiter, hits)).toBe('OVER');
     expect(status(limiter, descriptor('team'))[0]).toMatchObject({ used: most, left: 0 });
-    settle(limiter, 'id-1', most - 2);
+    settle(limiter, madeId(1), most - 2);
     expect(['OK', 'OK', 'OVER'].map(() => hit(limiter))).toEqual(['OK', 'OK', 'OVER']);
   });
 
@@ -453,7 +488,7 @@ describe('BudgetService', () => {
     expect(hit(limiter, 990)).toBe('OK');
     reserve(limiter, { amount: 10 });
     expect(hit(limiter, 5)).toBe('OVER');
-    settle(limiter, 'id-1', 0);
+    settle(limiter, madeId(1), 0);
     expect(status(limiter, descriptor('team'))[0]!.used).toBe(995);
     expect(hit(limiter, 5)).toBe('OK');
   });
@@ -464,7 +499,7 @@ describe('BudgetService', () => {
     reserve(limiter, { amount: 1 });
     expect(tryReserve(limiter, { amount: 1 })).toMatchObject({
       failure: 'full',
-      message: 'a counter has as many open reservations as it can have (BUDGET_MAX_RESERVATIONS)',
+      message: 'a counter has as many open reservations as BUDGET_MAX_RESERVATIONS allows',
     });
     for (const ttlMs of [999, 3_600_001]) {
       expect(tryReserve(limiter, { ttlMs })).toMatchObject({
@@ -489,10 +524,44 @@ describe('BudgetService', () => {
     const limiter = budgetLimiter({ rules: [teamRule()] });
     reserve(limiter, { id: 'known', recalled: true });
     reserve(limiter, { id: 'other', amount: 1 });
-    expect(await limiter.budgets.recall('known')).toEqual({
+    expect(await limiter.budgets.recall('known', 'd')).toEqual({
       ...{ domain: 'd', descriptors: [descriptor('team')], isUnheld: false },
     });
-    expect(await limiter.budgets.recall('other')).toBeUndefined();
+    expect(await limiter.budgets.recall('other', 'd')).toBeUndefined();
+  });
+
+  it('keeps equal ids of two domains apart', async () => {
+    const limiter = budgetLimiter({ rules: [teamRule()] });
+    const rules = [source('d', [teamRule()]), source('e', [teamRule()])];
+    limiter.service.useRules(new RuleTable(compileRules(rules)));
+    const other = [descriptor('other')];
+    for (const descriptors of [[descriptor('team')], other]) {
+      const id = `mine ${descriptors === other}`;
+      for (const [domain, amount] of [
+        ['d', 5],
+        ['e', 6],
+      ] as const) {
+        const answer = await new Promise((done) =>
+          limiter.budgets.reserve(
+            { domain, descriptors, amount, ttlMs: 30_000, id, recalled: true },
+            asker,
+            done,
+          ),
+        );
+        expect(answer).toMatchObject({ allowed: true, isRepeated: false, id });
+        expect(await limiter.budgets.recall(id, domain)).toMatchObject({ domain });
+      }
+      expect(await limiter.budgets.recall(id, 'f')).toBeUndefined();
+    }
+  });
+
+  it('looks up an id that Weir made without its domain, and not in another one', async () => {
+    const limiter = budgetLimiter({ rules: [teamRule()] });
+    const { id } = reserve(limiter, { recalled: true });
+    expect(id).toBe(madeId(1));
+    expect(await limiter.budgets.recall(id, undefined)).toMatchObject({ domain: 'd' });
+    // Their hashes may begin with the same digits.
+    expect(await limiter.budgets.recall(id, 'e')).toBeUndefined();
   });
 
   it('takes what somebody else wrote in place of a note for none of its own', async () => {
@@ -507,7 +576,7 @@ describe('BudgetService', () => {
       const about = { domain: 'd', descriptors: [descriptor('team')], amount: 1, id: 'x', recalled: true };
       const answer = new Promise((done) => budgets.reserve({ ...about, ttlMs: 30_000 }, asker, done));
       expect(await answer).toMatchObject({ failure: 'conflict' });
-      expect(await budgets.recall('x')).toBeUndefined();
+      expect(await budgets.recall('x', 'd')).toBeUndefined();
     }
   });
 
@@ -525,13 +594,13 @@ describe('BudgetService', () => {
     const away = budgetLimiter({ rules: [teamRule()], around: () => failing });
     const unavailable = { failure: 'unavailable', message: 'connection refused' };
     expect(tryReserve(away)).toEqual(unavailable);
-    expect(await away.budgets.recall('x')).toEqual(unavailable);
+    expect(await away.budgets.recall('x', 'd')).toEqual(unavailable);
     expect(away.counted('rate_limit.d.team.')).toEqual({});
     error = callAbandoned;
     expect(tryReserve(away)).toMatchObject({ failure: 'unavailable' });
 
     const never = budgetLimiter({ rules: [teamRule()], around: () => undefined });
     expect(tryReserve(never)).toMatchObject({ failure: 'unsupported' });
-    expect(await never.budgets.recall('x')).toMatchObject({ failure: 'unsupported' });
+    expect(await never.budgets.recall('x', 'd')).toMatchObject({ failure: 'unsupported' });
   });
 });

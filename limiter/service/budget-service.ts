@@ -7,7 +7,11 @@ import { isQuota } from '../decide/plan.ts';
 import { RequestTooLarge } from '../decide/request-bounds.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
 import { type Caller, StoreError } from '../stores/counter-store.ts';
-import type { ReservationStore, ReservedCounter } from '../stores/reservations/reservation-store.ts';
+import type {
+  Fullness,
+  ReservationStore,
+  ReservedCounter,
+} from '../stores/reservations/reservation-store.ts';
 import {
   type BudgetFailure,
   type BudgetQuestion,
@@ -25,7 +29,8 @@ import {
 import { type CountedHit, HitMaker, secondsToReset } from './counted-hit.ts';
 import type { PlansInForce } from './plans-in-force.ts';
 import type { RateLimitServiceOptions } from './rate-limit-service.ts';
-import { noteOf, recalledFrom } from './reservation-note.ts';
+import { kindOfId, ReservationIds } from './reservation-id.ts';
+import { heldNoteOf, recalledFrom, unheldNoteOf } from './reservation-note.ts';
 import {
   type Held,
   type Holding,
@@ -40,7 +45,7 @@ import type { Verdicts } from './verdicts.ts';
 export interface BudgetOptions {
   /** BUDGET_MAX_TTL. */
   readonly maxTtlMs: number;
-  /** 128 random bits, as text. */
+  /** Makes 128 random bits as 32 hexadecimal digits. */
   readonly newId: () => string;
   /** How headers are told. */
   readonly response: ResponseOptions;
@@ -64,12 +69,14 @@ interface Planned {
 export class BudgetService implements Budgets {
   readonly #parts: DecisionParts;
   readonly #options: BudgetOptions;
+  readonly #ids: ReservationIds;
   readonly #unlimited: HitMaker;
   readonly #store: ReservationStore | undefined;
 
   constructor(parts: DecisionParts, options: BudgetOptions) {
     this.#parts = parts;
     this.#options = options;
+    this.#ids = new ReservationIds(options.newId);
     this.#unlimited = new HitMaker(parts.options);
     this.#store = parts.options.reservations;
   }
@@ -80,7 +87,7 @@ export class BudgetService implements Budgets {
     done: (answer: ReserveAnswer | BudgetFailure) => void,
   ): void {
     const { maxTtlMs } = this.#options;
-    const { amount, id = this.#options.newId(), recalled } = question;
+    const { domain, amount, recalled } = question;
     const { ttlMs = Math.min(usualTtlMs, maxTtlMs) } = question;
     if (ttlMs < leastTtlMs || ttlMs > maxTtlMs) {
       const bounds = `${leastTtlMs / 1000}s to ${maxTtlMs / 1000}s (BUDGET_MAX_TTL)`;
@@ -96,15 +103,25 @@ export class BudgetService implements Budgets {
     const otherQuotaPasses = plans.some(
       (plan) => plan.kind !== 'limited' && isQuota(plan, this.#parts.options.response.quotaMode),
     );
-    const note = recalled ? noteOf(question) : undefined;
-    const unheld = recalled
-      ? { ttlMs, noteUntil: (expiresAtMs: number) => noteOf(question, { amount, ttlMs, expiresAtMs }) }
-      : undefined;
+    const given = question.id ?? this.#ids.make(domain);
+    const isUnheldKept = question.id !== undefined && amount > 0;
+    const noteUntil = (expiresAtMs: number) => unheldNoteOf(question, { ttlMs, expiresAtMs });
     this.#parts.reserving.reserve(
       holdings,
-      { id, isMarker: false, note, unheld, otherQuotaPasses },
+      {
+        domain,
+        id: this.#ids.inStore(domain, given),
+        isMarker: false,
+        note: recalled ? heldNoteOf(question) : undefined,
+        unheld: { ttlMs, noteUntil: isUnheldKept ? noteUntil : undefined },
+        otherQuotaPasses,
+      },
       asker,
-      (reserved) => done(this.#reserveAnswer(planned, reserved, asker)),
+      (reserved) => {
+        const isNothing = reserved.call.counters.length === 0 && !isUnheldKept;
+        const id = isNothing ? this.#ids.makeForNothing(domain, question.id) : given;
+        done(this.#reserveAnswer(planned, { ...reserved, id }, asker));
+      },
     );
   }
 
@@ -113,8 +130,9 @@ export class BudgetService implements Budgets {
     asker: Caller,
     done: (answer: SettleAnswer | BudgetFailure) => void,
   ): void {
-    const { id, actual, unknown, isUnheld = false } = question;
-    const planned = this.#plan(question, actual, 0);
+    const { domain, id, actual, unknown, isUnheld = false } = question;
+    const holdsNothing = isUnheld || kindOfId(id) === 'nothing';
+    const planned = holdsNothing ? nothingPlanned : this.#plan(question, actual, 0);
     if ('failure' in planned) {
       done(planned);
       return;
@@ -122,9 +140,9 @@ export class BudgetService implements Budgets {
     // Of a marker that nobody made nothing is remembered.
     const terms =
       id === ''
-        ? ({ id: this.#options.newId(), isMarker: true, unknown: 'charge' } as const)
-        : { id, isMarker: false, unknown };
-    this.#parts.reserving.settle(isUnheld ? [] : planned.holdings, terms, asker, (settled) =>
+        ? ({ domain, id: this.#options.newId(), isMarker: true, unknown: 'charge' } as const)
+        : { domain, id: this.#ids.inStore(domain, id), isMarker: false, unknown };
+    this.#parts.reserving.settle(planned.holdings, terms, asker, (settled) =>
       done(settleAnswer(settled, this.#parts.options.clock.nowMs())),
     );
   }
@@ -145,11 +163,15 @@ export class BudgetService implements Budgets {
     );
   }
 
-  async recall(id: string): Promise<RecalledReservation | undefined | BudgetFailure> {
+  async recall(
+    id: string,
+    domain: string | undefined,
+  ): Promise<RecalledReservation | undefined | BudgetFailure> {
     if (this.#store === undefined) return failureOf(reservesNothing);
     try {
-      const note = await this.#store.recall(id);
-      return note === undefined ? undefined : recalledFrom(note);
+      const note = await this.#store.recall(domain === undefined ? id : this.#ids.inStore(domain, id));
+      const found = note === undefined ? undefined : recalledFrom(note);
+      return domain === undefined || found?.domain === domain ? found : undefined;
     } catch (error) {
       if (error instanceof StoreError) return failureOf(error);
       throw error;
@@ -190,20 +212,21 @@ export class BudgetService implements Budgets {
     return { request, plans, holdings };
   }
 
-  #reserveAnswer(planned: Planned, { call, held }: Reserved, asker: Caller): ReserveAnswer | BudgetFailure {
-    const { error, outcome, id, expiresAtMs } = call;
+  #reserveAnswer(
+    planned: Planned,
+    { call, held, id }: Reserved & { id: string },
+    asker: Caller,
+  ): ReserveAnswer | BudgetFailure {
+    const { error, outcome, expiresAtMs } = call;
     if (error !== undefined) return failureOf(error);
     if (outcome === 'conflict') {
       const message = `the reservation ${JSON.stringify(id)} was made with another amount, ttl or descriptors, or by other rules`;
       return { failure: 'conflict', message };
     }
-    if (outcome === 'full') {
-      const message = 'a counter has as many open reservations as it can have (BUDGET_MAX_RESERVATIONS)';
-      return { failure: 'full', message };
-    }
+    const nowMs = this.#parts.options.clock.nowMs();
+    if (outcome === 'full') return fullFailure(call.full, nowMs);
     const allowed = outcome !== 'refused';
     const isRepeated = outcome === 'repeated';
-    const nowMs = this.#parts.options.clock.nowMs();
     return {
       allowed,
       id,
@@ -248,6 +271,23 @@ export class BudgetService implements Budgets {
     const { response } = this.#options;
     return assembleResponse({ request, plans, statuses }, response, options.events).responseHeadersToAdd;
   }
+}
+
+/** Of a settle that has nothing to do. */
+const nothingPlanned: Pick<Planned, 'holdings'> = { holdings: [] };
+
+const fullTexts: Readonly<Record<Fullness['of'], string>> = {
+  counter: 'a counter has as many open reservations as BUDGET_MAX_RESERVATIONS allows',
+  domain: 'the domain has as many reservations as BUDGET_MAX_DOMAIN_RESERVATIONS allows',
+  caller: 'the caller has as many reservations as BUDGET_MAX_CALLER_RESERVATIONS allows',
+  memory: 'the reservations of the domain or of the caller take their share of MEMORY_STORE_MAX_BYTES',
+};
+
+/** `full` is undefined where the store does not say. */
+function fullFailure(full: Fullness | undefined, nowMs: number): BudgetFailure {
+  const { of = 'counter', roomAtMs = 0 } = full ?? {};
+  const retryAfterSeconds = Math.max(1, Math.ceil((roomAtMs - nowMs) / 1000));
+  return { failure: 'full', message: fullTexts[of], retryAfterSeconds };
 }
 
 /** As if it had been looked at. */

@@ -4,9 +4,6 @@ import type { Descriptor, Header, LeftOut } from '../decide/messages.ts';
 import type { RequestTooLarge } from '../decide/request-bounds.ts';
 import type { Caller } from '../stores/counter-store.ts';
 
-/** Of ids that callers choose; they stand in keys and replies of stores. */
-export const reservationIdForm = /^[\x21-\x7e]{1,255}$/;
-
 /** Of a reservation's TTL; BUDGET_MAX_TTL is the most. */
 export const leastTtlMs = 1_000;
 
@@ -25,15 +22,15 @@ export interface ReserveQuestion extends BudgetQuestion {
   readonly amount: number;
   /** Undefined: `usualTtlMs`, or BUDGET_MAX_TTL where that is less. */
   readonly ttlMs: number | undefined;
-  /** The caller's own, which makes it repeatable; undefined: 128 random bits. */
+  /** The caller's own, which makes it repeatable in its domain; undefined: Weir makes one. */
   readonly id: string | undefined;
-  /** Whether commit and release may come without domain and descriptors. */
+  /** Whether commit and release may come without descriptors. */
   readonly recalled: boolean;
 }
 
 /** What `recall` knows of a reservation. */
 export interface RecalledReservation extends BudgetQuestion {
-  /** No limit held it when it was made: it has nothing to settle, whatever limits it now. */
+  /** No limit held it when it was made: it has nothing to settle, whatever limits it now, and no descriptors. */
   readonly isUnheld: boolean;
 }
 
@@ -88,7 +85,7 @@ export interface BudgetFailure {
     | 'no-domain'
     /** The id stands for another reservation. */
     | 'conflict'
-    /** BUDGET_MAX_RESERVATIONS. */
+    /** A bound on the number of reservations. */
     | 'full'
     /** This store can never do it. */
     | 'unsupported'
@@ -97,6 +94,8 @@ export interface BudgetFailure {
   readonly message: string;
   /** Of an invalid question: a rule may be for what was left out of it. */
   readonly tooLarge?: RequestTooLarge;
+  /** Of `full`: when there is room again at the latest. */
+  readonly retryAfterSeconds?: number;
 }
 
 export interface ReserveAnswer {
@@ -133,8 +132,9 @@ export interface Budgets {
     done: (answer: readonly BudgetScope[] | BudgetFailure) => void,
   ): void;
   /**
-   * Domain and descriptors of a reservation that was made with `recalled`, for who settles it without them; its caller's
-   * rights are to be checked then. Undefined: it is not known, or no longer.
+   * Gives domain and descriptors of a reservation that was made with `recalled`, for a caller that settles it without
+   * them; the caller's rights on that domain are to be checked then. `domain` may be undefined for an id that Weir made.
+   * Undefined: there is no such reservation in the domain, or no longer.
    */
-  recall(id: string): Promise<RecalledReservation | undefined | BudgetFailure>;
+  recall(id: string, domain: string | undefined): Promise<RecalledReservation | undefined | BudgetFailure>;
 }

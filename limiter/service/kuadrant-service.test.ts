@@ -372,7 +372,7 @@ describe('beyond the rate of its caller', () => {
 });
 
 it('asks for the rights of each method', () => {
-  const caller = { refused: undefined, hasDomain: () => true };
+  const caller = { refused: undefined, name: 'a', hasDomain: () => true };
   const refusal = (_: string | undefined, rights: number) => void needed.push(rights);
   const limit = create(RateLimitDescriptor_RateLimitOverrideSchema, { requestsPerUnit: 5, unit: 1 });
   const bytes = toBinary(

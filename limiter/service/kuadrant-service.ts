@@ -21,11 +21,11 @@ import {
   type BudgetScope,
   type Budgets,
   leastTtlMs,
-  reservationIdForm,
   usualTtlMs,
 } from './budgets.ts';
 import { addendOf } from './counted-hit.ts';
 import type { Excess } from './excess.ts';
+import { reservationIdForm } from './reservation-id.ts';
 import { isAllowed, type RequestReading, readRequest, refuse, refuseSized } from './should-rate-limit.ts';
 import { tooLargeStatus } from './too-large.ts';
 

@@ -30,7 +30,8 @@ export class MarkedDescriptors {
   settle(marked: Marked, done: (held: readonly Held[]) => void): void {
     const calls = this.#byId(marked.settling, marked, settledAmount);
     inTurn(calls, done, (id, holdings, each) => {
-      const terms = { id, isMarker: true, unknown: 'charge' } as const;
+      const { domain } = marked.request;
+      const terms = { domain, id, isMarker: true, unknown: 'charge' } as const;
       this.#reserving.settle(holdings, terms, marked.asker, ({ held }) => each(held));
     });
   }
@@ -44,7 +45,8 @@ export class MarkedDescriptors {
     const otherQuotaPasses = marked.plans.length > 1 && this.#otherQuotaPasses(marked, statuses);
     const calls = this.#byId(marked.reserving, marked, reservedAmount);
     inTurn(calls, done, (id, holdings, each) => {
-      const terms = { id, isMarker: true, note: undefined, otherQuotaPasses };
+      const { domain } = marked.request;
+      const terms = { domain, id, isMarker: true, note: undefined, otherQuotaPasses };
       this.#reserving.reserve(holdings, terms, marked.asker, ({ call, held }) => {
         if (calls.length > 1 && call.outcome === 'refused' && call.error === undefined) refuseOthers(held);
         each(held);

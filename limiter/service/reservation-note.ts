@@ -1,54 +1,70 @@
-/** What a store keeps of a reservation by its id, for who settles it without domain and descriptors. */
+/** The note that a store keeps of a reservation under its id, for callers that settle it without descriptors. */
 import type { BudgetQuestion, RecalledReservation } from './budgets.ts';
+import { sha256 } from './reservation-id.ts';
 
-/** Of a reservation that no limit holds: nothing else is kept of it. */
-interface Unheld {
-  readonly amount: number;
-  readonly ttlMs: number;
-  readonly expiresAtMs: number;
+interface HeldNote extends BudgetQuestion {
+  readonly unheld?: undefined;
 }
 
-interface Note extends BudgetQuestion {
-  readonly unheld?: Unheld;
+/** The note of a reservation that no limit holds. */
+interface UnheldNote {
+  readonly domain: string;
+  readonly unheld: {
+    /** Of question, amount and TTL: the same reservation has the same hash. */
+    readonly hash: string;
+    readonly expiresAtMs: number;
+  };
 }
 
-export function noteOf({ domain, descriptors }: BudgetQuestion, unheld?: Unheld): string {
+export function heldNoteOf({ domain, descriptors }: BudgetQuestion): string {
   return JSON.stringify({
     domain,
     descriptors: descriptors.map(({ entries, limit }) => ({ entries, limit })),
-    unheld,
   });
 }
 
-/** Undefined: nobody's note; somebody else wrote it where notes are kept. */
-function noteFrom(text: string): Note | undefined {
+/** Its size does not depend on the question. */
+export function unheldNoteOf(
+  question: BudgetQuestion & { readonly amount: number },
+  { ttlMs, expiresAtMs }: { ttlMs: number; expiresAtMs: number },
+): string {
+  const asked = JSON.stringify([heldNoteOf(question), question.amount, ttlMs]);
+  const note: UnheldNote = {
+    domain: question.domain,
+    unheld: { hash: sha256(asked, 'base64url'), expiresAtMs },
+  };
+  return JSON.stringify(note);
+}
+
+/** Undefined where the text is no note: something else wrote it. */
+function noteFrom(text: string): HeldNote | UnheldNote | undefined {
   try {
     const note = JSON.parse(text);
-    return typeof note?.domain === 'string' && Array.isArray(note.descriptors) ? note : undefined;
+    if (typeof note?.domain !== 'string') return undefined;
+    return Array.isArray(note.descriptors) || typeof note.unheld?.hash === 'string' ? note : undefined;
   } catch {
     return undefined;
   }
 }
 
-/** The question as it was asked. */
+/** Gives the question as it was asked; without descriptors where no limit held it. */
 export function recalledFrom(text: string): RecalledReservation | undefined {
   const note = noteFrom(text);
   if (note === undefined) return undefined;
-  const { domain, descriptors, unheld } = note;
+  if (note.unheld !== undefined) return { domain: note.domain, descriptors: [], isUnheld: true };
   const unsaid = { hitsAddend: undefined, isNegativeHits: false };
   return {
-    domain,
-    descriptors: descriptors.map(({ entries, limit }) => ({ entries, limit, ...unsaid })),
-    isUnheld: unheld !== undefined,
+    domain: note.domain,
+    descriptors: note.descriptors.map(({ entries, limit }) => ({ entries, limit, ...unsaid })),
+    isUnheld: false,
   };
 }
 
-/** When the reservation that `known` is the note of ends, if `note` asks for the same and no limit held it; else undefined. */
+/** When the reservation of the note `known` ends, if `note` is of the same one and no limit held it; else undefined. */
 export function endOfSame(known: string, note: string): number | undefined {
   const former = noteFrom(known);
-  const asked = noteFrom(note)?.unheld;
-  if (former?.unheld === undefined || asked === undefined) return undefined;
-  const { unheld, ...question } = former;
-  const { expiresAtMs } = unheld;
-  return noteOf(question, { ...unheld, expiresAtMs: asked.expiresAtMs }) === note ? expiresAtMs : undefined;
+  const asked = noteFrom(note);
+  if (former?.unheld === undefined || asked?.unheld === undefined) return undefined;
+  const isSame = former.domain === asked.domain && former.unheld.hash === asked.unheld.hash;
+  return isSame ? former.unheld.expiresAtMs : undefined;
 }

@@ -5,12 +5,12 @@
 import { Assessment, assessTotal, countAssessment } from '../decide/assess.ts';
 import { Code, type DescriptorStatus } from '../decide/messages.ts';
 import { isQuota, type LimitedPlan, type LimitPlan, type Plan } from '../decide/plan.ts';
-import { counterWindow, type WindowOptions } from '../decide/windows.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
-import { FixedWindow } from '../stores/bound.ts';
-import { type Caller, hashTagOf, StoreError } from '../stores/counter-store.ts';
+import { type Caller, StoreError } from '../stores/counter-store.ts';
 import type {
+  Fullness,
   ReservationCall,
+  ReservationOwner,
   ReservationStore,
   ReserveCall,
   ReservedCounter,
@@ -19,6 +19,7 @@ import type {
 import { type CountedHit, HitMaker } from './counted-hit.ts';
 import type { RateLimitServiceOptions } from './rate-limit-service.ts';
 import { endOfSame } from './reservation-note.ts';
+import { reservedCounterOf } from './reserved-counter.ts';
 
 /** What is asked of one descriptor. */
 export interface Holding {
@@ -32,10 +33,11 @@ export interface Holding {
   readonly onExpiry: 'release' | 'charge';
 }
 
-/** Of a reserve where nothing is limited: what is kept of it instead. */
-interface UnheldNote {
+/** What is kept of a reserve that no limit holds. */
+interface UnheldTerms {
   readonly ttlMs: number;
-  readonly noteUntil: (expiresAtMs: number) => string;
+  /** Undefined: nothing is kept. */
+  readonly noteUntil: ((expiresAtMs: number) => string) | undefined;
 }
 
 /** The same with what becomes of it: one hit and one counter a limit. Descriptors may share counters. */
@@ -52,10 +54,18 @@ interface Asked<Call extends ReservationCall> {
 export type Reserved = Asked<ReserveCall>;
 export type Settled = Asked<SettleCall>;
 
-/** What becomes of calls, for statistics. `failed`: the store could not be asked. */
-export type BudgetOutcome = (ReserveCall | SettleCall)['outcome'] | 'failed';
+/** What becomes of calls, for statistics. `full` is of a counter. `failed`: the store could not be asked. */
+export type BudgetOutcome =
+  | (ReserveCall | SettleCall)['outcome']
+  | 'full_domain'
+  | 'full_caller'
+  | 'full_memory'
+  | 'failed';
 export const budgetOutcomes: Readonly<Record<'reserve' | 'settle', readonly BudgetOutcome[]>> = {
-  reserve: ['reserved', 'repeated', 'refused', 'conflict', 'full', 'failed'],
+  reserve: [
+    ...(['reserved', 'repeated', 'refused', 'conflict', 'failed'] as const),
+    ...(['full', 'full_domain', 'full_caller', 'full_memory'] as const),
+  ],
   settle: ['settled', 'late', 'repeated', 'unknown', 'failed'],
 };
 
@@ -66,69 +76,6 @@ export const reservesNothing = new StoreError('this store keeps no reservations'
   transient: false,
   notCounted: true,
 });
-
-/** What is asked of one counter. */
-type Asking = Pick<ReservedCounter, 'isShadow' | 'isQuota' | 'group' | 'amount' | 'ttlMs' | 'onExpiry'>;
-
-/** The counter of a hit, to be looked at. */
-export function lookedAt(hit: HitToHold, options: CounterOptions): ReservedCounter {
-  const onExpiry = hit.plan.rule.reserve?.onExpiry ?? 'release';
-  const asking = { isShadow: false, isQuota: false, group: 0, amount: undefined, ttlMs: 0, onExpiry };
-  return counterOf(hit, asking, options);
-}
-
-type HitToHold = Pick<CountedHit, 'plan' | 'key' | 'ttlSeconds' | 'windowEndSeconds'>;
-type CounterOptions = Pick<RateLimitServiceOptions, 'counting' | 'clock'>;
-
-/** One literal: made for each call. */
-function counterOf(
-  { plan, key, ttlSeconds, windowEndSeconds }: HitToHold,
-  { isShadow, isQuota, group, amount, ttlMs, onExpiry }: Asking,
-  { counting, clock }: CounterOptions,
-): ReservedCounter {
-  const { counterStem: stem, perSecond, capacity } = plan;
-  const { startSeconds } = plan.window!;
-  return {
-    key,
-    stem,
-    isTagged: hashTagOf(stem) !== stem,
-    earlierKeys: (seconds) =>
-      earlierKeys(plan, startSeconds, Math.floor(clock.nowMs() / 1000) - seconds, counting),
-    ttlSeconds,
-    bound: plan.bound ?? new FixedWindow(capacity),
-    windowEndSeconds,
-    perSecond,
-    isShadow,
-    isQuota,
-    group,
-    amount,
-    ttlMs,
-    onExpiry,
-    outcome: 'untouched',
-    used: 0,
-    reserved: 0,
-    open: 0,
-    oldestMs: 0,
-    changed: 0,
-    givenBack: 0,
-    waitMicros: 0,
-  };
-}
-
-function earlierKeys(
-  { limit, isOwn, counterStem }: LimitPlan,
-  startSeconds: number,
-  sinceSeconds: number,
-  options: WindowOptions,
-): string[] {
-  const keys: string[] = [];
-  for (let start = startSeconds; start > sinceSeconds; ) {
-    const earlier = counterWindow(limit, isOwn, start - 1, options);
-    keys.push(counterStem + earlier.keySuffix);
-    start = earlier.startSeconds;
-  }
-  return keys;
-}
 
 export class Reserving {
   readonly #options: RateLimitServiceOptions;
@@ -148,13 +95,15 @@ export class Reserving {
   reserve(
     holdings: readonly Holding[],
     {
+      domain,
       id,
       isMarker,
       note,
       otherQuotaPasses,
       unheld,
     }: Pick<ReserveCall, 'id' | 'isMarker' | 'note' | 'otherQuotaPasses'> & {
-      unheld?: UnheldNote | undefined;
+      domain: string;
+      unheld?: UnheldTerms | undefined;
     },
     asker: Caller,
     done: (reserved: Reserved) => void,
@@ -167,6 +116,7 @@ export class Reserving {
     const call: ReserveCall = {
       kind: 'reserve',
       id,
+      owner: ownerOf(domain, asker),
       isMarker,
       note,
       otherQuotaPasses,
@@ -178,12 +128,13 @@ export class Reserving {
     };
     const conclude = (): void => {
       this.#noteGivenBack(counters);
-      this.#tell('reserve', call);
+      this.#tell('reserve', call.outcome === 'full' ? outcomeOf(call.full) : call.outcome, call.error);
       this.#answerHits(held, open, call);
       done({ call, held });
     };
     if (!isRefused) {
-      if (counters.length === 0 && unheld !== undefined) void this.#note(call, unheld).then(conclude);
+      const noteUntil = counters.length === 0 ? unheld?.noteUntil : undefined;
+      if (noteUntil !== undefined) void this.#note(call, unheld!.ttlMs, noteUntil).then(conclude);
       else this.#submit(call, conclude);
       return;
     }
@@ -214,7 +165,7 @@ export class Reserving {
 
   settle(
     holdings: readonly Holding[],
-    { id, isMarker, unknown }: Pick<SettleCall, 'id' | 'isMarker' | 'unknown'>,
+    { domain, id, isMarker, unknown }: Pick<SettleCall, 'id' | 'isMarker' | 'unknown'> & { domain: string },
     asker: Caller,
     done: (settled: Settled) => void,
   ): void {
@@ -223,6 +174,7 @@ export class Reserving {
     const call: SettleCall = {
       kind: 'settle',
       id,
+      owner: ownerOf(domain, asker),
       isMarker,
       unknown,
       counters,
@@ -236,7 +188,7 @@ export class Reserving {
     };
     this.#submit(call, () => {
       this.#noteGivenBack(counters);
-      this.#tell('settle', call);
+      this.#tell('settle', call.outcome, call.error);
       for (const one of held) this.#answerHit(one, call.error);
       if (call.error === undefined) this.#countSettled(held);
       done({ call, held });
@@ -288,13 +240,18 @@ export class Reserving {
   }
 
   /** No counter remembers it. */
-  async #note(call: ReserveCall, { ttlMs, noteUntil }: UnheldNote): Promise<void> {
-    const note = noteUntil(call.expiresAtMs);
+  async #note(call: ReserveCall, ttlMs: number, noteUntil: (expiresAtMs: number) => string): Promise<void> {
+    const text = noteUntil(call.expiresAtMs);
     try {
       if (this.#store === undefined) throw reservesNothing;
-      const known = await this.#store.note(call.id, note, ttlMs);
+      const known = await this.#store.note({ id: call.id, text, ttlMs, owner: call.owner });
       if (known === undefined) return;
-      const endMs = endOfSame(known, note);
+      if (typeof known !== 'string') {
+        call.outcome = 'full';
+        call.full = known;
+        return;
+      }
+      const endMs = endOfSame(known, text);
       call.outcome = endMs === undefined ? 'conflict' : 'repeated';
       call.expiresAtMs = endMs ?? 0;
     } catch (error) {
@@ -367,7 +324,7 @@ export class Reserving {
     amount: number | undefined,
   ): ReservedCounter {
     const isShadow = hit.plan.rule.shadowMode || this.#options.response.shadowMode;
-    return counterOf(hit, { isShadow, isQuota, group, amount, ttlMs, onExpiry }, this.#options);
+    return reservedCounterOf(hit, { isShadow, isQuota, group, amount, ttlMs, onExpiry }, this.#options);
   }
 
   /** What is given back here may have been remembered as full. */
@@ -381,7 +338,7 @@ export class Reserving {
     if (expired > 0) events.onReservationsExpired?.(expired);
   }
 
-  #tell(kind: 'reserve' | 'settle', { outcome, error }: ReserveCall | SettleCall): void {
+  #tell(kind: 'reserve' | 'settle', outcome: BudgetOutcome, error: StoreError | undefined): void {
     this.#options.events.onBudgetCall?.(kind, error === undefined ? outcome : 'failed');
   }
 
@@ -441,6 +398,14 @@ export class Reserving {
       }
     }
   }
+}
+
+function ownerOf(domain: string, { caller }: Caller): ReservationOwner {
+  return { domain, caller: caller?.name };
+}
+
+function outcomeOf(full: Fullness | undefined): BudgetOutcome {
+  return full === undefined || full.of === 'counter' ? 'full' : `full_${full.of}`;
 }
 
 /** Writes into the status whether its limits would refuse the amount also where nothing is used. */

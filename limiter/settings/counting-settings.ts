@@ -175,6 +175,20 @@ export const budgetSettings = needing(reserving, {
     summary:
       'Reservations of one counter that may be open at a time; a further one is refused. Not in the Go service.',
   },
+  budgetMaxDomainReservations: {
+    name: 'BUDGET_MAX_DOMAIN_RESERVATIONS',
+    kind: integer({ min: 1, max: 1_000_000_000 }),
+    default: 1_000_000,
+    summary:
+      'Reservations that the store keeps for one domain, open or remembered (BUDGET_RECORD_TTL); a further one is refused and holds nothing. Not in the Go service.',
+  },
+  budgetMaxCallerReservations: {
+    name: 'BUDGET_MAX_CALLER_RESERVATIONS',
+    kind: integer({ min: 1, max: 1_000_000_000 }),
+    default: 1_000_000,
+    summary:
+      'The same for one caller of CALLERS_FILE, over all its domains; a further one is refused and holds nothing. Not in the Go service.',
+  },
   budgetRecordTtlMs: {
     name: 'BUDGET_RECORD_TTL',
     kind: duration({ min: 1_000, max: 86_400_000 }),

@@ -10,6 +10,8 @@ export interface Caller {
   readonly span?: CallSpan | undefined;
   /** The header section of its call, name, value, name, value, names in lower case: for what is rare. */
   readonly fields?: readonly string[] | undefined;
+  /** Undefined where callers have no names. */
+  readonly caller?: { readonly name: string } | undefined;
 }
 
 /**

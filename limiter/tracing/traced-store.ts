@@ -64,7 +64,8 @@ export class TracedStore implements CounterStore {
         });
       },
       recall: (id) => store.recall(id),
-      note: (id, text, ttlMs) => store.note(id, text, ttlMs),
+      note: (note) => store.note(note),
+      share: store.share && ((...args) => store.share!(...args)),
       claim: (name, seconds) => store.claim(name, seconds),
     };
   }

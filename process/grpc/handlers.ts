@@ -26,6 +26,8 @@ export const Right = { ASK: 1, REFUND: 2, OVERRIDE: 4, READ: 8, ADMIN: 16, RESER
 /** A caller on one connection. */
 export interface AdmittedCaller {
   readonly refused: undefined;
+  /** The name of its entry. */
+  readonly name: string;
   /**
    * What it may not; undefined when it may do all of `rights` (bits of `Right`) in the domain, or without one in any. A
    * refusal is counted.

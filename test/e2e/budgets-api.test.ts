@@ -75,7 +75,7 @@ describe('budgets', () => {
           code: 'OK',
           amount: 600,
           repeated: false,
-          reservationId: expect.stringMatching(/^[0-9a-f]{32}$/),
+          reservationId: expect.stringMatching(/^w1\.[0-9a-f]{8}\.[0-9a-f]{32}$/),
         },
         scopes: [
           {
@@ -149,7 +149,8 @@ describe('budgets', () => {
 
   it('charge what was not reserved once, where it is said what for', async () => {
     const asked = { ...about({ user: 'dan' }), reservationId: 'lost-1', actualAmount: 30 };
-    expect((await commit({ reservationId: 'lost-1', actualAmount: 30 })).status).toBe(404);
+    expect((await commit({ reservationId: 'lost-1', actualAmount: 30 })).status).toBe(400);
+    expect((await commit({ domain: 'llm', reservationId: 'lost-1', actualAmount: 30 })).status).toBe(404);
     expect((await commit(asked)).body).toMatchObject({
       outcome: 'unknown',
       charged: 30,
@@ -176,16 +177,22 @@ describe('budgets', () => {
   });
 
   it('reserve what nothing limits, and not longer than they may', async () => {
-    const nothing = { ...about({ nobody: 'x' }), amount: 5, ttl: '5m' };
+    const nothing = { ...about({ nobody: 'x' }), amount: 5, ttl: '5m', reservationId: 'of-nobody' };
     const { status, body } = await reserve(nothing);
     expect([status, body.scopes, body.unlimited]).toEqual([200, [], [{ descriptor: 0, rule: null }]]);
     expect(Math.abs(Date.parse(body.expiresAt) - Date.now() - 300_000)).toBeLessThan(60_000);
-    const { reservationId } = body;
-    const again = await reserve({ ...nothing, reservationId });
+    const again = await reserve(nothing);
     expect(again.body).toEqual({ ...body, repeated: true });
-    expect((await reserve({ ...nothing, reservationId, amount: 6 })).status).toBe(409);
-    const settled = { reservationId, outcome: 'settled', charged: 0, amount: 0, scopes: [] };
-    for (const more of [{}, about({ nobody: 'x' })]) {
+    expect((await reserve({ ...nothing, amount: 6 })).status).toBe(409);
+    const made = await reserve({ ...nothing, reservationId: undefined });
+    expect(made.body.reservationId).toMatch(/^w0\.[0-9a-f]{8}\.[0-9a-f]{32}$/);
+    for (const [reservationId, more] of [
+      ['of-nobody', { domain: 'llm' }],
+      ['of-nobody', about({ nobody: 'x' })],
+      [made.body.reservationId, {}],
+      [made.body.reservationId, about({ team: 'a' })],
+    ]) {
+      const settled = { reservationId, outcome: 'settled', charged: 0, amount: 0, scopes: [] };
       expect((await commit({ reservationId, actualAmount: 5, ...more })).body).toEqual(settled);
       expect((await post(limiter, '/v1/release', { reservationId, ...more })).body).toEqual(settled);
     }
@@ -225,6 +232,8 @@ it('need rights where callers have some', async () => {
     expect(status).toBe(200);
     const settled = { reservationId: body.reservationId };
     expect((await as('other', '/v1/commit', settled)).status).toBe(404);
+    expect((await as('other', '/v1/commit', { ...settled, domain: 'llm' })).status).toBe(403);
+    expect((await as('other', '/v1/commit', { ...settled, domain: 'shop' })).status).toBe(404);
     expect((await as('gateway', '/v1/commit', settled)).body).toMatchObject({
       outcome: 'settled',
       charged: 5,
@@ -253,7 +262,7 @@ it('are 501 where the store cannot hold them', async () => {
   try {
     const { status, body } = await post(limiter, '/v1/reserve', { ...about({ user: 'ann' }), amount: 5 });
     expect([status, body.detail]).toEqual([501, expect.any(String)]);
-    expect((await post(limiter, '/v1/commit', { reservationId: 'x' })).status).toBe(501);
+    expect((await post(limiter, '/v1/commit', { domain: 'llm', reservationId: 'x' })).status).toBe(501);
   } finally {
     await limiter.stop();
   }
@@ -271,14 +280,16 @@ describeWithServer('without their store', redisProgram, (path) => {
       const unlimited = { ...about({ nobody: 'x' }), amount: 100, reservationId: 'of-nobody' };
       for (const one of [asked, unlimited])
         expect((await post(limiter, '/v1/reserve', one)).status).toBe(200);
-      expect((await post(limiter, '/v1/commit', { reservationId: 'of-nobody' })).body).toMatchObject({
+      expect(
+        (await post(limiter, '/v1/commit', { domain: 'llm', reservationId: 'of-nobody' })).body,
+      ).toMatchObject({
         ...{ outcome: 'settled', charged: 0 },
       });
       await redis.kill('SIGKILL');
       const answers = [
         await post(limiter, '/v1/reserve', asked),
         await post(limiter, '/v1/reserve', unlimited),
-        await post(limiter, '/v1/commit', { reservationId: 'of-ann-1' }),
+        await post(limiter, '/v1/commit', { domain: 'llm', reservationId: 'of-ann-1' }),
         await post(limiter, '/v1/commit', { ...about({ user: 'ann' }), reservationId: 'of-ann-1' }),
       ];
       for (const { status, headers, body } of answers)

@@ -15,6 +15,7 @@ import { commandCalls, type RedisServer, startRedis } from '../support/redis-ser
 import { openRedisStore } from '../support/redis-stores.ts';
 import {
   lookCall,
+  noteOf,
   reserveCall,
   reservedCounter,
   settleCall,
@@ -108,6 +109,61 @@ describeWithEachRedis('reservations in Redis', (path) => {
     expect(await store.reservations.claim('never', 60)).toBe(true);
   });
 
+  it('shares tallies of what is kept, in a key that ends with the last reservation', async () => {
+    const { reservations } = await openStore('', { keyPrefix: 'tallied:' });
+    const share = (changes: [number, number][], nowMs: number) =>
+      reservations.share!('d:x', new Map(changes), nowMs);
+    const now = Math.floor(Date.now() / 1000);
+    const all = async (changes: [number, number][], seconds: number) =>
+      [...(await share(changes, (now + seconds) * 1000))].sort(([one], [other]) => one - other);
+    const key = 'weir:reserve-tally:tallied:d:x';
+    expect(await all([], 0)).toEqual([]);
+    expect(await client.exists(key)).toBe(0);
+    expect(
+      await all(
+        [
+          [now + 60, 3],
+          [now + 90, 1],
+        ],
+        0,
+      ),
+    ).toEqual([
+      [now + 60, 3],
+      [now + 90, 1],
+    ]);
+    const ttl = await client.ttl(key);
+    expect(ttl).toBeGreaterThan(60);
+    expect(ttl).toBeLessThanOrEqual(91);
+    expect(
+      await all(
+        [
+          [now + 60, -5],
+          [now + 90, 2],
+        ],
+        0,
+      ),
+    ).toEqual([[now + 90, 3]]);
+    expect(await all([[now + 200, 1]], 90)).toEqual([[now + 200, 1]]);
+    await all([[now + 200, -1]], 90);
+    expect(await client.exists(key)).toBe(0);
+  });
+
+  it('says when the first of those is due that leave no room on a counter', async () => {
+    const bounds = { maxReservations: 2, recordMs: 600_000 };
+    const { reservations } = await openStore('', { reservations: bounds });
+    const ask = (id: string, ttlMs: number) =>
+      submitCall(
+        reservations,
+        reserveCall({ id, counters: [reservedCounter({ stem: '1{no room}', amount: 1, ttlMs })] }),
+      );
+    await ask('a', 180_000);
+    const { expiresAtMs } = await ask('b', 120_000);
+    const full = await ask('c', 60_000);
+    expect([full.outcome, full.full, full.expiresAtMs]).toEqual([
+      ...['full', { of: 'counter', roomAtMs: expiresAtMs }, 0],
+    ]);
+  });
+
   it('leases nothing of a counter while anything is reserved on it', async () => {
     const store = await openStore();
     const stem = '1{leased}';
@@ -150,10 +206,10 @@ describeWithEachRedis('reservations in Redis', (path) => {
     const made = await submitCall(both, reserveCall({ id: 'spread', counters: counters(5), note: 'both' }));
     expect(made).toMatchObject({ outcome: 'reserved', counters: [{ used: 5 }, { used: 5 }] });
     expect(await both.recall('spread')).toBe('both');
-    expect(await both.note('spread', 'of nothing', 60_000)).toBe('both');
-    await second.reservations.note('second', 'there', 60_000);
-    expect(await both.note('second', 'here', 60_000)).toBe('there');
-    expect(await both.note('of nothing', 'here', 60_000)).toBeUndefined();
+    expect(await both.note(noteOf('spread', 'of nothing', 60_000))).toBe('both');
+    await second.reservations.note(noteOf('second', 'there', 60_000));
+    expect(await both.note(noteOf('second', 'here', 60_000))).toBe('there');
+    expect(await both.note(noteOf('of nothing', 'here', 60_000))).toBeUndefined();
     const leftMs = await client.pttl('weir:reserve-note:of nothing');
     expect(Math.abs(leftMs - 60_000 - suiteBounds.recordMs)).toBeLessThan(30_000);
     const settled = await submitCall(both, settleCall({ id: 'spread', counters: counters(2) }));

@@ -19,6 +19,7 @@ import { caseCount } from '../support/property-cases.ts';
 import {
   countersOf,
   lookCall,
+  noteOf,
   reserveCall,
   reservedCounter,
   settleCall,
@@ -537,15 +538,15 @@ export function reservationStoreSuite(
   it('keeps a note of what holds nothing, the first of its id', async () => {
     const { reservations } = store;
     const id = freshId();
-    expect(await reservations.note(id, 'of nothing: ü', 60_000)).toBeUndefined();
-    expect(await reservations.note(id, 'another', 60_000)).toBe('of nothing: ü');
+    expect(await reservations.note(noteOf(id, 'of nothing: ü', 60_000))).toBeUndefined();
+    expect(await reservations.note(noteOf(id, 'another', 60_000))).toBe('of nothing: ü');
     expect(await reservations.recall(id)).toBe('of nothing: ü');
     const counters = countersOf([fresh()], { amount: 1 });
     expect((await reserve(id, counters, { note: 'of it' })).outcome).toBe('conflict');
     expect(await look(counters)).toEqual([[0, 0, 0]]);
     const other = freshId();
     await reserve(other, counters, { note: 'of it' });
-    expect(await reservations.note(other, 'of nothing', 60_000)).toBe('of it');
+    expect(await reservations.note(noteOf(other, 'of nothing', 60_000))).toBe('of it');
   });
 
   it('counts exactly up to 2^53 - 1', async () => {

@@ -38,6 +38,11 @@ interface BudgetLimiterOptions {
   around?: (store: ReservationStore) => ReservationStore | undefined;
 }
 
+/** The id that Weir makes for the `n`th reservation of the domain `d`. */
+export function madeId(n: number): string {
+  return `w1.18ac3e73.id-${n}`;
+}
+
 /** What decides in a limiter, over memory, with rules of the domain `d`. Half a minute before a minute, a day and a month end. */
 export function budgetLimiter(options: BudgetLimiterOptions): BudgetLimiter {
   const {

@@ -1,7 +1,9 @@
 import { type Bound, FixedWindow } from '../../limiter/stores/bound.ts';
 import type {
   LookCall,
+  Note,
   ReservationCall,
+  ReservationOwner,
   ReservationStore,
   ReserveCall,
   ReservedCounter,
@@ -69,6 +71,10 @@ export function settleCall(given: Partial<SettleCall> & Pick<SettleCall, 'id' | 
     amount: -1,
     ...given,
   };
+}
+
+export function noteOf(id: string, text: string, ttlMs: number, owner?: ReservationOwner): Note {
+  return { id, text, ttlMs, owner };
 }
 
 export function lookCall(counters: ReservedCounter[]): LookCall {

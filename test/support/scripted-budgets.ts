@@ -24,6 +24,7 @@ export const budgetScope: BudgetScope = {
 /** Answers what it is told to, and keeps what it was asked. */
 export class ScriptedBudgets implements Budgets {
   readonly asked: unknown[] = [];
+  readonly recalled: (readonly [id: string, domain: string | undefined])[] = [];
   reserving: Partial<ReserveAnswer> | BudgetFailure = {};
   settling: Partial<SettleAnswer> | BudgetFailure = {};
   standing: readonly BudgetScope[] | BudgetFailure = [budgetScope];
@@ -64,7 +65,8 @@ export class ScriptedBudgets implements Budgets {
     done(this.standing);
   }
 
-  recall(): ReturnType<Budgets['recall']> {
+  recall(id: string, domain: string | undefined): ReturnType<Budgets['recall']> {
+    this.recalled.push([id, domain]);
     return Promise.resolve(this.remembered);
   }
 }

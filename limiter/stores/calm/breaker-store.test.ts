@@ -2,6 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { counterOp, submit } from '../../../test/support/counter-ops.ts';
 import { HandDrivenStore } from '../../../test/support/hand-driven-store.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
+import { noteOf } from '../../../test/support/reservation-calls.ts';
 import { callAbandoned, StoreError } from '../counter-store.ts';
 import { BreakerStore, type BreakerStoreOptions } from './breaker-store.ts';
 
@@ -285,19 +286,22 @@ describe('BreakerStore', () => {
       note: () => ask('note'),
       claim: () => Promise.resolve(true),
     });
-    expect([await guarded.recall('a'), await guarded.note('a', 'text', 1_000)]).toEqual(['known', 'known']);
+    expect([await guarded.recall('a'), await guarded.note(noteOf('a', 'text', 1_000))]).toEqual([
+      'known',
+      'known',
+    ]);
     const wrong = new StoreError('WRONGTYPE', { transient: true });
     answer = Promise.reject(wrong);
     await expect(guarded.recall('a')).rejects.toBe(wrong);
     expect([store.phase, store.waiting]).toEqual(['closed', 0]);
 
     answer = new Promise(() => {});
-    const late = [guarded.recall('a'), guarded.note('a', 'text', 1_000)];
+    const late = [guarded.recall('a'), guarded.note(noteOf('a', 'text', 1_000))];
     expect(store.waiting).toBe(2);
     const refused = Promise.all(late.map((one) => expect(one).rejects.toThrow(silent)));
     timers.advance(1_200);
     await refused;
-    await expect(guarded.note('a', 'text', 1_000)).rejects.toThrow('the store is not asked until');
+    await expect(guarded.note(noteOf('a', 'text', 1_000))).rejects.toThrow('the store is not asked until');
     expect(asked).toEqual(['recall', 'note', 'recall', 'recall', 'note']);
     expect(changes).toEqual([[true, silent]]);
   });

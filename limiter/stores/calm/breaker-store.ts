@@ -168,7 +168,8 @@ export class BreakerStore implements CounterStore {
         if (flight !== undefined) store.submit(call, () => this.#arrive(flight));
       },
       recall: (id) => this.#asked(() => store.recall(id)),
-      note: (id, text, ttlMs) => this.#asked(() => store.note(id, text, ttlMs)),
+      note: (note) => this.#asked(() => store.note(note)),
+      share: store.share && ((...args) => refused().then(() => store.share!(...args))),
       claim: (name, seconds) => refused().then(() => store.claim(name, seconds)),
     };
   }

@@ -7,12 +7,14 @@ import { caseCount } from '../../../test/support/property-cases.ts';
 import {
   countersOf,
   lookCall,
+  noteOf,
   reserveCall,
   reservedCounter,
   settleCall,
   submitCall,
 } from '../../../test/support/reservation-calls.ts';
 import { type Bound, FixedWindow } from '../bound.ts';
+import type { ReservationOwner } from '../reservations/reservation-store.ts';
 import { SlidingWindow } from '../sliding-window.ts';
 import { TokenBucket } from '../token-bucket.ts';
 import type { MemoryStoreOptions } from './memory-store.ts';
@@ -129,20 +131,53 @@ describe('MemoryReservations', () => {
   it('keeps notes of what holds nothing until then, too, in the same memory', async () => {
     const { clock, memory, store, reserve } = open({ maxBytes: 100_000 });
     let kept = 0;
-    const fill = async (): Promise<void> => {
-      for (; ; kept += 1) await store.note(`n${kept}`, 'nothing', minuteMs);
-    };
-    await expect(fill()).rejects.toThrow('no room for more reservations');
+    while ((await store.note(noteOf(`n${kept}`, 'nothing', minuteMs))) === undefined) kept += 1;
+    expect(await store.note(noteOf('more', 'nothing', minuteMs))).toMatchObject({ of: 'memory' });
     expect(kept).toBeGreaterThan(10);
     expect([store.bytes <= 50_000, (await reserve('a')).outcome]).toEqual([true, 'full']);
     clock.ms += 11 * minuteMs - 1;
     expect(await store.recall('n0')).toBe('nothing');
     clock.ms += 1;
     expect(await store.recall('n0')).toBeUndefined();
-    expect(await store.note('n0', 'another', minuteMs)).toBeUndefined();
+    expect(await store.note(noteOf('n0', 'another', minuteMs))).toBeUndefined();
     expect(await store.recall('n0')).toBe('another');
     clock.ms += 24 * 60 * minuteMs;
     expect([memory.size, store.bytes, memory.bytes]).toEqual([0, 0, 0]);
+  });
+
+  it('leaves room to other domains, whatever one of them reserves', async () => {
+    const { clock, store } = open({ maxBytes: 400_000 });
+    const flood = { domain: 'flood', caller: undefined };
+    let made = 0;
+    const counters = (n: number) => countersOf([`1{flood;value=${n}}`], { ttlMs: minuteMs, amount: 5 });
+    const ask = (owner: ReservationOwner) => {
+      made += 1;
+      return submitCall(
+        store,
+        reserveCall({ id: `r${made}`, owner, note: 'x'.repeat(1_000), counters: counters(made) }),
+      );
+    };
+    while ((await ask(flood)).outcome === 'reserved');
+    expect(made).toBeGreaterThan(20);
+    expect((await ask(flood)).full).toMatchObject({ of: 'memory' });
+    while ((await store.note(noteOf(`n${made}`, 'nothing', minuteMs, flood))) === undefined) made += 1;
+    const other = { domain: 'other', caller: undefined };
+    for (let n = 0; n < 5; n += 1) expect((await ask(other)).outcome).toBe('reserved');
+    expect(await store.note(noteOf('other', 'nothing', minuteMs, other))).toBeUndefined();
+    clock.ms += 24 * 60 * minuteMs;
+    store.sweep(clock.ms, 10_000);
+    expect(store.bytes).toBe(0);
+    expect((await ask(flood)).outcome).toBe('reserved');
+  });
+
+  it('says when the first of those is due that leave no room on a counter', async () => {
+    const { clock, reserve } = open({}, 2);
+    await reserve('a', { bound: wide, ttlMs: 3 * minuteMs });
+    await reserve('b', { bound: wide, ttlMs: 2 * minuteMs });
+    const { outcome, full } = await reserve('c', { bound: wide });
+    expect([outcome, full]).toEqual(['full', { of: 'counter', roomAtMs: clock.ms + 2 * minuteMs }]);
+    clock.ms += 2 * minuteMs;
+    expect((await reserve('c', { bound: wide })).outcome).toBe('reserved');
   });
 
   it('makes room for reservations by counters that end soonest', async () => {

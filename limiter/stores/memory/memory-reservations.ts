@@ -3,13 +3,17 @@ import { used } from '../admission.ts';
 import { StoreError } from '../counter-store.ts';
 import { keyBytes } from '../folded-run.ts';
 import type {
+  Fullness,
+  Note,
   ReservationBounds,
   ReservationCall,
+  ReservationOwner,
   ReservationStore,
   ReserveCall,
   ReservedCounter,
   SettleCall,
 } from '../reservations/reservation-store.ts';
+import { ByteShares } from './byte-shares.ts';
 import { CounterTable, heldBy, keyTooLong } from './counter-table.ts';
 import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
 import {
@@ -47,6 +51,7 @@ interface Section {
 interface KeptNote extends Expiring {
   readonly id: string;
   readonly text: string;
+  readonly owner: ReservationOwner | undefined;
   readonly bytes: number;
 }
 
@@ -59,11 +64,12 @@ export class MemoryReservations implements ReservationStore {
   readonly #notes = new Map<string, KeptNote>();
   readonly #noteEnds = new ExpiryQueue<KeptNote>();
   readonly #claims = new CounterTable(mostClaims);
-  #bytes = 0;
+  readonly #shares: ByteShares;
   #closed = false;
 
   constructor(options: MemoryReservationsOptions) {
     this.#options = options;
+    this.#shares = new ByteShares(mostOfBytes * options.table.maxBytes);
   }
 
   submit(call: ReservationCall, done: () => void): void {
@@ -76,18 +82,18 @@ export class MemoryReservations implements ReservationStore {
     return this.#noteAt(id, this.#options.clock.nowMs());
   }
 
-  async note(id: string, text: string, ttlMs: number): Promise<string | undefined> {
+  async note({ id, text, ttlMs, owner }: Note): Promise<string | Fullness | undefined> {
     const nowMs = this.#options.clock.nowMs();
     this.sweep(nowMs, sweptPerCall);
     const known = this.#noteAt(id, nowMs);
     if (known !== undefined) return known;
     const bytes = keyBytes(id) + keyBytes(text) + noteBytes;
-    if (!this.#hasBytes(bytes)) throw new StoreError('no room for more reservations', { transient: true });
+    if (!this.#shares.hasRoom(owner, bytes)) return { of: 'memory', roomAtMs: nowMs };
     const expiresAtMs = nowMs + ttlMs + this.#options.recordMs;
-    const note: KeptNote = { id, text, bytes, expiresAtMs, queuedTick: 0, nextInTick: undefined };
+    const note: KeptNote = { id, text, owner, bytes, expiresAtMs, queuedTick: 0, nextInTick: undefined };
     this.#notes.set(id, note);
     this.#noteEnds.add(note);
-    this.#occupy(bytes);
+    this.#occupy(owner, bytes);
     return undefined;
   }
 
@@ -105,7 +111,7 @@ export class MemoryReservations implements ReservationStore {
   }
 
   get bytes(): number {
-    return this.#bytes;
+    return this.#shares.bytes;
   }
 
   close(): void {
@@ -121,7 +127,7 @@ export class MemoryReservations implements ReservationStore {
       left -= book.sweep(nowMs, left);
       if (book.isEmpty) {
         this.#books.delete(book.stem);
-        this.#occupy(-bookBytes - keyBytes(book.stem));
+        this.#occupy(book.owner, -bookBytes - keyBytes(book.stem));
       } else {
         this.#ends.add(book);
       }
@@ -132,7 +138,7 @@ export class MemoryReservations implements ReservationStore {
     for (let left = limit; left > 0; left -= 1) {
       const ended = this.#noteEnds.takeEndedBy(nowMs);
       if (ended === undefined) return;
-      this.#occupy(-ended.bytes);
+      this.#occupy(ended.owner, -ended.bytes);
       if (this.#notes.get(ended.id) === ended) this.#notes.delete(ended.id);
     }
   }
@@ -166,24 +172,27 @@ export class MemoryReservations implements ReservationStore {
     }
   }
 
-  #sectionsOf({ counters }: ReservationCall): Section[] {
+  #sectionsOf(call: ReservationCall): Section[] {
+    const { counters } = call;
+    const owner = call.kind === 'look' ? undefined : call.owner;
     const sections: Section[] = [];
     for (const counter of counters) {
       const known = sections.find(({ book }) => book.stem === counter.stem);
       if (known !== undefined) known.counters.push(counter);
-      else sections.push({ book: this.#bookOf(counter.stem), counters: [counter], isRefused: false });
+      else sections.push({ book: this.#bookOf(counter.stem, owner), counters: [counter], isRefused: false });
     }
     return sections;
   }
 
-  #bookOf(stem: string): ReservationBook {
+  #bookOf(stem: string, owner: ReservationOwner | undefined): ReservationBook {
     const { table, maxReservations, recordMs } = this.#options;
     const onForgotten = (forgotten: Reservation): void => {
-      this.#occupy(-forgotten.bytes);
+      this.#occupy(forgotten.owner, -forgotten.bytes);
       if (this.#noted.get(forgotten.id) === forgotten) this.#noted.delete(forgotten.id);
     };
     return (
-      this.#books.get(stem) ?? new ReservationBook(stem, { table, maxReservations, recordMs, onForgotten })
+      this.#books.get(stem) ??
+      new ReservationBook(stem, { owner, table, maxReservations, recordMs, onForgotten })
     );
   }
 
@@ -192,27 +201,27 @@ export class MemoryReservations implements ReservationStore {
     if (book.isEmpty || this.#books.has(book.stem)) return;
     this.#books.set(book.stem, book);
     this.#ends.add(book);
-    this.#occupy(bookBytes + keyBytes(book.stem));
+    this.#occupy(book.owner, bookBytes + keyBytes(book.stem));
   }
 
-  #occupy(bytes: number): void {
-    this.#bytes += bytes;
-    this.#options.table.occupy(this.#bytes);
+  #occupy(owner: ReservationOwner | undefined, bytes: number): void {
+    this.#shares.occupy(owner, bytes);
+    this.#options.table.occupy(this.#shares.bytes);
   }
 
-  /** Whether so much more may be remembered of the id in each section; then it is reckoned in. */
-  #hasRoom({ id, note }: { id: string; note?: string | undefined }, sections: readonly Section[]): boolean {
+  /** Whether so much more may be remembered of the id in each section. */
+  #hasRoom({ id, note, owner }: Remembered, sections: readonly Section[]): boolean {
     let bytes = keyBytes(note ?? '');
-    for (const { counters } of sections) bytes += reservationBytes(id, counters.length);
-    return this.#hasBytes(bytes);
-  }
-
-  #hasBytes(bytes: number): boolean {
-    return this.#bytes + bytes <= mostOfBytes * this.#options.table.maxBytes;
+    for (const { book, counters } of sections) {
+      bytes += reservationBytes(id, counters.length);
+      if (!this.#books.has(book.stem)) bytes += bookBytes + keyBytes(book.stem);
+    }
+    return this.#shares.hasRoom(owner, bytes);
   }
 
   #reserve(call: ReserveCall, sections: readonly Section[], nowMs: number): void {
     call.expiresAtMs = 0;
+    call.full = undefined;
     const { id, note, isMarker } = call;
     if (!isMarker) {
       const known = sections.map(({ book }) => book.record(id, nowMs));
@@ -229,8 +238,11 @@ export class MemoryReservations implements ReservationStore {
     const isRefused = hasRefused || call.refusedElsewhere === true;
     const held = sections.filter((section) => !section.isRefused);
     const hasRoom = this.#hasRoom(call, sections);
-    const isFull = !hasRoom || held.some(({ book, counters }) => book.isFull(counters));
+    const counterRoomMs = Math.max(...held.map(({ book, counters }) => book.fullUntilMs(counters)));
+    const isFull = !hasRoom || counterRoomMs > 0;
     const isReserved = !isRefused && !isFull;
+    if (!isRefused && isFull)
+      call.full = hasRoom ? { of: 'counter', roomAtMs: counterRoomMs } : { of: 'memory', roomAtMs: nowMs };
     call.outcome = isRefused ? 'refused' : isFull ? 'full' : 'reserved';
     if (!hasRoom || (!isReserved && !isMarker)) return;
     for (const section of sections) {
@@ -240,14 +252,14 @@ export class MemoryReservations implements ReservationStore {
       const made = isEmpty ? book.reserveNothing(terms, nowMs) : book.reserve(terms, counters, nowMs);
       if (isReserved) for (const counter of counters) counter.outcome = isEmpty ? 'left-out' : 'charged';
       if (made === undefined) continue;
-      this.#occupy(made.bytes);
+      this.#occupy(made.owner, made.bytes);
       if (made.note !== undefined) this.#noted.set(id, made);
       if (section === sections[0] && isReserved) call.expiresAtMs = made.dueMs;
     }
   }
 
   #settle(call: SettleCall, sections: readonly Section[], nowMs: number): void {
-    const { id, isMarker } = call;
+    const { id, isMarker, owner } = call;
     call.outcome = 'unknown';
     call.charged = 0;
     call.amount = 0;
@@ -258,8 +270,12 @@ export class MemoryReservations implements ReservationStore {
       if (known === undefined) {
         if (call.unknown === 'tell' || actual === undefined) continue;
         const remembered = !isMarker && id !== '' && this.#hasRoom(call, [section]);
-        const made = book.chargeUnreserved(counters, { actual, id: remembered ? id : undefined }, nowMs);
-        if (made !== undefined) this.#occupy(made.bytes);
+        const made = book.chargeUnreserved(
+          counters,
+          { actual, id: remembered ? id : undefined, owner },
+          nowMs,
+        );
+        if (made !== undefined) this.#occupy(owner, made.bytes);
         if (call.outcome === 'unknown') call.charged = actual;
         for (const counter of counters) counter.outcome = 'charged';
         continue;
@@ -307,15 +323,18 @@ export class MemoryReservations implements ReservationStore {
   }
 }
 
+/** What is remembered of a call. */
+type Remembered = Pick<ReserveCall, 'id' | 'owner'> & { readonly note?: string | undefined };
+
 const unanswered = { outcome: 'untouched', changed: 0, givenBack: 0 } as const;
 
 function termsOf(
-  { id, isMarker, counters }: ReserveCall,
+  { id, owner, isMarker, counters }: ReserveCall,
   section: Section,
   note: string | undefined,
 ): ReservationTerms {
   const { amount, ttlMs, onExpiry } = section.counters[0]!;
-  return { id, isMarker, amount: amount ?? 0, ttlMs, onExpiry, width: counters.length, note };
+  return { id, owner, isMarker, amount: amount ?? 0, ttlMs, onExpiry, width: counters.length, note };
 }
 
 function isRepeated(call: ReserveCall, section: Section, known: Reservation | undefined): boolean {

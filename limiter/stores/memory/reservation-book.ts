@@ -12,7 +12,7 @@ import {
   nothingReturned,
   type Returned,
 } from '../reservations/charges.ts';
-import type { ReservedCounter } from '../reservations/reservation-store.ts';
+import type { ReservationOwner, ReservedCounter } from '../reservations/reservation-store.ts';
 import { type Counter, type CounterTable, heldBy } from './counter-table.ts';
 import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
 
@@ -50,6 +50,7 @@ interface CounterCharge extends Charge {
 /** One reservation on the counters of the stem. */
 export interface Reservation extends Expiring {
   readonly id: string;
+  readonly owner: ReservationOwner | undefined;
   readonly isMarker: boolean;
   readonly amount: number;
   readonly ttlMs: number;
@@ -76,10 +77,12 @@ export interface Reservation extends Expiring {
 /** What a reservation is made with; equal for the same one that comes again. */
 export type ReservationTerms = Pick<
   Reservation,
-  'id' | 'isMarker' | 'amount' | 'ttlMs' | 'onExpiry' | 'width' | 'note'
+  'id' | 'owner' | 'isMarker' | 'amount' | 'ttlMs' | 'onExpiry' | 'width' | 'note'
 >;
 
 interface BookOptions {
+  /** Whose call made the book. */
+  readonly owner: ReservationOwner | undefined;
   readonly table: CounterTable;
   readonly maxReservations: number;
   readonly recordMs: number;
@@ -122,6 +125,10 @@ export class ReservationBook implements Expiring {
     this.#options = options;
   }
 
+  get owner(): ReservationOwner | undefined {
+    return this.#options.owner;
+  }
+
   get isEmpty(): boolean {
     return this.#records.size === 0 && this.#markerCount === 0;
   }
@@ -151,9 +158,15 @@ export class ReservationBook implements Expiring {
     return kept ?? first;
   }
 
-  isFull(counters: readonly ReservedCounter[]): boolean {
+  /** When the counters that have as many open ones as they may have less of them at the latest; 0: none has so many. */
+  fullUntilMs(counters: readonly ReservedCounter[]): number {
     const { maxReservations } = this.#options;
-    return counters.some(({ key }) => (this.#tallies.get(key)?.open.size ?? 0) >= maxReservations);
+    let untilMs = 0;
+    for (const { key } of counters) {
+      const open = this.#tallies.get(key)?.open;
+      if (open !== undefined && open.size >= maxReservations) untilMs = Math.max(untilMs, firstDueMs(open));
+    }
+    return untilMs;
   }
 
   /** Gives back all that has expired, and forgets what nobody can ask for any more: so many, and says how many those were. */
@@ -199,12 +212,12 @@ export class ReservationBook implements Expiring {
   /** Charges what nobody reserved. With `id` it is remembered, so that it is not charged again. */
   chargeUnreserved(
     counters: readonly ReservedCounter[],
-    { actual, id }: { actual: number; id: string | undefined },
+    { actual, id, owner }: { actual: number; id: string | undefined; owner: ReservationOwner | undefined },
     nowMs: number,
   ): Reservation | undefined {
     for (const counter of counters) this.#charge(counter, actual, nowMs);
     if (id === undefined) return undefined;
-    const terms = { id, isMarker: false, amount: 0, ttlMs: 0, onExpiry: 'release', width: 0 } as const;
+    const terms = { id, owner, isMarker: false, amount: 0, ttlMs: 0, onExpiry: 'release', width: 0 } as const;
     const settled = this.#remember({ ...terms, note: undefined }, { counters: 0, nowMs });
     settled.state = 'settled';
     settled.charged = actual;
@@ -252,12 +265,13 @@ export class ReservationBook implements Expiring {
     terms: ReservationTerms,
     { counters, nowMs, isEmpty = false }: { counters: number; nowMs: number; isEmpty?: boolean },
   ): Reservation {
-    const { id, isMarker, amount, ttlMs, onExpiry, width, note } = terms;
+    const { id, owner, isMarker, amount, ttlMs, onExpiry, width, note } = terms;
     const dueMs = nowMs + ttlMs;
     // Of a marker that expired only its charge is of any use.
     const isRemembered = !isMarker || (!isEmpty && onExpiry === 'charge');
     const made: Reservation = {
       id,
+      owner,
       isMarker,
       amount,
       ttlMs,
@@ -388,6 +402,21 @@ export class ReservationBook implements Expiring {
       if (one.state !== 'forgotten') this.#queueDue(one);
     }
   }
+}
+
+/** Chosen: so many are looked at, the oldest first. */
+const mostLookedAt = 64;
+
+/** When the first of the oldest open ones is due. */
+function firstDueMs(open: Iterable<Reservation>): number {
+  let first = Number.POSITIVE_INFINITY;
+  let looked = 0;
+  for (const { dueMs } of open) {
+    first = Math.min(first, dueMs);
+    looked += 1;
+    if (looked === mostLookedAt) break;
+  }
+  return first;
 }
 
 /** It is no longer open. */

@@ -1,5 +1,7 @@
 import { hashTagOf } from '../counter-store.ts';
 import type {
+  Fullness,
+  Note,
   ReservationCall,
   ReservationStore,
   ReserveCall,
@@ -53,8 +55,12 @@ export class ClusterReservations implements ReservationStore {
     return this.#options.slots.recall(id);
   }
 
-  note(id: string, text: string, ttlMs: number): Promise<string | undefined> {
-    return this.#options.slots.note(id, text, ttlMs);
+  note(note: Note): Promise<string | Fullness | undefined> {
+    return this.#options.slots.note(note);
+  }
+
+  get share(): ReservationStore['share'] {
+    return this.#options.slots.share;
   }
 
   claim(name: string, seconds: number): Promise<boolean> {
@@ -78,11 +84,11 @@ export class ClusterReservations implements ReservationStore {
       }
       const part = { ...call, note: undefined };
       await ask(noted === undefined ? this.#usual : this.#repeating, part);
-      const { error, outcome, expiresAtMs } = part;
-      Object.assign(call, { error, outcome, expiresAtMs });
+      const { error, outcome, full, expiresAtMs } = part;
+      Object.assign(call, { error, outcome, full, expiresAtMs });
       if (error !== undefined || (outcome !== 'reserved' && outcome !== 'repeated')) return;
-      const longestMs = Math.max(...call.counters.map(({ ttlMs }) => ttlMs));
-      await this.note(call.id, note, longestMs);
+      const ttlMs = Math.max(...call.counters.map((counter) => counter.ttlMs));
+      await this.#options.slots.note({ id: call.id, text: note, ttlMs, owner: call.owner });
     } catch (error) {
       call.error = error as ReserveCall['error'];
     }

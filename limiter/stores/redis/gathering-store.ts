@@ -10,7 +10,9 @@ import {
   StoreError,
   type SubmitOptions,
 } from '../counter-store.ts';
+import type { TallyChanges } from '../reservations/kept-tally.ts';
 import type {
+  Note,
   ReservationBounds,
   ReservationCall,
   ReservationStore,
@@ -27,7 +29,8 @@ import {
 import { areScriptsRefused, isKeyRefused, type RedisErrors, type RedisScripts } from './redis-error.ts';
 import { hasSet, textReply } from './reply-checks.ts';
 import { ReservationBatch } from './reservation-batch.ts';
-import { noteKeyOf, ReservationNames } from './reservation-keys.ts';
+import { noteKeyOf, ReservationNames, tallyKeyOf } from './reservation-keys.ts';
+import { shareTally } from './reservation-tally.ts';
 import { type Batch, maxKeysPerCall, settle } from './script-batches.ts';
 import type { KeyedCommands } from './scripts.ts';
 
@@ -189,7 +192,8 @@ export abstract class GatheringStore implements CounterStore {
     return {
       submit: (call, done) => this.submitReservation(call, done),
       recall: (id) => this.#recall(id),
-      note: (id, text, ttlMs) => this.#note(id, text, ttlMs),
+      note: (note) => this.#note(note),
+      share: (name, changes, nowMs) => this.#share(name, changes, nowMs),
       claim: (name, seconds) => this.#claim(name, seconds),
     };
   }
@@ -213,7 +217,7 @@ export abstract class GatheringStore implements CounterStore {
     return this.sendPlain(key, 'get', [key], (reply) => textReply('GET', reply));
   }
 
-  async #note(id: string, text: string, ttlMs: number): Promise<string | undefined> {
+  async #note({ id, text, ttlMs }: Note): Promise<string | undefined> {
     const key = noteKeyOf(id, this.names);
     const ms = String(ttlMs + this.reservationBounds.recordMs);
     const isKept = await this.sendPlain(key, 'set', [key, text, 'NX', 'PX', ms], hasSet);
@@ -223,6 +227,10 @@ export abstract class GatheringStore implements CounterStore {
   async #claim(name: string, seconds: number): Promise<boolean> {
     const key = `weir:claim:${name}`;
     return this.sendPlain(key, 'set', [key, '1', 'NX', 'EX', String(seconds)], hasSet);
+  }
+
+  #share(name: string, changes: TallyChanges, nowMs: number): Promise<TallyChanges> {
+    return shareTally(this.commands, tallyKeyOf(name, this.names), changes, nowMs);
   }
 
   /** `read` throws at a reply that the command never gives. */

@@ -382,7 +382,8 @@ function answerCall(call: ReservationCall, told: Told, nowMicros: number): boole
   const second = told.count();
   if (call.kind === 'reserve') {
     call.outcome = outcome as typeof call.outcome;
-    call.expiresAtMs = first;
+    call.full = outcome === 'full' ? { of: 'counter', roomAtMs: first } : undefined;
+    call.expiresAtMs = outcome === 'full' ? 0 : first;
   } else if (call.kind === 'settle') {
     call.outcome = outcome as typeof call.outcome;
     call.charged = first;

@@ -53,6 +53,10 @@ export function noteKeyOf(id: string, { prefix }: Pick<ReservationNames, 'prefix
   return `weir:reserve-note:${prefix}${id}`;
 }
 
+export function tallyKeyOf(name: string, { prefix }: Pick<ReservationNames, 'prefix'>): string {
+  return `weir:reserve-tally:${prefix}${name}`;
+}
+
 /** What tells a counter's window from its others: the digits that its key ends in. */
 function windowOf(key: string): string {
   let at = key.length;

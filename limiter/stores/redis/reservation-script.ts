@@ -103,16 +103,17 @@ function my.refuses(call, isOver)
   return refused or (quotas > 0 and quotasOver == quotas and not call.otherQuotaPasses)
 end
 
-function my.isFull(counter)
+-- When a counter that has as many open ones as it may have less of them at the latest; 0: it has not so many.
+function my.fullUntil(counter)
   local isMore = true
   while my.openOf(counter.side, counter.tail) >= maxOpen do
-    if not isMore then return true end
+    if not isMore then return counter.side.due < closed and counter.side.due or nowMs end
     isMore = my.sweep(counter)
   end
-  return false
+  return 0
 end
 
--- Gives what became of the call, and when it expires. Where more is to be swept before it can be refused, nothing does.
+-- Gives what became of the call, and when it expires, or when a full one has room. Where more is to be swept before it can be refused, nothing does.
 function my.reserve(call)
   local list, isOver = call.counters, {}
   for i = 1, #list do my.sweep(list[i]) end
@@ -123,23 +124,24 @@ function my.reserve(call)
     if known then return 'repeated', expires end
   end
   local refused = my.refuses(call, isOver) or call.refusedElsewhere
-  local full = false
+  local fullUntil = 0
   for i = 1, #list do
-    full = full or (not refused and not isOver[list[i].group] and my.isFull(list[i]))
+    if not refused and not isOver[list[i].group] then fullUntil = math.max(fullUntil, my.fullUntil(list[i])) end
   end
+  local full = fullUntil > 0
   if isShort then
     for i = 1, #list do list[i].outcome = 'u' end
     return 'more', 0
   end
   local isReserved = not refused and not full
   local outcome = refused and 'refused' or full and 'full' or 'reserved'
-  if not isReserved and not call.isMarker then return outcome, 0 end
+  if not isReserved and not call.isMarker then return outcome, fullUntil end
   for i = 1, #list do
     local isEmpty = not isReserved or isOver[list[i].group]
     my.hold(call, list[i], isEmpty and 'l' or 'o')
     if isReserved then list[i].outcome = isEmpty and 'l' or 'c' end
   end
-  return outcome, isReserved and nowMs + list[1].ttl or 0
+  return outcome, isReserved and nowMs + list[1].ttl or fullUntil
 end
 
 -- Of a marker's the oldest that is open, or else expired charged, or else holds nothing; the youngest open one where it is

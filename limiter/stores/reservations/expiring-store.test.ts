@@ -31,7 +31,7 @@ function open({ pauseMs = 0, maxReservations = 100 } = {}) {
       kept.submit(call, done);
     },
     recall: (id) => kept.recall(id),
-    note: (id, text, ttlMs) => kept.note(id, text, ttlMs),
+    note: (note) => kept.note(note),
     claim: (name, seconds) => kept.claim(name, seconds),
   };
   const counterOf = ({ key, bound, limit }: CounterOp) =>

@@ -4,6 +4,7 @@
  */
 import type { Bound } from '../bound.ts';
 import type { Caller, Claims, StoreError } from '../counter-store.ts';
+import type { TallyChanges } from './kept-tally.ts';
 
 /** One counter of a call: written by the caller, answered in place by the store. */
 export interface ReservedCounter {
@@ -54,6 +55,29 @@ export interface ReservedCounter {
   waitMicros: number;
 }
 
+/** For whom a reservation is kept. Each domain and each caller has a bound of its own. */
+export interface ReservationOwner {
+  readonly domain: string;
+  /** Undefined where callers have no names. */
+  readonly caller: string | undefined;
+}
+
+/** Why there is no room for a reservation. */
+export interface Fullness {
+  /** Whose bound is reached. */
+  readonly of: 'counter' | 'domain' | 'caller' | 'memory';
+  /** When there is room again at the latest, in milliseconds since the epoch. */
+  readonly roomAtMs: number;
+}
+
+/** A note of a reservation that holds nothing. */
+export interface Note {
+  readonly id: string;
+  readonly text: string;
+  readonly ttlMs: number;
+  readonly owner: ReservationOwner | undefined;
+}
+
 interface Call {
   /** In the order in which they are charged where they are not in one place. At least one. */
   readonly counters: ReservedCounter[];
@@ -66,8 +90,10 @@ interface Call {
 
 export interface ReserveCall extends Call {
   readonly kind: 'reserve';
-  /** At most 255 bytes. */
+  /** Distinct for each reservation of the store, whatever its domain; at most 277 bytes. */
   readonly id: string;
+  /** Undefined: no bound on owners applies. */
+  readonly owner?: ReservationOwner | undefined;
   /**
    * Markers: another one of the same id adds a reservation, and nothing is remembered of it once it is settled. What was
    * refused, as full too, is remembered until its TTL, so that its settling charges nothing. Else the same again changes nothing.
@@ -83,9 +109,11 @@ export interface ReserveCall extends Call {
   readonly note: string | undefined;
   /**
    * Answer. `repeated`: it was made before, with the same amounts, TTLs and counters, with the same end; the counters
-   * tell how they stand now. `conflict`: the id stands for another one. `full`: BUDGET_MAX_RESERVATIONS.
+   * tell how they stand now. `conflict`: the id stands for another one. `full`: a bound on their number is reached.
    */
   outcome: 'reserved' | 'repeated' | 'refused' | 'conflict' | 'full';
+  /** Answer, with `full`. */
+  full?: Fullness | undefined;
   /** Answer: of the first counter, in milliseconds since the epoch. */
   expiresAtMs: number;
 }
@@ -93,6 +121,8 @@ export interface ReserveCall extends Call {
 export interface SettleCall extends Call {
   readonly kind: 'settle';
   readonly id: string;
+  /** As of its `ReserveCall`. */
+  readonly owner?: ReservationOwner | undefined;
   readonly isMarker: boolean;
   /** Of an unknown id: charge the amounts once, or only tell. */
   readonly unknown: 'charge' | 'tell';
@@ -130,8 +160,15 @@ export interface ReservationStore extends Claims {
   /** The note of a reservation that is open or still remembered. Rejects with a StoreError. */
   recall(id: string): Promise<string | undefined>;
   /**
-   * Keeps a note of what holds nothing, as long as that of a reservation with this TTL. Where the id has one already, gives
-   * that and changes nothing. Rejects with a StoreError.
+   * Keeps a note as long as that of a reservation with its TTL. Where the id has one already, gives its text and changes
+   * nothing; where there is no room, gives why. Rejects with a StoreError.
    */
-  note(id: string, text: string, ttlMs: number): Promise<string | undefined>;
+  note(note: Note): Promise<string | Fullness | undefined>;
+  /**
+   * Adds to a tally that all limiters of the store share, and gives the whole of it. Undefined where a store has but one
+   * limiter. Rejects with a StoreError.
+   */
+  readonly share?:
+    | ((name: string, changes: TallyChanges, nowMs: number) => Promise<TallyChanges>)
+    | undefined;
 }

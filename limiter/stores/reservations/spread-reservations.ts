@@ -1,5 +1,7 @@
 import type {
+  Fullness,
   LookCall,
+  Note,
   ReservationCall,
   ReservationStore,
   ReserveCall,
@@ -43,8 +45,12 @@ export class SpreadReservations implements ReservationStore {
     return notes.find((note) => note !== undefined);
   }
 
-  async note(id: string, text: string, ttlMs: number): Promise<string | undefined> {
-    return (await this.recall(id)) ?? this.#options.stores[0]!.note(id, text, ttlMs);
+  async note(note: Note): Promise<string | Fullness | undefined> {
+    return (await this.recall(note.id)) ?? this.#options.stores[0]!.note(note);
+  }
+
+  get share(): ReservationStore['share'] {
+    return this.#options.stores[0]!.share;
   }
 
   claim(name: string, seconds: number): Promise<boolean> {
@@ -79,6 +85,7 @@ export class SpreadReservations implements ReservationStore {
       await this.#ask(part);
       call.error = part.error;
       call.outcome = part.outcome;
+      call.full = part.full;
       isRefused = part.error !== undefined || (part.outcome !== 'reserved' && part.outcome !== 'repeated');
       if (isRefused) break;
       made.push(part);

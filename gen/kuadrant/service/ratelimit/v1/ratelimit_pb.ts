@@ -69,7 +69,8 @@ export type ReserveResponse = Message<"kuadrant.service.ratelimit.v1.ReserveResp
   code: RateLimitResponse_Code;
 
   /**
-   * With OK, and for the commit. Empty where nothing limits the domain.
+   * With OK, and for the commit. Empty where nothing limits the domain. One that begins with `w0.` holds nothing, and its
+   * commit charges nothing.
    *
    * @generated from field: string reservation_id = 2;
    */
@@ -100,7 +101,7 @@ export type CommitRequest = Message<"kuadrant.service.ratelimit.v1.CommitRequest
   descriptors: RateLimitDescriptor[];
 
   /**
-   * Empty: nothing was held, and the amount is charged as by a report.
+   * It belongs to the domain. Empty: nothing was held, and the amount is charged as by a report.
    *
    * @generated from field: string reservation_id = 3;
    */

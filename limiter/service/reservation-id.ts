@@ -1,0 +1,73 @@
+/** The ids of reservations: those that Weir makes, those that callers choose, and the form that a store knows. */
+import { createHash } from 'node:crypto';
+
+/** The form of an id in a request. */
+export const reservationIdForm = /^[\x21-\x7e]{1,255}$/;
+
+/** What ids that Weir makes begin with. Callers may not choose such ids. */
+const madePrefix = 'w1.';
+/** The same for reservations that hold nothing: there is nothing to settle, and no store is asked. */
+const nothingPrefix = 'w0.';
+
+const domainHexDigits = 8;
+/** 132 bits: domains that differ have scopes that differ, whoever chooses them. */
+const scopeCharacters = 22;
+/** Chosen: domains whose hashes are remembered. */
+const mostDomains = 1_000;
+
+/** `made` and `nothing` are Weir's own. */
+export function kindOfId(id: string): 'made' | 'nothing' | 'chosen' {
+  if (id.startsWith(madePrefix)) return 'made';
+  return id.startsWith(nothingPrefix) ? 'nothing' : 'chosen';
+}
+
+interface DomainHash {
+  /** In ids. */
+  readonly hex: string;
+  /** Before ids that callers choose. */
+  readonly scope: string;
+}
+
+/** Makes and scopes ids; hashes each domain once. */
+export class ReservationIds {
+  /** Makes 128 random bits as 32 hexadecimal digits. */
+  readonly #random: () => string;
+  readonly #hashes = new Map<string, DomainHash>();
+
+  constructor(random: () => string) {
+    this.#random = random;
+  }
+
+  make(domain: string): string {
+    return `${madePrefix}${this.#hashOf(domain).hex}.${this.#random()}`;
+  }
+
+  /** `chosen`: the caller's id, which always gives the same one. */
+  makeForNothing(domain: string, chosen: string | undefined): string {
+    const { hex, scope } = this.#hashOf(domain);
+    const rest = chosen === undefined ? this.#random() : sha256(`${scope}${chosen}`, 'hex').slice(0, 32);
+    return `${nothingPrefix}${hex}.${rest}`;
+  }
+
+  /** Gives the id that a store knows: equal ids that callers choose in two domains are two there. */
+  inStore(domain: string, id: string): string {
+    return kindOfId(id) === 'made' ? id : this.#hashOf(domain).scope + id;
+  }
+
+  #hashOf(domain: string): DomainHash {
+    const known = this.#hashes.get(domain);
+    if (known !== undefined) return known;
+    const digest = createHash('sha256').update(domain).digest();
+    const hash = {
+      hex: digest.toString('hex').slice(0, domainHexDigits),
+      scope: digest.toString('base64url').slice(0, scopeCharacters),
+    };
+    if (this.#hashes.size >= mostDomains) this.#hashes.clear();
+    this.#hashes.set(domain, hash);
+    return hash;
+  }
+}
+
+export function sha256(text: string, encoding: 'hex' | 'base64url'): string {
+  return createHash('sha256').update(text).digest(encoding);
+}

@@ -1,0 +1,47 @@
+/** Memory that domains and callers share, so that none of them takes it all. */
+import type { ReservationOwner } from '../reservations/reservation-store.ts';
+
+/** Chosen: a domain or a caller takes so much at most of what the others leave, so that there is always something left. */
+const mostOfRest = 0.75;
+
+export class ByteShares {
+  readonly #mostBytes: number;
+  readonly #domains = new Map<string, number>();
+  readonly #callers = new Map<string, number>();
+  #bytes = 0;
+
+  constructor(mostBytes: number) {
+    this.#mostBytes = mostBytes;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** `owner` is undefined where nobody is bounded but all together. */
+  hasRoom(owner: ReservationOwner | undefined, bytes: number): boolean {
+    if (this.#bytes + bytes > this.#mostBytes) return false;
+    if (owner === undefined) return true;
+    if (!this.#fits(this.#domains.get(owner.domain), bytes)) return false;
+    return owner.caller === undefined || this.#fits(this.#callers.get(owner.caller), bytes);
+  }
+
+  /** `bytes` below 0 are free again. */
+  occupy(owner: ReservationOwner | undefined, bytes: number): void {
+    this.#bytes += bytes;
+    if (owner === undefined) return;
+    occupyFor(this.#domains, owner.domain, bytes);
+    if (owner.caller !== undefined) occupyFor(this.#callers, owner.caller, bytes);
+  }
+
+  #fits(own = 0, bytes: number): boolean {
+    const others = this.#bytes - own;
+    return own + bytes <= mostOfRest * (this.#mostBytes - others);
+  }
+}
+
+function occupyFor(shares: Map<string, number>, name: string, bytes: number): void {
+  const after = (shares.get(name) ?? 0) + bytes;
+  if (after > 0) shares.set(name, after);
+  else shares.delete(name);
+}

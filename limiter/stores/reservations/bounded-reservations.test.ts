@@ -1,0 +1,174 @@
+import { describe, expect, it } from 'vitest';
+import { ManualClock } from '../../../test/support/manual-clock.ts';
+import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
+import {
+  countersOf,
+  noteOf,
+  reserveCall,
+  settleCall,
+  submitCall,
+} from '../../../test/support/reservation-calls.ts';
+import { FixedWindow } from '../bound.ts';
+import { StoreError } from '../counter-store.ts';
+import { BoundedReservations } from './bounded-reservations.ts';
+import type { TallyChanges } from './kept-tally.ts';
+import type { ReservationOwner, ReservationStore } from './reservation-store.ts';
+
+const minuteMs = 60_000;
+const recordMs = 10 * minuteMs;
+const a: ReservationOwner = { domain: 'a', caller: 'one' };
+
+function limiters(
+  count: number,
+  { maxOfDomain = 3, maxOfCaller = 1_000, fails = (): boolean => false } = {},
+) {
+  const clock = new ManualClock(Date.UTC(2026, 5));
+  const memory = openMemoryStore({ clock }).openReservations({ maxReservations: 1_000, recordMs });
+  const tallies = new Map<string, Map<number, number>>();
+  const share = async (name: string, changes: TallyChanges, nowMs: number): Promise<TallyChanges> => {
+    if (fails()) throw new StoreError('connection refused', { transient: true });
+    const tally = tallies.get(name) ?? new Map<number, number>();
+    tallies.set(name, tally);
+    for (const [end, number] of changes) tally.set(end, Math.max(0, (tally.get(end) ?? 0) + number));
+    return new Map([...tally].filter(([end, number]) => number > 0 && end * 1000 > nowMs));
+  };
+  const store: ReservationStore = {
+    submit: memory.submit.bind(memory),
+    recall: memory.recall.bind(memory),
+    note: memory.note.bind(memory),
+    claim: memory.claim.bind(memory),
+    share: count > 1 ? share : undefined,
+  };
+  const made = Array.from(
+    { length: count },
+    () => new BoundedReservations({ store, clock, recordMs, maxOfDomain, maxOfCaller }),
+  );
+  return { clock, memory, made };
+}
+
+let runs = 0;
+
+function reserve(store: ReservationStore, owner: ReservationOwner, given: object = {}) {
+  runs += 1;
+  const counters = countersOf([`1{${runs}}`], { ttlMs: minuteMs, amount: 5 });
+  return submitCall(store, reserveCall({ id: `id-${runs}`, owner, counters, ...given }));
+}
+
+/** So that what was shared meanwhile is known. */
+const settled = () => new Promise((resolve) => setImmediate(resolve));
+
+describe('BoundedReservations', () => {
+  it('rejects what one domain has too much, and says when there is room; others have theirs', async () => {
+    const { clock, made } = limiters(1);
+    const [store] = made as [BoundedReservations];
+    const madeMs = clock.ms;
+    for (let i = 0; i < 3; i += 1) expect((await reserve(store, a)).outcome).toBe('reserved');
+    const full = await reserve(store, a);
+    expect(full).toMatchObject({ outcome: 'full', full: { of: 'domain' }, counters: [{ used: 0 }] });
+    const { roomAtMs } = full.full!;
+    const lifeMs = minuteMs + recordMs;
+    expect(roomAtMs).toBeGreaterThanOrEqual(madeMs + lifeMs);
+    expect(roomAtMs).toBeLessThanOrEqual(madeMs + lifeMs * 1.125);
+    expect((await reserve(store, { domain: 'b', caller: 'one' })).outcome).toBe('reserved');
+    clock.ms = roomAtMs - 1;
+    expect((await reserve(store, a)).outcome).toBe('full');
+    clock.ms = roomAtMs;
+    expect((await reserve(store, a)).outcome).toBe('reserved');
+  });
+
+  it('counts those of a caller over all domains', async () => {
+    const { made } = limiters(1, { maxOfCaller: 2 });
+    const [store] = made as [BoundedReservations];
+    for (const domain of ['a', 'b']) await reserve(store, { domain, caller: 'one' });
+    const full = await reserve(store, { domain: 'c', caller: 'one' });
+    expect(full).toMatchObject({ outcome: 'full', full: { of: 'caller' } });
+    expect((await reserve(store, { domain: 'a', caller: 'two' })).outcome).toBe('reserved');
+    expect((await reserve(store, { domain: 'a', caller: undefined })).outcome).toBe('reserved');
+  });
+
+  it('counts what is remembered: reservations that were settled, charges without one, and notes', async () => {
+    const { made } = limiters(1);
+    const [store] = made as [BoundedReservations];
+    const one = await reserve(store, a);
+    await submitCall(store, settleCall({ id: one.id, owner: a, counters: one.counters }));
+    const counters = countersOf(['1{lost}'], { amount: 1 });
+    const lost = settleCall({ id: 'lost', owner: a, unknown: 'charge', counters });
+    expect((await submitCall(store, lost)).outcome).toBe('unknown');
+    expect(await store.note(noteOf('note', 'of it', minuteMs, a))).toBeUndefined();
+    expect(await store.note(noteOf('note', 'of it', minuteMs, a))).toBe('of it');
+    expect(await store.note(noteOf('other', 'of it', minuteMs, a))).toMatchObject({ of: 'domain' });
+    expect((await reserve(store, a)).outcome).toBe('full');
+  });
+
+  it('answers a repetition, and counts no refusal', async () => {
+    const { made } = limiters(1);
+    const [store] = made as [BoundedReservations];
+    const counters = () => countersOf(['1{repeated}'], { ttlMs: minuteMs, amount: 5 });
+    const ask = (id: string, given: object = {}) =>
+      submitCall(store, reserveCall({ id, owner: a, counters: counters(), ...given }));
+    for (const id of ['first', 'second']) await ask(id);
+    expect((await ask('third')).outcome).toBe('refused');
+    await reserve(store, a);
+    expect((await ask('first')).outcome).toBe('repeated');
+    expect((await ask('third')).outcome).toBe('full');
+  });
+
+  it('counts markers until they are settled, and remembers that a refused one holds nothing', async () => {
+    const { made } = limiters(1);
+    const [store] = made as [BoundedReservations];
+    const bound = new FixedWindow(1_000);
+    const counters = (amount: number) => countersOf(['1{marked}'], { ttlMs: minuteMs, amount, bound });
+    const marker = (id: string) =>
+      submitCall(store, reserveCall({ id, owner: a, isMarker: true, counters: counters(1) }));
+    const settle = (id: string) =>
+      submitCall(
+        store,
+        settleCall({ id, owner: a, isMarker: true, unknown: 'charge', counters: counters(1) }),
+      );
+    for (let i = 0; i < 10; i += 1) {
+      expect((await marker('one')).outcome).toBe('reserved');
+      expect((await settle('one')).outcome).toBe('settled');
+    }
+    for (const id of ['x', 'y', 'z']) await marker(id);
+    expect((await marker('beyond')).outcome).toBe('full');
+    // It holds nothing, as of any that was refused.
+    const { outcome, counters: after } = await settle('beyond');
+    expect([outcome, after[0]!.changed]).toEqual(['settled', 0]);
+    expect((await marker('beyond')).outcome).toBe('full');
+    await settle('x');
+    expect((await marker('beyond')).outcome).toBe('reserved');
+  });
+
+  it('knows within a second what other limiters made', async () => {
+    const { clock, made } = limiters(2);
+    const [first, second] = made as [BoundedReservations, BoundedReservations];
+    await reserve(second, a);
+    for (let i = 0; i < 3; i += 1) await reserve(first, a);
+    clock.ms += 1_000;
+    await reserve(first, a);
+    await settled();
+    await reserve(second, a);
+    await settled();
+    expect((await reserve(second, a)).outcome).toBe('full');
+    clock.ms += 1_000;
+    await reserve(first, a);
+    await settled();
+    expect((await reserve(first, a)).outcome).toBe('full');
+  });
+
+  it('counts on by itself while nothing can be shared, and shares it then', async () => {
+    let isAway = true;
+    const { clock, made } = limiters(2, { fails: () => isAway });
+    const [first, second] = made as [BoundedReservations, BoundedReservations];
+    for (let i = 0; i < 3; i += 1) await reserve(first, a);
+    await settled();
+    expect((await reserve(first, a)).outcome).toBe('full');
+    isAway = false;
+    clock.ms += 1_000;
+    await reserve(first, a);
+    await settled();
+    await reserve(second, a);
+    await settled();
+    expect((await reserve(second, a)).outcome).toBe('full');
+  });
+});

@@ -1,0 +1,179 @@
+import { createHash } from 'node:crypto';
+import type { Clock } from '../../../process/time/clock.ts';
+import { KeptTally, roundedEnd } from './kept-tally.ts';
+import type {
+  Fullness,
+  Note,
+  ReservationCall,
+  ReservationOwner,
+  ReservationStore,
+  ReserveCall,
+  SettleCall,
+} from './reservation-store.ts';
+
+export interface BoundedReservationsOptions {
+  readonly store: ReservationStore;
+  readonly clock: Pick<Clock, 'nowMs'>;
+  /** BUDGET_MAX_DOMAIN_RESERVATIONS. */
+  readonly maxOfDomain: number;
+  /** BUDGET_MAX_CALLER_RESERVATIONS. */
+  readonly maxOfCaller: number;
+  /** BUDGET_RECORD_TTL. */
+  readonly recordMs: number;
+}
+
+/** Chosen: how often limiters share what they keep of an owner that reserves. */
+const shareMs = 1_000;
+
+/**
+ * Bounds how many reservations a store keeps for one domain and for one caller: open ones, those that it remembers, and
+ * notes. Each limiter counts its own and shares them once a second, so that a reserve costs no further call; so a bound
+ * can be exceeded by what all limiters reserve within a second.
+ */
+export class BoundedReservations implements ReservationStore {
+  readonly #options: BoundedReservationsOptions;
+  readonly #store: ReservationStore;
+  readonly #domains = new Map<string, KeptTally>();
+  readonly #callers = new Map<string, KeptTally>();
+
+  constructor(options: BoundedReservationsOptions) {
+    this.#options = options;
+    this.#store = options.store;
+  }
+
+  submit(call: ReservationCall, done: () => void): void {
+    if (call.kind === 'reserve' && call.owner !== undefined) this.#reserve(call, call.owner, done);
+    else if (call.kind === 'settle' && call.owner !== undefined) this.#settle(call, call.owner, done);
+    else this.#store.submit(call, done);
+  }
+
+  recall(id: string): Promise<string | undefined> {
+    return this.#store.recall(id);
+  }
+
+  async note(note: Note): Promise<string | Fullness | undefined> {
+    const { id, ttlMs, owner } = note;
+    if (owner === undefined) return this.#store.note(note);
+    const full = this.#fullOf(owner);
+    if (full !== undefined) return (await this.#store.recall(id)) ?? full;
+    const kept = await this.#store.note(note);
+    if (kept === undefined) this.#add(owner, this.#options.clock.nowMs() + ttlMs + this.#options.recordMs);
+    return typeof kept === 'object' ? this.#withRoom(kept, owner) : kept;
+  }
+
+  claim(name: string, seconds: number): Promise<boolean> {
+    return this.#store.claim(name, seconds);
+  }
+
+  #reserve(call: ReserveCall, owner: ReservationOwner, done: () => void): void {
+    // What is refused here is answered as any repetition, if it is one.
+    const full = call.refusedElsewhere === true ? undefined : this.#fullOf(owner);
+    if (full !== undefined) {
+      const looking: ReserveCall = { ...call, refusedElsewhere: true };
+      this.#store.submit(looking, () => {
+        const { error, outcome, expiresAtMs } = looking;
+        const isFull = error === undefined && outcome === 'refused';
+        Object.assign(call, { error, outcome: isFull ? 'full' : outcome, expiresAtMs });
+        call.full = isFull ? full : undefined;
+        done();
+      });
+      return;
+    }
+    this.#store.submit(call, () => {
+      if (call.error === undefined) {
+        if (call.outcome === 'reserved') this.#add(owner, call.expiresAtMs + this.#remembersMs(call));
+        else if (call.outcome === 'full') call.full = call.full && this.#withRoom(call.full, owner);
+      }
+      done();
+    });
+  }
+
+  #settle(call: SettleCall, owner: ReservationOwner, done: () => void): void {
+    this.#store.submit(call, () => {
+      const { error, isMarker, outcome, unknown, id } = call;
+      if (error === undefined) {
+        if (isMarker && outcome === 'settled' && call.counters.some(isCharged)) this.#remove(owner);
+        // It is remembered, lest it is charged again.
+        if (!isMarker && outcome === 'unknown' && unknown === 'charge' && id !== '')
+          this.#add(owner, this.#options.clock.nowMs() + this.#options.recordMs);
+      }
+      done();
+    });
+  }
+
+  /** For how long after its TTL: nothing is remembered of a marker that was given back. */
+  #remembersMs({ isMarker, counters }: ReserveCall): number {
+    const isForgotten = isMarker && counters.every(({ onExpiry }) => onExpiry === 'release');
+    return isForgotten ? 0 : this.#options.recordMs;
+  }
+
+  #fullOf({ domain, caller }: ReservationOwner): Fullness | undefined {
+    const { clock, maxOfDomain, maxOfCaller } = this.#options;
+    const nowMs = clock.nowMs();
+    const ofDomain = this.#tally(this.#domains, domain, 'd', nowMs);
+    if (ofDomain.totalAt(nowMs) >= maxOfDomain) return { of: 'domain', roomAtMs: ofDomain.firstEndMs };
+    if (caller === undefined) return undefined;
+    const ofCaller = this.#tally(this.#callers, caller, 'c', nowMs);
+    if (ofCaller.totalAt(nowMs) < maxOfCaller) return undefined;
+    return { of: 'caller', roomAtMs: ofCaller.firstEndMs };
+  }
+
+  /** The memory store does not know when it forgets something next. */
+  #withRoom(full: Fullness, { domain }: ReservationOwner): Fullness {
+    if (full.of !== 'memory') return full;
+    const nowMs = this.#options.clock.nowMs();
+    const own = this.#domains.get(domain);
+    const tallies = own !== undefined && own.totalAt(nowMs) > 0 ? [own] : [...this.#domains.values()];
+    let roomAtMs = Number.POSITIVE_INFINITY;
+    for (const tally of tallies)
+      if (tally.totalAt(nowMs) > 0) roomAtMs = Math.min(roomAtMs, tally.firstEndMs);
+    return { of: 'memory', roomAtMs: Number.isFinite(roomAtMs) ? roomAtMs : nowMs };
+  }
+
+  #add({ domain, caller }: ReservationOwner, endMs: number): void {
+    const nowMs = this.#options.clock.nowMs();
+    const end = roundedEnd(endMs, nowMs);
+    this.#tally(this.#domains, domain, 'd', nowMs).add(end);
+    if (caller !== undefined) this.#tally(this.#callers, caller, 'c', nowMs).add(end);
+  }
+
+  #remove({ domain, caller }: ReservationOwner): void {
+    const nowMs = this.#options.clock.nowMs();
+    this.#tally(this.#domains, domain, 'd', nowMs).removeOne(nowMs);
+    if (caller !== undefined) this.#tally(this.#callers, caller, 'c', nowMs).removeOne(nowMs);
+  }
+
+  #tally(tallies: Map<string, KeptTally>, name: string, kind: 'd' | 'c', nowMs: number): KeptTally {
+    let tally = tallies.get(name);
+    if (tally === undefined) {
+      for (const [other, one] of tallies) {
+        if (tallies.size < mostTallies) break;
+        if (one.totalAt(nowMs) === 0) tallies.delete(other);
+      }
+      tally = new KeptTally();
+      tallies.set(name, tally);
+    }
+    if (this.#store.share !== undefined && nowMs - tally.sharedMs >= shareMs) {
+      tally.sharedMs = nowMs;
+      void this.#share(tally, `${kind}:${createHash('sha256').update(name).digest('base64url')}`);
+    }
+    return tally;
+  }
+
+  /** What cannot be shared now is shared later. */
+  async #share(tally: KeptTally, name: string): Promise<void> {
+    const changes = tally.takeUnshared();
+    try {
+      tally.learn(await this.#store.share!(name, changes, this.#options.clock.nowMs()));
+    } catch {
+      tally.putBack(changes);
+    }
+  }
+}
+
+/** Chosen: domains and callers whose tallies are kept though nothing is kept for them. */
+const mostTallies = 1_000;
+
+function isCharged({ outcome }: { readonly outcome: string }): boolean {
+  return outcome === 'charged';
+}
