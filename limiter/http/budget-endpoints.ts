@@ -127,7 +127,7 @@ async function answerSettle(
   const about = kindOfId(id) === 'nothing' ? ofNothing : asked && questionOf(asked, call, options);
   const question = about ?? (await recalled(id, domain, asker, options.budgets));
   const unknown = about === undefined ? 'tell' : 'charge';
-  const { outcome, charged, amount, scopes } = await told<SettleAnswer>((done) =>
+  const { outcome, charged, amount, lost, scopes } = await told<SettleAnswer>((done) =>
     options.budgets.settle({ ...question, id, actual, unknown }, callerOf(asker), done),
   );
   if (outcome === 'unknown' && about === undefined) throw noReservation(id);
@@ -136,6 +136,7 @@ async function answerSettle(
     outcome,
     charged,
     amount,
+    ...(lost !== undefined && { lost }),
     scopes: scopes.map(scopeJson),
   });
 }

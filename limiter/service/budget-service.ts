@@ -298,10 +298,12 @@ function uncounted(hit: CountedHit): CountedHit {
 function settleAnswer({ call, held }: Settled, nowMs: number): SettleAnswer | BudgetFailure {
   const { error, outcome, charged, amount } = call;
   if (error !== undefined) return failureOf(error);
+  const lost = Math.max(0, ...call.counters.map((counter) => counter.lost));
   return {
     outcome,
     charged,
     amount,
+    ...(lost > 0 && { lost }),
     get scopes() {
       return scopesOf(held, nowMs);
     },

@@ -115,6 +115,8 @@ export interface SettleAnswer {
   readonly outcome: 'settled' | 'late' | 'repeated' | 'unknown';
   readonly charged: number;
   readonly amount: number;
+  /** What a counter no longer held of the reservation, the most of any; undefined: nothing was lost. */
+  readonly lost?: number;
   readonly scopes: readonly BudgetScope[];
 }
 

@@ -51,6 +51,7 @@ export function reservedCounterOf(
     oldestMs: 0,
     changed: 0,
     givenBack: 0,
+    lost: 0,
     waitMicros: 0,
   };
 }

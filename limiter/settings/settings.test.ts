@@ -139,6 +139,8 @@ describe('parseLimiterSettings', () => {
         leaseShare: 5_000,
         leasesMaxCounters: 65_536,
         budgetMaxReservations: 10_000,
+        budgetMaxDomainReservations: 1_000_000,
+        budgetMaxCallerReservations: 1_000_000,
         budgetRecordTtlMs: 600_000,
         budgetMaxTtlMs: 86_400_000,
         storeFailureMode: 'error',

@@ -29,8 +29,16 @@ writeFileSync(
   'domain: llm\ndescriptors: [{ key: user, rate_limit: { unit: year, requests_per_unit: 1 } }]\n',
 );
 
+mkdirSync(join(folder, 'domains', 'config'), { recursive: true });
+for (const domain of ['flood', 'other'])
+  writeFileSync(
+    join(folder, 'domains', 'config', `${domain}.yaml`),
+    `domain: ${domain}\ndescriptors: [{ key: user, rate_limit: { unit: year, requests_per_unit: 1000 } }]\n`,
+  );
+
 interface Answer {
   status: number;
+  retryAfter: number;
   // biome-ignore lint/suspicious/noExplicitAny: tests look at any part of it
   body: any;
 }
@@ -41,7 +49,8 @@ async function post(limiter: InProcessLimiter, path: string, body: object): Prom
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),
   });
-  return { status: response.status, body: await response.json() };
+  const retryAfter = Number(response.headers.get('retry-after'));
+  return { status: response.status, retryAfter, body: await response.json() };
 }
 
 /** What is left of the counter, by a look. */
@@ -81,7 +90,7 @@ describeWithServer('budgets of limiters that share a Redis', redisProgram, (path
     expect(await left(other, { user: name })).toBe(400);
     expect((await post(other, 'reserve', { ...user, amount: 500 })).status).toBe(429);
     const { reservationId } = reserved.body;
-    expect(reservationId).toMatch(/^[0-9a-f]{32}$/);
+    expect(reservationId).toMatch(/^w1\.[0-9a-f]{8}\.[0-9a-f]{32}$/);
     const settled = await post(other, 'commit', { reservationId, actualAmount: 100 });
     expect(settled).toMatchObject({ status: 200, body: { outcome: 'settled', charged: 100 } });
     const again = await post(one, 'commit', { reservationId, actualAmount: 100 });
@@ -140,6 +149,25 @@ describeWithServer('budgets of limiters that share a Redis', redisProgram, (path
     expect(await left(limiter, { user: name })).toBe(998);
   });
 
+  it('have as many reservations of a domain as BUDGET_MAX_DOMAIN_RESERVATIONS', async () => {
+    const limiter = await start({ BUDGET_MAX_DOMAIN_RESERVATIONS: '2', RUNTIME_SUBDIRECTORY: 'domains' });
+    const ask = (domain: string, given: object = {}) =>
+      post(limiter, 'reserve', { domain, descriptors: [[{ any: name }]], amount: 1, ...given });
+    // Those that hold nothing and have no id of the caller leave nothing.
+    for (let n = 0; n < 5; n++) expect((await ask('flood')).status).toBe(200);
+    for (const reservationId of ['a', 'b']) expect((await ask('flood', { reservationId })).status).toBe(200);
+    const full = await ask('flood', { reservationId: 'c' });
+    expect([full.status, full.body.detail]).toEqual([
+      ...[429, expect.stringContaining('BUDGET_MAX_DOMAIN_RESERVATIONS')],
+    ]);
+    expect(full.retryAfter).toBeGreaterThan(600);
+    expect((await ask('flood', { reservationId: 'a' })).body.repeated).toBe(true);
+    expect((await ask('other', { reservationId: 'c' })).status).toBe(200);
+    expect((await limiter.stats()).get('ratelimit.budget.calls.__call=reserve.__outcome=full_domain')).toBe(
+      1,
+    );
+  });
+
   it('are held for BUDGET_MAX_TTL at most', async () => {
     const limiter = await start({ BUDGET_MAX_TTL: '30s' });
     expect((await post(limiter, 'reserve', { ...user, amount: 1, ttl: '30s' })).status).toBe(200);
@@ -153,7 +181,7 @@ describeWithServer('budgets of limiters that share a Redis', redisProgram, (path
     const short = await start({ BUDGET_RECORD_TTL: '1s' });
     const long = await start();
     const commit = (limiter: InProcessLimiter, reservationId: string): Promise<Answer> =>
-      post(limiter, 'commit', { reservationId, actualAmount: 1 });
+      post(limiter, 'commit', { domain: 'llm', reservationId, actualAmount: 1 });
     for (const [limiter, id] of [
       [short, 'short'],
       [long, 'long'],

@@ -34,6 +34,7 @@ export function reservedCounter(given: Partial<ReservedCounter> & { stem: string
     oldestMs: -1,
     changed: -1,
     givenBack: -1,
+    lost: -1,
     waitMicros: -1,
     ...given,
   };

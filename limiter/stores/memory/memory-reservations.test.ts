@@ -198,10 +198,22 @@ describe('MemoryReservations', () => {
     const [counter] = (await submitCall(store, lookCall(countersOf([stem])))).counters;
     expect(counter).toMatchObject({ used: 4, reserved: 0 });
     await reserve('b', { amount: 5 });
-    await settle('a', 0);
+    expect((await settle('a', 0)).counters[0]).toMatchObject({ lost: 8, changed: 0 });
     expect(await totalOf(memory, { key, hits: 0 })).toBe(9);
     await settle('b', 0);
     expect(await totalOf(memory, { key, hits: 0 })).toBe(4);
+  });
+
+  it('charges what was used of a reservation whose counter was reset', async () => {
+    const { memory, reserve, settle } = open();
+    const { key } = reservedCounter({ stem });
+    for (const actual of [0, 3, 5, 7]) {
+      await reserve(`of ${actual}`, { amount: 5 });
+      memory.remove([key]);
+      expect((await settle(`of ${actual}`, actual)).counters[0]).toMatchObject({ lost: 5, changed: actual });
+      expect(await totalOf(memory, { key, hits: 0 })).toBe(actual);
+      memory.remove([key]);
+    }
   });
 
   it('frees a name once its time has passed', async () => {

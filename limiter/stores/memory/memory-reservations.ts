@@ -326,7 +326,7 @@ export class MemoryReservations implements ReservationStore {
 /** What is remembered of a call. */
 type Remembered = Pick<ReserveCall, 'id' | 'owner'> & { readonly note?: string | undefined };
 
-const unanswered = { outcome: 'untouched', changed: 0, givenBack: 0 } as const;
+const unanswered = { outcome: 'untouched', changed: 0, givenBack: 0, lost: 0 } as const;
 
 function termsOf(
   { id, owner, isMarker, counters }: ReserveCall,

@@ -3,6 +3,8 @@
  * becomes of it after its TTL, and what was settled before. Each stem decides for itself; `MemoryReservations` joins those
  * of a call.
  */
+
+import { used } from '../admission.ts';
 import type { Bound, Held } from '../bound.ts';
 import { keyBytes } from '../folded-run.ts';
 import {
@@ -235,6 +237,7 @@ export class ReservationBook implements Expiring {
     nowMs: number,
   ): void {
     const { state, charges, amount, isEmpty } = reservation;
+    const lost = charges.map((charge) => lostOf(charge, state, nowMs));
     if (state === 'open') closeTallies(reservation);
     if (state === 'released' && !isEmpty) {
       for (const counter of counters) this.#charge(counter, actual, nowMs);
@@ -242,9 +245,13 @@ export class ReservationBook implements Expiring {
       for (const [i, charge] of charges.entries()) {
         const counter = counters[i];
         const isOfNow = counter === undefined || counter.key === charge.tally.key;
-        if (actual > amount && counter !== undefined) this.#charge(counter, actual - amount, nowMs);
-        else if (actual < amount && isOfNow) {
-          const given = giveBack(charge, charge.taken - actual, nowMs);
+        const lostOfIt = isOfNow ? (lost[i] ?? 0) : 0;
+        if (counter !== undefined) counter.lost = lostOfIt;
+        // What is lost of the charge is charged again, as far as it was used.
+        const more = (actual > amount ? actual - amount : Math.min(0, actual - charge.taken)) + lostOfIt;
+        if (more > 0 && counter !== undefined) this.#charge(counter, more, nowMs);
+        else if (more < 0 && isOfNow) {
+          const given = giveBack(charge, -more, nowMs);
           if (counter !== undefined) counter.changed -= given;
         }
       }
@@ -343,14 +350,15 @@ export class ReservationBook implements Expiring {
   }
 
   #expire(reservation: Reservation, nowMs: number): void {
+    const lost = reservation.charges.map((charge) => lostOf(charge, 'open', nowMs));
     closeTallies(reservation);
     if (reservation.onExpiry === 'charge') {
       reservation.state = 'kept';
       reservation.charged = reservation.amount;
       return;
     }
-    for (const charge of reservation.charges) {
-      charge.tally.expired += giveBack(charge, charge.taken, nowMs);
+    for (const [i, charge] of reservation.charges.entries()) {
+      charge.tally.expired += giveBack(charge, charge.taken - lost[i]!, nowMs);
     }
     this.#dropCharges(reservation);
     reservation.state = 'released';
@@ -425,6 +433,23 @@ function closeTallies(reservation: Reservation): void {
     tally.open.delete(reservation);
     if (tally.counter === counter) tally.reserved -= taken;
   }
+}
+
+/**
+ * What the counter no longer holds of one that is open or expired charged: a fixed window has at least that and what is
+ * open on it, unless it was evicted, reset or paid back meanwhile.
+ */
+function lostOf(
+  { bound, counter, taken, tally }: CounterCharge,
+  state: Reservation['state'],
+  nowMs: number,
+): number {
+  if (bound.kind !== 'fixed') return 0;
+  if (counter?.table === undefined || counter.expiresAtMs <= nowMs) return taken;
+  const held = bound.heldAt(heldBy(counter, bound), nowMs * 1000);
+  const own = state === 'open' ? 0 : taken;
+  const missing = tally.counter === counter ? tally.reserved + own - used(bound, held, nowMs * 1000) : 0;
+  return Math.min(taken, Math.max(0, missing));
 }
 
 /** Nothing to a counter that is gone: what stands there now may be another one. */

@@ -134,8 +134,9 @@ export class ClusterReservations implements ReservationStore {
       if (call.unknown === 'charge') await ask(slots, call);
       return;
     }
-    const [{ outcome: became, changed } = counter] = found.counters;
+    const [{ outcome: became, changed, lost } = counter] = found.counters;
     counter.outcome = became;
+    counter.lost = lost;
     if (changed <= 0) return;
     const now = { ...counter, amount: changed };
     const part: SettleCall = { ...call, unknown: 'charge', counters: [now] };

@@ -356,6 +356,7 @@ function answerUsual(call: ReservationCall, told: readonly number[], at: number,
   counter.open = told[at + 2]!;
   counter.oldestMs = 0;
   if (call.hasMore !== true) counter.givenBack = 0;
+  counter.lost = 0;
   call.hasMore = false;
   counter.waitMicros = bound.untilUnusedMicros(held, nowMicros);
   if (call.kind !== 'settle') {
@@ -401,6 +402,7 @@ function answerCall(call: ReservationCall, told: Told, nowMicros: number): boole
     counter.oldestMs = told.count();
     counter.changed = told.number();
     counter.givenBack = told.count() + (wasAskedBefore ? counter.givenBack : 0);
+    counter.lost = told.count();
     const isOver =
       counter.outcome === 'refused' ||
       (counter.outcome === 'left-out' && counter.amount! > bound.room(held, nowMicros));

@@ -303,9 +303,10 @@ end
 -- An open one whose time is over. Gives its name.
 function my.expire(counter, name, record)
   local side = counter.side
+  local lost = my.lostOf(counter, record)
   my.addOpen(side, record.tail, -1, -record.taken)
   if record.onExpiry == 'r' then
-    counter.givenBack = counter.givenBack + my.giveBackOf(counter, record, record.taken)
+    counter.givenBack = counter.givenBack + my.giveBackOf(counter, record, record.taken - lost)
     my.noMoreOf(side, record)
     record.state = 'x'
     if string.byte(name) ~= 112 then

@@ -160,6 +160,15 @@ function my.nameOf(side, call)
   return ''
 end
 
+-- What the counter no longer holds of one that is open or expired charged: a fixed window has at least that and what is
+-- open on it, unless it was evicted, reset or paid back meanwhile.
+function my.lostOf(counter, record)
+  if counter.bound[1] ~= 'fixed' or record.tail ~= counter.tail then return 0 end
+  local _, taken = my.openOf(counter.side, record.tail)
+  if record.state == 'c' then taken = taken + record.taken end
+  return math.min(record.taken, math.max(0, taken - counter.a))
+end
+
 local rank = { unknown = 0, repeated = 1, late = 2, settled = 3 }
 
 -- Gives what became of it, what was charged in the end, and what had been reserved.
@@ -171,17 +180,26 @@ function my.settleOne(call, counter, name, record)
     if call.hasEnded then counter.delta = record.taken end
     return 'repeated', record.charged, record.amount
   end
+  local lost = 0
   if record.state == 'o' then
     if isLate and not call.undoes then name = my.expire(counter, name, record)
-    else my.addOpen(side, record.tail, -1, -record.taken) end
+    else
+      lost = my.lostOf(counter, record)
+      my.addOpen(side, record.tail, -1, -record.taken)
+    end
   end
+  if record.state == 'c' then lost = my.lostOf(counter, record) end
   local actual = counter.amount or record.amount
   if call.hasEnded and record.state ~= 'l' then
     counter.delta = math.max(0, record.state == 'x' and actual or actual - record.amount)
   elseif record.state == 'x' then counter.delta = my.chargeAnyway(counter, actual)
   elseif record.state ~= 'l' then
-    if actual > record.amount then counter.delta = my.chargeAnyway(counter, actual - record.amount)
-    else counter.delta = 0 - my.giveBackOf(counter, record, record.taken - actual) end
+    local more = actual - record.amount
+    if more <= 0 then more = math.min(0, actual - record.taken) end
+    -- What is lost of the charge is charged again, as far as it was used.
+    more, counter.lost = more + lost, lost
+    if more > 0 then counter.delta = my.chargeAnyway(counter, more)
+    else counter.delta = 0 - my.giveBackOf(counter, record, 0 - more) end
     my.noMoreOf(side, record)
   end
   if call.isMarker or call.undoes then
@@ -286,7 +304,7 @@ function my.readCall()
     if err then break end
     counter.isShadow, counter.isQuota, counter.group = spec.isShadow, spec.isQuota, spec.group
     counter.ttl, counter.onExpiry, counter.amount = spec.ttl, spec.onExpiry, tonumber(words[at + i])
-    counter.outcome, counter.givenBack, counter.delta, counter.oldest = 'u', 0, 0, 0
+    counter.outcome, counter.givenBack, counter.delta, counter.oldest, counter.lost = 'u', 0, 0, 0, 0
     if not side.isSwept then
       side.isSwept = true
       my.forget(counter)
@@ -306,8 +324,8 @@ function my.tellCall(outcome, first, second, call)
   for i = 1, #call.counters do
     local counter = call.counters[i]
     local open, taken = my.openOf(counter.side, counter.tail)
-    texts[i + 1] = format('%s %d %d %d %d %d %d %d %d', counter.outcome, counter.a, counter.b, counter.c,
-      taken, open, counter.oldest, counter.delta, counter.givenBack)
+    texts[i + 1] = format('%s %d %d %d %d %d %d %d %d %d', counter.outcome, counter.a, counter.b, counter.c,
+      taken, open, counter.oldest, counter.delta, counter.givenBack, counter.lost)
   end
   return table.concat(texts, ' ')
 end

@@ -108,7 +108,9 @@ while at <= #words do
     local total = pcall('INCRBY', counter, changeText)
     if type(total) ~= 'number' then break end
     local former, set, err = total - change, KEYS[key + 2], nil
-    if total >= 0 and former >= 0 and total <= limit and total < plain then
+    -- A counter that holds less than what is open on it was evicted, reset or paid back.
+    local least = shape.isSettle and taken or 0
+    if total >= 0 and former >= least and total <= limit and total < plain then
       if former == 0 then
         lives = lives or wordsOf(ARGV[4])
         err = pcall('EXPIRE', counter, lives[number])

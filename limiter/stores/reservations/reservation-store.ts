@@ -51,6 +51,8 @@ export interface ReservedCounter {
   changed: number;
   /** Answer: what expired reservations gave back in this call. */
   givenBack: number;
+  /** Answer to settle: what the counter no longer held of the reservation, as it was evicted or reset. */
+  lost: number;
   /** Answer: as `CounterOp.waitMicros`, where it was refused until `amount` fits; so long at most, as what is open may return. */
   waitMicros: number;
 }
