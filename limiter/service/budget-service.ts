@@ -105,7 +105,9 @@ export class BudgetService implements Budgets {
     );
     const given = question.id ?? this.#ids.make(domain);
     const isUnheldKept = question.id !== undefined && amount > 0;
-    const noteUntil = (expiresAtMs: number) => unheldNoteOf(question, { ttlMs, expiresAtMs });
+    const noteUntil = isUnheldKept
+      ? (expiresAtMs: number) => unheldNoteOf(question, { ttlMs, expiresAtMs })
+      : undefined;
     this.#parts.reserving.reserve(
       holdings,
       {
@@ -113,14 +115,14 @@ export class BudgetService implements Budgets {
         id: this.#ids.inStore(domain, given),
         isMarker: false,
         note: recalled ? heldNoteOf(question) : undefined,
-        unheld: { ttlMs, noteUntil: isUnheldKept ? noteUntil : undefined },
+        unheld: { ttlMs, noteUntil },
         otherQuotaPasses,
       },
       asker,
       (reserved) => {
         const isNothing = reserved.call.counters.length === 0 && !isUnheldKept;
         const id = isNothing ? this.#ids.makeForNothing(domain, question.id) : given;
-        done(this.#reserveAnswer(planned, { ...reserved, id }, asker));
+        done(this.#reserveAnswer(planned, reserved, id, asker));
       },
     );
   }
@@ -214,7 +216,8 @@ export class BudgetService implements Budgets {
 
   #reserveAnswer(
     planned: Planned,
-    { call, held, id }: Reserved & { id: string },
+    { call, held }: Reserved,
+    id: string,
     asker: Caller,
   ): ReserveAnswer | BudgetFailure {
     const { error, outcome, expiresAtMs } = call;
@@ -298,12 +301,13 @@ function uncounted(hit: CountedHit): CountedHit {
 function settleAnswer({ call, held }: Settled, nowMs: number): SettleAnswer | BudgetFailure {
   const { error, outcome, charged, amount } = call;
   if (error !== undefined) return failureOf(error);
-  const lost = Math.max(0, ...call.counters.map((counter) => counter.lost));
+  let lost: number | undefined;
+  for (const counter of call.counters) if (counter.lost > (lost ?? 0)) lost = counter.lost;
   return {
     outcome,
     charged,
     amount,
-    ...(lost > 0 && { lost }),
+    lost,
     get scopes() {
       return scopesOf(held, nowMs);
     },

@@ -116,7 +116,7 @@ export interface SettleAnswer {
   readonly charged: number;
   readonly amount: number;
   /** What a counter no longer held of the reservation, the most of any; undefined: nothing was lost. */
-  readonly lost?: number;
+  readonly lost?: number | undefined;
   readonly scopes: readonly BudgetScope[];
 }
 

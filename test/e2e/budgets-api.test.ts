@@ -217,7 +217,9 @@ it('need rights where callers have some', async () => {
     file,
     `callers:\n${entry('gateway', 'llm', 'reserve')}${entry('other', 'shop', 'reserve, read')}${entry('proxy', '*', 'ask')}`,
   );
-  const limiter = await InProcessLimiter.start({ env: { RUNTIME_ROOT: folder, CALLERS_FILE: file } });
+  const limiter = await InProcessLimiter.start({
+    env: { RUNTIME_ROOT: folder, CALLERS_FILE: file, BUDGET_MAX_CALLER_RESERVATIONS: '1' },
+  });
   try {
     const asked = { ...about({ user: 'ann' }), amount: 5 };
     const as = (name: string, path: string, body: object) => post(limiter, path, body, `${name}.${secret}`);
@@ -238,6 +240,11 @@ it('need rights where callers have some', async () => {
       outcome: 'settled',
       charged: 5,
     });
+    const full = await as('gateway', '/v1/reserve', asked);
+    expect([full.status, full.body.detail]).toEqual([
+      ...[429, expect.stringContaining('BUDGET_MAX_CALLER_RESERVATIONS')],
+    ]);
+    expect(Number(full.headers['retry-after'])).toBeGreaterThan(600);
     const status403 = await httpAsk(limiter.ports.http, '/v1/budgets?domain=llm&entry=user=ann', {
       headers: { authorization: `Bearer gateway.${secret}` },
     });

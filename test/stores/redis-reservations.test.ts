@@ -81,6 +81,9 @@ describeWithEachRedis('reservations in Redis', (path) => {
       });
       expect(await reservations.claim(`acl${stem}`, 60)).toBe(true);
       expect(await reservations.recall('acl')).toBeUndefined();
+      const nowMs = Date.now();
+      const kept = new Map([[Math.ceil(nowMs / 1000) + 60, 1]]);
+      expect(await reservations.share!(`d:acl${stem}`, kept, nowMs)).toEqual(kept);
     } else {
       expect(call.error?.message).toMatch(/NOPERM|can't run|no permissions/);
     }

@@ -100,6 +100,14 @@ describe('BoundedReservations', () => {
     expect((await reserve(store, a)).outcome).toBe('full');
   });
 
+  it('counts a long note as several', async () => {
+    const { made } = limiters(1);
+    const [store] = made as [BoundedReservations];
+    expect((await reserve(store, a, { note: 'x'.repeat(1_024) })).outcome).toBe('reserved');
+    expect((await reserve(store, a, { note: 'x'.repeat(1_025) })).outcome).toBe('reserved');
+    expect((await reserve(store, a)).outcome).toBe('full');
+  });
+
   it('answers a repetition, and counts no refusal', async () => {
     const { made } = limiters(1);
     const [store] = made as [BoundedReservations];

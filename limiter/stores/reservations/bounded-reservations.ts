@@ -43,7 +43,8 @@ export class BoundedReservations implements ReservationStore {
 
   submit(call: ReservationCall, done: () => void): void {
     if (call.kind === 'reserve' && call.owner !== undefined) this.#reserve(call, call.owner, done);
-    else if (call.kind === 'settle' && call.owner !== undefined) this.#settle(call, call.owner, done);
+    else if (call.kind === 'settle' && call.owner !== undefined && mayChange(call))
+      this.#settle(call, call.owner, done);
     else this.#store.submit(call, done);
   }
 
@@ -81,7 +82,8 @@ export class BoundedReservations implements ReservationStore {
     }
     this.#store.submit(call, () => {
       if (call.error === undefined) {
-        if (call.outcome === 'reserved') this.#add(owner, call.expiresAtMs + this.#remembersMs(call));
+        if (call.outcome === 'reserved')
+          this.#add(owner, call.expiresAtMs + this.#remembersMs(call), weightOf(call.note));
         else if (call.outcome === 'full') call.full = call.full && this.#withRoom(call.full, owner);
       }
       done();
@@ -90,11 +92,11 @@ export class BoundedReservations implements ReservationStore {
 
   #settle(call: SettleCall, owner: ReservationOwner, done: () => void): void {
     this.#store.submit(call, () => {
-      const { error, isMarker, outcome, unknown, id } = call;
+      const { error, isMarker, outcome } = call;
       if (error === undefined) {
         if (isMarker && outcome === 'settled' && call.counters.some(isCharged)) this.#remove(owner);
         // It is remembered, lest it is charged again.
-        if (!isMarker && outcome === 'unknown' && unknown === 'charge' && id !== '')
+        if (!isMarker && outcome === 'unknown')
           this.#add(owner, this.#options.clock.nowMs() + this.#options.recordMs);
       }
       done();
@@ -130,11 +132,11 @@ export class BoundedReservations implements ReservationStore {
     return { of: 'memory', roomAtMs: Number.isFinite(roomAtMs) ? roomAtMs : nowMs };
   }
 
-  #add({ domain, caller }: ReservationOwner, endMs: number): void {
+  #add({ domain, caller }: ReservationOwner, endMs: number, weight = 1): void {
     const nowMs = this.#options.clock.nowMs();
     const end = roundedEnd(endMs, nowMs);
-    this.#tally(this.#domains, domain, 'd', nowMs).add(end);
-    if (caller !== undefined) this.#tally(this.#callers, caller, 'c', nowMs).add(end);
+    this.#tally(this.#domains, domain, 'd', nowMs).add(end, weight);
+    if (caller !== undefined) this.#tally(this.#callers, caller, 'c', nowMs).add(end, weight);
   }
 
   #remove({ domain, caller }: ReservationOwner): void {
@@ -173,6 +175,18 @@ export class BoundedReservations implements ReservationStore {
 
 /** Chosen: domains and callers whose tallies are kept though nothing is kept for them. */
 const mostTallies = 1_000;
+
+/** Chosen: what a note of so many characters takes counts as one reservation. */
+const charactersOfOne = 1024;
+
+function weightOf(note: string | undefined): number {
+  return note === undefined ? 1 : Math.ceil(note.length / charactersOfOne);
+}
+
+/** Whether a settle may add to what is kept, or take from it. */
+function mayChange({ isMarker, unknown, id }: SettleCall): boolean {
+  return isMarker || (unknown === 'charge' && id !== '');
+}
 
 function isCharged({ outcome }: { readonly outcome: string }): boolean {
   return outcome === 'charged';

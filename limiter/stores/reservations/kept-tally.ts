@@ -30,9 +30,9 @@ export class KeptTally {
     return this.#firstEnd * 1000;
   }
 
-  add(end: number): void {
-    this.#change(end, 1);
-    this.#noteUnshared(end, 1);
+  add(end: number, count = 1): void {
+    this.#change(end, count);
+    this.#noteUnshared(end, count);
   }
 
   /**
