@@ -19,6 +19,7 @@ describe('longestLifeSeconds', () => {
     ['weir:reserve:1{bank}90:', 1.125 * 87_000 + 60],
     ['weir:reserve-due:1{bank}90:', 1.125 * (86_400 + 60) + 60, { recordSeconds: 60 }],
     ['weir:reserve-note:id', 87_000],
+    ['weir:reserve-tally:d:hash', 1.125 * 87_000 + 2],
     ['weir:{}:limiters', undefined],
     ['weir:{prod:}:overrides', undefined],
   ])('of %s is %s', (key, seconds, given) => {

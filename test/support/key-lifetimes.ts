@@ -52,6 +52,7 @@ export function longestLifeSeconds(
   if (endless.test(key)) return undefined;
   if (/^weir:reserve(?:-due)?:/.test(key)) return 1.125 * (longestTtlSeconds + recordSeconds) + 60;
   if (key.startsWith('weir:reserve-note:')) return longestTtlSeconds + recordSeconds;
+  if (key.startsWith('weir:reserve-tally:')) return 1.125 * (longestTtlSeconds + recordSeconds) + 2;
   const [, claimed] = /^weir:claim:(.*)$/s.exec(key) ?? [];
   if (claimed !== undefined) return lifeOfCounterSeconds(claimed) + claimSlackSeconds;
   const [, leased] = /^weir:lease:\{?(.*?)\}?$/s.exec(key) ?? [];
