@@ -104,6 +104,7 @@ export class BudgetService implements Budgets {
       (plan) => plan.kind !== 'limited' && isQuota(plan, this.#parts.options.response.quotaMode),
     );
     const given = question.id ?? this.#ids.make(domain);
+    const stored = question.id === undefined ? given : this.#ids.inStore(domain, given);
     const isUnheldKept = question.id !== undefined && amount > 0;
     const noteUntil = isUnheldKept
       ? (expiresAtMs: number) => unheldNoteOf(question, { ttlMs, expiresAtMs })
@@ -112,7 +113,7 @@ export class BudgetService implements Budgets {
       holdings,
       {
         domain,
-        id: this.#ids.inStore(domain, given),
+        id: stored,
         isMarker: false,
         note: recalled ? heldNoteOf(question) : undefined,
         unheld: { ttlMs, noteUntil },

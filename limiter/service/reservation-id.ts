@@ -9,6 +9,8 @@ const madePrefix = 'w1.';
 /** The same for reservations that hold nothing: there is nothing to settle, and no store is asked. */
 const nothingPrefix = 'w0.';
 
+const firstCharacter = madePrefix.charCodeAt(0);
+
 const domainHexDigits = 8;
 /** 132 bits: domains that differ have scopes that differ, whoever chooses them. */
 const scopeCharacters = 22;
@@ -17,6 +19,8 @@ const mostDomains = 1_000;
 
 /** `made` and `nothing` are Weir's own. */
 export function kindOfId(id: string): 'made' | 'nothing' | 'chosen' {
+  // Most ids of callers differ in the first character, which costs less to see.
+  if (id.charCodeAt(0) !== firstCharacter) return 'chosen';
   if (id.startsWith(madePrefix)) return 'made';
   return id.startsWith(nothingPrefix) ? 'nothing' : 'chosen';
 }

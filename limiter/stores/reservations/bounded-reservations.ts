@@ -55,10 +55,10 @@ export class BoundedReservations implements ReservationStore {
   async note(note: Note): Promise<string | Fullness | undefined> {
     const { id, ttlMs, owner } = note;
     if (owner === undefined) return this.#store.note(note);
-    const full = this.#fullOf(owner);
+    const full = this.#fullOf(owner, this.#options.clock.nowMs());
     if (full !== undefined) return (await this.#store.recall(id)) ?? full;
     const kept = await this.#store.note(note);
-    if (kept === undefined) this.#add(owner, this.#options.clock.nowMs() + ttlMs + this.#options.recordMs);
+    if (kept === undefined) this.#addRemembered(owner, ttlMs);
     return typeof kept === 'object' ? this.#withRoom(kept, owner) : kept;
   }
 
@@ -68,7 +68,8 @@ export class BoundedReservations implements ReservationStore {
 
   #reserve(call: ReserveCall, owner: ReservationOwner, done: () => void): void {
     // What is refused here is answered as any repetition, if it is one.
-    const full = call.refusedElsewhere === true ? undefined : this.#fullOf(owner);
+    const nowMs = this.#options.clock.nowMs();
+    const full = call.refusedElsewhere === true ? undefined : this.#fullOf(owner, nowMs);
     if (full !== undefined) {
       const looking: ReserveCall = { ...call, refusedElsewhere: true };
       this.#store.submit(looking, () => {
@@ -83,7 +84,7 @@ export class BoundedReservations implements ReservationStore {
     this.#store.submit(call, () => {
       if (call.error === undefined) {
         if (call.outcome === 'reserved')
-          this.#add(owner, call.expiresAtMs + this.#remembersMs(call), weightOf(call.note));
+          this.#add(owner, call.expiresAtMs + this.#remembersMs(call), nowMs, weightOf(call.note));
         else if (call.outcome === 'full') call.full = call.full && this.#withRoom(call.full, owner);
       }
       done();
@@ -96,8 +97,7 @@ export class BoundedReservations implements ReservationStore {
       if (error === undefined) {
         if (isMarker && outcome === 'settled' && call.counters.some(isCharged)) this.#remove(owner);
         // It is remembered, lest it is charged again.
-        if (!isMarker && outcome === 'unknown')
-          this.#add(owner, this.#options.clock.nowMs() + this.#options.recordMs);
+        if (!isMarker && outcome === 'unknown') this.#addRemembered(owner, 0);
       }
       done();
     });
@@ -109,9 +109,8 @@ export class BoundedReservations implements ReservationStore {
     return isForgotten ? 0 : this.#options.recordMs;
   }
 
-  #fullOf({ domain, caller }: ReservationOwner): Fullness | undefined {
-    const { clock, maxOfDomain, maxOfCaller } = this.#options;
-    const nowMs = clock.nowMs();
+  #fullOf({ domain, caller }: ReservationOwner, nowMs: number): Fullness | undefined {
+    const { maxOfDomain, maxOfCaller } = this.#options;
     const ofDomain = this.#tally(this.#domains, domain, 'd', nowMs);
     if (ofDomain.totalAt(nowMs) >= maxOfDomain) return { of: 'domain', roomAtMs: ofDomain.firstEndMs };
     if (caller === undefined) return undefined;
@@ -132,8 +131,12 @@ export class BoundedReservations implements ReservationStore {
     return { of: 'memory', roomAtMs: Number.isFinite(roomAtMs) ? roomAtMs : nowMs };
   }
 
-  #add({ domain, caller }: ReservationOwner, endMs: number, weight = 1): void {
+  #addRemembered(owner: ReservationOwner, ttlMs: number): void {
     const nowMs = this.#options.clock.nowMs();
+    this.#add(owner, nowMs + ttlMs + this.#options.recordMs, nowMs, 1);
+  }
+
+  #add({ domain, caller }: ReservationOwner, endMs: number, nowMs: number, weight: number): void {
     const end = roundedEnd(endMs, nowMs);
     this.#tally(this.#domains, domain, 'd', nowMs).add(end, weight);
     if (caller !== undefined) this.#tally(this.#callers, caller, 'c', nowMs).add(end, weight);
@@ -152,7 +155,7 @@ export class BoundedReservations implements ReservationStore {
         if (tallies.size < mostTallies) break;
         if (one.totalAt(nowMs) === 0) tallies.delete(other);
       }
-      tally = new KeptTally();
+      tally = new KeptTally(this.#store.share !== undefined);
       tallies.set(name, tally);
     }
     if (this.#store.share !== undefined && nowMs - tally.sharedMs >= shareMs) {

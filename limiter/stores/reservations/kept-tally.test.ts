@@ -25,7 +25,7 @@ describe('KeptTally', () => {
     });
     fc.assert(
       fc.property(fc.array(step, { maxLength: 60 }), (steps) => {
-        const tallies = [new KeptTally(), new KeptTally()];
+        const tallies = [new KeptTally(true), new KeptTally(true)];
         const shared = new Map<number, number>();
         const kept: { end: number; limiter: number }[] = [];
         let nowMs = 0;
@@ -37,7 +37,7 @@ describe('KeptTally', () => {
           if (of === 'add') {
             const end = Math.ceil(nowMs / 1000) + 1 + seconds;
             kept.push({ end, limiter });
-            tally.add(end);
+            tally.add(end, 1);
           } else if (of === 'remove' && own.length > 0) {
             kept.splice(kept.indexOf(own[seconds % own.length]!), 1);
             tally.removeOne(nowMs);

@@ -6,22 +6,38 @@ export type TallyChanges = ReadonlyMap<number, number>;
 /** Ends are rounded up by an eighth of the time until then at most, so that a tally has few of them. */
 export function roundedEnd(endMs: number, nowMs: number): number {
   const seconds = Math.max(1, Math.ceil((endMs - nowMs) / 1000));
-  const step = 2 ** Math.max(0, Math.floor(Math.log2(seconds)) - 3);
+  const step = 1 << Math.max(0, 28 - Math.clz32(seconds));
   return Math.ceil(endMs / 1000 / step) * step;
 }
 
+/** What ends at one time. */
+interface Ending {
+  /** Never below 0. */
+  count: number;
+  /** The part of it that others do not know yet; below 0 where they count too many. */
+  unshared: number;
+}
+
 export class KeptTally {
-  #counts = new Map<number, number>();
+  readonly #isShared: boolean;
+  readonly #endings = new Map<number, Ending>();
   #total = 0;
-  /** The earliest end; infinite where there is none. */
+  /** The earliest of those that count any; infinite where there is none. */
   #firstEnd = Number.POSITIVE_INFINITY;
-  /** What others do not know yet. */
-  #unshared = new Map<number, number>();
   /** When it was last shared, or asked for. */
   sharedMs = Number.NEGATIVE_INFINITY;
 
+  /** `isShared`: `takeUnshared` is called now and then. */
+  constructor(isShared: boolean) {
+    this.#isShared = isShared;
+  }
+
   totalAt(nowMs: number): number {
-    this.#dropEnded(nowMs);
+    while (this.#firstEnd * 1000 <= nowMs) {
+      this.#total -= this.#endings.get(this.#firstEnd)!.count;
+      this.#endings.delete(this.#firstEnd);
+      this.#findFirst();
+    }
     return this.#total;
   }
 
@@ -30,9 +46,12 @@ export class KeptTally {
     return this.#firstEnd * 1000;
   }
 
-  add(end: number, count = 1): void {
-    this.#change(end, count);
-    this.#noteUnshared(end, count);
+  add(end: number, count: number): void {
+    const ending = this.#endingAt(end);
+    ending.count += count;
+    if (this.#isShared) ending.unshared += count;
+    this.#total += count;
+    if (end < this.#firstEnd) this.#firstEnd = end;
   }
 
   /**
@@ -41,59 +60,53 @@ export class KeptTally {
    */
   removeOne(nowMs: number): void {
     if (this.totalAt(nowMs) === 0) return;
-    const end = this.#firstEnd;
-    this.#change(end, -1);
-    this.#noteUnshared(end, -1);
+    const ending = this.#endings.get(this.#firstEnd)!;
+    ending.count -= 1;
+    if (this.#isShared) ending.unshared -= 1;
+    this.#total -= 1;
+    if (ending.count > 0) return;
+    if (ending.unshared === 0) this.#endings.delete(this.#firstEnd);
+    this.#findFirst();
   }
 
   takeUnshared(): TallyChanges {
-    const taken = this.#unshared;
-    this.#unshared = new Map();
+    const taken = new Map<number, number>();
+    for (const [end, ending] of this.#endings) {
+      if (ending.unshared !== 0) taken.set(end, ending.unshared);
+      ending.unshared = 0;
+      if (ending.count === 0) this.#endings.delete(end);
+    }
     return taken;
   }
 
   /** Takes over what all limiters keep; what was not shared meanwhile counts besides. */
   learn(all: TallyChanges): void {
-    this.#counts = new Map();
+    for (const ending of this.#endings.values()) ending.count = ending.unshared;
+    for (const [end, count] of all) this.#endingAt(end).count += count;
     this.#total = 0;
-    this.#firstEnd = Number.POSITIVE_INFINITY;
-    for (const [end, count] of all) this.#change(end, count);
-    for (const [end, count] of this.#unshared) this.#change(end, count);
+    for (const [end, ending] of this.#endings) {
+      ending.count = Math.max(0, ending.count);
+      this.#total += ending.count;
+      if (ending.count === 0 && ending.unshared === 0) this.#endings.delete(end);
+    }
+    this.#findFirst();
   }
 
   /** The sharing of these failed. */
   putBack(changes: TallyChanges): void {
-    for (const [end, count] of changes) this.#noteUnshared(end, count);
+    for (const [end, count] of changes) this.#endingAt(end).unshared += count;
   }
 
-  #noteUnshared(end: number, count: number): void {
-    this.#unshared.set(end, (this.#unshared.get(end) ?? 0) + count);
-  }
-
-  #change(end: number, count: number): void {
-    const before = this.#counts.get(end) ?? 0;
-    const after = Math.max(0, before + count);
-    this.#total += after - before;
-    if (after > 0) {
-      this.#counts.set(end, after);
-      this.#firstEnd = Math.min(this.#firstEnd, end);
-    } else if (before > 0) {
-      this.#counts.delete(end);
-      if (end === this.#firstEnd) this.#findFirst();
-    }
-  }
-
-  #dropEnded(nowMs: number): void {
-    while (this.#firstEnd * 1000 <= nowMs) {
-      this.#total -= this.#counts.get(this.#firstEnd)!;
-      this.#counts.delete(this.#firstEnd);
-      this.#unshared.delete(this.#firstEnd);
-      this.#findFirst();
-    }
+  #endingAt(end: number): Ending {
+    const known = this.#endings.get(end);
+    if (known !== undefined) return known;
+    const ending = { count: 0, unshared: 0 };
+    this.#endings.set(end, ending);
+    return ending;
   }
 
   #findFirst(): void {
     this.#firstEnd = Number.POSITIVE_INFINITY;
-    for (const end of this.#counts.keys()) this.#firstEnd = Math.min(this.#firstEnd, end);
+    for (const [end, { count }] of this.#endings) if (count > 0 && end < this.#firstEnd) this.#firstEnd = end;
   }
 }
