@@ -149,7 +149,7 @@ const byScript: Record<string, Question> = {
   settle: { ask: (store) => asked(settleCall({ id: 'r', counters: counters(3) }))(store), sound: [] },
   'look at a budget': { ask: (store) => asked(lookCall(counters()))(store), sound: [] },
   'a note': {
-    ask: (store) => store.reservations.note('r', 'text', 60_000),
+    ask: (store) => store.reservations.note({ id: 'r', text: 'text', ttlMs: 60_000, owner: undefined }),
     sound: ['status', 'nothing', 'noList'],
   },
   'a note that is recalled': {
