@@ -106,10 +106,10 @@ function bounded({ settings, clock }: LimiterContext, store: ReservationStore): 
   });
 }
 
-/** Chosen: how often a counter that refuses is looked at, in a store that is asked over a network. */
-const lookPauseMs = 1_000;
-
-/** Gives back what has expired before hits are refused. `knows`: whether anything is reserved, where that is known here. */
+/**
+ * Gives back what has expired before hits are refused. `knows`: whether anything is reserved, where that is known here; else the
+ * store says with its answers whether anything has expired.
+ */
 function expiring(
   { settings, clock }: LimiterContext,
   { store, reservations }: { store: CounterStore; reservations: ReservationStore },
@@ -118,14 +118,14 @@ function expiring(
   const counting = countingOptions(settings);
   const counterOf = (op: CounterOp): ReservedCounter | undefined => {
     const { plan } = op as Partial<CountedHit>;
-    if (plan === undefined || !mayHold(plan) || knows?.(plan.counterStem) === false) return undefined;
-    return lookedAt(op as CountedHit, { counting, clock });
+    if (plan === undefined || !mayHold(plan)) return undefined;
+    const mayGiveBack = knows === undefined ? op.hasExpired : knows(plan.counterStem);
+    return mayGiveBack ? lookedAt(op as CountedHit, { counting, clock }) : undefined;
   };
-  return new ExpiringStore({
-    ...{ store, reservations, counterOf, clock },
-    answersAtOnce: knows !== undefined,
-    pauseMs: knows === undefined ? lookPauseMs : 0,
-  });
+  const chargesExpired = (op: CounterOp): boolean =>
+    (op as Partial<CountedHit>).plan?.rule.reserve?.onExpiry === 'charge';
+  const answersAtOnce = knows !== undefined;
+  return new ExpiringStore({ store, reservations, counterOf, chargesExpired, answersAtOnce });
 }
 
 /** What a window that ends as soon as any reservation held is not given back. */

@@ -103,6 +103,7 @@ export class HitMaker {
       held: undefined,
       leased: 0,
       mayReturn: plan.leaseMost !== 0,
+      hasExpired: false,
       fromLease: false,
       error: undefined,
     };

@@ -119,6 +119,8 @@ export interface CounterOp {
   leased: number;
   /** Answer: leases or reservations may give back some of the total, so that one that is over need not stay so. */
   mayReturn: boolean;
+  /** Answer: over, and reservations on its counter have expired, or may have: to look at it gives back what they held. */
+  hasExpired: boolean;
   /** Answer: a lease covers the hits, and the store was not asked. */
   fromLease: boolean;
   /** Answer: set when this key failed; `after` then means nothing. */
@@ -226,6 +228,7 @@ export const unboundAnswer = {
   held: undefined,
   leased: 0,
   mayReturn: false,
+  hasExpired: false,
   fromLease: false,
   error: undefined,
 } as const satisfies Partial<CounterOp>;

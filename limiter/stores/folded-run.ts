@@ -11,6 +11,9 @@ export const maxTotal = Number.MAX_SAFE_INTEGER;
 /** What is told of a total that would be beyond: more than any limit, that of 2^53 - 1 among them. */
 export const beyondTotal = maxTotal + 1;
 
+/** More than any total. */
+export const neverOver = 2 ** 54;
+
 export class FoldedRun {
   readonly key: string;
   /** Never beyond ±maxTotal, so that shift plus any total still compares exactly with low and high. */
@@ -19,6 +22,8 @@ export class FoldedRun {
   high = maxTotal;
   /** Life of the key should it be missing; 0 when nothing in the run creates it. */
   ttlSeconds = 0;
+  /** The largest value before the run with which none of its hits is over; `neverOver` where none ever is. */
+  most = neverOver;
   /** What is told to the ledger of leases along with it. */
   lease: LeaseAsk | undefined;
   #first: CounterOp;
@@ -74,6 +79,7 @@ export class FoldedRun {
     this.low = 0;
     this.high = maxTotal;
     this.ttlSeconds = 0;
+    this.most = neverOver;
     this.lease = undefined;
     for (const op of kept) this.#fold(op);
     return true;
@@ -113,6 +119,12 @@ export class FoldedRun {
     this.lease!.top = after + granted;
   }
 
+  /** Does so for each op. */
+  forEach(act: (op: CounterOp) => void): void {
+    act(this.#first);
+    if (this.#rest !== undefined) for (const op of this.#rest) act(op);
+  }
+
   fail(error: StoreError): void {
     failOp(this.#first, error);
     if (this.#rest === undefined) return;
@@ -134,7 +146,14 @@ export class FoldedRun {
       // Any x ends at high from here up, as x is at least 0.
       this.shift = Math.min(this.high, this.shift + hits);
       if (this.ttlSeconds === 0 && hits > 0) this.ttlSeconds = op.ttlSeconds;
+      this.#bound(op.limit);
     }
+  }
+
+  /** What it holds by now may be over the limit: nothing gives room to one of 0. */
+  #bound(limit: number): void {
+    if (limit === 0 || (this.high < maxTotal && this.high <= limit)) return;
+    this.most = Math.min(this.most, this.low > limit ? -1 : limit - this.shift);
   }
 }
 

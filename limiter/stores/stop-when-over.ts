@@ -64,10 +64,11 @@ export function lookThenCount(
     for (const op of ops) if (op.error !== undefined) op.applied = 0;
     const counts = seen.map(toCount);
     store.submit(counts, { stopWhenOver: false }, () => {
-      for (const [i, { applied, after, error, waitMicros, held, over }] of counts.entries()) {
+      for (const [i, count] of counts.entries()) {
+        const { applied, after, error, waitMicros, held, over, mayReturn, hasExpired } = count;
         const op = seen[i] as CounterOp;
         const isOver = isHeldBack(op) ? after + op.hits > op.limit : over;
-        Object.assign(op, { applied, after, error, waitMicros, held, over: isOver });
+        Object.assign(op, { applied, after, error, waitMicros, held, over: isOver, mayReturn, hasExpired });
       }
       done();
     });

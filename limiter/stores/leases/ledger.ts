@@ -4,11 +4,11 @@ import type { FoldedRun } from '../folded-run.ts';
 /**
  * The ledger is a hash beside the counter: `t` hits outstanding, of `n` limiters, and for each of them the number of its last
  * message and what that was granted, all of it outstanding until the next one. It lives as long as the counter, and is void
- * without it: nothing is given back to a counter that is gone.
+ * without it: nothing is given back to a counter that is gone. Stands behind `luaSteps` and `luaWindowOf`.
  */
 export const luaLeases = `
 -- The words from at on are the message's number, that of the grant it tells of, hits spent, wanted, and at most, the limit,
--- whether the limiter may be forgotten, and what clamp wants. Gives the value without what was given back, the hits
+-- whether the limiter may be forgotten, what clamp wants, and from where on the key is over. Gives the value without what was given back, the hits
 -- outstanding then, and those granted, or an error where the ledger cannot be used; or an error alone.
 local function lease(at, limiter, key, ledger, reserved, refused)
   local function number(i) return tonumber(words[at + i]) end
@@ -46,7 +46,7 @@ local function lease(at, limiter, key, ledger, reserved, refused)
   end
   if granted > 0 then
     -- A budget with open reservations is counted hit by hit. Not one of KEYS, as who may not read it may lease.
-    local window = string.match(key, '%d*$')
+    local window = windowOf(key)
     local open = pcall('HMGET', reserved, 'h', 'o' .. window)
     if open[1] and #open[1] >= 16 then
       local ofHead, count = struct.unpack('<dd', open[1])
@@ -90,10 +90,11 @@ local function countLeased(first, text, out)
   local groups = words
   words = {}
   for word in string.gmatch(text, '%S+') do words[#words + 1] = word end
-  local named = #ARGV - (#words - 1) / 11
-  for at = 2, #words, 11 do
+  local named = #ARGV - (#words - 1) / 12
+  for at = 2, #words, 12 do
     named = named + 1
     local now, total, granted = lease(at, words[1], KEYS[first + 1], KEYS[first + 2], ARGV[named])
+    if type(now) == 'number' and now > tonumber(words[at + 11]) then isOver(first + 1) end
     out[#out + 1] = exact(now)
     out[#out + 1] = exact(total or 0)
     out[#out + 1] = exact(granted or 0)
@@ -107,11 +108,11 @@ end
 /** The argument of `boundedCountScript` that says what is told. */
 export function leaseArgument(runs: readonly FoldedRun[]): string {
   let text = '';
-  for (const { lease, shift, low, high, ttlSeconds } of runs) {
+  for (const { lease, shift, low, high, ttlSeconds, most: mostBefore } of runs) {
     const { limiter, sequence, grantedBy, spent, want, most, limit, forgets } = lease!;
     if (text === '') text = limiter;
     text += ` ${sequence} ${grantedBy} ${spent} ${want} ${most} ${limit} ${forgets ? 1 : 0}`;
-    text += ` ${shift} ${low} ${high} ${ttlSeconds}`;
+    text += ` ${shift} ${low} ${high} ${ttlSeconds} ${mostBefore}`;
   }
   return text;
 }

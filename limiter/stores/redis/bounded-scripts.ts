@@ -3,12 +3,13 @@
  * same doubles as in bound.ts, sliding-window.ts and token-bucket.ts: read them side by side.
  */
 import type { StoreError } from '../counter-store.ts';
-import type { FoldedRun } from '../folded-run.ts';
+import { type FoldedRun, neverOver } from '../folded-run.ts';
 import { leaseArgument, luaLeases } from '../leases/ledger.ts';
 import {
   answerSteps,
   BoundTable,
   HeldTexts,
+  noteStepsOver,
   pushStepKeys,
   type Step,
   stepArgument,
@@ -16,7 +17,8 @@ import {
 import { isCount, keyError, replyNumber, UnexpectedReply } from './reply-checks.ts';
 import { reservationKeysOf } from './reservation-keys.ts';
 import { ReplyError } from './resp.ts';
-import { type KeyedCommands, luaCounting, redisScript, runScript } from './scripts.ts';
+import { luaTellOver, luaWindowOf } from './reserved-keys-over.ts';
+import { type KeyedCommands, luaCounting, luaCountKeys, redisScript, runScript } from './scripts.ts';
 
 /** What scripts with bounds know before they read what to do. Stands behind `luaBase`. */
 export const luaBoundsSetUp = `
@@ -139,6 +141,13 @@ ${luaBoundKinds}`;
 
 /** Counting groups of keys with bounds. Stands behind `luaBounds`. */
 const luaSteps = `
+-- As for \`luaTellOver\`.
+local over
+local function isOver(i)
+  over = over or {}
+  over[#over + 1] = i
+end
+
 -- Of the keys of one group: their texts, and their numbers of now. A table for each key costs more.
 local before, as, bs, cs = {}, {}, {}, {}
 
@@ -147,6 +156,7 @@ local before, as, bs, cs = {}, {}, {}, {}
 -- what each key held is in before.
 local function step(first, size, at, stride, hits, times)
   if not now then return redis.error_reply('NOPERM limits with bounds need TIME: ' .. time.err) end
+  local wanted = times
   for i = 1, size do
     local bound = bounds[tonumber(words[at + (i - 1) * stride])]
     local text, a, b, c = read(KEYS[first + i], bound)
@@ -154,7 +164,11 @@ local function step(first, size, at, stride, hits, times)
     before[i] = text
     if hits > 0 or (text and hits < 0) then
       a, b, c = heldAt(bound, a, b, c)
-      if hits > 0 then times = math.min(times, floor(room(bound, a, b, c) / hits)) end
+      if hits > 0 then
+        local fitting = floor(room(bound, a, b, c) / hits)
+        if fitting < wanted then isOver(first + i) end
+        times = math.min(times, fitting)
+      end
       as[i], bs[i], cs[i] = a, b, c
     end
   end
@@ -182,7 +196,6 @@ local function told(out)
   out[#out + 1] = table.concat(texts, ' ')
   out[#out + 1] = now or 0
   for i = 1, #errors do out[#out + 1] = errors[i] end
-  return out
 end
 `;
 
@@ -191,21 +204,13 @@ end
  * keys there are, the bounds, the groups, the leases (`leaseArgument`), what `countScript` wants for the plain keys, and what is
  * reserved on those with leases (`reservationKeysOf`). A group is its size, hits, how many times, and for
  * each of its keys the number of its bound and its life. Answers for the plain keys as `countScript`, with three numbers for
- * each key with leases (`answerLeased`), then with what all others held before (`HeldTexts`), the time in microseconds, and an error for each group that has one.
+ * each key with leases (`answerLeased`), then with what all others held before (`HeldTexts`), the time in microseconds, an error
+ * for each group that has one, and what `luaTellOver` says.
  */
-export const boundedCountScript = redisScript(`${luaCounting}${luaBounds}${luaSteps}${luaLeases}
+export const boundedCountScript = redisScript(`${luaCounting}${luaBounds}${luaSteps}${luaWindowOf}${luaLeases}
 readArguments(ARGV[3], ARGV[4])
-local additions, plain = tonumber(ARGV[1]), ARGV[1] + ARGV[2]
-local out = {}
-local at = 6
-for i = 1, additions do
-  out[i] = exact(add(KEYS[i], ARGV[at], ARGV[at + 1]))
-  at = at + 2
-end
-for i = additions + 1, plain do
-  out[i] = exact(clamp(KEYS[i], ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]))
-  at = at + 4
-end
+local additions, plain, at = tonumber(ARGV[1]), ARGV[1] + ARGV[2], 6
+${luaCountKeys}
 local first = countLeased(plain, ARGV[5], out)
 at = 1
 while at <= #words do
@@ -214,7 +219,9 @@ while at <= #words do
   first = first + size
   at = at + 3 + 2 * size
 end
-return told(out)
+told(out)
+${luaTellOver}
+return out
 `);
 
 /** Counts and answers steps whose keys have one slot, atomically. Rejects with what `send` rejected with. */
@@ -229,6 +236,7 @@ export async function admitByScript(commands: KeyedCommands, steps: readonly Ste
   if (texts === undefined) throw new UnexpectedReply('EVALSHA', reply);
   answerSteps(steps, texts);
   if (!texts.isRead) throw new UnexpectedReply('EVALSHA', reply);
+  noteStepsOver(steps, texts.over, 0);
 }
 
 /** Writes the answers from the three numbers that begin at `at`. An error in the place of the last leaves the message unanswered. */
@@ -256,6 +264,8 @@ export function answerLeased(
 export async function leaseByScript(commands: KeyedCommands, run: FoldedRun): Promise<void> {
   const { key } = run;
   const [reserved] = reservationKeysOf(key, true);
+  // What is reserved is asked for by itself.
+  run.most = neverOver;
   const args = ['2', key, run.lease!.ledgerKey, '0', '0', '', '', leaseArgument([run]), reserved];
   const reply = await runScript(commands, { key, script: boundedCountScript, args });
   const translate = (refusal: unknown) => commands.translate(refusal);
@@ -288,8 +298,8 @@ local function isAnyOver(first, size, at, hits)
   return false
 end
 
-local function countPlain(key, at, hits, heldBack)
-  local after
+local function countPlain(i, at, hits, heldBack)
+  local key, after = KEYS[i], nil
   if hits and hits < 0 then
     after = clamp(key, hits, '0', max, '0')
     if type(after) == 'number' then after = math.max(0, after + hits) end
@@ -298,7 +308,10 @@ local function countPlain(key, at, hits, heldBack)
     if type(after) == 'number' then after = math.min(max + 1, after + hits) end
   else
     after = look(key)
-    if type(after) == 'number' and heldBack then after = -1 - after end
+  end
+  if type(after) == 'number' and not (hits and hits < 0) then
+    if after - words[at + 3] > 0 then isOver(i) end
+    if heldBack then after = -1 - after end
   end
   return exact(after)
 end
@@ -310,17 +323,17 @@ local at = 1
 while at <= #words do
   local count = tonumber(words[at])
   at = at + 1
-  local over, stop, together, overTogether = {}, false, 0, 0
+  local exceeds, stop, together, overTogether = {}, false, 0, 0
   local i = 0
   while i < count do
     local arg = at + 6 * i
     local hits, holdsBack, size = tonumber(words[arg + 2]), words[arg + 4], tonumber(words[arg + 5])
     if hits and hits >= 0 then
-      over[i] = isAnyOver(first + i, size, arg, hits)
+      exceeds[i] = isAnyOver(first + i, size, arg, hits)
       if holdsBack == 't' then
         together = together + 1
-        if over[i] then overTogether = overTogether + 1 end
-      elseif over[i] and holdsBack == 'a' then
+        if exceeds[i] then overTogether = overTogether + 1 end
+      elseif exceeds[i] and holdsBack == 'a' then
         stop = true
       end
     end
@@ -331,9 +344,9 @@ while at <= #words do
   while i < count do
     local arg = at + 6 * i
     local hits, size = tonumber(words[arg + 2]), tonumber(words[arg + 5])
-    local heldBack = not hits or (hits >= 0 and stop and not over[i])
+    local heldBack = not hits or (hits >= 0 and stop and not exceeds[i])
     if words[arg] == '0' then
-      out[#out + 1] = countPlain(KEYS[first + i], arg, hits, heldBack)
+      out[#out + 1] = countPlain(first + i, arg, hits, heldBack)
     else
       tell(step(first + i - 1, size, arg, 6, heldBack and 0 or hits, 1), size, heldBack and '*' or '')
     end
@@ -342,5 +355,7 @@ while at <= #words do
   first = first + count
   at = at + 6 * count
 end
-return told(out)
+told(out)
+${luaTellOver}
+return out
 `);

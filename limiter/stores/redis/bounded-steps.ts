@@ -8,6 +8,7 @@ import type { Bound, Held } from '../bound.ts';
 import { type CounterOp, callAbandoned, failOp, StoreError } from '../counter-store.ts';
 import { maxTotal } from '../folded-run.ts';
 import { isTimeMicros, keyError, UnexpectedReply } from './reply-checks.ts';
+import { type KeysOver, keysOver, noteKeyOver } from './reserved-keys-over.ts';
 import type { Arguments } from './scripts.ts';
 
 /** For ops that only a script can count. Nobody asked the server. */
@@ -164,6 +165,24 @@ export function answerSteps(steps: readonly Step[], texts: HeldTexts): void {
   }
 }
 
+/** Writes what the script says of keys that are over into all ops of theirs; `before`: how many keys the call names first. */
+export function noteStepsOver(
+  steps: readonly Step[],
+  over: KeysOver,
+  before: number,
+): void {
+  for (const [key, what] of over) {
+    let first = before;
+    for (const step of steps) {
+      const place = key - 1 - first;
+      first += step.size;
+      if (place < 0 || place >= step.size) continue;
+      const ops = opsOf(step);
+      for (let i = place; i < ops.length; i += step.size) noteKeyOver(ops[i]!, what);
+    }
+  }
+}
+
 /**
  * What the scripts tell of groups, read one after another: a text of each key's, with a space behind it, nothing for a key
  * that is missing, an exclamation mark where the group has an error. One text, as many replies cost more than their bytes.
@@ -171,6 +190,8 @@ export function answerSteps(steps: readonly Step[], texts: HeldTexts): void {
 export class HeldTexts {
   /** 0 where the server does not tell the time: every group has an error then. */
   readonly nowMicros: number;
+  /** What is said of keys that are over. */
+  readonly over: KeysOver;
   /** Whether others of the request held back the group that was read last. */
   heldBack = false;
   readonly #text: Buffer;
@@ -186,20 +207,23 @@ export class HeldTexts {
     const text: unknown = reply[plain];
     const nowMicros: unknown = reply[plain + 1];
     if (!(text instanceof Buffer) || !(nowMicros === 0 || isTimeMicros(nowMicros))) return undefined;
-    return new HeldTexts(text, {
-      nowMicros,
-      errors: reply.slice(plain + 2),
-      translate,
-    });
+    const errors: unknown[] = reply.slice(plain + 2);
+    const over = errors.at(-1) instanceof Buffer ? keysOver(errors.pop()) : [];
+    if (over === undefined) return undefined;
+    return new HeldTexts(text, { nowMicros, over, errors, translate });
   }
 
   private constructor(
     text: Buffer,
-    given: { nowMicros: number; errors: readonly unknown[]; translate: (error: unknown) => StoreError },
+    given: Pick<HeldTexts, 'nowMicros' | 'over'> & {
+      errors: readonly unknown[];
+      translate: (error: unknown) => StoreError;
+    },
   ) {
     this.nowMicros = given.nowMicros;
     this.#text = text;
     this.#errors = given.errors;
+    this.over = given.over;
     this.#translate = given.translate;
   }
 

@@ -1,10 +1,11 @@
 import { attendedMs, attendedTimers } from '../../../process/time/clock.ts';
-import { StoreError } from '../counter-store.ts';
+import { type CounterOp, StoreError, type SubmitOptions } from '../counter-store.ts';
 import type { FoldedRun } from '../folded-run.ts';
 import type { ReservationStore } from '../reservations/reservation-store.ts';
 import { admitByScript, leaseByScript } from './bounded-scripts.ts';
 import { failSteps, needsScripts, type Step } from './bounded-steps.ts';
 import { ClusterCommands } from './cluster-commands.ts';
+import { ClusterKeysOver } from './cluster-keys-over.ts';
 import { ClusterNodes, type NodePlace, type NodeSilence, placeName } from './cluster-nodes.ts';
 import { ClusterReservations } from './cluster-reservations.ts';
 import { ClusterTopology } from './cluster-topology.ts';
@@ -37,6 +38,7 @@ export class RedisClusterStore extends GatheringStore {
   readonly #topology: ClusterTopology;
   protected override readonly commands: ClusterCommands;
   readonly #plain: PlainCounting;
+  readonly #keysOver: ClusterKeysOver;
   #connected = false;
 
   constructor(options: RedisClusterStoreOptions) {
@@ -61,6 +63,11 @@ export class RedisClusterStore extends GatheringStore {
       translate: (error) => (error instanceof StoreError ? error : errors.fromOwnCommand(error)),
     });
     this.commands = new ClusterCommands({ topology: this.#topology, errors, timeoutMs });
+    this.#keysOver = new ClusterKeysOver({
+      commands: this.commands,
+      names: this.names,
+      monotonicMs: () => performance.now(),
+    });
     this.#plain = new PlainCounting({
       commands: this.commands,
       clamp: (run) => this.#clamp(run),
@@ -86,6 +93,12 @@ export class RedisClusterStore extends GatheringStore {
   get nodeCounts(): { known: number; reached: number } {
     const { masters } = this.#topology;
     return { known: masters.length, reached: masters.filter(({ reached }) => reached).length };
+  }
+
+  override submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    // Without scripts nothing is reserved.
+    if (this.withoutScripts) super.submit(ops, options, done);
+    else super.submit(ops, options, () => this.#keysOver.note(ops, done));
   }
 
   /** Asks every node that is reached; one answer is enough. */

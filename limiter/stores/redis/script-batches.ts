@@ -8,6 +8,7 @@ import {
   BoundTable,
   failSteps,
   HeldTexts,
+  noteStepsOver,
   pushStepKeys,
   Steps,
   stepArgument,
@@ -16,6 +17,7 @@ import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
 import { replyNumber } from './reply-checks.ts';
 import { reservationKeysOf } from './reservation-keys.ts';
+import { type KeysOver, keysOverAt, noteKeyOver } from './reserved-keys-over.ts';
 import { ReplyError } from './resp.ts';
 import { type Arguments, countScript, type RedisScript, stopScript } from './scripts.ts';
 
@@ -186,6 +188,7 @@ export class CountBatch implements Batch {
         args.push(String(run.high));
       }
       args.push(String(run.ttlSeconds));
+      args.push(String(run.most));
     }
     for (let i = plain; i < sent.length; i += 1) args.push(reservationKeysOf(sent[i]!.key, false)[0]);
   }
@@ -207,7 +210,8 @@ export class CountBatch implements Batch {
     const isPlain = this.script === countScript;
     const plain = sent.length - this.#leased;
     const texts = isPlain ? undefined : textsOf(reply, plain + 3 * this.#leased, errors);
-    if (isPlain ? reply.length !== sent.length : texts === undefined) return false;
+    const over = isPlain ? keysOverAt(reply, sent.length) : texts?.over;
+    if (over === undefined) return false;
     for (let i = 0; i < plain; i += 1) {
       const run = sent[i] as FoldedRun;
       const before = replyNumber(reply[i]);
@@ -219,7 +223,19 @@ export class CountBatch implements Batch {
       answerLeased(sent[i]!, reply, 3 * i - 2 * plain, (error) => errors.fromCommand(error));
     }
     if (steps !== undefined) answerSteps(steps.list, texts!);
+    if (over.length > 0) this.#noteOver(over, plain);
     return texts === undefined || texts.isRead;
+  }
+
+  /** `plain`: how many keys stand before those with a ledger behind each. */
+  #noteOver(over: KeysOver, plain: number): void {
+    const runKeys = plain + 2 * this.#leased;
+    for (const [key, what] of over) {
+      if (key > runKeys) continue;
+      const place = key <= plain ? key - 1 : plain + (key - plain - 1) / 2;
+      this.#sent[place]?.forEach((op) => void noteKeyOver(op, what));
+    }
+    if (this.#steps !== undefined) noteStepsOver(this.#steps.list, over, runKeys);
   }
 
   fail(error: StoreError): void {
@@ -328,7 +344,8 @@ export class StopBatch implements Batch {
     if (!Array.isArray(reply)) return false;
     const isPlain = this.script === stopScript;
     const texts = isPlain ? undefined : textsOf(reply, this.#plain, errors);
-    if (isPlain ? reply.length !== this.#plain : texts === undefined) return false;
+    const over = isPlain ? keysOverAt(reply, this.#plain) : texts?.over;
+    if (over === undefined) return false;
     const ops = this.#ops;
     let plain = 0;
     for (let i = 0; i < ops.length; i += ops[i]!.groupSize) {
@@ -337,6 +354,7 @@ export class StopBatch implements Batch {
         if (!answerPlain(op, reply[plain++], errors)) return false;
       } else if (texts!.read(ops, i)) admit(ops, i, texts!.nowMicros, texts!.heldBack);
     }
+    for (const [key, what] of over) if (key <= ops.length) noteKeyOver(ops[key - 1]!, what);
     return texts === undefined || texts.isRead;
   }
 

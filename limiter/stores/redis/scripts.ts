@@ -1,8 +1,9 @@
 import { createHash } from 'node:crypto';
 import type { StoreError } from '../counter-store.ts';
-import type { FoldedRun } from '../folded-run.ts';
+import { type FoldedRun, neverOver } from '../folded-run.ts';
 import { isNoScript } from './redis-error.ts';
 import { keyError, replyNumber, UnexpectedReply } from './reply-checks.ts';
+import { luaTellOver } from './reserved-keys-over.ts';
 
 /** Takes a command's arguments, one after another. */
 export interface Arguments {
@@ -57,10 +58,10 @@ local function look(key)
   return value
 end
 
--- Adds hits, 1 or more; answers with the value before. A key that refunds brought to 0 counts as new: its life starts
+-- Adds hits, 1 or more, unless INCRBY has answered with after; answers with the value before. A key that refunds brought to 0 counts as new: its life starts
 -- again, which changes no total, as its name holds its window.
-local function add(key, hits, ttl)
-  local after = pcall('INCRBY', key, hits)
+local function add(key, hits, ttl, after)
+  after = after or pcall('INCRBY', key, hits)
   if type(after) == 'table' then
     local before = look(key)
     if before ~= max then return after end
@@ -99,29 +100,55 @@ end
 `;
 
 /**
- * Counts any number of different keys: KEYS are the additions first; ARGV is how many additions there are, then for each
- * of them hits and ttl, then for each other key shift, low, high and ttl (`FoldedRun`). Answers with the value before,
- * a key each.
+ * Counts the first `plain` keys, `additions` of them first: ARGV from `at` on has for each addition hits, ttl and most, then
+ * for each other key shift, low, high, ttl and most (`FoldedRun`). Most calls only add to keys that are there: all other
+ * functions are made when the first key needs them. What is over goes into `over`, for `luaTellOver`.
  */
-export const countScript = redisScript(`${luaCounting}
-local additions = tonumber(ARGV[1])
+export const luaCountKeys = `
 local out = {}
-local at = 2
-for i = 1, additions do
-  out[i] = exact(add(KEYS[i], ARGV[at], ARGV[at + 1]))
-  at = at + 2
+local doAdd, doClamp, toText
+for i = 1, plain do
+  local key, before, most = KEYS[i], nil, nil
+  local isAddition = i <= additions
+  local after = isAddition and pcall('INCRBY', key, ARGV[at])
+  if type(after) == 'number' and after <= 4503599627370496 then before = after - ARGV[at] end
+  if not before or before <= 0 then
+    if not doAdd then
+      ${luaCounting}
+      doAdd, doClamp, toText = add, clamp, exact
+    end
+    if isAddition then before = doAdd(key, ARGV[at], ARGV[at + 1], after)
+    else before = doClamp(key, ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]) end
+  end
+  if isAddition then at = at + 3 else at = at + 5 end
+  if type(before) == 'number' then
+    if before - ARGV[at - 1] > 0 then
+      over = over or {}
+      over[#over + 1] = i
+    end
+    if toText then before = toText(before) end
+  end
+  out[i] = before
 end
-for i = additions + 1, #KEYS do
-  out[i] = exact(clamp(KEYS[i], ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]))
-  at = at + 4
-end
+`;
+
+/**
+ * Counts any number of different keys: KEYS are the additions first; ARGV is how many additions there are, then what
+ * `luaCountKeys` wants. Answers with the value before, a key each, and behind them with what `luaTellOver` says.
+ */
+export const countScript = redisScript(`${luaBase}
+local KEYS, ARGV = KEYS, ARGV
+local additions, plain, at, over = tonumber(ARGV[1]), #KEYS, 2, nil
+${luaCountKeys}
+${luaTellOver}
 return out
 `);
 
 /** Applies and answers one run by a script of its one key, atomically. Rejects with what `send` rejected with. */
 export async function applyByScript(commands: KeyedCommands, run: FoldedRun): Promise<void> {
   const { key } = run;
-  const args = ['1', key, '0', run.shift, run.low, run.high, run.ttlSeconds].map(String);
+  // What is reserved has another name in a cluster.
+  const args = ['1', key, '0', run.shift, run.low, run.high, run.ttlSeconds, neverOver].map(String);
   const reply = await runScript(commands, { key, script: countScript, args });
   if (!Array.isArray(reply) || reply.length !== 1) throw new UnexpectedReply('EVALSHA', reply);
   const [first] = reply as unknown[];
@@ -155,16 +182,17 @@ export interface KeyedCommands {
 /**
  * Stop-when-over for whole requests, in the order they came: ARGV is for each request how many ops it has, then for each
  * of them hits, ttl, limit and how it holds back ('a'lone, 't'ogether, 'n'ever); hits below 0 are taken back, and '' only
- * looks. KEYS are the ops' keys, repeated where a key comes twice. Answers with the total after, an op each, and with -1 - total for an op that was held back.
+ * looks. KEYS are the ops' keys, repeated where a key comes twice. Answers with the total after, an op each, with -1 - total for an
+ * op that was held back, and behind them with what `luaTellOver` says.
  * Which ops are held back: `holdBack` in stop-when-over.ts.
  */
 export const stopScript = redisScript(`${luaCounting}
-local out = {}
+local out, over = {}, nil
 local first = 0
 local at = 1
 while at <= #ARGV do
   local count = tonumber(ARGV[at])
-  local over = {}
+  local exceeds = {}
   local stop = false
   local together = 0
   local overTogether = 0
@@ -173,11 +201,11 @@ while at <= #ARGV do
     local hits = tonumber(ARGV[arg])
     if hits and hits >= 0 then
       local before = look(KEYS[first + i])
-      over[i] = type(before) == 'number' and before + hits > tonumber(ARGV[arg + 2])
+      exceeds[i] = type(before) == 'number' and before + hits > tonumber(ARGV[arg + 2])
       if ARGV[arg + 3] == 't' then
         together = together + 1
-        if over[i] then overTogether = overTogether + 1 end
-      elseif over[i] and ARGV[arg + 3] == 'a' then
+        if exceeds[i] then overTogether = overTogether + 1 end
+      elseif exceeds[i] and ARGV[arg + 3] == 'a' then
         stop = true
       end
     end
@@ -187,21 +215,26 @@ while at <= #ARGV do
     local key = KEYS[first + i]
     local arg = at + 4 * i - 3
     local hits = tonumber(ARGV[arg])
-    local after
+    local after, isHeldBack
     if hits and hits < 0 then
       after = clamp(key, hits, '0', max, '0')
       if type(after) == 'number' then after = math.max(0, after + hits) end
-    elseif hits and hits > 0 and (over[i] or not stop) then
+    elseif hits and hits > 0 and (exceeds[i] or not stop) then
       after = add(key, ARGV[arg], ARGV[arg + 1])
       if type(after) == 'number' then after = math.min(max + 1, after + hits) end
     else
       after = look(key)
-      if type(after) == 'number' and (not hits or (stop and not over[i])) then after = -1 - after end
+      isHeldBack = type(after) == 'number' and (not hits or (stop and not exceeds[i]))
     end
-    out[first + i] = exact(after)
+    if (not hits or hits >= 0) and type(after) == 'number' and after - ARGV[arg + 2] > 0 then
+      over = over or {}
+      over[#over + 1] = first + i
+    end
+    out[first + i] = exact(isHeldBack and -1 - after or after)
   end
   first = first + count
   at = at + 4 * count + 1
 end
+${luaTellOver}
 return out
 `);

@@ -7,27 +7,21 @@ export interface ExpiringStoreOptions {
   readonly store: CounterStore;
   /** What is reserved on the same counters. */
   readonly reservations: ReservationStore;
-  /** The counter of an op as a look asks for it; undefined for one that has no reservations. */
+  /** The counter of an op that was refused as a look asks for it; undefined where a look has nothing to give back. */
   readonly counterOf: (op: CounterOp) => ReservedCounter | undefined;
-  readonly clock: { monotonicMs(): number };
+  /** Whether what expired on the counter of an op was charged, so that some of it returns if it is settled later. */
+  readonly chargesExpired: (op: CounterOp) => boolean;
   /** `store` calls `done` before `submit` returns: then nothing has to be kept meanwhile. */
   readonly answersAtOnce: boolean;
-  /** How long after a look a counter is not looked at again. 0: each op that is refused looks. */
-  readonly pauseMs: number;
 }
 
-/** Chosen: counters that were looked at lately, in number. When there are more, the first of them may be looked at again. */
-const mostPaused = 10_000;
-
 /**
- * Before hits are refused, reservations on their counters whose time has passed are given back. What lets all hits pass is
- * asked once; so is what refuses them and was looked at a moment ago.
+ * Before hits are refused, reservations on their counters whose time has passed are given back. The store is asked once where
+ * there are none.
  */
 export class ExpiringStore implements CounterStore {
   readonly #options: ExpiringStoreOptions;
   readonly #store: CounterStore;
-  /** When counters may be looked at again, in the order of that. */
-  readonly #paused = new Map<string, number>();
 
   constructor(options: ExpiringStoreOptions) {
     this.#options = options;
@@ -56,28 +50,26 @@ export class ExpiringStore implements CounterStore {
   }
 
   #answered(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    let looked: Map<string, ReservedCounter> | undefined;
     for (const op of ops) {
       if (!isRefused(op)) continue;
-      this.#look(ops, options, done);
-      return;
-    }
-    done();
-  }
-
-  #look(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
-    const looked = new Map<string, ReservedCounter>();
-    for (const op of ops) {
-      if (!isRefused(op) || looked.has(op.key)) continue;
+      if (this.#options.chargesExpired(op)) op.mayReturn = true;
+      if (looked?.has(op.key) === true) continue;
       const counter = this.#options.counterOf(op);
       if (counter === undefined) continue;
-      if (this.#mayLook(op.key)) looked.set(op.key, counter);
-      // Nobody knows, unless it is looked at.
-      else op.mayReturn = true;
+      looked ??= new Map();
+      looked.set(op.key, counter);
     }
-    if (looked.size === 0) {
-      done();
-      return;
-    }
+    if (looked === undefined) done();
+    else this.#look(ops, looked, options, done);
+  }
+
+  #look(
+    ops: CounterOp[],
+    looked: ReadonlyMap<string, ReservedCounter>,
+    options: SubmitOptions,
+    done: () => void,
+  ): void {
     const caller = ops[0]!.caller;
     const call: LookCall = { kind: 'look', counters: [...looked.values()], caller, error: undefined };
     this.#options.reservations.submit(call, () => {
@@ -89,21 +81,6 @@ export class ExpiringStore implements CounterStore {
       if (call.error.transient) for (const op of ops) if (looked.has(op.key)) op.mayReturn = true;
       done();
     });
-  }
-
-  #mayLook(key: string): boolean {
-    const { clock, pauseMs } = this.#options;
-    if (pauseMs === 0) return true;
-    const nowMs = clock.monotonicMs();
-    const paused = this.#paused;
-    if ((paused.get(key) ?? 0) > nowMs) return false;
-    paused.delete(key);
-    for (const [first, untilMs] of paused) {
-      if (untilMs > nowMs && paused.size < mostPaused) break;
-      paused.delete(first);
-    }
-    paused.set(key, nowMs + pauseMs);
-    return true;
   }
 
   /**
@@ -120,8 +97,7 @@ export class ExpiringStore implements CounterStore {
     for (const op of ops) {
       const counter = looked.get(op.key);
       if (counter === undefined || !isRefused(op)) continue;
-      // So may what expired charged, if it is settled later.
-      if (counter.open > 0 || counter.onExpiry === 'charge') op.mayReturn = true;
+      if (counter.open > 0) op.mayReturn = true;
       if (counter.givenBack === 0) continue;
       returned = true;
       if (isCounted(op)) op.after = Math.max(0, op.after - counter.givenBack);

@@ -1,0 +1,85 @@
+/**
+ * What scripts that count say of keys that are over their limits: whether anything is reserved on them, so that a hit is
+ * refused by one call. Only what has expired is worth another one, which gives it back (reservation-script.ts).
+ */
+import type { CounterOp } from '../counter-store.ts';
+
+/** What a key that is over has beside it, as the scripts say it. */
+export const KeyOver = { open: 1, expired: 2 } as const;
+export type KeyOver = (typeof KeyOver)[keyof typeof KeyOver];
+
+/**
+ * The digits that a key ends in, which are those of its window, and how long the rest is. A pattern would try each digit of a
+ * long value.
+ */
+export const luaWindowOf = `
+local function windowOf(key)
+  local at, byte = #key, string.byte
+  while at > 0 do
+    local code = byte(key, at)
+    if code < 48 or code > 57 then break end
+    at = at - 1
+  end
+  return string.sub(key, at + 1), at
+end
+`;
+
+/**
+ * Says behind all else in `out` which keys have reservations that are open, 1, or expired, 2. `over` are the numbers in KEYS of
+ * those that are over, nil without any: then nothing of it runs. What is reserved is not one of KEYS, as who may not read
+ * it may count. TIME comes last: behind it Redis before 5.0 writes nothing.
+ */
+export const luaTellOver = `
+if over then
+  ${luaWindowOf}
+  local told, nowMs
+  for n = 1, #over do
+    local key = KEYS[over[n]]
+    local window, stem = windowOf(key)
+    local held = pcall('HMGET', 'weir:reserve:' .. string.sub(key, 1, stem), 'h', 'o' .. window)
+    local head, what = held[1], nil
+    if head and #head == 56 then
+      local ofHead, count, _, due = struct.unpack('<dddd', head)
+      if held[2] or (count > 0 and ofHead == (tonumber(window) or -1)) then what = ' 1 ' end
+      -- There is something to expire at all.
+      if due < 4503599627370496 then
+        if not nowMs then
+          local time = pcall('TIME')
+          nowMs = time.err and due or time[1] * 1000 + math.floor(time[2] / 1000)
+        end
+        if due <= nowMs then what = ' 2 ' end
+      end
+    end
+    if what then told = (told or '') .. over[n] .. what end
+  end
+  if told then out[#out + 1] = told end
+end
+`;
+
+/** What the scripts say of keys, by their places in KEYS from 1 on. */
+export type KeysOver = readonly (readonly [key: number, what: KeyOver])[];
+
+const pairs = /^(?:\d{1,6} [12] )+$/;
+
+/** Reads what the scripts say behind all else; undefined for anything else than pairs of numbers. */
+export function keysOver(told: unknown): KeysOver | undefined {
+  const text = told instanceof Buffer ? told.toString('latin1') : '';
+  if (!pairs.test(text)) return undefined;
+  const numbers = text.trimEnd().split(' ').map(Number);
+  return Array.from({ length: numbers.length / 2 }, (_, i) => [
+    numbers[2 * i]!,
+    numbers[2 * i + 1] as KeyOver,
+  ]);
+}
+
+/** The same of a reply that may end before it; undefined for a reply that has something else there, or more. */
+export function keysOverAt(reply: readonly unknown[], at: number): KeysOver | undefined {
+  if (reply.length === at) return [];
+  return reply.length === at + 1 ? keysOver(reply[at]) : undefined;
+}
+
+/** Writes it into an op of the key. */
+export function noteKeyOver(op: CounterOp, what: KeyOver): void {
+  if (what === KeyOver.expired) op.hasExpired = true;
+  else op.mayReturn = true;
+}
