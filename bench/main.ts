@@ -46,6 +46,13 @@ import { envoyCalls } from './http2-frames.ts';
 import { type LoadOptions, runLoad } from './http2-load.ts';
 import { type LatencyFigures, measureLatency } from './latency.ts';
 import { processCpuUs } from './process-cpu.ts';
+import {
+  costlyRefusals,
+  measureRefusals,
+  type RefusalFigures,
+  refusalLine,
+  refusalRule,
+} from './refusals.ts';
 import { seededRandom, zipfSequence } from './zipf.ts';
 
 const keyCount = 10_000;
@@ -57,7 +64,7 @@ const usage = `npm run bench -- [flags]
   --seconds N        how long each load lasts (default 5)
   --runs N           each figure is the median of so many (default 3; 5 with --check and --write-ratios)
   --only A,B         of echo, floor, floor-redis, memory, callers, redis, leases
-  --load TEXT        the loads with this in their name, such as "each alone"
+  --load TEXT        the loads with this in their name, such as "each alone"; "refused" measures refused hits alone
   --beside CHECKOUT  the limiter of another checkout takes turns with this one
   --json             prints the figures as JSON
   --check            fails where a ratio is more than 25 % above bench/ratios.json
@@ -122,7 +129,7 @@ function parseFlags() {
     const only = values.only?.split(',');
     const known =
       (only === undefined || (only.every((name) => name in targetTitles) && !comparing)) &&
-      allLoads.some(({ name }) => name.includes(values.load)) &&
+      (values.load === 'refused' || allLoads.some(({ name }) => name.includes(values.load))) &&
       (!comparing || (values.load === '' && values.beside === undefined));
     if (Number(values.seconds) > 0 && Number.isInteger(runs) && runs > 0 && known) {
       return { ...values, only, runs, comparing };
@@ -135,6 +142,7 @@ function parseFlags() {
 }
 
 const cores = keepOffServerCore();
+const values = Array.from({ length: keyCount }, (_, i) => `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`);
 const messages = messagesOf('remote_address');
 /** Of the limiter with CALLERS_FILE: the bench's own, worth nothing anywhere else. */
 const callersToken = `bench.${'x'.repeat(43)}`;
@@ -145,8 +153,7 @@ const load = {
 };
 
 function messagesOf(key: string): Uint8Array[] {
-  return Array.from({ length: keyCount }, (_, i) => {
-    const value = `10.${i >> 16}.${(i >> 8) & 255}.${i & 255}`;
+  return values.map((value) => {
     const descriptors = [{ entries: [{ key, value }] }];
     return toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, { domain: 'bench', descriptors }));
   });
@@ -165,7 +172,7 @@ function rulesText(version: number): string {
   );
   const used = '  - key: remote_address\n    rate_limit: { unit: hour, requests_per_unit: 4000000000 }\n';
   const algorithms = Object.entries(otherLimits).map(([key, limits]) => `  - key: ${key}\n${limits}`);
-  return `domain: bench\ndescriptors:\n${used}${algorithms.join('')}${others.join('')}`;
+  return `domain: bench\ndescriptors:\n${used}${refusalRule}${algorithms.join('')}${others.join('')}`;
 }
 
 async function measure(target: Target, { name, options, limits }: Load, run: number): Promise<Figures> {
@@ -243,6 +250,23 @@ async function hotKeyOf(target: Target | undefined): Promise<HotKeyFigures | und
   return measureHotKey({ h2load: found.path, pid, port, message, bodyFile, calls: hotKeyCalls });
 }
 
+/** Of each limiter with Redis and its usual rules. */
+async function refusalsOf(all: readonly Target[]): Promise<Map<TargetName, RefusalFigures[]>> {
+  const measured = new Map<TargetName, RefusalFigures[]>();
+  const pid = redis?.pid;
+  if (pid === undefined || (flags.load !== '' && flags.load !== 'refused')) return measured;
+  const { sequence } = load;
+  const { runs } = flags;
+  for (const target of all) {
+    if (!/^redis(-beside)?$/.test(target.name) || target.forLimits === true) continue;
+    measured.set(
+      target.name,
+      await measureRefusals({ target, redisPid: pid, values, sequence, durationMs, runs }),
+    );
+  }
+  return measured;
+}
+
 async function latencyBesideIdle(): Promise<LatencyFigures | undefined> {
   if (flags.comparing || flags.only !== undefined || flags.load !== '') return undefined;
   const redisPort = redis?.port;
@@ -303,12 +327,22 @@ try {
   const rows = mediansOf(figures);
   const leases = leaseLines(figures);
   const toFixedWindow = ratiosToFixedWindow(figures);
+  const refusals = await refusalsOf(targets);
   const hotKey = await hotKeyOf(targets.find(({ name }) => name === 'redis'));
   const latency = await latencyBesideIdle();
   if (flags.json)
     console.log(
       JSON.stringify(
-        { machine, rows, ratios: ratiosOf(rows), leases, toFixedWindow, hotKey, latency },
+        {
+          machine,
+          rows,
+          ratios: ratiosOf(rows),
+          leases,
+          toFixedWindow,
+          refusals: [...refusals],
+          hotKey,
+          latency,
+        },
         null,
         2,
       ),
@@ -321,6 +355,7 @@ try {
     for (const [what, ratio] of Object.entries(toFixedWindow)) {
       console.log(`${what}: ${ratio.toFixed(2)} of the CPU of a fixed window`);
     }
+    for (const [name, of] of refusals) console.log(refusalLine({ target: targetTitles[name] }, of));
     if (hotKey !== undefined) console.log(hotKeyLine(hotKey));
     if (latency !== undefined) console.log(latencyLine(latency));
   }
@@ -331,6 +366,7 @@ try {
       ...regressions(ratiosOf(rows), committed),
       ...costlyLimits(toFixedWindow),
       ...leases.filter(({ holds }) => !holds).map(({ line }) => line),
+      ...costlyRefusals(refusals.get('redis') ?? []),
     ];
     for (const problem of problems) console.error(`bench:check: ${problem}`);
     if (problems.length > 0) process.exitCode = 1;

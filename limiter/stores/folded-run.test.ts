@@ -137,6 +137,26 @@ describe('FoldedRun', () => {
     expect({ isAddition, shift, low, high, ttlSeconds }).toEqual(expected);
   });
 
+  it('knows the largest value with which none of its hits is over, and misses no other', () => {
+    const limited = fc.array(fc.record({ hits: amount, negative: fc.boolean(), limit: amount }), {
+      minLength: 1,
+      maxLength: 8,
+    });
+    fc.assert(
+      fc.property(limited, fc.array(amount, { maxLength: 20 }), (list, totals) => {
+        const ops = list.map((given) => counterOp({ key: 'k', ...given }));
+        const run = new FoldedRun(ops[0]!);
+        for (const op of ops.slice(1)) run.add(op);
+        for (const before of totals) {
+          run.answer(before);
+          const isOver = ops.some(({ negative, limit, after }) => !negative && limit > 0 && after > limit);
+          expect(before > run.most).toBe(isOver);
+        }
+      }),
+      { numRuns: caseCount(300) },
+    );
+  });
+
   it('takes the life of a new key from the first op that adds', () => {
     const run = new FoldedRun(counterOp({ key: 'k', negative: true, ttlSeconds: 1 }));
     run.add(counterOp({ key: 'k', hits: 0, ttlSeconds: 2 }));

@@ -50,7 +50,8 @@ export function longestLifeSeconds(
   { jitterSeconds = 300, recordSeconds = 600 }: KeyLifetimes = {},
 ): number | undefined {
   if (endless.test(key)) return undefined;
-  if (/^weir:reserve(?:-due)?:/.test(key)) return 1.125 * (longestTtlSeconds + recordSeconds) + 60;
+  if (/^weir:reserve(?:-due)?:|^weir:reserve-any$/.test(key))
+    return 1.125 * (longestTtlSeconds + recordSeconds) + 60;
   if (key.startsWith('weir:reserve-note:')) return longestTtlSeconds + recordSeconds;
   if (key.startsWith('weir:reserve-tally:')) return 1.125 * (longestTtlSeconds + recordSeconds) + 2;
   const [, claimed] = /^weir:claim:(.*)$/s.exec(key) ?? [];

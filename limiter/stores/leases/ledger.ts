@@ -4,7 +4,7 @@ import type { FoldedRun } from '../folded-run.ts';
 /**
  * The ledger is a hash beside the counter: `t` hits outstanding, of `n` limiters, and for each of them the number of its last
  * message and what that was granted, all of it outstanding until the next one. It lives as long as the counter, and is void
- * without it: nothing is given back to a counter that is gone. Stands behind `luaSteps` and `luaWindowOf`.
+ * without it: nothing is given back to a counter that is gone. Stands behind `luaSteps`.
  */
 export const luaLeases = `
 -- The words from at on are the message's number, that of the grant it tells of, hits spent, wanted, and at most, the limit,
@@ -46,7 +46,7 @@ local function lease(at, limiter, key, ledger, reserved, refused)
   end
   if granted > 0 then
     -- A budget with open reservations is counted hit by hit. Not one of KEYS, as who may not read it may lease.
-    local window = windowOf(key)
+    local window = string.match(key, '%d*$', -20)
     local open = pcall('HMGET', reserved, 'h', 'o' .. window)
     if open[1] and #open[1] >= 16 then
       local ofHead, count = struct.unpack('<dd', open[1])

@@ -16,8 +16,8 @@ import {
 } from './bounded-steps.ts';
 import { isCount, keyError, replyNumber, UnexpectedReply } from './reply-checks.ts';
 import { reservationKeysOf } from './reservation-keys.ts';
+import { luaTellOver } from './reserved-keys-over.ts';
 import { ReplyError } from './resp.ts';
-import { luaTellOver, luaWindowOf } from './reserved-keys-over.ts';
 import { type KeyedCommands, luaCounting, luaCountKeys, redisScript, runScript } from './scripts.ts';
 
 /** What scripts with bounds know before they read what to do. Stands behind `luaBase`. */
@@ -201,15 +201,15 @@ end
 
 /**
  * As `countScript`, then keys with leases, then groups, one after another. ARGV is how many additions and how many other plain
- * keys there are, the bounds, the groups, the leases (`leaseArgument`), what `countScript` wants for the plain keys, and what is
+ * keys there are, the bounds, the groups, the leases (`leaseArgument`; `-` for groups of a cluster), what `countScript` wants for the plain keys, and what is
  * reserved on those with leases (`reservationKeysOf`). A group is its size, hits, how many times, and for
  * each of its keys the number of its bound and its life. Answers for the plain keys as `countScript`, with three numbers for
  * each key with leases (`answerLeased`), then with what all others held before (`HeldTexts`), the time in microseconds, an error
  * for each group that has one, and what `luaTellOver` says.
  */
-export const boundedCountScript = redisScript(`${luaCounting}${luaBounds}${luaSteps}${luaWindowOf}${luaLeases}
+export const boundedCountScript = redisScript(`${luaCounting}${luaBounds}${luaSteps}${luaLeases}
 readArguments(ARGV[3], ARGV[4])
-local additions, plain, at = tonumber(ARGV[1]), ARGV[1] + ARGV[2], 6
+local additions, plain, at, isCluster = tonumber(ARGV[1]), ARGV[1] + ARGV[2], 6, ARGV[5] == '-'
 ${luaCountKeys}
 local first = countLeased(plain, ARGV[5], out)
 at = 1
@@ -230,7 +230,7 @@ export async function admitByScript(commands: KeyedCommands, steps: readonly Ste
   const groups = stepArgument(steps, bounds);
   const keys: string[] = [];
   pushStepKeys(keys, steps);
-  const args = [String(keys.length), ...keys, '0', '0', bounds.toArgument(), groups, ''];
+  const args = [String(keys.length), ...keys, '0', '0', bounds.toArgument(), groups, '-'];
   const reply = await runScript(commands, { key: keys[0]!, script: boundedCountScript, args });
   const texts = HeldTexts.of(reply, 0, (refusal) => commands.translate(refusal));
   if (texts === undefined) throw new UnexpectedReply('EVALSHA', reply);
@@ -356,6 +356,7 @@ while at <= #words do
   at = at + 6 * count
 end
 told(out)
+local isCluster = false
 ${luaTellOver}
 return out
 `);

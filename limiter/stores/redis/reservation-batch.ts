@@ -59,7 +59,7 @@ export class ReservationBatch implements Batch {
   pushArguments(args: Arguments): void {
     const bounds = new BoundTable();
     const shapes = new ShapeTable(bounds, this.#names);
-    let text = `${this.#bounds.maxReservations} ${this.#bounds.recordMs}`;
+    let text = `${this.#bounds.maxReservations} ${this.#bounds.recordMs} ${this.#names.isCluster ? 0 : 1}`;
     let lives = '';
     args.push(String(this.#keys));
     for (const call of this.#calls) {

@@ -473,6 +473,7 @@ function my.writeSide(side)
   -- A set that was evicted alone is made anew here.
   local isLonger = side.isLonger or (#scored > 0 and pcall('PTTL', side.set) == -1)
   if not err and isLonger then
+    noteAny(side.ends - nowMs)
     pcall('PEXPIRE', side.hash, my.number(side.ends - nowMs))
     pcall('PEXPIRE', side.set, my.number(side.ends - nowMs))
   end

@@ -5,6 +5,8 @@
  * looks up whenever one is made, and into arguments of commands: so it makes few of both, and no number an argument.
  */
 
+import { anyReservedKey } from './reserved-keys-over.ts';
+
 /** Stands behind `luaBase` and `luaBoundsSetUp`. */
 export const luaReservationSetUp = `
 if not now then return { redis.error_reply('NOPERM reservations need TIME: ' .. time.err) } end
@@ -33,6 +35,12 @@ words = wordsOf(ARGV[3])
 -- Of each counter its life, which by its jitter is another one each; read when the first is needed.
 local lives
 local maxOpen, recordMs = tonumber(words[1]), tonumber(words[2])
+-- What says that anything is reserved lives as long as what does so longest. A cluster has no place for it.
+local function noteAny(lifeMs)
+  if words[3] == '1' and pcall('PTTL', '${anyReservedKey}') < lifeMs then
+    pcall('PSETEX', '${anyReservedKey}', format('%d', lifeMs), '1')
+  end
+end
 for text in string.gmatch(ARGV[1], '[^;]+') do bounds[#bounds + 1] = text end
 -- Each is, in words: what to do, its flags, how many counters it has, and how many in all places; then of each its bound,
 -- window, flags, group, TTL and what becomes of it. A call is the number of its shape and the amounts of its counters.
@@ -60,7 +68,7 @@ for text in string.gmatch(ARGV[2], '[^;]+') do
   shapes[format('%d', shapeCount)] = shape
 end
 -- The next call: its first word, key and argument, and its first counter's number.
-local at, key, text, number = 3, 1, 5, 1
+local at, key, text, number = 4, 1, 5, 1
 local out, told = { now }, 1
 -- How many records may still be swept: Redis does nothing else meanwhile.
 local left = 250
@@ -129,6 +137,7 @@ while at <= #words do
         end
         -- A set that was evicted alone is made anew here.
         if not err.err and (isLonger or pcall('PTTL', set) == -1) then
+          noteAny(ends - nowMs)
           local life = format('%d', ends - nowMs)
           pcall('PEXPIRE', hash, life)
           pcall('PEXPIRE', set, life)

@@ -106,29 +106,40 @@ end
  */
 export const luaCountKeys = `
 local out = {}
-local doAdd, doClamp, toText
-for i = 1, plain do
-  local key, before, most = KEYS[i], nil, nil
-  local isAddition = i <= additions
-  local after = isAddition and pcall('INCRBY', key, ARGV[at])
-  if type(after) == 'number' and after <= 4503599627370496 then before = after - ARGV[at] end
-  if not before or before <= 0 then
-    if not doAdd then
-      ${luaCounting}
-      doAdd, doClamp, toText = add, clamp, exact
-    end
-    if isAddition then before = doAdd(key, ARGV[at], ARGV[at + 1], after)
-    else before = doClamp(key, ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3]) end
-  end
-  if isAddition then at = at + 3 else at = at + 5 end
-  if type(before) == 'number' then
-    if before - ARGV[at - 1] > 0 then
+local type, doAdd, doClamp, toText = type, nil, nil, nil
+local i = 1
+while i <= plain do
+  local before, after
+  while i <= additions do
+    after = pcall('INCRBY', KEYS[i], ARGV[at])
+    if type(after) ~= 'number' or after > 4503599627370496 then break end
+    before = after - ARGV[at]
+    if before <= 0 then break end
+    if before - ARGV[at + 2] > 0 then
       over = over or {}
       over[#over + 1] = i
     end
-    if toText then before = toText(before) end
+    out[i] = before
+    i, at = i + 1, at + 3
   end
-  out[i] = before
+  if i > plain then break end
+  if not doAdd then
+    ${luaCounting}
+    doAdd, doClamp, toText = add, clamp, exact
+  end
+  if i <= additions then
+    before = doAdd(KEYS[i], ARGV[at], ARGV[at + 1], after)
+    at = at + 3
+  else
+    before = doClamp(KEYS[i], ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3])
+    at = at + 5
+  end
+  if type(before) == 'number' and before - ARGV[at - 1] > 0 then
+    over = over or {}
+    over[#over + 1] = i
+  end
+  out[i] = toText(before)
+  i = i + 1
 end
 `;
 
@@ -138,7 +149,7 @@ end
  */
 export const countScript = redisScript(`${luaBase}
 local KEYS, ARGV = KEYS, ARGV
-local additions, plain, at, over = tonumber(ARGV[1]), #KEYS, 2, nil
+local additions, plain, at, over, isCluster = tonumber(ARGV[1]), #KEYS, 2, nil, false
 ${luaCountKeys}
 ${luaTellOver}
 return out
@@ -187,7 +198,7 @@ export interface KeyedCommands {
  * Which ops are held back: `holdBack` in stop-when-over.ts.
  */
 export const stopScript = redisScript(`${luaCounting}
-local out, over = {}, nil
+local out, over, isCluster = {}, nil, false
 local first = 0
 local at = 1
 while at <= #ARGV do
