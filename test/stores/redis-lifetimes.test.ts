@@ -21,7 +21,10 @@ describeWithEachRedis('what stays in Redis', (path) => {
   let client: Redis;
 
   beforeAll(async () => {
-    server = await startRedis({ path, lifetimes: { own: ['own:', 'weir:reserve:own'] } });
+    server = await startRedis({
+      path,
+      lifetimes: { own: ['own:', 'weir:reserve:own'], jitterSeconds: 3_600 },
+    });
     client = new Redis(server.port, '127.0.0.1', { protocol: 2 });
   });
   afterAll(async () => {

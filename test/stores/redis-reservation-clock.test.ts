@@ -22,7 +22,7 @@ describeWithEachRedis('reservations in Redis, by a clock that the test sets', (p
   let client: Redis;
 
   beforeAll(async () => {
-    server = await startRedis({ path, lifetimes: { own: ['now'] } });
+    server = await startRedis({ path, lifetimes: { own: ['now'], jitterSeconds: 3_600 } });
     client = new Redis(server.port, '127.0.0.1', { protocol: 2 });
   });
   afterAll(async () => {

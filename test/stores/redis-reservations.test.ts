@@ -30,7 +30,7 @@ describeWithEachRedis('reservations in Redis', (path) => {
   let client: Redis;
 
   beforeAll(async () => {
-    server = await startRedis({ path, lifetimes: { own: ['weir:reserve:1{spoilt}'] } });
+    server = await startRedis({ path, lifetimes: { own: ['weir:reserve:1{spoilt}'], jitterSeconds: 3_600 } });
     client = new Redis(server.port, '127.0.0.1', { protocol: 2 });
   });
   afterAll(async () => {
@@ -189,7 +189,7 @@ describeWithEachRedis('reservations in Redis', (path) => {
   });
 
   it('reserves over two servers, and undoes on one what the other refuses', async () => {
-    const other = await startRedis({ path });
+    const other = await startRedis({ path, lifetimes: { jitterSeconds: 3_600 } });
     onTestFinished(() => other.stop());
     const main = await openStore();
     const second = await openRedisStore({ url: `127.0.0.1:${other.port}` });
@@ -315,7 +315,7 @@ describeWithEachRedis('reservations in a Redis Cluster', (path) => {
   let cluster: RedisCluster;
 
   beforeAll(async () => {
-    cluster = await startRedisCluster({ path });
+    cluster = await startRedisCluster({ path, lifetimes: { jitterSeconds: 3_600 } });
   });
   afterAll(() => cluster?.stop());
 

@@ -571,7 +571,7 @@ export function reservationStoreSuite(
     const passes = async (hits: number) => {
       const { key } = counter();
       const limit = bound.capacity;
-      const given = { key, hits, limit, bound: bound.kind === 'fixed' ? undefined : bound, ttlSeconds: 3600 };
+      const given = { key, hits, limit, bound: bound.kind === 'fixed' ? undefined : bound, ttlSeconds: 7200 };
       const [op] = await submit(store.counters, [counterOp(given)]);
       expect(op!.error).toBeUndefined();
       return op!.bound === undefined ? op!.after <= limit : !op!.over;

@@ -384,8 +384,24 @@ describeWithServer('redis', redisProgram, (path) => {
   describe('without scripts', () => decidesAsTheModel(() => plain, 150));
   describe('and a second one for limits per second', () =>
     decidesAsTheModel(() => new PerSecondStore({ main: scripted, perSecond: second }), 150));
-  describe('as a cluster', () => decidesAsTheModel(() => clustered, 100));
+  describe('as a cluster', () => decidesAsTheModel(() => withoutReservations(clustered), 100));
 });
+
+/** Nothing is reserved here, which a cluster's store asks once a second, and does not know in between. */
+function withoutReservations(store: CounterStore): CounterStore {
+  return {
+    get connected() {
+      return store.connected ?? true;
+    },
+    submit: (ops, options, done) =>
+      store.submit(ops, options, () => {
+        for (const op of ops) op.mayReturn = false;
+        done();
+      }),
+    ping: () => store.ping(),
+    close: () => store.close(),
+  };
+}
 
 describeWithServer('memcache', memcachedProgram, (path) => {
   let server: MemcachedServer;

@@ -17,7 +17,7 @@ export function reservedCounter(given: Partial<ReservedCounter> & { stem: string
     key: `${stem}3600:0`,
     isTagged: stem.includes('{'),
     earlierKeys: () => [],
-    ttlSeconds: 3600,
+    ttlSeconds: 7200,
     bound: new FixedWindow(10),
     windowEndSeconds: 0,
     perSecond: false,
