@@ -79,5 +79,6 @@ describeWithServer('two limiters that count in one Redis', redisProgram, (redisP
       expect(reason.details).toContain('WRONGTYPE');
     }
     expect(outcomes.filter((outcome) => outcome.status === 'fulfilled' && outcome.value)).toHaveLength(90);
+    await direct.del(`race_ticket_broken_${yearStart()}`);
   });
 });
