@@ -166,11 +166,7 @@ export function answerSteps(steps: readonly Step[], texts: HeldTexts): void {
 }
 
 /** Writes what the script says of keys that are over into all ops of theirs; `before`: how many keys the call names first. */
-export function noteStepsOver(
-  steps: readonly Step[],
-  over: KeysOver,
-  before: number,
-): void {
+export function noteStepsOver(steps: readonly Step[], over: KeysOver, before: number): void {
   for (const [key, what] of over) {
     let first = before;
     for (const step of steps) {
