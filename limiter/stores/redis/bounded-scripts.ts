@@ -122,8 +122,12 @@ end
 
 local function write(key, bound, ttl, text, a, b, c)
   if bound[1] ~= 'fixed' then return pcall('SETEX', key, ttl, string.format('%.0f:%.0f:%.0f', a, b, c)) end
-  if text then return pcall('INCRBY', key, a - math.min(max, tonumber(text))) end
-  return pcall('SETEX', key, ttl, a)
+  local held = tonumber(text or 0)
+  if text and held <= max then return pcall('INCRBY', key, a - held) end
+  -- What stands above max becomes what was answered, and keeps its life.
+  local left = text and pcall('PTTL', key)
+  if type(left) == 'number' and left > 0 then return pcall('PSETEX', key, left, string.format('%.0f', a)) end
+  return pcall('SETEX', key, ttl, string.format('%.0f', a))
 end
 `;
 
