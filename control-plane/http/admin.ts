@@ -1,4 +1,5 @@
 /** `/v1` of the control plane: who may use it. It shows, and changes nothing: changes are objects. */
+import { hostname } from 'node:os';
 import { ApiGuard, type ApiRefusal } from '../../process/http/api-guard.ts';
 import type { ApiRoute } from '../../process/http/api-route.ts';
 import { ApiRouter } from '../../process/http/api-router.ts';
@@ -27,7 +28,7 @@ export function openAdmin(
   );
   const guard = new ApiGuard({
     token: parts.token,
-    allowedHosts: settings.debugAllowedHosts,
+    hosts: { machine: hostname(), allowed: settings.debugAllowedHosts, setting: 'DEBUG_ALLOWED_HOSTS' },
     noChanges: 'the control plane changes nothing: its changes are objects',
     clock,
     onRefused: (refused) => {

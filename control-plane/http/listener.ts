@@ -1,4 +1,5 @@
 /** The control plane's own listener: probes, metrics, and what is served to whom. For operators and Kubernetes. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type ApiRouter, isApiPath, isStrayApiPath } from '../../process/http/api-router.ts';
 import { ConsoleFiles, isOfConsole } from '../../process/http/console-files.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
@@ -36,15 +37,28 @@ const index = `/console: a page that shows what is served to whom
 
 export function createControlPlaneListener(options: ControlPlaneListenerOptions): HttpListener {
   return new HttpServer({
-    admit: (request, response) => {
-      const path = requestPath(request.url ?? '/')?.path;
-      return path !== '/snapshot' || (options.api?.guard.admitsToPage(request, response) ?? true);
-    },
+    admit: (request, response) => admit(request, response, options),
     isForeign: isStrayApiPath,
     serve: (call) => route(call, options),
     closeGraceMs: options.closeGraceMs,
     onFault: (error) => options.onFault(error),
   });
+}
+
+/** Probes and metrics are for programs that may know the listener by any name; the API and the console look after themselves. */
+const openPaths: readonly (string | undefined)[] = ['/healthz', '/readyz', '/metrics'];
+
+function admit(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { api }: ControlPlaneListenerOptions,
+): boolean {
+  const url = request.url ?? '/';
+  const path = requestPath(url)?.path;
+  if (openPaths.includes(path) || isApiPath(path) || isStrayApiPath(url) || isOfConsole(path)) return true;
+  if (api === undefined) return true;
+  if (path === '/snapshot') return api.guard.admitsToPage(request, response, 'page');
+  return api.guard.admitsSite(request, response, 'page');
 }
 
 const consoleFiles = new ConsoleFiles('control-plane.html');

@@ -400,7 +400,7 @@ const operations = {
     kind: list(hostName(), { max: 100 }),
     default: [] as readonly string[],
     summary:
-      'Names by which browsers and other clients may ask this listener for `/v1`, besides IP addresses and `localhost` (DNS rebinding).',
+      'Further names by which clients may ask this listener for [`/v1` and `/snapshot`](callers.md#browsers). IP addresses, `localhost`, the name of the machine, names without a dot, and names that end in `.svc`, `.cluster.local` or `.internal` are always allowed. A request for any other name gets 403 (DNS rebinding).',
   },
   logLevel: {
     name: 'LOG_LEVEL',

@@ -1,8 +1,14 @@
 /** From settings to the HTTP listener, and the token of the debug listener. */
+import { hostname } from 'node:os';
 import type { HttpListener } from '../../process/http/http-server.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import { type FollowedToken, followTokenFile } from '../../process/net/token-file.ts';
-import { ApiListener, type HttpListenerOptions, type HttpTlsListener } from '../http/listener.ts';
+import {
+  ApiListener,
+  type CheckedHosts,
+  type HttpListenerOptions,
+  type HttpTlsListener,
+} from '../http/listener.ts';
 import * as lines from '../log/lines.ts';
 import { accessSettings } from '../settings/access-settings.ts';
 import { createHttpStats, createRefusalStats } from '../stats/registry/limiter-stats.ts';
@@ -34,8 +40,29 @@ export function openHttp(
     connections: connections.http,
     ...createHttpStats(registry),
     onFault: (error) => lines.callFault(log, 'HTTP', error),
+    hosts: checkedHosts(context),
     tls: tls && { ...tls, timers, listener: tlsListener(context, tellsOfCertificates) },
   });
+}
+
+/** Undefined where HTTP_ALLOWED_HOSTS is empty: proxies and load balancers send whatever name they know. */
+function checkedHosts({ settings, registry, clock, log }: LimiterContext): CheckedHosts | undefined {
+  const count = createRefusalStats(registry, 'ratelimit.http', ['foreign_host']);
+  const { httpAllowedHosts: allowed } = settings;
+  if (allowed.length === 0) return undefined;
+  const seldom = new Seldom<Parameters<CheckedHosts['refused']>[0]>(
+    clock,
+    seldomMs,
+    ({ peer, problem: reason }, times) =>
+      lines.hostRefused(log, { listener: 'HTTP', peer, counter: 'foreign_host', reason, times }),
+  );
+  return {
+    own: { machine: hostname(), allowed, setting: accessSettings.httpAllowedHosts.name },
+    refused: (refused) => {
+      count('foreign_host');
+      seldom.note(refused, 'foreign_host');
+    },
+  };
 }
 
 function tlsListener(context: LimiterContext, tellsOfCertificates: boolean): HttpTlsListener {

@@ -4,6 +4,7 @@ import { type ApiRouter, isApiPath, isStrayApiPath } from '../../process/http/ap
 import { ConsoleFiles, isOfConsole } from '../../process/http/console-files.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
+import type { PageKind } from '../../process/http/site-check.ts';
 import { requestPath, sendLines, sendRedirect, sendText } from '../../process/http/text-response.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
 import type { Clock } from '../../process/time/clock.ts';
@@ -83,7 +84,7 @@ export class DebugListener implements HttpListener {
     const path = requestPath(url)?.path;
     // The API says itself what is wrong, in its own form; the console holds no data.
     if (path === '/livez' || isApiPath(path) || isStrayApiPath(url) || isOfConsole(path)) return true;
-    return this.#options.api?.guard.admitsToPage(request, response) ?? true;
+    return this.#options.api?.guard.admitsToPage(request, response, pageKind(path)) ?? true;
   }
 
   #sendRules(response: ServerResponse, query: URLSearchParams): Promise<void> {
@@ -105,6 +106,11 @@ export class DebugListener implements HttpListener {
     } else if (`${target.path}/` === pprofRoot) sendRedirect(response, pprofRoot);
     else sendText(response, 200, index);
   }
+}
+
+function pageKind(path = ''): PageKind {
+  if (path === pprofRoot) return 'profile-index';
+  return path.startsWith(pprofRoot) ? 'profile' : 'page';
 }
 
 async function sendPage(response: ServerResponse, { status, contentType, lines }: DebugPage): Promise<void> {

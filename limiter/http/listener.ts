@@ -13,6 +13,7 @@ import {
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { sendProblem } from '../../process/http/json-exchange.ts';
+import { hostProblem, type OwnHosts } from '../../process/http/site-check.ts';
 import { sendNotFound, sendText } from '../../process/http/text-response.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
 import { isOfName, peerName, SocketPeer } from '../../process/net/peer.ts';
@@ -35,6 +36,8 @@ export interface HttpListenerOptions extends JsonEndpointOptions, CheckOptions, 
   connections?: HttpConnectionsOptions | undefined;
   /** Defaults to plain text. */
   tls?: HttpTls | undefined;
+  /** Undefined: requests may name any host. Probes may anyway. */
+  hosts?: CheckedHosts | undefined;
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
   /** Rejects with an `ApiProblem`. */
@@ -45,6 +48,12 @@ export interface HttpListenerOptions extends JsonEndpointOptions, CheckOptions, 
   onApiRequest(): void;
   /** Called when a request was answered with 500 because something threw. */
   onFault(error: unknown): void;
+}
+
+export interface CheckedHosts {
+  readonly own: OwnHosts;
+  /** A request was refused for its Host header. */
+  refused(refused: { peer: string; problem: string }): void;
 }
 
 /** With authorities (`clientCaFile`) whoever asks /json must show a certificate of one of them. */
@@ -128,7 +137,7 @@ export class ApiListener implements HttpListener {
     const { target, request, response } = call;
     if (target.path === '/json') {
       this.#options.onJsonRequest();
-      const detail = this.#certificateProblem(request);
+      const detail = this.#hostProblem(request) ?? this.#certificateProblem(request);
       if (detail === undefined) await answerJson(call, this.#options);
       else {
         const refusal = { status: 403, text: 'Forbidden', detail };
@@ -158,7 +167,7 @@ export class ApiListener implements HttpListener {
   /** Who asks comes before anything else is told. */
   async #answerCaller(call: HttpCall): Promise<void> {
     const { target, request } = call;
-    const detail = this.#certificateProblem(request);
+    const detail = this.#hostProblem(request) ?? this.#certificateProblem(request);
     if (detail !== undefined) throw new ApiProblem(403, detail);
     const asker = admitted(call, routeOf(target.path), this.#options);
     if ('refused' in asker) return this.#refuse(call, asker);
@@ -180,6 +189,14 @@ export class ApiListener implements HttpListener {
     if (caller !== undefined && target.path.startsWith(forwardAuthPath))
       return this.#options.answerForwardAuth(call, { request, caller, span: undefined, isExcess: true });
     throw problemOf(refused);
+  }
+
+  /** Why the request is not answered under the name that it asks for. */
+  #hostProblem({ headers, socket }: IncomingMessage): string | undefined {
+    const { hosts } = this.#options;
+    const problem = hosts && hostProblem(headers.host, hosts.own);
+    if (problem !== undefined) hosts?.refused({ peer: peerName(socket) ?? 'unknown', problem });
+    return problem;
   }
 
   /** What is wrong with the certificate that a caller shows, or that it shows none. */

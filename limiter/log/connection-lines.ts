@@ -47,6 +47,11 @@ export function certificateMissing(log: Logger, end: ConnectionEnd): void {
   log.warn('A request was refused for want of a good certificate', { ...end });
 }
 
+/** HTTP_ALLOWED_HOSTS. At most once a minute. */
+export function hostRefused(log: Logger, end: ConnectionEnd): void {
+  log.warn('A request was refused for its Host header', { ...end });
+}
+
 type CertificateOwner = 'gRPC' | 'HTTP';
 
 /** Open connections keep the one before. After one that could not be used it is a warning: the trouble is over. */

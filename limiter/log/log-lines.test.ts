@@ -68,6 +68,10 @@ describe('log lines', () => {
           ...{ listener: 'HTTP', peer: '10.0.0.1:4711', counter: 'tls_client_certificate', times: 1 },
           reason: 'the caller shows no certificate of an authority that is trusted',
         });
+        lines.hostRefused(log, {
+          ...{ listener: 'HTTP', peer: '10.0.0.1:4711', counter: 'foreign_host', times: 2 },
+          reason: 'the host "rebound.example" is not one of HTTP_ALLOWED_HOSTS',
+        });
         lines.handshakeFailed(log, {
           ...{ peer: '10.0.0.1:4711', counter: 'tls_handshake', times: 3 },
           reason: 'the caller shows no certificate',
@@ -80,6 +84,7 @@ describe('log lines', () => {
         'level=warning msg="The certificate of the gRPC listener has expired" expires="2026-11-20T18:00:00.000Z"',
         'level=warning msg="The certificate of the HTTP listener expires within a day" expires="2026-11-22T12:00:00.000Z"',
         'level=warning msg="A request was refused for want of a good certificate" listener=HTTP peer="10.0.0.1:4711" counter=tls_client_certificate times=1 reason="the caller shows no certificate of an authority that is trusted"',
+        'level=warning msg="A request was refused for its Host header" listener=HTTP peer="10.0.0.1:4711" counter=foreign_host times=2 reason="the host \\"rebound.example\\" is not one of HTTP_ALLOWED_HOSTS"',
         'level=warning msg="A TLS handshake failed" peer="10.0.0.1:4711" counter=tls_handshake times=3 reason="the caller shows no certificate"',
       ],
     ],

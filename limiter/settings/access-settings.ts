@@ -57,7 +57,14 @@ export const accessSettings = {
     kind: list(hostName(), { max: 100 }),
     default: [] as readonly string[],
     summary:
-      'Names by which browsers and other clients may ask the debug listener for `/v1`, besides IP addresses and `localhost`: a page of another name cannot be made to look like one of ours (DNS rebinding). Not in the Go service.',
+      'Further names by which clients may ask the debug listener for [`/v1` and the debug pages](callers.md#browsers). IP addresses, `localhost`, the name of the machine, names without a dot, and names that end in `.svc`, `.cluster.local` or `.internal` are always allowed. A request for any other name gets 403, because a web page can point a name of its own at this listener (DNS rebinding). No limit is affected. Not in the Go service.',
+  },
+  httpAllowedHosts: {
+    name: 'HTTP_ALLOWED_HOSTS',
+    kind: list(hostName(), { max: 100 }),
+    default: [] as readonly string[],
+    summary:
+      'Further names by which clients may ask the HTTP listener (`PORT`) for `/json` and `/v1`; the names that `DEBUG_ALLOWED_HOSTS` always allows are allowed here, too. A request for any other name gets 403 and counts nothing: a proxy that passes on the Host of its clients needs their names here. Empty: the listener answers to every name. Not in the Go service.',
   },
 } as const satisfies SettingsTable;
 

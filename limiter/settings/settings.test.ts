@@ -39,6 +39,7 @@ describe('parseLimiterSettings', () => {
         httpMaxConnections: 1_000,
         connectionsMaxBytes: 67_108_864,
         debugAllowedHosts: [],
+        httpAllowedHosts: [],
         debugHost: '0.0.0.0',
         debugPort: 6070,
         shutdownDrainDelayMs: 0,

@@ -1,14 +1,14 @@
 /**
- * Who asks `/v1`, and whether a browser was talked into asking. Whoever has the debug token may everything; the callers of
+ * Who asks `/v1` and the pages beside it, and whether a browser was talked into asking (`site-check.ts`). Whoever has the debug token may everything; the callers of
  * CALLERS_FILE what their rights say; where there are neither, everybody may read, and who is on the same machine change.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
-import { isIP } from 'node:net';
 import { AddressThrottle } from '../net/address-throttle.ts';
 import { bearerChallenge, bearerToken, isSameToken } from '../net/bearer-token.ts';
 import { peerName } from '../net/peer.ts';
 import type { Clock } from '../time/clock.ts';
-import { type Actor, ApiProblem, type ApiRoute, shown } from './api-route.ts';
+import { type Actor, ApiProblem, type ApiRoute } from './api-route.ts';
+import { isUnprovenBrowser, type OwnHosts, type PageKind, siteProblem } from './site-check.ts';
 import { sendError } from './text-response.ts';
 
 type RightName = ApiRoute['right'];
@@ -33,8 +33,7 @@ export interface ApiGuardOptions {
         authorization: string,
       ) => ApiCaller | { refused: 401 | 429; detail: string })
     | undefined;
-  /** Names besides addresses and `localhost` that browsers may know this listener by, in lower case. DEBUG_ALLOWED_HOSTS. */
-  allowedHosts: readonly string[];
+  hosts: OwnHosts;
   /** Why nobody may change anything while neither token nor callers are set: a sentence that names what to set. Undefined: everybody may. */
   noChanges: string | undefined;
   clock: Clock;
@@ -50,6 +49,9 @@ export interface ApiRefusal {
   readonly detail: string;
 }
 
+const profilesNeedToken =
+  'profiles cost CPU, and a browser cannot prove which page asks for one at an address other than loopback: use another client, or set DEBUG_TOKEN_FILE and send the token';
+
 /** Chosen: `user@host` and a little. */
 const longestClaims = 128;
 
@@ -61,43 +63,40 @@ export class ApiGuard {
     this.#options = options;
   }
 
-  /** Why a page of another place sent this request; undefined: none did. */
-  foreignOrigin({ headers: { origin, host } }: IncomingMessage): string | undefined {
-    if (origin === undefined) return undefined;
-    const from = URL.canParse(origin) ? new URL(origin) : undefined;
-    const isOwn =
-      from !== undefined &&
-      (from.host === host?.toLowerCase() || this.#options.allowedHosts.includes(from.hostname));
-    return isOwn ? undefined : `the request comes from a page of ${shown(origin)} (Origin)`;
-  }
-
   /** For pages beside the API, which take the debug token alone. False: it has answered. */
-  admitsToPage(request: IncomingMessage, response: ServerResponse): boolean {
-    const foreign = this.foreignOrigin(request);
-    if (foreign !== undefined) {
-      sendError(response, 403, 'Forbidden', foreign);
-      return false;
-    }
+  admitsToPage(request: IncomingMessage, response: ServerResponse, page: PageKind): boolean {
+    if (!this.admitsSite(request, response, page)) return false;
     const token = this.#options.token();
+    if (token === undefined) return page === 'page' || this.#admitsProfiling(request, response);
     const { authorization } = request.headers;
     const given = bearerToken(authorization);
-    if (token === undefined || (given !== undefined && isSameToken(given, token))) return true;
+    if (given !== undefined && isSameToken(given, token)) return true;
     response.setHeader('WWW-Authenticate', bearerChallenge(authorization));
     sendError(response, 401, 'Unauthorized');
     return false;
   }
 
+  /** The same without asking for a token. */
+  admitsSite(request: IncomingMessage, response: ServerResponse, page: PageKind): boolean {
+    // Which navigations come from a frame is not known of plain requests. No page of ours belongs in one.
+    response.setHeader('X-Frame-Options', 'DENY');
+    const problem = siteProblem(request, { page, own: this.#options.hosts });
+    return problem === undefined || this.#forbid(request, response, problem);
+  }
+
+  #admitsProfiling(request: IncomingMessage, response: ServerResponse): boolean {
+    return !isUnprovenBrowser(request) || this.#forbid(request, response, profilesNeedToken);
+  }
+
+  #forbid(request: IncomingMessage, response: ServerResponse, problem: string): false {
+    this.#note(request, 'foreign', problem);
+    sendError(response, 403, `Forbidden: ${problem}`, problem);
+    return false;
+  }
+
   /** Throws an `ApiProblem` for what a browser was made to send, from a foreign page or to a name that only pretends to be ours. */
   checkSite(request: IncomingMessage): void {
-    const { host = '', 'sec-fetch-site': site = 'none' } = request.headers;
-    const name = hostName(host);
-    const { allowedHosts } = this.#options;
-    let problem = this.foreignOrigin(request);
-    if (isIP(name) === 0 && name !== 'localhost' && !allowedHosts.includes(name)) {
-      problem ??= `the host ${shown(host)} is no IP address, not localhost and not one of DEBUG_ALLOWED_HOSTS`;
-    } else if (site !== 'none' && site !== 'same-origin' && request.headers.origin === undefined) {
-      problem ??= `the request comes from a page of another place (Sec-Fetch-Site: ${shown(`${site}`)})`;
-    }
+    const problem = siteProblem(request, { page: 'api', own: this.#options.hosts });
     if (problem !== undefined) this.#refuse(request, 403, 'foreign', problem);
   }
 
@@ -156,8 +155,12 @@ export class ApiGuard {
     detail: string,
     members: Readonly<Record<string, unknown>> = {},
   ): never {
-    this.#options.onRefused({ reason, address: peerName(request.socket) ?? 'unknown', detail });
+    this.#note(request, reason, detail);
     throw new ApiProblem(status, detail, members);
+  }
+
+  #note(request: IncomingMessage, reason: ApiRefusalReason, detail: string): void {
+    this.#options.onRefused({ reason, address: peerName(request.socket) ?? 'unknown', detail });
   }
 }
 
@@ -176,10 +179,4 @@ function actor(
     mayRead: may.read,
     mayChange: may.admin,
   };
-}
-
-/** Without the port, of IPv6 without brackets, in lower case and without the dot at its end. */
-function hostName(host: string): string {
-  const name = /^(?:\[([^\]]*)\]|([^:]*))(?::\d*)?$/.exec(host);
-  return (name?.[1] ?? name?.[2] ?? '').toLowerCase().replace(/\.$/, '');
 }

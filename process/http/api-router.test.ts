@@ -69,7 +69,7 @@ async function start(options: Partial<ApiGuardOptions> = {}): Promise<Fixture> {
   const faults: string[] = [];
   const guard = new ApiGuard({
     token: () => undefined,
-    allowedHosts: ['ops.example'],
+    hosts: { machine: 'Node-1.example', allowed: ['ops.example'], setting: 'DEBUG_ALLOWED_HOSTS' },
     noChanges: undefined,
     clock,
     onRefused: (one) => refused.push(one),

@@ -19,7 +19,8 @@ export class TestBrowser {
     this.#browser = browser;
   }
 
-  static async start(): Promise<TestBrowser> {
+  /** `hosts` are names that it finds on this machine, whatever the DNS says. */
+  static async start({ hosts = [] }: { hosts?: readonly string[] } = {}): Promise<TestBrowser> {
     const found = findServer(chromiumProgram);
     if ('missing' in found) throw new Error(found.missing);
     // As root it has no sandbox of its own; pages are ours alone.
@@ -28,6 +29,7 @@ export class TestBrowser {
       '--disable-gpu',
       '--disable-dev-shm-usage',
       '--force-device-scale-factor=1',
+      `--host-resolver-rules=${hosts.map((host) => `MAP ${host} 127.0.0.1`).join(',')}`,
     ];
     return new TestBrowser(await chromium.launch({ executablePath: found.path, args, timeout: 60_000 }));
   }

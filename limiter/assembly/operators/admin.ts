@@ -1,5 +1,6 @@
 /** The admin API of the debug listener: who may use it, and what is told of every change that somebody makes. */
 import type { IncomingMessage } from 'node:http';
+import { hostname } from 'node:os';
 import { GrpcCode, Right } from '../../../process/grpc/handlers.ts';
 import { ApiGuard, type ApiRefusal } from '../../../process/http/api-guard.ts';
 import type { ApiRoute, OperatorChange, TellOfChange } from '../../../process/http/api-route.ts';
@@ -35,7 +36,7 @@ export function openAdmin(context: LimiterContext, { token, gate, routes }: Admi
   const guard = new ApiGuard({
     token,
     caller: gate && ((request, authorization) => callerOf(gate, request, authorization)),
-    allowedHosts: settings.debugAllowedHosts,
+    hosts: { machine: hostname(), allowed: settings.debugAllowedHosts, setting: 'DEBUG_ALLOWED_HOSTS' },
     noChanges: isLoopback(host)
       ? undefined
       : `nothing can be changed here while nobody is asked who he is and DEBUG_HOST (${host}) is not loopback: set DEBUG_TOKEN_FILE, or CALLERS_FILE with the right admin`,

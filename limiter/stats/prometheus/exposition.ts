@@ -160,6 +160,8 @@ const byName = new Map<string, string>(
     'ratelimit.http.tls_handshake': 'TLS handshakes of the HTTP listener that failed.',
     'ratelimit.http.tls_client_certificate':
       'Requests of /json or /v1 without the client certificate they need.',
+    'ratelimit.http.foreign_host':
+      'Requests of /json or /v1 for a host that HTTP_ALLOWED_HOSTS does not name.',
     'ratelimit.http.json_requests': 'Requests of /json, failed ones too.',
     'ratelimit.http.v1_requests': 'Requests of /v1 on the HTTP port, failed ones too.',
     'ratelimit.forward_auth.requests': 'Requests of /v1/forward-auth, by what was answered.',

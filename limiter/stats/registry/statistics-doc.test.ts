@@ -25,7 +25,11 @@ function namesOfTheProgram(): string[] {
       lastWasRefused: () => false,
     });
   }
-  stats.createRefusalStats(registry, 'ratelimit.http', ['tls_handshake', 'tls_client_certificate']);
+  stats.createRefusalStats(registry, 'ratelimit.http', [
+    'tls_handshake',
+    'tls_client_certificate',
+    'foreign_host',
+  ]);
   createAdminStats(registry);
   stats.createBudgetStats(registry, { reserve: ['reserved'] });
   registerOverrideStats(registry, {

@@ -58,6 +58,9 @@
 {{- with $limiter.debugAllowedHosts }}
 - { name: DEBUG_ALLOWED_HOSTS, value: {{ join "," . | quote }} }
 {{- end }}
+{{- with $limiter.httpAllowedHosts }}
+- { name: HTTP_ALLOWED_HOSTS, value: {{ join "," . | quote }} }
+{{- end }}
 {{- end -}}
 
 {{- define "weir.limiter.statisticsEnv" -}}
