@@ -8,6 +8,7 @@ import {
 import { reviewEnvoy } from '../../rules/proxy/envoy-review.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
+import { refuseOutside } from '../shared/contained-files.ts';
 import { hintOf, readGiven } from '../shared/flags.ts';
 import { type RuleInput, standardInput } from '../shared/read-input.ts';
 import { type CheckedInput, type CheckOptions, linesOfTexts, profilesOf, readings } from './check-input.ts';
@@ -21,9 +22,12 @@ import { count, findingOf, type LinesOf } from './check-report.ts';
 export function checkAskers(
   paths: readonly string[],
   inputs: readonly RuleInput[],
-  { allowed, strictness }: Pick<CheckOptions, 'allowed' | 'strictness'>,
+  { allowed, strictness, roots }: Pick<CheckOptions, 'allowed' | 'strictness'> & { roots: readonly string[] },
 ): CheckedInput[] {
-  const files = paths.map((path) => ({ path: path === '-' ? standardInput : path, text: textOf(path) }));
+  const files = paths.map((path) => ({
+    path: path === '-' ? standardInput : path,
+    text: textOf(path, roots),
+  }));
   const areRulesGood = inputs.every(({ errorCount }) => errorCount === 0);
   const sources = inputs.flatMap((input) => input.sources);
   const configuration = readEnvoyConfiguration(files);
@@ -95,7 +99,8 @@ function summaryOf(review: { isOpen: boolean } | undefined, isFailed: boolean): 
   return ': all descriptors match rules; routes that are not in there may ask for others';
 }
 
-function textOf(path: string): string {
+function textOf(path: string, roots: readonly string[]): string {
+  refuseOutside(`--envoy ${path}`, path, roots);
   const bytes = readGiven(`--envoy ${path}`, path === '-' ? 0 : path);
   const text = decodeYaml(bytes);
   return typeof text === 'string' ? text : bytes.toString('utf8');

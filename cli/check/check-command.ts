@@ -3,6 +3,7 @@ import type { RuleSupport } from '../../rules/validate-limits.ts';
 import { reportText } from '../forms/forms.ts';
 import { checkMarkdown } from '../forms/markdown.ts';
 import { type Report, type ReportedFinding, reportFlag, reportForm } from '../forms/report.ts';
+import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import {
   commandOf,
   counterKeysOf,
@@ -88,6 +89,8 @@ is checked by itself: the rules of two folders may name the same domain.
   --envoy <file>             an Envoy's configuration, a dump of its /config_dump or EnvoyFilters of Istio; repeat the flag for
                              several: finds descriptors that no rule matches, rules that no descriptor reaches, and what else
                              limits nothing; docs/envoy.md has the kinds
+  --root <folder>            read no file from outside of this folder (default: the folder of each file that is named);
+                             repeat the flag for several. Links that lead out of a folder of rules are never followed
   -o, --output <form>        how to print the result, on standard output: text (default), json, yaml, sarif, junit, github
                              (annotations of a workflow's run) or markdown (a comment of a pull request)
   -q, --quiet                say nothing but what makes the status 1 or 2; for text and github
@@ -124,6 +127,7 @@ export const checkCommand = commandOf(
     compat: { type: 'boolean' },
     allow: { type: 'string', multiple: true },
     envoy: { type: 'string', multiple: true },
+    ...rootFlag,
     ...reportFlag,
   },
   async (flags) => {
@@ -134,7 +138,9 @@ export const checkCommand = commandOf(
     const mergeDomains = flags.on('merge-domain-configs');
     const { support, unleased } = await abilitiesOf(flags.list('setting'));
     const inGoWords = folder !== undefined && form === 'text';
+    const roots = rootsOf(flags);
     const options = {
+      roots,
       mergeDomains,
       unleased,
       counterKeys: counterKeysOf(flags),
@@ -148,7 +154,7 @@ export const checkCommand = commandOf(
       throw new UsageError('--envoy needs the folder as an argument, not by --config-dir');
     const read: RuleInput[] = [];
     const check = (path: string): CheckedInput => {
-      const input = readInput(path, { mergeDomains, support, othersToo: true });
+      const input = readInput(path, { mergeDomains, support, roots, othersToo: true });
       read.push(input);
       return checkInput(input, options);
     };

@@ -2,6 +2,7 @@ import { namespaceProblem, objectNameProblem } from '../../rules/manifest/read-m
 import type { JsonObject } from '../../rules/model.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
+import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import { commandOf, type ParsedFlags, UsageError } from '../shared/flags.ts';
 import { type OutputFormat, outputFlag, outputFormat } from '../shared/output.ts';
 import {
@@ -27,6 +28,8 @@ the same requests under the same counter keys. What the new spelling has no room
   --class <class>           class of the object; with other spellings: whose manifests to read
   --fleet <fleet>           fleet of the object; with other spellings: whose manifests to read
   --merge-domain-configs    several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
+  --root <folder>           read no file from outside of this folder (default: the folder of a file that is named);
+                            repeat the flag for several. Links that lead out of a folder of rules are never followed
   --allow-loss              leave out what the new spelling has no room for, with a warning
   -o, --output yaml|json    YAML (default) or JSON; xds is always JSON
 
@@ -49,6 +52,7 @@ export const convertCommand = commandOf(
     fleet: { type: 'string' },
     'merge-domain-configs': { type: 'boolean' },
     'allow-loss': { type: 'boolean' },
+    ...rootFlag,
     output: { ...outputFlag.output, values: ['yaml', 'json'] },
   },
   convert,
@@ -62,7 +66,7 @@ function convert(flags: ParsedFlags): number {
   if (path === undefined) throw new UsageError('convert needs rules: a file or a folder');
   if (stray !== undefined) throw new UsageError(`convert takes one set of rules, "${stray}" is another`);
   const mergeDomains = flags.on('merge-domain-configs');
-  const input = readInput(path, { mergeDomains });
+  const input = readInput(path, { mergeDomains, roots: rootsOf(flags) });
   if (printInputErrors(input)) return 2;
   const chosen = servedByFlags(flags);
   const served = target === 'manifest' ? input.sources : sourcesServedBy(input.sources, chosen);

@@ -7,6 +7,7 @@ import type { RuleError } from '../../rules/rule-error.ts';
 import { reportText } from '../forms/forms.ts';
 import { type ReportForm, reportFlag, reportForm } from '../forms/report.ts';
 import { differenceText } from '../replay/report-text.ts';
+import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import { commandOf, escaped, type ParsedFlags, paintFor, UsageError } from '../shared/flags.ts';
 import { dataText } from '../shared/output.ts';
 import {
@@ -79,6 +80,8 @@ may be a file, a folder, - for standard input, a pipe, or the debug listener of 
   --fail-on <effect>[,...] status 1 for changes of these effects alone; none: for no change
   --replay <file>          a recording as "weir replay" reads it: says as well who would newly be limited, and who no longer
   --setting <NAME=VALUE>   with --replay, a setting of the limiter, as "weir replay" takes it; repeat the flag for several
+  --root <folder>          read no file from outside of this folder (default: the folder of each file that is named);
+                           repeat the flag for several. Links that lead out of a folder of rules are never followed
   -o, --output <form>      how to print the changes, on standard output: text (default), json, yaml, sarif, junit, github
                            (annotations of a workflow's run) or markdown (a comment of a pull request)
   -q, --quiet              print no changes, but for those that --fail-on names; for text and github
@@ -103,13 +106,18 @@ export const diffCommand = commandOf(
     'fail-on': { type: 'string', multiple: true },
     replay: { type: 'string' },
     setting: { type: 'string', multiple: true },
+    ...rootFlag,
     ...reportFlag,
   },
   async (flags) => {
     const form = reportForm(flags);
     const named = failingEffects(flags.list('fail-on'));
     const paths = pathsOf(flags);
-    const options = { mergeDomains: flags.on('merge-domain-configs'), mayBeEmpty: true };
+    const options = {
+      mergeDomains: flags.on('merge-domain-configs'),
+      mayBeEmpty: true,
+      roots: rootsOf(flags),
+    };
     const read = [await readSide(paths[0], form, options), await readSide(paths[1], form, options)];
     const [before, after] = read.map(({ input }) => input?.sources ?? []) as [LoadedSource[], LoadedSource[]];
     const loads = loadsOf(before, after, servedByFlags(flags));
@@ -192,7 +200,7 @@ async function replayOf(
   const [against, rules] = [before, after].map((sources) =>
     sourcesServedBy(sources, servedByFlags(flags)).map(({ source }) => source),
   );
-  return replayed({ rules: rules!, against: against!, settings, from });
+  return replayed({ rules: rules!, against: against!, settings, from, roots: rootsOf(flags) });
 }
 
 function print(

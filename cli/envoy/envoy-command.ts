@@ -6,6 +6,7 @@ import {
   neededRateLimits,
   sourceProblem,
 } from '../../rules/proxy/needed-rate-limits.ts';
+import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import { commandOf, escaped, hintOf, type ParsedFlags, UsageError } from '../shared/flags.ts';
 import {
   printClashes,
@@ -36,6 +37,8 @@ folders of rule files or manifests; - is standard input.
   --class <name>         whose manifests to read, where there are several classes (of control planes)
   --fleet <name>         whose manifests to read, where there are several fleets
   --merge-domain-configs several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
+  --root <folder>        read no file from outside of this folder (default: the folder of each file that is named); repeat the
+                         flag for several. Links that lead out of a folder of rules are never followed
 
   weir envoy examples/rules --domain shop
   weir envoy examples/rules --domain shop --from plan=header:x-plan --output filter
@@ -54,6 +57,7 @@ export const envoyCommand = commandOf(
     class: { type: 'string' },
     fleet: { type: 'string' },
     'merge-domain-configs': { type: 'boolean' },
+    ...rootFlag,
   },
   writeEnvoy,
 );
@@ -64,7 +68,8 @@ function writeEnvoy(flags: ParsedFlags): number {
   const limiter = limiterAddress(flags.text('limiter'), output);
   if (flags.positionals.length === 0) throw new UsageError('envoy needs rules: a file or a folder');
   const mergeDomains = flags.on('merge-domain-configs');
-  const inputs = flags.positionals.map((path) => readInput(path, { mergeDomains }));
+  const roots = rootsOf(flags);
+  const inputs = flags.positionals.map((path) => readInput(path, { mergeDomains, roots }));
   if (inputs.map(printInputErrors).includes(true)) return 2;
   const served = sourcesServedBy(
     inputs.flatMap((input) => input.sources),

@@ -2,6 +2,7 @@ import type { ExplainOptions } from '../../limiter/operate/explain.ts';
 import { leaseForm, leaseFromText } from '../../rules/lease.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
 import type { Entry } from '../../rules/model.ts';
+import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import {
   commandOf,
   counterKeysOf,
@@ -185,6 +186,8 @@ tells what overrides lie over the rules, and names counters as it is set. "kubec
 ${requestHelp}  --class <name>              whose manifests to read, where there are several classes (of control planes)
   --fleet <name>              whose manifests to read, where there are several fleets
   --merge-domain-configs      several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
+  --root <folder>             read no file from outside of this folder (default: the folder of a file that is named);
+                              repeat the flag for several. Links that lead out of a folder of rules are never followed
   --token-file <path>         what to show a limiter that asks for a token (default: the file that WEIR_TOKEN_FILE names)
   --timeout <t>               how long to wait for a limiter's answers (default 5s)
   -o, --output <form>         how to print the result: table (default), json or yaml
@@ -201,6 +204,7 @@ export const explainCommand = commandOf(
   {
     ...requestFlags,
     'merge-domain-configs': { type: 'boolean' },
+    ...rootFlag,
     'token-file': { type: 'string' },
     timeout: { type: 'string' },
   },
@@ -216,7 +220,7 @@ export const explainCommand = commandOf(
       return printExplanation(sources, options, { format, mergeDomains: true, known });
     }
     const mergeDomains = flags.on('merge-domain-configs');
-    const input = await readInputOrUrl(path, { mergeDomains });
+    const input = await readInputOrUrl(path, { mergeDomains, roots: rootsOf(flags) });
     if (printInputErrors(input)) return 2;
     const sources = sourcesServedBy(input.sources, servedByFlags(flags));
     return printExplanation(sources, options, { format, mergeDomains });

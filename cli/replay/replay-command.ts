@@ -4,6 +4,7 @@ import { Replay, rulesCountedAs } from '../../replay/replay.ts';
 import { type ReplayReport, reportOf, TooManyBadLines } from '../../replay/replay-report.ts';
 import { Algorithm, type RuleSource } from '../../rules/model.ts';
 import type { CheckOptions } from '../../rules/validate-sources.ts';
+import { Containment, rootFlag, rootsOf } from '../shared/contained-files.ts';
 import { commandOf, givenSettings, type ParsedFlags, UsageError, wholeNumber } from '../shared/flags.ts';
 import { type OutputFormat, outputFlag, outputFormat, printedText } from '../shared/output.ts';
 import {
@@ -20,6 +21,8 @@ import { reportText } from './report-text.ts';
 
 interface ReadOptions extends CheckOptions {
   chosen: ServedBy;
+  /** Of `--root`, resolved. */
+  roots: readonly string[];
   /** By which algorithm fixed windows are counted. */
   as?: Algorithm | undefined;
 }
@@ -103,6 +106,8 @@ get a recording from Envoy's access log is in docs/replay.md. A line is a reques
                              ${replaySettingNames.slice(3, 6).join(', ')},
                              ${replaySettingNames.slice(6).join(', ')}
   --merge-domain-configs     the same as --setting MERGE_DOMAIN_CONFIG=true
+  --root <folder>            read no file from outside of this folder (default: the folder of each file that is named);
+                             repeat the flag for several. Links that lead out of a folder of rules are never followed
   --max-limited <n>          more requests limited than this, or than this percentage (0.5%), end with status 1
   --max-newly-limited <n>    likewise for those that --against would not have limited
   --max-errors <n>           more lines that cannot be replayed than this end the replay (default 100)
@@ -135,6 +140,7 @@ export const replayCommand = commandOf(
     fleet: { type: 'string' },
     ...outputFlag,
     top: { type: 'string' },
+    ...rootFlag,
     setting: { type: 'string', multiple: true },
     'merge-domain-configs': { type: 'boolean' },
     'max-limited': { type: 'string' },
@@ -150,6 +156,7 @@ export const replayCommand = commandOf(
     const options = {
       mergeDomains: settings.mergeDomainConfig,
       chosen: servedByFlags(flags),
+      roots: rootsOf(flags),
       support: { admission: undefined, groups: undefined, calendarMonths },
     };
     const rules = readReplayRules(wanted.rules, { ...options, as: wanted.as });
@@ -160,6 +167,7 @@ export const replayCommand = commandOf(
       rules,
       against: wanted.against === undefined ? undefined : against,
       settings,
+      roots: options.roots,
     });
     if (report === undefined) return 2;
     process.stdout.write(printedText(report, wanted.output, () => reportText(report)));
@@ -173,6 +181,8 @@ interface Replayed {
   against: RuleSource[] | undefined;
   settings: LimiterSettings;
   from: string;
+  /** Of `--root`, resolved. */
+  roots: readonly string[];
   top?: number;
   maxErrors?: number;
   sortWindow?: number;
@@ -180,10 +190,21 @@ interface Replayed {
 
 /** Resolves to undefined when it could not be replayed to its end; the reason is then on standard error. */
 export async function replayed(options: Replayed): Promise<ReplayReport | undefined> {
-  const { rules, against, settings, from } = options;
+  const { rules, against, settings, from, roots } = options;
+  const problem = recordingProblem(from, roots);
+  if (problem !== undefined) {
+    process.stderr.write(`weir: ${from}: ${problem}\n`);
+    return undefined;
+  }
   const { top = 10, maxErrors = 100, sortWindow = 10_000 } = options;
   const replay = new Replay({ rules, against, settings, sortWindow, maxBadLines: maxErrors });
   return (await replayFile(from, replay)) ? reportOf(replay, top) : undefined;
+}
+
+/** A recording often comes from an earlier step of a job and lies apart from the rules: the folder that it is named in is as good. */
+function recordingProblem(path: string, roots: readonly string[]): string | undefined {
+  if (new Containment(path, []).problem() === undefined) return undefined;
+  return new Containment(path, roots).problem();
 }
 
 function readWanted(flags: ParsedFlags): Wanted {

@@ -13,6 +13,7 @@ import { formatRuleError, type RuleError } from '../../rules/rule-error.ts';
 import { type CheckOptions, checkSources } from '../../rules/validate-sources.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
+import { Containment } from './contained-files.ts';
 import { fetchGiven, type ParsedFlags, UsageError } from './flags.ts';
 
 /** What one argument of a command holds: a folder, a file, a pipe, or `-` for standard input. */
@@ -36,6 +37,8 @@ export interface InputOptions extends CheckOptions {
   mayBeEmpty?: boolean;
   /** Whether callers files and files of profiles are told from rules. */
   othersToo?: boolean;
+  /** Of `--root`, resolved; none where that is not given. */
+  roots?: readonly string[];
 }
 
 /** Reads an argument. What is wrong, with the file system as well, is among the errors. */
@@ -44,7 +47,7 @@ export function readInput(path: string, options: InputOptions): RuleInput {
     files: all,
     errors,
     warnings,
-  } = path === '-' ? readStandardInput() : readRuleFolder(path, ['.yaml', '.yml', '.json']);
+  } = path === '-' ? readStandardInput() : readPath(path, options.roots ?? []);
   const kinds = options.othersToo === true ? Map.groupBy(all, kindOfFile) : undefined;
   const callersFiles = kinds?.get('callers') ?? [];
   const profilesFiles = kinds?.get('profiles') ?? [];
@@ -64,6 +67,14 @@ export function readInput(path: string, options: InputOptions): RuleInput {
     errorCount: errors.length + reading.errorCount,
     warnings: [...warnings, ...otherJsonWarnings(others), ...reading.warnings],
   };
+}
+
+function readPath(path: string, roots: readonly string[]): RuleFolderReading {
+  const containment = new Containment(path, roots);
+  const problem = containment.problem();
+  if (problem !== undefined)
+    return { files: [], errors: [unplacedError('unreadable', path, problem)], warnings: [] };
+  return readRuleFolder(path, ['.yaml', '.yml', '.json'], (file) => containment.problemOf(file));
 }
 
 function readStandardInput(): RuleFolderReading {

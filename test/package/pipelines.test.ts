@@ -55,6 +55,19 @@ function environmentOf(more: Record<string, string>): Record<string, string> {
   };
 }
 
+/** What a pull request could bring to read what is the runner's. */
+function hostileLinks(): string {
+  const secret = 'hunter2-of-the-runner';
+  mkdirSync(join(runner, 'elsewhere'));
+  writeFileSync(join(runner, 'elsewhere/hosts.yaml'), `domain: ${secret}\ndescriptors: []\n`);
+  shell(`git config http.extraheader ${secret}`);
+  symlinkSync('/proc/self/environ', join(folder, 'rules/env.yaml'));
+  symlinkSync('../.git/config', join(folder, 'rules/git.yaml'));
+  symlinkSync(join(runner, 'elsewhere'), join(folder, 'linked'));
+  symlinkSync('.git/config', join(folder, 'linked.yaml'));
+  return secret;
+}
+
 interface Outcome {
   status: number | null;
   stdout: string;
@@ -124,6 +137,17 @@ describe('the action', () => {
     const uses = read('action.yml').match(/(?<=uses: ).*/g) ?? [];
     const inWorkflows = read('.github/workflows/release.yml');
     expect(uses.filter((one) => !inWorkflows.includes(`uses: ${one}\n`))).toEqual([]);
+  });
+
+  it('prints nothing that a link in a pull request leads to', () => {
+    const secret = hostileLinks();
+    for (const name of ['check', 'compare']) {
+      const outcome = step(name, { BASE: 'main', PATHS: 'rules linked linked.yaml', RUNNER_TOKEN: secret });
+      const all = outcome.stdout + outcome.stderr + outcome.said('GITHUB_STEP_SUMMARY');
+      expect([name, outcome.status]).toEqual([name, 2]);
+      expect(all).not.toContain(secret);
+      for (const file of ['rules/env.yaml', 'linked', 'linked.yaml']) expect(all).toContain(file);
+    }
   });
 
   it('runs the commit that it is of', () => {
@@ -285,6 +309,17 @@ describe("GitLab's template", () => {
 
   it('has scripts that take values as variables alone', () => {
     expect(read('examples/pipelines/gitlab/weir.gitlab-ci.yml')).not.toContain('$[[');
+  });
+
+  it('prints nothing that a link in a merge request leads to', async () => {
+    const secret = hostileLinks();
+    const hostile = { WEIR_PATHS: 'rules linked linked.yaml', RUNNER_TOKEN: secret };
+    const diff = { ...hostile, CI_MERGE_REQUEST_DIFF_BASE_SHA: base() };
+    for (const outcome of [await job('weir-check', hostile), await job('weir-diff', diff)]) {
+      expect(outcome.status).toBe(2);
+      expect(outcome.stdout).not.toContain(secret);
+    }
+    expect(readFileSync(join(folder, 'weir-check.xml'), 'utf8')).not.toContain(secret);
   });
 
   describeWithServer('its check', xmllintProgram, (xmllint) => {

@@ -16,10 +16,14 @@ export interface RuleFolderReading {
 
 /**
  * Reads the files of a folder, or one file of any kind (a pipe as well), once. Files go by their path instead of their
- * config name. Nothing of it throws.
+ * config name. `refusal` says why a file in the folder must not be read, which is an error of it. Nothing of it throws.
  */
-export function readRuleFolder(path: string, extensions: readonly string[]): RuleFolderReading {
-  const listing = list(path, extensions);
+export function readRuleFolder(
+  path: string,
+  extensions: readonly string[],
+  refusal: (file: string) => string | undefined = () => undefined,
+): RuleFolderReading {
+  const listing = withoutRefused(list(path, extensions), refusal);
   const files = listing.files.map((file) => ({ ...file, name: file.path }));
   const contents = readFiles(files, defaultFileSourceLimits.maxBytes);
   const gone = contents.gone.map((file) => unplacedError('unreadable', file, 'gone while it was to be read'));
@@ -33,7 +37,26 @@ export function readRuleFolder(path: string, extensions: readonly string[]): Rul
   };
 }
 
-const nothing: FileListing = { files: [], others: new Map(), errors: [], warnings: [], told: new Map() };
+const nothing = (): FileListing => ({
+  files: [],
+  others: new Map(),
+  errors: [],
+  warnings: [],
+  told: new Map(),
+});
+
+function withoutRefused(
+  { files, others, errors, told, ...rest }: FileListing,
+  refusal: (file: string) => string | undefined,
+): FileListing {
+  const kept = files.filter(({ path }) => {
+    const text = refusal(path);
+    if (text !== undefined) errors.push(unplacedError('unreadable', path, text));
+    return text === undefined;
+  });
+  const rightOthers = new Map([...others].filter(([, path]) => refusal(path) === undefined));
+  return { ...rest, files: kept, others: rightOthers, errors, told };
+}
 
 function byPath({ others }: FileListing): Map<string, string> {
   return new Map([...others.values()].map((path) => [path, path]));
@@ -47,10 +70,10 @@ function list(path: string, extensions: readonly string[]): FileListing {
   try {
     const stats = statSync(path);
     if (!stats.isDirectory()) {
-      return { ...nothing, files: [{ name: path, path, bytes: stats.size }] };
+      return { ...nothing(), files: [{ name: path, path, bytes: stats.size }] };
     }
   } catch (error) {
-    return { ...nothing, errors: [unplacedError('unreadable', path, systemErrorReason(error))] };
+    return { ...nothing(), errors: [unplacedError('unreadable', path, systemErrorReason(error))] };
   }
   const watch = { kind: 'directory', path: dirname(resolve(path)) } as const;
   const layout = { readDirectory: path, namePrefix: '', ignoreDotFiles: false, mustExist: true, watch };
