@@ -218,10 +218,11 @@ export function counterProblem(office: StoreOffice, error: unknown): unknown {
   if (error instanceof OfficeRefusal) return new ApiProblem(error.isQuestions ? 400 : 501, error.message);
   if (!(error instanceof StoreError)) return error;
   const missing = office.missing.filter(({ message }) => message === error.message);
-  if (error.transient) return new ApiProblem(503, `the store cannot be asked: ${error.message}`);
-  if (missing.length === 0) return new ApiProblem(503, error.message);
+  const shownText = error.textForCallers;
+  if (error.transient) return new ApiProblem(503, `the store cannot be asked: ${shownText}`);
+  if (missing.length === 0) return new ApiProblem(503, shownText);
   const commands = missing.map(({ command }) => command).join(', ');
-  return new ApiProblem(501, `${error.message} (refused by the store: ${commands})`, { missing });
+  return new ApiProblem(501, `${shownText} (refused by the store: ${commands})`, { missing });
 }
 
 async function listCounters(parts: CounterParts, question: CountersQuestion): Promise<CounterPage> {

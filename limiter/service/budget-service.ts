@@ -357,5 +357,6 @@ function scopeOf(
 }
 
 function failureOf(error: StoreError): BudgetFailure {
-  return { failure: error === reservesNothing ? 'unsupported' : 'unavailable', message: error.message };
+  const failure = error === reservesNothing ? 'unsupported' : 'unavailable';
+  return { failure, message: error.textForCallers };
 }

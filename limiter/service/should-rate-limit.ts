@@ -117,7 +117,7 @@ export function createWholeDecisions(
         return;
       }
       const mayPass = error instanceof StoreError || (error instanceof ServiceError && error.transient);
-      if (mayPass) reply.fail({ code: GrpcCode.UNAVAILABLE, message: error.message });
+      if (mayPass) reply.fail({ code: GrpcCode.UNAVAILABLE, message: shownMessage(error) });
       else refuse(error, reply, options);
     },
   };
@@ -200,6 +200,10 @@ function describe(span: CallSpan, request: RateLimitRequest): void {
   span.set('weir.descriptors', request.descriptors.length);
 }
 
+function shownMessage(error: ServiceError | StoreError): string {
+  return error instanceof StoreError ? error.textForCallers : error.message;
+}
+
 /** INVALID_ARGUMENT for a request beyond the bounds; INTERNAL for bytes that are none, as grpc-go answers them; UNKNOWN for what the Go service calls an error. */
 export function refuse(
   error: unknown,
@@ -210,7 +214,7 @@ export function refuse(
     // A caller that hung up hears nothing; for any other the deadline passed, in the words of grpc-go.
     reply.fail({ code: GrpcCode.DEADLINE_EXCEEDED, message: 'context deadline exceeded' });
   } else if (error instanceof ServiceError || error instanceof StoreError) {
-    reply.fail({ code: GrpcCode.UNKNOWN, message: error.message });
+    reply.fail({ code: GrpcCode.UNKNOWN, message: shownMessage(error) });
   } else if (error instanceof RequestTooLarge) {
     options.tooLarge.note(error, reply.origin);
     reply.fail(tooLargeStatus(error));

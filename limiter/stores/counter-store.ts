@@ -1,6 +1,7 @@
 /** What every store of counters can do. Knows keys and numbers, neither rules nor requests. */
 import type { CallSpan } from '../../process/grpc/handlers.ts';
 import type { Bound, Held } from './bound.ts';
+import { textForCallers } from './text-for-callers.ts';
 
 /** Who asked. */
 export interface Caller {
@@ -177,6 +178,7 @@ export class StoreError extends Error {
    * no sign that the store is there.
    */
   readonly unheard: boolean;
+  #textForCallers: string | undefined;
 
   constructor(
     message: string,
@@ -186,6 +188,12 @@ export class StoreError extends Error {
     this.transient = options.transient;
     this.notCounted = options.notCounted ?? false;
     this.unheard = options.unheard ?? false;
+  }
+
+  /** The message without the addresses of the store, which are for the log alone. */
+  get textForCallers(): string {
+    this.#textForCallers ??= textForCallers(this.message);
+    return this.#textForCallers;
   }
 
   /** The same for an op of which more is known than when the error was made. */

@@ -160,7 +160,7 @@ describeWithServer('a Redis in trouble', redisProgram, (path) => {
     ]);
     const errors = new Set<string | null>();
     for (let i = 0; i < 50; i += 1) errors.add((await ask(limiter, String(i))).error);
-    expect(errors).toContain(`node ${node} is not connected: connect ECONNREFUSED ${node}`);
+    expect(errors).toContain('node (address) is not connected: connect ECONNREFUSED');
     const stats = await limiter.stats();
     const nodes = ['nodes', 'nodes_reached'].map((name) => stats.get(`ratelimit.redis_pool.${name}`));
     expect(nodes).toEqual([3, 2]);
