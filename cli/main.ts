@@ -189,7 +189,7 @@ export async function main(args: string[], program: keyof typeof programs = 'wei
       : isHinted
         ? `"${program} --help" lists the commands.\n`
         : `\n${helpText(program)}`;
-    process.stderr.write(`${program}: ${error.message}\n${more}`);
+    process.stderr.write(`${program}: ${escaped(error.message)}\n${more}`);
     process.exitCode = 2;
   }
 }

@@ -3,7 +3,7 @@ import type { JsonObject } from '../../rules/model.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
-import { commandOf, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import { commandOf, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
 import { type OutputFormat, outputFlag, outputFormat } from '../shared/output.ts';
 import {
   printClashes,
@@ -105,8 +105,8 @@ function refuseBadNames(flags: ParsedFlags): void {
 
 /** Says what cannot be carried over, and whether that is the end. */
 function isRefused({ losses, problems }: Conversion, allowLoss: boolean): boolean {
-  for (const problem of problems) process.stderr.write(`weir: ${problem}\n`);
-  for (const loss of losses) process.stderr.write(`weir: ${allowLoss ? 'warning: ' : ''}${loss}\n`);
+  for (const problem of problems) printProblem(problem);
+  for (const loss of losses) printProblem(`${allowLoss ? 'warning: ' : ''}${loss}`);
   if (losses.length > 0 && !allowLoss) process.stderr.write('weir: --allow-loss leaves that out\n');
   return problems.length > 0 || (losses.length > 0 && !allowLoss);
 }

@@ -8,7 +8,7 @@ import { reportText } from '../forms/forms.ts';
 import { type ReportForm, reportFlag, reportForm } from '../forms/report.ts';
 import { differenceText } from '../replay/report-text.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
-import { commandOf, escaped, type ParsedFlags, paintFor, UsageError } from '../shared/flags.ts';
+import { commandOf, escaped, type ParsedFlags, paintFor, printProblem, UsageError } from '../shared/flags.ts';
 import { dataText } from '../shared/output.ts';
 import {
   clashesOf,
@@ -175,7 +175,7 @@ async function readSide(path: string, form: string, options: InputOptions): Prom
     return { input, errors: [...input.errors] };
   } catch (error) {
     if (!(error instanceof UsageError) || form === 'text') throw error;
-    process.stderr.write(`weir: ${error.message}\n`);
+    printProblem(error.message);
     const { origin, pathname } = URL.parse(path) ?? { origin: path, pathname: '' };
     const place = { source: `${origin}${pathname}`, line: undefined, column: undefined };
     return { input: undefined, errors: [{ code: 'unreadable', text: error.message, ...place }] };

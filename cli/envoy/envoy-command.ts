@@ -7,7 +7,7 @@ import {
   sourceProblem,
 } from '../../rules/proxy/needed-rate-limits.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
-import { commandOf, escaped, hintOf, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import { commandOf, escaped, hintOf, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
 import {
   printClashes,
   printInputErrors,
@@ -153,5 +153,5 @@ function rulesOf(
 
 function noteGuesses(needed: readonly NeededRateLimit[]): void {
   const words = new Set(needed.flatMap(({ guessed }) => guessed.map(guessWords)));
-  for (const one of words) process.stderr.write(`weir: fill in ${one}\n`);
+  for (const one of words) printProblem(`fill in ${one}`);
 }

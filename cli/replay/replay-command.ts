@@ -5,7 +5,14 @@ import { type ReplayReport, reportOf, TooManyBadLines } from '../../replay/repla
 import { Algorithm, type RuleSource } from '../../rules/model.ts';
 import type { CheckOptions } from '../../rules/validate-sources.ts';
 import { Containment, rootFlag, rootsOf } from '../shared/contained-files.ts';
-import { commandOf, givenSettings, type ParsedFlags, UsageError, wholeNumber } from '../shared/flags.ts';
+import {
+  commandOf,
+  givenSettings,
+  type ParsedFlags,
+  printProblem,
+  UsageError,
+  wholeNumber,
+} from '../shared/flags.ts';
 import { type OutputFormat, outputFlag, outputFormat, printedText } from '../shared/output.ts';
 import {
   printClashes,
@@ -193,7 +200,7 @@ export async function replayed(options: Replayed): Promise<ReplayReport | undefi
   const { rules, against, settings, from, roots } = options;
   const problem = recordingProblem(from, roots);
   if (problem !== undefined) {
-    process.stderr.write(`weir: ${from}: ${problem}\n`);
+    printProblem(`${from}: ${problem}`);
     return undefined;
   }
   const { top = 10, maxErrors = 100, sortWindow = 10_000 } = options;
@@ -255,7 +262,7 @@ async function replayFile(path: string, replay: Replay): Promise<boolean> {
   try {
     recording = openRecording(path, process.stdin);
   } catch (error) {
-    process.stderr.write(`weir: ${name}: ${systemErrorReason(error)}\n`);
+    printProblem(`${name}: ${systemErrorReason(error)}`);
     return false;
   }
   const progress = new Progress({
@@ -276,12 +283,12 @@ async function replayFile(path: string, replay: Replay): Promise<boolean> {
   }
   progress.finish(replay.requests.count);
   printBadLines(name, replay);
-  if (problem !== undefined) process.stderr.write(`weir: ${name}: ${problem}\n`);
+  if (problem !== undefined) printProblem(`${name}: ${problem}`);
   return problem === undefined;
 }
 
 function printBadLines(name: string, { badLines }: Replay): void {
-  for (const { line, reason } of badLines.first) process.stderr.write(`weir: ${name}:${line}: ${reason}\n`);
+  for (const { line, reason } of badLines.first) printProblem(`${name}:${line}: ${reason}`);
   const more = badLines.count - badLines.first.length;
   if (more > 0) process.stderr.write(`... and ${more} more lines that could not be replayed\n`);
 }

@@ -294,6 +294,11 @@ export function escaped(text: string): string {
   );
 }
 
+/** Prints a line on standard error. Names of files and texts of rules come from others: none of them begins a line, or acts. */
+export function printProblem(text: string): void {
+  process.stderr.write(`weir: ${escaped(text)}\n`);
+}
+
 /** `a minute`, `an hour`: what a limit counts for. */
 export function perUnit(unit: string): string {
   const name = unit.toLowerCase();

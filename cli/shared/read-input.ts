@@ -14,7 +14,7 @@ import { type CheckOptions, checkSources } from '../../rules/validate-sources.ts
 import { yamlText } from '../../rules/write/yaml-text.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { Containment } from './contained-files.ts';
-import { fetchGiven, type ParsedFlags, UsageError } from './flags.ts';
+import { fetchGiven, type ParsedFlags, printProblem, UsageError } from './flags.ts';
 
 /** What one argument of a command holds: a folder, a file, a pipe, or `-` for standard input. */
 export interface RuleInput extends TextsReading {
@@ -129,8 +129,8 @@ const shown = 10;
 /** Prints on standard error why the rules cannot be used; returns whether there is anything wrong. */
 export function printInputErrors({ path, errors, errorCount, sources }: RuleInput): boolean {
   if (errorCount === 0 && sources.length > 0) return false;
-  if (errorCount === 0) process.stderr.write(`weir: ${path}: holds no rules\n`);
-  for (const error of errors.slice(0, shown)) process.stderr.write(`weir: ${formatRuleError(error)}\n`);
+  if (errorCount === 0) printProblem(`${path}: holds no rules`);
+  for (const error of errors.slice(0, shown)) printProblem(formatRuleError(error));
   if (errorCount > shown)
     process.stderr.write(`... and ${errorCount - shown} more; "weir check" shows all\n`);
   return true;
@@ -170,7 +170,7 @@ function chosenBy(
 /** Prints why sources cannot be loaded together, each being well by itself; returns whether there is a reason. */
 export function printClashes(sources: readonly LoadedSource[], options: CheckOptions): boolean {
   const clashes = clashesOf(sources, options);
-  for (const error of clashes) process.stderr.write(`weir: ${formatRuleError(error)}\n`);
+  for (const error of clashes) printProblem(formatRuleError(error));
   return clashes.length > 0;
 }
 

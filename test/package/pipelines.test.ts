@@ -150,6 +150,22 @@ describe('the action', () => {
     }
   });
 
+  it('lets no name of a file and no text of a rule act as a command of the runner', () => {
+    const bad = 'domain: d\ndescriptors:\n- key: k\n  "\\e[2J\\n::error::text": 1\n';
+    writeFileSync(join(folder, 'rules/a\n::stop-commands::x\u001b[2J.yaml'), bad);
+    writeFileSync(join(folder, 'rules/b ##[add-mask]x.yaml'), bad);
+    symlinkSync('/proc/self/environ', join(folder, 'rules/c\n::error::link.yaml'));
+    for (const [name, given] of [
+      ['check', { OUTPUT: 'text' }],
+      ['compare', { BASE: 'main' }],
+    ] as const) {
+      const { stdout, stderr } = step(name, given);
+      expect(stdout + stderr).toContain('::stop-commands::x');
+      expect(stdout + stderr).not.toContain('\u001b');
+      expect(stdout + stderr).not.toMatch(/^::|##\[/m);
+    }
+  });
+
   it('runs the commit that it is of', () => {
     program('npm', 'echo "$@"');
     const { status, stdout, said } = step('install', { ACTION_PATH: root });
