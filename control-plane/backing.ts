@@ -13,6 +13,7 @@ import type { StoredSpec } from './replicas/kept-specs.ts';
 import type { StatusWriter } from './replicas/status-pump.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';
+import type { SchemaStore } from './source/schema-store.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import type { RemovedObjectStore } from './webhooks/removed-objects.ts';
 
@@ -47,7 +48,9 @@ export interface Backing {
     override(object: ApiObject): Reading<ConfigObject> | undefined;
     fleet(object: ApiObject): Reading<FleetObject> | undefined;
   };
-  /** Who may use fleets and whose domains were last; undefined while it is not known. */
+  /** Undefined: unknown fields are errors, as no API server has held specs to a schema. */
+  readonly schemas?: SchemaStore;
+  /** Who may use fleets, whose domains were last, and the schemas; undefined while one of them is not known. */
   readonly policy: Policy | undefined;
   /** Begins to take part; what comes of it is told to the listener. */
   start(): void;

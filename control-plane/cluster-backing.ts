@@ -16,6 +16,7 @@ import { KeptSpecStore, type StoredSpec } from './replicas/kept-specs.ts';
 import { Replicas } from './replicas/replicas.ts';
 import { StatusWriter } from './replicas/status-pump.ts';
 import { KubernetesSource } from './source/kubernetes-source.ts';
+import { SchemaStore } from './source/schema-store.ts';
 import { RemovedObjectStore } from './webhooks/removed-objects.ts';
 
 interface ClusterBackingOptions extends OpenBackingOptions {
@@ -30,6 +31,7 @@ class ClusterBacking implements Backing {
   readonly controllerName: string;
   readonly statusWriter: StatusWriter;
   readonly fleets: FleetStore;
+  readonly schemas: SchemaStore;
   readonly removed: RemovedObjectStore | undefined;
   readonly #options: ClusterBackingOptions;
   readonly #replicas: Replicas;
@@ -83,6 +85,7 @@ class ClusterBacking implements Backing {
       mayWrite: () => this.leads,
       changed: listener.keptChanged,
     });
+    this.schemas = new SchemaStore({ ...options, changed: listener.policyChanged });
     const hasWebhooks = settings.webhookUrls.length > 0;
     this.removed = hasWebhooks
       ? new RemovedObjectStore({ ...options, mayWrite: () => this.leads, changed: listener.removedShown })
@@ -126,7 +129,8 @@ class ClusterBacking implements Backing {
   get policy(): Policy | undefined {
     const { accesses } = this.fleets;
     const records = this.#domains === undefined ? noPolicy.records : this.#domains.records;
-    return accesses && records && { fleets: accesses, records };
+    const { schemas } = this.schemas;
+    return accesses && records && schemas && { fleets: accesses, records, schemas };
   }
 
   start(): void {
@@ -135,6 +139,7 @@ class ClusterBacking implements Backing {
     this.removed?.start();
     this.#domains?.start();
     this.fleets.start();
+    this.schemas.start();
   }
 
   publish(limiters: readonly LimiterReport[]): void {
@@ -158,6 +163,7 @@ class ClusterBacking implements Backing {
   }
 
   async close(): Promise<void> {
+    this.schemas.close();
     await Promise.all([
       this.#kept.close(),
       this.#domains?.close(),

@@ -11,7 +11,7 @@ import type { Environment } from '../process/settings/settings-reader.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
 import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/time/shutdown.ts';
-import { type AdmissionView, admissionAnswer } from './admission/admission-answer.ts';
+import { type AdmissionView, admissionAnswer, isDoubtful } from './admission/admission-answer.ts';
 import { openAdmissionServer } from './admission/admission-server.ts';
 import type { Backing, BackingListener, OpenBacking } from './backing.ts';
 import { Distribution } from './distribution.ts';
@@ -275,6 +275,7 @@ export class ControlPlane {
       domainOwners: parsed.owners,
       overridesMaxSeconds: settings.overridesMaxSeconds,
       controllerName: this.#backing.controllerName,
+      version: packageVersion(),
     });
   }
 
@@ -284,6 +285,7 @@ export class ControlPlane {
       source: this.#backing.source,
       decider: this.#decider,
       policy: () => this.#backing.policy,
+      schemas: this.#backing.schemas,
       ledger: this.#ledger,
       xds: this.#xds,
       decided: () => this.#decided(),
@@ -296,21 +298,24 @@ export class ControlPlane {
       admissionTlsKey: keyFile,
       mergeDomainConfig,
     } = this.#options.settings;
-    const { foreseen } = this.#backing;
+    const { foreseen, schemas } = this.#backing;
     if (certFile === '' || foreseen === undefined) return undefined;
     const view: AdmissionView = {
       ...foreseen,
       foresee: (object) =>
         object.kind === undefined
-          ? this.#decider.foresee(object)
-          : { rejection: this.#decider.foreseeOverride(object, this.#options.clock.nowMs()) },
+          ? this.#decider.foresee(object, schemas?.schemas)
+          : this.#decider.foreseeOverride(object, this.#options.clock.nowMs(), schemas?.schemas),
       isListed: () => this.#isServing,
       mergeDomains: mergeDomainConfig,
     };
     return openAdmissionServer({
       ...this.#parts,
       files: { certFile, keyFile },
-      answer: (request) => admissionAnswer(request, view),
+      answer: async (request) => {
+        if (isDoubtful(request, view)) await schemas?.refresh();
+        return admissionAnswer(request, view);
+      },
       closeGraceMs: shutdownGraceMs,
     });
   }

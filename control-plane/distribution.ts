@@ -4,9 +4,11 @@ import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
 import { kindOf, objectKey } from './model/config-object.ts';
 import type { Decision, KeptSpec, Verdict } from './model/decision.ts';
+import { noNewerFields } from './model/newer-fields.ts';
 import { type Decider, joinedKept, nextKept, type Policy } from './reconcile/decide.ts';
 import type { VersionLedger } from './reconcile/fleet-standing.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';
+import type { SchemaStore } from './source/schema-store.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import * as lines from './telemetry/log-lines.ts';
 import type { XdsServer } from './xds/xds-server.ts';
@@ -16,6 +18,8 @@ export interface DistributionOptions extends Telemetry {
   decider: Decider;
   /** Undefined while it is not known: nothing is decided before. */
   policy(): Policy | undefined;
+  /** See `SchemaStore`; missing: there are no schemas. */
+  schemas?: Pick<SchemaStore, 'confirms'> | undefined;
   ledger: VersionLedger;
   xds: Pick<XdsServer, 'serve' | 'cutOff'>;
   clock: Clock;
@@ -44,6 +48,8 @@ export class Distribution {
   /** When the source told of a change that no limiter was sent yet. */
   #unsentChangeMs: number | undefined;
   #callOffEnd = (): void => {};
+  /** Fields that the log has named. */
+  readonly #fieldsTold = new Set<string>();
   readonly #cutOffBy = new Set<'watch' | 'lease'>();
   #callOffReturn = (): void => {};
   #isCutOff = false;
@@ -137,6 +143,9 @@ export class Distribution {
     const last = this.#decision;
     const nowMs = clock.nowMs();
     const decision = decider.decide(source.objects(), this.#kept, policy(), nowMs);
+    // What newer schemas may say otherwise is not decided: the store asks again.
+    const { doubts, ignored } = decision.newerFields ?? noNewerFields;
+    if (this.#options.schemas?.confirms(doubts) === false) return;
     this.#awaitEnd(decision, nowMs);
     this.#kept = nextKept(decision, this.#kept);
     this.#decision = decision;
@@ -149,6 +158,10 @@ export class Distribution {
     if (last === undefined || changedFleets > 0) {
       const { verdicts, fleets } = decision;
       lines.decided(log, { objects: verdicts.size, fleets: fleets.size, changedFleets, durationMs });
+    }
+    for (const field of ignored.difference(this.#fieldsTold)) {
+      this.#fieldsTold.add(field);
+      lines.fieldIgnored(log, field);
     }
     for (const [uid, verdict] of decision.verdicts) tellNews(log, verdict, last?.verdicts.get(uid));
     this.#options.decided();

@@ -53,9 +53,7 @@ function viewOf({
     fleet: (object) => (object.metadata.namespace === 'weir-system' ? readFleet(object) : undefined),
     override: (object) => readConfigObject(object, overrideKind),
     foresee: (object) =>
-      object.kind === undefined
-        ? decider.foresee(object)
-        : { rejection: decider.foreseeOverride(object, nowMs) },
+      object.kind === undefined ? decider.foresee(object) : decider.foreseeOverride(object, nowMs),
     isListed: () => isListed,
     mergeDomains,
   };

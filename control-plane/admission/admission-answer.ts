@@ -10,7 +10,9 @@ import { decodeResource } from '../../rules/xds/resource.ts';
 import type { ApiObject, Reading } from '../kubernetes/reflector.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import { AcceptedReason } from '../reconcile/conditions.ts';
-import type { Foresight, ReadRules } from '../reconcile/decide.ts';
+import type { Foresight } from '../reconcile/decide.ts';
+import type { InForce, Rejection } from '../reconcile/rejections.ts';
+import type { ReadRules } from '../reconcile/spec-reading.ts';
 import { type AdmissionAnswer, type AdmissionRequest, boundedWarnings } from './admission-review.ts';
 
 /** What is known here. */
@@ -38,6 +40,7 @@ const mostReviewWork = 50_000_000;
 const passing: ReadonlySet<string> = new Set([
   AcceptedReason.DomainConflict,
   AcceptedReason.FleetNotAllowed,
+  AcceptedReason.UnknownField,
   AcceptedReason.Conflicted,
   AcceptedReason.Expired,
 ]);
@@ -60,15 +63,36 @@ export function admissionAnswer(
 function answerOn(reading: Reading<ConfigObject> | undefined, view: AdmissionView): AdmissionAnswer {
   if (reading === undefined) return noWord;
   if ('unreadable' in reading) return refused('Invalid', reading.unreadable);
-  const { rules, rejection } = view.foresee(reading.item);
+  const { rules, rejection, inForce } = view.foresee(reading.item);
   const mayPass = rejection !== undefined && passing.has(rejection.reason);
   if (rejection !== undefined && !mayPass) return refused(rejection.reason, rejection.problem);
-  const warnings = mayPass ? [`${rejection.reason}: ${rejection.problem}: it would not be served`] : [];
+  const warnings = mayPass ? [passingText(rejection, inForce)] : [];
   if (!view.isListed()) {
     warnings.push('who has its domain is not known yet: no complete list of objects is in');
   }
   if (rules !== undefined) warnings.push(...warningsOf(rules, view.mergeDomains));
   return { allowed: true, warnings: boundedWarnings(warnings) };
+}
+
+/** Of what is stored although it would not be accepted now. */
+function passingText({ reason, problem }: Rejection, inForce: InForce | undefined): string {
+  const isPart = reason === AcceptedReason.UnknownField && inForce !== undefined;
+  const then = isPart ? foreseenText(inForce) : 'it would not be served';
+  return `${reason}: ${problem}: ${then}`;
+}
+
+function foreseenText({ generation, without }: InForce): string {
+  if (without === undefined) return `generation ${generation} would stay in force`;
+  return `it would be served without ${without.length === 1 ? 'it' : 'them'}`;
+}
+
+/** Whether newer schemas might make another answer. */
+export function isDoubtful({ resource, object }: AdmissionRequest, view: AdmissionView): boolean {
+  if (object == null || resource.group !== group) return false;
+  const isConfig = resource.resource === plural;
+  if (!isConfig && resource.resource !== overridePlural) return false;
+  const reading = isConfig ? view.config(object) : view.override(object);
+  return reading !== undefined && 'item' in reading && view.foresee(reading.item).isDoubtful === true;
 }
 
 function refused(reason: string, message: string): AdmissionAnswer {

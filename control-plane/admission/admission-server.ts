@@ -12,7 +12,7 @@ import { type AdmissionAnswer, type AdmissionRequest, readReview, reviewAnswer }
 
 export interface AdmissionServerOptions extends Telemetry {
   files: TlsFiles;
-  answer(request: AdmissionRequest): AdmissionAnswer;
+  answer(request: AdmissionRequest): Promise<AdmissionAnswer>;
   clock: Clock;
   timers: Timers;
   /** How often files are looked at. Defaults to 5 s. */
@@ -129,7 +129,7 @@ class AdmissionDesk {
     return { status: 503, text: 'too many reviews at a time' };
   }
 
-  async #inTurn(work: () => void): Promise<void> {
+  async #inTurn(work: () => Promise<void>): Promise<void> {
     const { clock, timers } = this.#options;
     const { promise, resolve } = Promise.withResolvers<void>();
     const before = this.#turn;
@@ -137,13 +137,13 @@ class AdmissionDesk {
     await before;
     const startMs = clock.monotonicMs();
     try {
-      work();
+      await work();
     } finally {
       timers.after(clock.monotonicMs() - startMs, resolve);
     }
   }
 
-  #review(request: IncomingMessage, response: ServerResponse, bytes: Uint8Array): void {
+  async #review(request: IncomingMessage, response: ServerResponse, bytes: Uint8Array): Promise<void> {
     // The API server waits no longer.
     if (response.destroyed) return;
     const review = readReview(bytes);
@@ -151,7 +151,7 @@ class AdmissionDesk {
       this.#refuse(request, response, { status: 400, text: review.problem });
       return;
     }
-    const answer = this.#options.answer(review);
+    const answer = await this.#options.answer(review);
     if (answer.allowed) {
       this.#options.metrics.admissionReviewed(answer.warnings.length === 0 ? 'allowed' : 'warned');
     } else {

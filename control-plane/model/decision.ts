@@ -1,5 +1,6 @@
 import type { ConfigObject } from './config-object.ts';
 import type { FleetSnapshot } from './fleet-snapshot.ts';
+import type { NewerFields } from './newer-fields.ts';
 
 /** What follows from all objects: what is served, and what is said about each object. */
 export interface Decision {
@@ -9,6 +10,8 @@ export interface Decision {
   verdicts: ReadonlyMap<string, Verdict>;
   /** By `domainKey`: overrides that are served over it. Missing: none anywhere. */
   overrides?: ReadonlyMap<string, number>;
+  /** What came of fields that a newer CRD has. Missing: there are none. */
+  newerFields?: NewerFields;
   /** When time alone changes it: the next end of an override, in milliseconds since 1970. Missing: never. */
   dueMs?: number | undefined;
 }
@@ -38,6 +41,7 @@ export type Acceptance = { status: true } | { status: false; reason: RejectionRe
 
 export type RejectionReason =
   | 'Invalid'
+  | 'UnknownField'
   | 'DomainConflict'
   | 'DomainNotAllowed'
   | 'FleetNotAllowed'
@@ -51,6 +55,10 @@ export interface ServedConfig {
   domain: string;
   /** Of the object at the time; older than `object.generation` while the newer one is not accepted. */
   generation: number;
+  /** What it was read from, without fields of a newer CRD. */
+  spec: unknown;
+  /** Fields of a newer CRD that are left out although they do not hold their default; missing: none. */
+  without?: readonly string[];
   /** Of the object's own rules, whatever they are merged with. */
   hash: string;
   /** What `hash` is of. */

@@ -3,7 +3,7 @@ import type { DomainEntry } from '../../rules/manifest/fleet-model.ts';
 import { patternMatches } from '../../rules/model.ts';
 import { byAge, type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import { type DomainRecord, type DomainRecords, domainKey } from '../model/decision.ts';
-import type { ReadRules } from './decide.ts';
+import type { ReadRules } from './spec-reading.ts';
 
 /**
  * One spec of one object wants its domain in its fleet. What is served already comes first, so that nobody loses rules to a
@@ -16,6 +16,8 @@ export interface Claim {
   generation: number;
   rules: ReadRules;
   standing: ClaimStanding;
+  /** Fields of a newer CRD that the rules leave out; missing: none. */
+  without?: readonly string[];
 }
 
 /** Lower ones are heard first. */

@@ -8,7 +8,7 @@ import {
   type ConfigStatus,
   findCondition,
 } from '../model/config-object.ts';
-import type { Verdict } from '../model/decision.ts';
+import type { ServedConfig, Verdict } from '../model/decision.ts';
 import type { Standing } from './fleet-standing.ts';
 
 /** The first few of many, and how many there are in all. */
@@ -52,6 +52,8 @@ export const AcceptedReason = {
   Valid: 'Valid',
   /** The spec has errors, all of them in the message. */
   Invalid: 'Invalid',
+  /** The spec has fields of a CRD that is newer than this program, and not their defaults. */
+  UnknownField: 'UnknownField',
   /** Another object has the domain, or with merging a top-level descriptor of it; or it is held for a namespace. */
   DomainConflict: 'DomainConflict',
   /** DOMAIN_OWNERS or the RateLimitFleet gives the domain to other namespaces, or nobody does. */
@@ -162,9 +164,23 @@ function programmedFinding({ verdict, standing, awaitsMore }: ConditionFacts): F
   const forOld = served.forOld === undefined ? 'nothing of it' : `generation ${served.forOld.generation}`;
   const { reason, message } = progress(served.fleet, standing, { awaitsMore, forOld });
   if (accepted.status) return found(reason, message);
-  const stays = reason === ProgrammedReason.AllLimiters ? 'stays ' : 'is served as before, but ';
-  const older = `generation ${served.generation} ${stays}${message}`;
+  const older = olderText(object.generation, served, { reason, message });
   return found(ProgrammedReason.NotAccepted, `generation ${object.generation} is not accepted; ${older}`);
+}
+
+/** Of what is served in place of the newest generation. */
+function olderText(
+  newest: number,
+  { generation, without }: ServedConfig,
+  { reason, message }: { reason: string; message: string },
+): string {
+  const isEverywhere = reason === ProgrammedReason.AllLimiters;
+  if (without !== undefined) {
+    const fields = shortened(without.join(', '), longestRefusal);
+    return `generation ${generation} without ${fields} is ${isEverywhere ? '' : 'served, but '}${message}`;
+  }
+  const same = generation === newest ? ' as it was last accepted' : '';
+  return `generation ${generation}${same} ${isEverywhere ? 'stays ' : 'is served as before, but '}${message}`;
 }
 
 /**

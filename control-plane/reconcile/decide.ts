@@ -4,10 +4,7 @@
  * only what it need not work out again, and gives the same values for what did not change.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { readSpec } from '../../rules/manifest/read-spec.ts';
-import { overridesRulesVersion, type RuleSource, rulesVersionNeeded } from '../../rules/model.ts';
-import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
-import { encodeResource } from '../../rules/xds/resource.ts';
+import { overridesRulesVersion } from '../../rules/model.ts';
 import { type ConfigObject, isOfOther, objectKey } from '../model/config-object.ts';
 import {
   type Decision,
@@ -21,11 +18,11 @@ import {
 import {
   type FleetSnapshot,
   fleetSnapshot,
-  hashOf,
   isOld,
   neededFor,
   type Resource,
 } from '../model/fleet-snapshot.ts';
+import type { NewerFields, PublishedSchemas } from '../model/newer-fields.ts';
 import {
   type Claim,
   type Clash,
@@ -36,29 +33,20 @@ import {
   isServed,
   SettledClaims,
 } from './claims.ts';
-import { AcceptedReason, joinedWithin, shortened, timeText } from './conditions.ts';
-import { OverrideDecider, type OverrideFacts } from './overrides.ts';
+import { AcceptedReason, timeText } from './conditions.ts';
+import { joinedFields, newerFields } from './newer-schema.ts';
+import { OverrideDecider, type OverrideFacts, type OverrideForesight } from './overrides.ts';
 import {
   accessRejection,
   domainNotAllowed,
+  type InForce,
   isAssigned,
-  longestError,
   name,
   type Rejection,
   rejected,
 } from './rejections.ts';
 import { type OldRules, type ServedClaims, type ServedFleet, serveClaims } from './served-fleets.ts';
-
-/** Conditions take 32,768 characters; what stays in force comes after this. */
-const longestProblem = 32_000;
-
-function invalid({ errors, errorCount }: UnreadableSpec): Rejection {
-  const items = errors.map((error) => shortened(formatManifestError(error), longestError));
-  return {
-    reason: AcceptedReason.Invalid,
-    problem: joinedWithin({ items, count: errorCount }, longestProblem),
-  };
-}
+import { followsFromSchemas, type ReadRules, readingOf, type SpecReading } from './spec-reading.ts';
 
 /** Of a claim that was turned down. */
 function domainConflict({ rules: { domain, fleet } }: Claim, clash: Clash | Hold): Rejection {
@@ -78,46 +66,6 @@ function conflictText(place: string, clash: Clash | Hold): string {
   return `${what} is taken by ${objectKey(clash.holder.object)}`;
 }
 
-/** A spec that validates, as limiters get it. */
-export interface ReadRules {
-  ok: true;
-  fleet: string;
-  domain: string;
-  /** Rules of all levels. */
-  rules: number;
-  /** As `ServedConfig` has them. */
-  ownFields: readonly string[];
-  rulesVersion: number;
-  /** The object's rules alone, whatever they are merged with. */
-  resource: Resource;
-  /** `key` or `key_value` of each rule on the top level: objects of one domain may not share any. */
-  topKeys: readonly string[];
-}
-
-interface UnreadableSpec {
-  ok: false;
-  errors: readonly RuleError[];
-  /** More than are listed, when there are very many. */
-  errorCount: number;
-}
-
-type SpecReading = ReadRules | UnreadableSpec;
-
-function readingOf(spec: unknown, name: string): SpecReading {
-  const result = readSpec(spec, name);
-  if (!result.ok) return { ok: false, errors: result.errors, errorCount: result.errorCount };
-  const { fleet, source, rules, ownFields } = result;
-  const bytes = encodeResource(source);
-  const { domain, descriptors } = source;
-  const resource = { name, domain, bytes, hash: hashOf(bytes) };
-  const rulesVersion = rulesVersionNeeded(descriptors);
-  return { ok: true, fleet, domain, rules, ownFields, rulesVersion, resource, topKeys: topKeysOf(source) };
-}
-
-function topKeysOf({ descriptors }: RuleSource): string[] {
-  return descriptors.map(({ key, value }) => (value === '' ? key : `${key}_${value}`));
-}
-
 /** An object and what it may be served, whatever others claim. */
 export interface Candidate {
   object: ConfigObject;
@@ -127,12 +75,15 @@ export interface Candidate {
   /** The claim of the newest spec; undefined: it cannot be accepted, for the reason in `rejection`. */
   newest: Claim | undefined;
   rejection: Rejection | undefined;
-  /** The newest first, then that of the kept spec. */
+  /** Of the newest spec without fields of a newer CRD, where that has some. */
+  rest: Claim | undefined;
+  /** The newest first, then that of the kept spec, then `rest`. */
   claims: readonly Claim[];
   /** The last rules that limiters of any version obey, where the claims are more than that. */
   forOld: OldRules | undefined;
   /** What `rejection` follows from. */
   fleets: FleetAccesses;
+  schemas: PublishedSchemas | undefined;
   /** The last verdict on it, and the resource that it is served in. */
   given: { verdict: Verdict; resourceName: string | undefined } | undefined;
 }
@@ -145,55 +96,81 @@ export interface DeciderOptions {
   controllerName?: string | undefined;
   /** OVERRIDES_MAX_SECONDS; missing: no bound. */
   overridesMaxSeconds?: number;
+  /** Of this program, for messages. */
+  version?: string;
 }
 
 /**
  * `last` is the candidate of the object in the round before: it is given again as long as the object, what was kept
- * for it and who may use fleets are the same. What was read of a generation is not read again.
+ * for it, who may use fleets and the schemas are the same. What was read of a generation is not read again.
  */
 function candidateOf(
-  { object, kept, fleets }: Pick<Candidate, 'object' | 'kept' | 'fleets'>,
+  { object, kept, fleets, schemas }: Pick<Candidate, 'object' | 'kept' | 'fleets' | 'schemas'>,
   last: Candidate | undefined,
   options: DeciderOptions,
 ): Candidate {
   const isSame = last !== undefined && last.object === object && last.kept === kept;
-  if (isSame && last.fleets === fleets) return last;
-  const read = (spec: SpecGeneration): SpecReading => {
-    if (last !== undefined && isSameSpec(last.object, spec)) return last.readings.newest;
-    const keptBefore = last?.kept && isSameSpec(last.kept, spec) ? last.readings.kept : undefined;
-    const oldBefore =
-      last?.kept?.forOld && isSameSpec(last.kept.forOld, spec) ? last.readings.forOld : undefined;
-    return keptBefore ?? oldBefore ?? readingOf(spec.spec, objectKey(object));
-  };
+  if (isSame && last.fleets === fleets && last.schemas === schemas) return last;
+  const { version = '' } = options;
+  const read = (spec: SpecGeneration): SpecReading =>
+    readBefore(spec, last, schemas) ?? readingOf(spec.spec, { name: objectKey(object), schemas, version });
   const newestReading = read(object);
   const keptReading = kept && (kept.spec === object.spec ? newestReading : read(kept));
   const oldReading = kept?.forOld && read(kept.forOld);
   const status = isOfOther(object.status, options.controllerName) ? undefined : object.status;
   const rejectionOf = (reading: SpecReading): Rejection | undefined => {
-    if (!reading.ok) return invalid(reading);
-    const { fleet, domain } = reading;
-    const wish = { namespace: object.namespace, fleet, domain, isServed: isServed(status, reading) };
-    return accessRejection(wish, options.domainOwners, fleets);
+    const asked = reading.ok ? reading : reading.rest;
+    const { namespace } = object;
+    const wish = asked && { namespace, ...placeOf(asked), isServed: isServed(status, asked) };
+    const refusal = wish && accessRejection(wish, options.domainOwners, fleets);
+    return refusal ?? (reading.ok ? undefined : reading.rejection);
   };
   const rejection = rejectionOf(newestReading);
   const rules = newestReading.ok && rejection === undefined ? newestReading : undefined;
   const mayServeKept = keptReading?.ok && rejectionOf(keptReading) === undefined;
+  const unread = newestReading.ok ? undefined : newestReading;
+  const mayServeRest = unread?.rest && rejectionOf(unread.rest) === undefined;
   const older = kept && mayServeKept ? { rules: keptReading, generation: kept.generation } : undefined;
   const claim = (generation: number, claimed: ReadRules): Claim => {
     const standing = claimStanding({ status, generation, claimed, kept: older });
     return { object, generation, rules: claimed, standing };
   };
   const newest = rules && claim(object.generation, rules);
+  const without = unread?.unknown.map(({ text }) => text) ?? [];
+  const rest = mayServeRest ? { ...claim(object.generation, unread!.rest!), without } : undefined;
   const claims = newest === undefined ? [] : [newest];
-  if (older !== undefined && older.generation < object.generation) {
+  if (older !== undefined && keptReading !== newestReading) {
     // Where a domain has one holder, what turns down the newer spec turns down the older one too.
     const isHopeless = !options.mergeDomains && isForSameDomain(older.rules, rules);
     if (!isHopeless) claims.push(claim(older.generation, older.rules));
   }
+  if (rest !== undefined) claims.push(rest);
   const forOld = oldRulesOf(kept, keptReading) ?? oldRulesOf(kept?.forOld, oldReading);
   const readings = { newest: newestReading, kept: keptReading, forOld: oldReading };
   const given = isSame ? last.given : undefined;
-  return { object, kept, readings, newest, rejection, claims, forOld, fleets, given };
+  return { object, kept, readings, newest, rejection, rest, claims, forOld, fleets, schemas, given };
+}
+
+/** What was read of the spec in the round before, unless other schemas may make another reading of it. */
+function readBefore(
+  spec: SpecGeneration,
+  last: Candidate | undefined,
+  schemas: PublishedSchemas | undefined,
+): SpecReading | undefined {
+  if (last === undefined) return undefined;
+  const { object, kept, readings } = last;
+  const pairs = [
+    [object, readings.newest],
+    [kept, readings.kept],
+    [kept?.forOld, readings.forOld],
+  ] as const;
+  const [, reading] = pairs.find(([before]) => before !== undefined && isSameSpec(before, spec)) ?? [];
+  const isOfSame = last.schemas === schemas || (reading !== undefined && !followsFromSchemas(reading));
+  return isOfSame ? reading : undefined;
+}
+
+function placeOf({ fleet, domain }: ReadRules): { fleet: string; domain: string } {
+  return { fleet, domain };
 }
 
 function oldRulesOf(spec: SpecGeneration | undefined, rules: SpecReading | undefined): OldRules | undefined {
@@ -214,11 +191,12 @@ export function nextKept(decision: Decision, kept: ReadonlyMap<string, KeptSpec>
   const next = new Map<string, KeptSpec>();
   for (const [uid, { object, accepted, served }] of decision.verdicts) {
     const before = kept.get(uid);
-    const { generation, spec } = object;
+    const { generation } = object;
     if (!accepted.status) {
-      if (served !== undefined && before !== undefined) next.set(uid, before);
+      const isKept = served !== undefined && served.without === undefined;
+      if (isKept && before !== undefined) next.set(uid, before);
     } else {
-      const { forOld } = served!;
+      const { forOld, spec } = served!;
       const isKnown = before?.generation === generation && before.spec === spec && before.forOld === forOld;
       next.set(uid, isKnown ? before : { generation, spec, forOld });
     }
@@ -253,6 +231,8 @@ export interface Policy {
   /** Another value whenever something in it is another one. */
   fleets: FleetAccesses;
   records: DomainRecords;
+  /** Missing: no API server has held specs to a schema, so unknown fields are errors. */
+  schemas?: PublishedSchemas | undefined;
 }
 
 /** Where nobody says anything of fleets, and nothing is remembered of domains. */
@@ -265,6 +245,7 @@ interface Round {
   fleets: ReadonlyMap<string, ServedFleet>;
   accesses: FleetAccesses;
   records: DomainRecords;
+  schemas: PublishedSchemas | undefined;
   /** By `domainKey`: whose namespaces have rules of a domain. */
   holders: ReadonlyMap<string, ReadonlySet<string>>;
   /** By `domainKey`. */
@@ -278,8 +259,12 @@ interface Round {
 /** What would be said of an object. */
 export interface Foresight {
   rejection: Rejection | undefined;
-  /** Undefined: it cannot be accepted, whoever has its domain. */
+  /** What would be served of it; undefined: it cannot be accepted, whoever has its domain. */
   rules: ReadRules | undefined;
+  /** What would be in force although it is not accepted, where that is not nothing. */
+  inForce?: InForce | undefined;
+  /** Whether it has fields that newer schemas might say something of. */
+  isDoubtful?: boolean;
 }
 
 export class Decider {
@@ -290,6 +275,7 @@ export class Decider {
     fleets: new Map(),
     accesses: new Map(),
     records: new Map(),
+    schemas: undefined,
     holders: new Map(),
     rules: new Map(),
     snapshots: new Map(),
@@ -304,7 +290,7 @@ export class Decider {
   decide(
     objects: readonly ConfigObject[],
     kept: ReadonlyMap<string, KeptSpec>,
-    { fleets: accesses, records }: Policy = noPolicy,
+    { fleets: accesses, records, schemas }: Policy = noPolicy,
     nowMs = 0,
   ): Decision {
     const { domainOwners, mergeDomains } = this.#options;
@@ -312,7 +298,7 @@ export class Decider {
     const configs = objects.filter(({ kind }) => kind === undefined);
     for (const object of configs) {
       const { uid } = object;
-      const facts = { object, kept: kept.get(uid), fleets: accesses };
+      const facts = { object, kept: kept.get(uid), fleets: accesses, schemas };
       candidates.set(uid, candidateOf(facts, this.#last.candidates.get(uid), this.#options));
     }
     const lists = [...candidates.values()].map(({ claims }) => claims);
@@ -335,7 +321,17 @@ export class Decider {
     const rules = new Map(
       [...served.resources].map(([claim, resource]) => [domainKey(claim.rules), resource] as const),
     );
-    this.#last = { candidates, fleets, accesses, records, holders, rules, settled, snapshots: before };
+    this.#last = {
+      candidates,
+      fleets,
+      accesses,
+      records,
+      schemas,
+      holders,
+      rules,
+      settled,
+      snapshots: before,
+    };
     const overrides = objects.filter(({ kind }) => kind !== undefined);
     const decided = this.#overrides.decide(overrides, kept, this.#overrideFacts(nowMs));
     for (const [uid, verdict] of decided.verdicts) verdicts.set(uid, verdict);
@@ -345,15 +341,18 @@ export class Decider {
       snapshots.set(fleet, withOverrides(base, resources, before.get(fleet)));
     }
     this.#last = { ...this.#last, snapshots };
-    return { fleets: snapshots, verdicts, overrides: decided.counts, dueMs: decided.dueMs };
+    const newerFields = joinedFields(newerFieldsOf(candidates), decided.newerFields);
+    return { fleets: snapshots, verdicts, overrides: decided.counts, dueMs: decided.dueMs, newerFields };
   }
 
   #overrideFacts(nowMs: number): OverrideFacts {
     const { domainOwners, overridesMaxSeconds: maxSeconds = Number.POSITIVE_INFINITY } = this.#options;
-    const { accesses, records, holders, rules } = this.#last;
+    const { accesses, records, schemas, holders, rules } = this.#last;
     return {
       nowMs,
       maxSeconds,
+      schemas,
+      version: this.#options.version ?? '',
       rulesOf: (place) => rules.get(domainKey(place)),
       rejection: ({ namespace, status }, place) => {
         const wish = { namespace, ...place, isServed: isServed(status, place) };
@@ -371,21 +370,37 @@ export class Decider {
   }
 
   /** As `foresee`, of a RateLimitOverride. */
-  foreseeOverride(object: ConfigObject, nowMs: number): Rejection | undefined {
-    return this.#overrides.foresee(object, this.#overrideFacts(nowMs));
+  foreseeOverride(object: ConfigObject, nowMs: number, schemas = this.#last.schemas): OverrideForesight {
+    return this.#overrides.foresee(object, { ...this.#overrideFacts(nowMs), schemas });
   }
 
   /** Of an object that may come, or may come to this, after all that was decided. Nothing is remembered of it. */
-  foresee(object: ConfigObject): Foresight {
-    const { accesses, settled } = this.#last;
-    const facts = { object, kept: undefined, fleets: accesses };
-    const { newest, rejection } = candidateOf(facts, undefined, this.#options);
-    const clash = newest && settled?.clashOf(newest);
+  foresee(object: ConfigObject, schemas = this.#last.schemas): Foresight {
+    const { accesses, settled, candidates } = this.#last;
+    const facts = { object, kept: undefined, fleets: accesses, schemas };
+    const { newest, rest, rejection, readings } = candidateOf(facts, undefined, this.#options);
+    const claim = newest ?? rest;
+    const clash = claim && settled?.clashOf(claim);
+    const now = candidates.get(object.uid)?.given?.verdict.served;
+    const older = now?.without === undefined ? now : undefined;
     return {
-      rejection: newest && clash ? domainConflict(newest, clash) : rejection,
-      rules: newest?.rules,
+      rejection: claim && clash ? domainConflict(claim, clash) : rejection,
+      rules: claim?.rules,
+      inForce: older ? { generation: older.generation } : rest && inForceOf(rest),
+      isDoubtful: !readings.newest.ok && readings.newest.unknown.length > 0,
     };
   }
+}
+
+/** Of the newest specs. */
+function newerFieldsOf(candidates: ReadonlyMap<string, Candidate>): NewerFields {
+  return newerFields(
+    [...candidates.values()].map(({ object, readings: { newest } }) => ({
+      object,
+      ignored: newest.ok ? newest.ignored : (newest.rest?.ignored ?? []),
+      unknown: newest.ok ? [] : newest.unknown,
+    })),
+  );
 }
 
 /** By `domainKey`. */
@@ -424,14 +439,20 @@ function verdictOn(
   settled: SettledClaims,
   { resources, forOld: forOldOf }: ServedClaims,
 ): Verdict {
-  const { object, newest, claims, rejection, given } = candidate;
+  const { object, newest, rest, claims, rejection, given } = candidate;
   const claim = claims.find((one) => resources.has(one));
   const resourceName = claim && resources.get(claim)!.name;
   const forOld = claim && forOldOf.get(claim)?.spec;
   const accepted: Verdict['accepted'] =
     claim !== undefined && claim === newest
       ? { status: true }
-      : rejected(rejection ?? domainConflict(newest!, settled.clashOf(newest!)!), claim?.generation);
+      : rejected(rejectionNow(), claim && inForceOf(claim));
+  function rejectionNow(): Rejection {
+    // What cannot be served even without the fields of a newer CRD has another reason.
+    const turnedDown = newest ?? (claim === undefined ? rest : undefined);
+    const clash = turnedDown && settled.clashOf(turnedDown);
+    return turnedDown && clash ? domainConflict(turnedDown, clash) : rejection!;
+  }
   const isServedAsBefore = given?.resourceName === resourceName && given?.verdict.served?.forOld === forOld;
   if (given && isServedAsBefore && isSame(given.verdict.accepted, accepted)) return given.verdict;
   const served = claim && { ...servedConfig(claim, resourceName!), forOld };
@@ -446,8 +467,17 @@ function isSame(a: Verdict['accepted'], b: Verdict['accepted']): boolean {
   return a.reason === b.reason && a.message === b.message;
 }
 
-function servedConfig({ generation, rules: read }: Claim, resource: string): Omit<ServedConfig, 'forOld'> {
-  const { fleet, domain, rules, ownFields, rulesVersion } = read;
+/** Of a claim that is served in place of the newest spec. */
+function inForceOf({ object, generation, without }: Claim): InForce {
+  return { generation, isSame: generation === object.generation, without };
+}
+
+function servedConfig(
+  { generation, rules: read, without }: Claim,
+  resource: string,
+): Omit<ServedConfig, 'forOld'> {
+  const { fleet, domain, rules, ownFields, rulesVersion, spec } = read;
   const { hash, bytes } = read.resource;
-  return { fleet, domain, generation, hash, bytes, resource, rules, ownFields, rulesVersion };
+  const served = { fleet, domain, generation, spec, hash, bytes, resource, rules, ownFields, rulesVersion };
+  return without === undefined ? served : { ...served, without };
 }

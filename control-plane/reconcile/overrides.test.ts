@@ -271,7 +271,7 @@ describe('overrides', () => {
   it('are foreseen: what an older one has, and what the namespace may not', () => {
     const one = decider();
     one.decide([shop, override('sale')], new Map(), noPolicy, createdMs);
-    const foresee = (object: ConfigObject) => one.foreseeOverride(object, createdMs)?.reason;
+    const foresee = (object: ConfigObject) => one.foreseeOverride(object, createdMs).rejection?.reason;
     expect(foresee(override('next', { createdMs: createdMs + 1_000 }))).toBe('Conflicted');
     expect(foresee(override('sale', { generation: 2 }))).toBeUndefined();
     expect(foresee(override('other', { namespace: 'other' }))).toBe('DomainNotAllowed');

@@ -4,6 +4,8 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { bounds, defaultFleet, dnsLabelPattern } from '../../rules/manifest/manifest-bounds.ts';
+import { overrideKind, overrideSpecModel } from '../../rules/manifest/override-model.ts';
+import { unknownFields, withoutFields } from '../../rules/manifest/unknown-fields.ts';
 import { overridesRulesVersion } from '../../rules/model.ts';
 import { effectWords, type Override, overridePlace } from '../../rules/overrides/override.ts';
 import { type OverrideOrigin, readOverride } from '../../rules/overrides/read-override.ts';
@@ -19,11 +21,17 @@ import {
   type Verdict,
 } from '../model/decision.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
+import type { NewerFields, PublishedSchemas, UnknownField } from '../model/newer-fields.ts';
 import { AcceptedReason, endText, joinedWithin, shortened } from './conditions.ts';
 import { grantEnd } from './grant-end.ts';
-import { longestError, name, type Rejection, rejected } from './rejections.ts';
+import { newerFields, sortFields, unknownFieldRejection } from './newer-schema.ts';
+import { type InForce, longestError, name, type Rejection, rejected } from './rejections.ts';
 
 interface ReadSpec {
+  /** What was read: the spec without fields of a newer CRD. */
+  spec: unknown;
+  /** Fields of a newer CRD that hold their default, as texts. */
+  ignored: readonly string[];
   fleet: string;
   override: Override;
   /** What no two may have; undefined of a grant, which adds up. */
@@ -32,7 +40,15 @@ interface ReadSpec {
   text: Omit<OverrideText, 'notes'>;
 }
 
-type Reading = ReadSpec | { problem: string };
+interface Unreadable {
+  rejection: Rejection;
+  /** Fields of a newer CRD that do not hold their default. */
+  unknown: readonly UnknownField[];
+  /** What could be read without these fields. */
+  rest: ReadSpec | undefined;
+}
+
+type Reading = ReadSpec | Unreadable;
 
 interface Candidate {
   object: ConfigObject;
@@ -40,6 +56,7 @@ interface Candidate {
   newest: Reading;
   /** Of the kept spec, where that is another one. */
   older: Reading | undefined;
+  schemas: PublishedSchemas | undefined;
   given: { verdict: Verdict; served: ReadSpec | undefined } | undefined;
 }
 
@@ -52,6 +69,10 @@ export interface OverrideFacts {
   nowMs: number;
   /** OVERRIDES_MAX_SECONDS. */
   maxSeconds: number;
+  /** See `Policy`. */
+  schemas: PublishedSchemas | undefined;
+  /** Of this program, for messages. */
+  version: string;
   /** Why the object's namespace may not lie anything over the domain. */
   rejection(object: ConfigObject, place: Place): Rejection | undefined;
   /** Of the domain, by all of its RateLimitConfigs; undefined: there are none. */
@@ -65,8 +86,16 @@ export interface DecidedOverrides {
   resources: ReadonlyMap<string, readonly Resource[]>;
   /** By `domainKey`. */
   counts: ReadonlyMap<string, number>;
+  newerFields: NewerFields;
   /** When time alone changes something; undefined: never. */
   dueMs: number | undefined;
+}
+
+/** See `Foresight`. */
+export interface OverrideForesight {
+  rejection: Rejection | undefined;
+  inForce: InForce | undefined;
+  isDoubtful: boolean;
 }
 
 /** Chosen: what fits into a column and a message. */
@@ -108,14 +137,22 @@ export class OverrideDecider {
     }
     this.#candidates = candidates;
     this.#holders = holders;
-    return { verdicts, resources, counts, dueMs };
+    return { verdicts, resources, counts, newerFields: newerFieldsOf(candidates.values()), dueMs };
   }
 
   /** Why an object would not be in force that may come to this, after all that was decided. */
-  foresee(object: ConfigObject, facts: OverrideFacts): Rejection | undefined {
+  foresee(object: ConfigObject, facts: OverrideFacts): OverrideForesight {
     const older = new Map([...this.#holders].filter(([, holder]) => byAge(holder, object) < 0));
     const { newest } = candidateOf({ object, kept: undefined, last: undefined }, facts);
-    return rejectionOf(object, newest, older, facts);
+    const rejection = rejectionOf(object, newest, older, facts);
+    const without = 'rejection' in newest ? newest.unknown.map(({ text }) => text) : [];
+    const now = this.#candidates.get(object.uid)?.given?.verdict.served;
+    const inForce = now !== undefined && now.without === undefined ? now : { ...object, without };
+    return {
+      rejection,
+      inForce: { generation: inForce.generation, without: inForce.without },
+      isDoubtful: without.length > 0,
+    };
   }
 }
 
@@ -127,19 +164,50 @@ interface CandidateParts {
 
 /** What was read of a generation is not read again. */
 function candidateOf({ object, kept, last }: CandidateParts, facts: OverrideFacts): Candidate {
-  if (last !== undefined && last.object === object && last.kept === kept) return last;
+  const { schemas } = facts;
+  const before = last?.schemas === schemas ? last : undefined;
+  if (before !== undefined && before.object === object && before.kept === kept) return before;
+  const isSame = (one: SpecGeneration | undefined, spec: SpecGeneration) =>
+    one?.generation === spec.generation && isDeepStrictEqual(one.spec, spec.spec);
   const read = (spec: SpecGeneration): Reading => {
-    const isSame = (one: SpecGeneration | undefined) =>
-      one?.generation === spec.generation && isDeepStrictEqual(one.spec, spec.spec);
-    if (last !== undefined && isSame(last.object)) return last.newest;
-    if (last?.older !== undefined && isSame(last.kept)) return last.older;
+    if (before !== undefined && isSame(before.object, spec)) return before.newest;
+    if (before?.older !== undefined && isSame(before.kept, spec)) return before.older;
     return readingOf(object, spec.spec, facts);
   };
-  const older = kept !== undefined && kept.generation < object.generation ? read(kept) : undefined;
-  return { object, kept, newest: read(object), older, given: undefined };
+  const older = kept !== undefined && !isSame(kept, object) ? read(kept) : undefined;
+  return { object, kept, newest: read(object), older, schemas, given: undefined };
 }
 
-function readingOf(object: ConfigObject, spec: unknown, { nowMs, maxSeconds }: OverrideFacts): Reading {
+/** Fields of a newer CRD are left out; where one does not hold its default, that is all that is wrong. */
+function readingOf(object: ConfigObject, spec: unknown, facts: OverrideFacts): Reading {
+  const { schemas, version } = facts;
+  const paths = schemas === undefined ? [] : unknownFields(overrideSpecModel, spec);
+  const { ignored, unknown } = sortFields(spec, paths, schemas?.get(overrideKind));
+  const read = readKnown(object, withoutFields(spec, paths), facts);
+  if ('problem' in read) {
+    const problem = [read.problem, ...unknown.map(({ text }) => `${text}: unknown field`)].join('; ');
+    return { rejection: { reason: AcceptedReason.Invalid, problem }, unknown, rest: undefined };
+  }
+  const rest = { ...read, ignored };
+  if (unknown.length === 0) return rest;
+  return { rejection: unknownFieldRejection(unknown, version), unknown, rest };
+}
+
+function newerFieldsOf(candidates: Iterable<Candidate>): NewerFields {
+  return newerFields(
+    [...candidates].map(({ object, newest }) => ({
+      object,
+      ignored: ('rejection' in newest ? newest.rest : newest)?.ignored ?? [],
+      unknown: 'rejection' in newest ? newest.unknown : [],
+    })),
+  );
+}
+
+function readKnown(
+  object: ConfigObject,
+  spec: unknown,
+  { nowMs, maxSeconds }: OverrideFacts,
+): Omit<ReadSpec, 'ignored'> | { problem: string } {
   if (typeof spec !== 'object' || spec === null) return { problem: 'spec: is required' };
   const { className: _, fleet: asked, ...rest } = spec as Record<string, unknown>;
   const fleet = asked ?? defaultFleet;
@@ -171,6 +239,7 @@ function readingOf(object: ConfigObject, spec: unknown, { nowMs, maxSeconds }: O
   const { domain, effect, endsMs } = override;
   const bytes = encodeOverride(override);
   return {
+    spec,
     fleet,
     override,
     key: effect.kind === 'grant' ? undefined : `${fleet} ${overridePlace(override)}`,
@@ -199,35 +268,44 @@ function judge(
   const { object, kept, newest, older, given } = candidate;
   const rejection = rejectionOf(object, newest, holders, facts);
   const isOver = rejection?.reason === AcceptedReason.Expired;
-  const mayStay =
-    rejection !== undefined && !isOver && older && rejectionOf(object, older, holders, facts) === undefined;
-  const reading = rejection === undefined ? newest : mayStay ? older : undefined;
-  const served = reading !== undefined && !('problem' in reading) ? reading : undefined;
-  const generation = rejection === undefined ? object.generation : kept?.generation;
-  const told = served ?? ('problem' in newest ? undefined : newest);
+  const isIn = (reading: Reading | undefined): reading is ReadSpec =>
+    reading !== undefined && rejectionOf(object, reading, holders, facts) === undefined;
+  const rest = 'rejection' in newest ? newest.rest : undefined;
+  const whole = rejection === undefined ? (newest as ReadSpec) : undefined;
+  const stays = rejection !== undefined && !isOver && isIn(older) ? older : undefined;
+  const part = stays === undefined && rejection !== undefined && isIn(rest) ? rest : undefined;
+  const served = whole ?? stays ?? part;
+  const inForce: InForce = {
+    generation: stays === undefined ? object.generation : kept!.generation,
+    isSame: kept?.generation === object.generation,
+    without: part && 'rejection' in newest ? newest.unknown.map(({ text }) => text) : undefined,
+  };
+  const told = served ?? rest ?? ('rejection' in newest ? undefined : newest);
   const accepted: Verdict['accepted'] =
     rejection === undefined
       ? { status: true }
       : isOver
         ? { status: false, reason: rejection.reason, message: rejection.problem }
-        : rejected(rejection, served && generation);
+        : rejected(rejection, served && inForce);
   const override = told && { ...told.text, ...endOf(told, facts) };
   const isAsGiven =
     given?.served === served &&
     isDeepStrictEqual(given?.verdict.accepted, accepted) &&
     isDeepStrictEqual(given?.verdict.override, override);
   if (given !== undefined && isAsGiven) return given;
-  const verdict = { object, accepted, served: served && servedConfig(served, generation!), override };
+  const verdict = { object, accepted, served: served && servedConfig(served, inForce), override };
   candidate.given = { verdict, served };
   return candidate.given;
 }
 
-function servedConfig({ fleet, resource }: ReadSpec, generation: number): ServedConfig {
+function servedConfig({ spec, fleet, resource }: ReadSpec, { generation, without }: InForce): ServedConfig {
   const { domain, hash, bytes, name: resourceName } = resource;
   return {
     fleet,
     domain,
     generation,
+    spec,
+    ...(without && { without }),
     hash,
     bytes,
     resource: resourceName,
@@ -244,7 +322,11 @@ function rejectionOf(
   holders: ReadonlyMap<string, ConfigObject>,
   facts: OverrideFacts,
 ): Rejection | undefined {
-  if ('problem' in reading) return { reason: AcceptedReason.Invalid, problem: reading.problem };
+  if ('rejection' in reading) {
+    // What could not be in force even without the fields of a newer CRD has another reason.
+    const ofRest = reading.rest && rejectionOf(object, reading.rest, holders, facts);
+    return ofRest ?? reading.rejection;
+  }
   const { fleet, key, text, resource } = reading;
   const endsMs = endOf(reading, facts).endsMs;
   if (endsMs !== undefined && endsMs <= facts.nowMs)

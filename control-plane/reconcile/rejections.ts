@@ -12,6 +12,8 @@ export interface Rejection {
 
 /** Chosen: one long key leaves room for the other errors. */
 export const longestError = 2_000;
+/** Conditions take 32,768 characters; what stays in force comes after this. */
+export const longestProblem = 32_000;
 
 /** What one object wants, and whether its status says that it has it. */
 interface Wish {
@@ -67,9 +69,23 @@ export function domainNotAllowed(place: string, owners: readonly string[]): Reje
   return { reason: AcceptedReason.DomainNotAllowed, problem: `${place} is for ${whom}` };
 }
 
-export function rejected({ reason, problem }: Rejection, servedGeneration: number | undefined): Acceptance {
-  const rest =
-    servedGeneration === undefined ? 'nothing is in force' : `generation ${servedGeneration} stays in force`;
+/** What limiters have of an object whose newest spec is not accepted. */
+export interface InForce {
+  generation: number;
+  /** The generation is the newest one: its spec was accepted, and now reads otherwise. */
+  isSame?: boolean;
+  /** Fields that its rules are served without. */
+  without?: readonly string[] | undefined;
+}
+
+export function inForceText({ generation, isSame, without }: InForce): string {
+  if (without !== undefined)
+    return `generation ${generation} is in force without ${without.length === 1 ? 'it' : 'them'}`;
+  return `generation ${generation}${isSame ? ' as it was last accepted' : ''} stays in force`;
+}
+
+export function rejected({ reason, problem }: Rejection, inForce: InForce | undefined): Acceptance {
+  const rest = inForce === undefined ? 'nothing is in force' : inForceText(inForce);
   return { status: false, reason, message: `${problem}; ${rest}` };
 }
 

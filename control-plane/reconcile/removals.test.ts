@@ -31,6 +31,7 @@ function verdictOf(name: string, isServed = true): Verdict {
     bytes: new Uint8Array(),
     rules: 1,
     ownFields: [],
+    spec: {},
     rulesVersion: 1,
     forOld: undefined,
   };

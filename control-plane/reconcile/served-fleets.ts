@@ -13,7 +13,7 @@ import {
   type Resource,
 } from '../model/fleet-snapshot.ts';
 import type { Claim, SettledClaims } from './claims.ts';
-import type { ReadRules } from './decide.ts';
+import type { ReadRules } from './spec-reading.ts';
 
 /** What limiters are served in place of what they cannot obey: rules of version 1. */
 export interface OldRules {

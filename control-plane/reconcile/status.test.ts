@@ -14,6 +14,7 @@ const served: ServedConfig = {
   resource: 'default/a',
   rules: 3,
   ownFields: [],
+  spec: {},
   rulesVersion: 1,
   forOld: undefined,
   bytes: new Uint8Array(),
@@ -160,7 +161,7 @@ describe('statusOf', () => {
     [
       'limiters that are too old for an older generation',
       { verdict: { ...needsNew, accepted: rejection }, standing: withOld(standing(0)) },
-      'False NotAccepted: generation 2 is not accepted; generation 2 is served as before, but ' +
+      'False NotAccepted: generation 2 is not accepted; generation 2 as it was last accepted is served as before, but ' +
         "not in force on every limiter of fleet 'edge'; too old for rules of version 2 " +
         'and served generation 1: o since 12:00:00Z and others',
       `False Invalid: not accepted: ${rejection.message}`,

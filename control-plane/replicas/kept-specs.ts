@@ -4,7 +4,7 @@
  * more than its old limiters obey. Of two that are kept for one object the older one is where a control plane of the
  * version before looks, which obeys that one too.
  */
-import { promisify } from 'node:util';
+import { isDeepStrictEqual, promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import { errorText } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
@@ -76,9 +76,15 @@ async function decodeSpec(generation: string | undefined, compressed: string): P
   return { generation: Number(generation), spec: JSON.parse(bytes.toString('utf8')) as unknown };
 }
 
-/** Which generations it holds. */
-function generationsOf({ generation, forOld }: KeptSpec): string {
-  return [forOld?.generation ?? [], generation].flat().join(' ');
+/** One generation may have been accepted with more than one spec: a CRD of another version adds or drops fields. */
+function isSameKept(a: KeptSpec | undefined, b: KeptSpec): boolean {
+  return (
+    a?.forOld?.generation === b.forOld?.generation && isSameSpec(a, b) && isSameSpec(a?.forOld, b.forOld)
+  );
+}
+
+function isSameSpec(a: SpecGeneration | undefined, b: SpecGeneration | undefined): boolean {
+  return a?.generation === b?.generation && isDeepStrictEqual(a?.spec, b?.spec);
 }
 
 export interface KeptSpecStoreOptions extends Pick<Telemetry, 'log'> {
@@ -100,9 +106,9 @@ export class KeptSpecStore {
   #stored: ReadonlyMap<string, StoredSpec> = new Map();
   readonly #loaded = Promise.withResolvers<ReadonlyMap<string, StoredSpec>>();
   #wanted: ReadonlyMap<string, StoredSpec> | undefined;
-  /** By uid: what was written or deleted, in which generations, while the watch does not show it yet. */
-  readonly #written = new Map<string, string | undefined>();
-  readonly #toldTooLarge = new Map<string, string>();
+  /** By uid: what was written or deleted, while the watch does not show it yet. */
+  readonly #written = new Map<string, StoredSpec | undefined>();
+  readonly #toldTooLarge = new Map<string, StoredSpec>();
   readonly #pump: Pump<ReadonlyMap<string, StoredSpec>, Failure>;
   /** What is stored may differ from what is wanted. */
   #isDue = false;
@@ -205,21 +211,19 @@ export class KeptSpecStore {
   }
 
   async #store(uid: string, spec: StoredSpec): Promise<boolean> {
-    const stored = this.stored.get(uid);
-    const present = this.#written.has(uid) ? this.#written.get(uid) : stored && generationsOf(stored);
-    const wanted = generationsOf(spec);
-    if (present === wanted || this.#toldTooLarge.get(uid) === wanted) return true;
+    const present = this.#written.has(uid) ? this.#written.get(uid) : this.stored.get(uid);
+    if (isSameKept(present, spec) || isSameKept(this.#toldTooLarge.get(uid), spec)) return true;
     const map = await encodeKeptSpec(uid, spec);
     const bytes = keptSpecBytes(map);
     if (bytes > maxConfigMapBytes) {
-      this.#toldTooLarge.set(uid, wanted);
+      this.#toldTooLarge.set(uid, spec);
       const fields = { object: objectText(uid, spec), bytes, mostBytes: maxConfigMapBytes };
       lines.keptSpecTooLarge(this.#options.log, fields);
       return true;
     }
     return this.#attempt(objectText(uid, spec), async () => {
       await this.#api.apply(map, { role: 'kept-spec' });
-      this.#written.set(uid, wanted);
+      this.#written.set(uid, spec);
     });
   }
 

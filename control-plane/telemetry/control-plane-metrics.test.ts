@@ -40,6 +40,7 @@ const initial = {
   source_skipped_total: 0,
   'objects{accepted="Valid"}': 0,
   'objects{accepted="Invalid"}': 0,
+  'objects{accepted="UnknownField"}': 0,
   'objects{accepted="DomainConflict"}': 0,
   'objects{accepted="DomainNotAllowed"}': 0,
   'objects{accepted="FleetNotAllowed"}': 0,
@@ -97,10 +98,9 @@ const initial = {
   'secret_lookups_refused_total{reason="wrong token"}': 0,
   'secret_lookups_refused_total{reason="slowed"}': 0,
   ...Object.fromEntries(
-    ['Valid', 'Invalid', 'DomainNotAllowed', 'FleetNotAllowed', 'Conflicted', 'Expired'].map((reason) => [
-      `overrides{accepted="${reason}"}`,
-      0,
-    ]),
+    ['Valid', 'Invalid', 'UnknownField', 'DomainNotAllowed', 'FleetNotAllowed', 'Conflicted', 'Expired'].map(
+      (reason) => [`overrides{accepted="${reason}"}`, 0],
+    ),
   ),
   'admission_reviews_total{answer="allowed"}': 0,
   'admission_reviews_total{answer="warned"}': 0,

@@ -106,6 +106,7 @@ const dropReasons: readonly WebhookDropReason[] = ['queue full', 'too old', 'end
 const acceptedReasons: readonly ('Valid' | Exclude<RejectionReason, OverrideReason>)[] = [
   'Valid',
   'Invalid',
+  'UnknownField',
   'DomainConflict',
   'DomainNotAllowed',
   'FleetNotAllowed',
@@ -238,7 +239,7 @@ export class ControlPlaneMetrics {
       const counts = object.kind === undefined ? configs : overrides;
       const reason = accepted.status ? 'Valid' : accepted.reason;
       counts.set(reason, (counts.get(reason) ?? 0) + 1);
-      if (served !== undefined && served.generation !== object.generation) older += 1;
+      if (served !== undefined && (!accepted.status || served.generation !== object.generation)) older += 1;
     }
     for (const [accepted, count] of configs) this.all.objects.set({ accepted }, count);
     for (const [accepted, count] of overrides) this.all.overrides.set({ accepted }, count);

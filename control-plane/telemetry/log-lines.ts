@@ -55,6 +55,16 @@ export function overridesUnknown(log: Logger, reason: string): void {
   log.warn('RateLimitOverrides are not looked for', { reason });
 }
 
+/** Once a field and process. */
+export function fieldIgnored(log: Logger, field: string): void {
+  log.warn('A field of a newer CRD holds its default and is ignored', { field });
+}
+
+/** Until they can be read, fields that this version does not know count as ones that do not hold their default. */
+export function schemasUnreadable(log: Logger, reason: string): void {
+  log.error('The schemas of the CRDs cannot be read from /openapi/v3', { reason });
+}
+
 export function manifestProblem(log: Logger, place: string, text: string): void {
   log.error(`${place}: ${text}`);
 }

@@ -54,7 +54,7 @@ function decisionMetrics(registry: Registry) {
     objectsServedOlder: gauge(
       registry,
       'objects_served_older',
-      'Objects that are served as an older generation, because the newest one is not accepted.',
+      'Objects that are served as they were last accepted, or without a field of a newer CRD, because the newest spec is not accepted.',
     ),
     fleets: gauge(registry, 'fleets', 'Fleets that some RateLimitConfig is served to.'),
     fleetRules: gauge(registry, 'fleet_rules', 'Rules of all levels that a fleet is served.', fleet),

@@ -66,6 +66,7 @@ function verdictOf(decided: DecidedObject): Verdict {
           resource: objectKey(object),
           rules: decided.rules ?? 1,
           ownFields: [],
+          spec: {},
           rulesVersion: decided.rulesVersion ?? 1,
           forOld: decided.forOld === undefined ? undefined : { generation: decided.forOld, spec: {} },
           bytes: new Uint8Array(),

@@ -1,0 +1,28 @@
+/** Fields that the API server delivers and this program does not know, and what the API server says of them. */
+
+/** The part of an OpenAPI schema that decides what a field holds when nobody wrote it. */
+export interface FieldSchema {
+  readonly default?: unknown;
+  readonly properties?: Readonly<Record<string, FieldSchema>>;
+  readonly items?: FieldSchema;
+}
+
+/** Of `spec`, by kind. Another value whenever a schema is another one. */
+export type PublishedSchemas = ReadonlyMap<string, FieldSchema>;
+
+export interface UnknownField {
+  /** `spec.descriptors[0].burstMode` */
+  text: string;
+  /** Whether the schema that is known has it: then no newer schema is needed to judge it. */
+  isPublished: boolean;
+}
+
+/** Of all objects. */
+export interface NewerFields {
+  /** Fields that hold their default, as `spec.descriptors[].burstMode`. They are left out. */
+  ignored: ReadonlySet<string>;
+  /** By spec: whether the schemas have all its fields that do not hold their default. Newer schemas may say otherwise. */
+  doubts: ReadonlyMap<string, { isPublished: boolean }>;
+}
+
+export const noNewerFields: NewerFields = { ignored: new Set(), doubts: new Map() };

@@ -1,0 +1,97 @@
+/**
+ * What the API server's own schemas say of fields that this program does not know. Such fields come from a CRD that is newer than the
+ * program: the API server drops fields that its CRD does not have. Pure.
+ */
+import { isDeepStrictEqual } from 'node:util';
+import { type FieldPath, fieldAt } from '../../rules/manifest/unknown-fields.ts';
+import { fieldPath } from '../../rules/rule-error.ts';
+import type { ConfigObject } from '../model/config-object.ts';
+import type { FieldSchema, NewerFields, UnknownField } from '../model/newer-fields.ts';
+import { AcceptedReason, joinedWithin, shortened } from './conditions.ts';
+import { longestError, longestProblem, type Rejection } from './rejections.ts';
+
+/** Fields of one spec, which its API server's schema tells apart. */
+export interface SortedFields {
+  /** They hold what the API server puts there by itself. As texts. */
+  ignored: readonly string[];
+  unknown: readonly UnknownField[];
+}
+
+/** `paths` lead to all fields of the spec that this program does not know. */
+export function sortFields(
+  spec: unknown,
+  paths: readonly FieldPath[],
+  schema: FieldSchema | undefined,
+): SortedFields {
+  const ignored: string[] = [];
+  const unknown: UnknownField[] = [];
+  for (const path of paths) {
+    const field = fieldOf(schema, path);
+    const text = fieldPath(['spec', ...path]);
+    if (field !== undefined && holdsDefault(field, fieldAt(spec, path))) ignored.push(text);
+    else unknown.push({ text, isPublished: field !== undefined });
+  }
+  return { ignored, unknown };
+}
+
+function fieldOf(schema: FieldSchema | undefined, path: FieldPath): FieldSchema | undefined {
+  return path.reduce<FieldSchema | undefined>(
+    (at, step) => (typeof step === 'number' ? at?.items : ownProperty(at?.properties, step)),
+    schema,
+  );
+}
+
+function holdsDefault(field: FieldSchema, value: unknown): boolean {
+  return field.default !== undefined && isDeepStrictEqual(value, withDefaults(field, field.default));
+}
+
+/** The value after the API server has added the defaults of fields below it. */
+function withDefaults(schema: FieldSchema, value: unknown): unknown {
+  if (Array.isArray(value)) {
+    const { items } = schema;
+    return items === undefined ? value : value.map((element) => withDefaults(items, element));
+  }
+  if (typeof value !== 'object' || value === null) return value;
+  const filled: Record<string, unknown> = { ...value };
+  for (const [name, field] of Object.entries(schema.properties ?? {})) {
+    if (filled[name] === undefined && field.default !== undefined) filled[name] = field.default;
+    if (filled[name] !== undefined) filled[name] = withDefaults(field, filled[name]);
+  }
+  return filled;
+}
+
+function ownProperty<T>(members: Readonly<Record<string, T>> | undefined, name: string): T | undefined {
+  return members !== undefined && Object.hasOwn(members, name) ? members[name] : undefined;
+}
+
+interface FieldsOfObject extends SortedFields {
+  object: Pick<ConfigObject, 'uid' | 'generation'>;
+}
+
+export function newerFields(objects: Iterable<FieldsOfObject>): NewerFields {
+  const ignored = new Set<string>();
+  const doubts = new Map<string, { isPublished: boolean }>();
+  for (const { object, ignored: left, unknown } of objects) {
+    for (const field of left) ignored.add(field.replace(/\[\d+\]/g, '[]'));
+    if (unknown.length === 0) continue;
+    const doubt = `${object.uid} ${object.generation} ${unknown.map(({ text }) => text).join(' ')}`;
+    doubts.set(doubt, { isPublished: unknown.every(({ isPublished }) => isPublished) });
+  }
+  return { ignored, doubts };
+}
+
+export function joinedFields(a: NewerFields, b: NewerFields): NewerFields {
+  return { ignored: a.ignored.union(b.ignored), doubts: new Map([...a.doubts, ...b.doubts]) };
+}
+
+/** Of a field that only a newer version knows, and that may not be left out without a word. */
+export function unknownFieldRejection(unknown: readonly UnknownField[], version: string): Rejection {
+  const items = unknown.map(({ text }) => shortened(text, longestError));
+  const fields = joinedWithin({ items, count: items.length }, longestProblem);
+  const [verb, them] =
+    unknown.length === 1
+      ? ['comes from a newer CRD and does', 'it']
+      : ['come from a newer CRD and do', 'them'];
+  const problem = `${fields} ${verb} not hold the default: version ${version} of the control plane does not know ${them}`;
+  return { reason: AcceptedReason.UnknownField, problem };
+}

@@ -1,0 +1,113 @@
+/** One reading of the spec of a RateLimitConfig: its rules, or why it cannot be accepted. Pure. */
+import { readSpec } from '../../rules/manifest/read-spec.ts';
+import { kind, specModel } from '../../rules/manifest/spec-model.ts';
+import { type FieldPath, unknownFields, withoutFields } from '../../rules/manifest/unknown-fields.ts';
+import { type RuleSource, rulesVersionNeeded } from '../../rules/model.ts';
+import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
+import { encodeResource } from '../../rules/xds/resource.ts';
+import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
+import type { PublishedSchemas, UnknownField } from '../model/newer-fields.ts';
+import { AcceptedReason, joinedWithin, shortened } from './conditions.ts';
+import { sortFields, unknownFieldRejection } from './newer-schema.ts';
+import { longestError, longestProblem, type Rejection } from './rejections.ts';
+
+/** A spec that validates, as limiters get it. */
+export interface ReadRules {
+  ok: true;
+  /** What was read: the spec without fields of a newer CRD. */
+  spec: unknown;
+  /** Unknown fields that hold the default of the CRD, as texts. */
+  ignored: readonly string[];
+  fleet: string;
+  domain: string;
+  /** Rules of all levels. */
+  rules: number;
+  /** As `ServedConfig` has them. */
+  ownFields: readonly string[];
+  rulesVersion: number;
+  /** The object's rules alone, whatever they are merged with. */
+  resource: Resource;
+  /** `key` or `key_value` of each rule on the top level: objects of one domain may not share any. */
+  topKeys: readonly string[];
+}
+
+export interface UnreadableSpec {
+  ok: false;
+  rejection: Rejection;
+  /** Unknown fields that hold something else than the default of the CRD. */
+  unknown: readonly UnknownField[];
+  /** The rules without these fields; undefined where something is wrong besides. */
+  rest: ReadRules | undefined;
+}
+
+export type SpecReading = ReadRules | UnreadableSpec;
+
+export interface ReadingFacts {
+  /** What messages call the object. */
+  name: string;
+  /** Of the CRDs; undefined: no API server drops what no CRD has, and unknown fields are errors. */
+  schemas: PublishedSchemas | undefined;
+  /** Of this program. */
+  version: string;
+}
+
+/** Whether another reading could follow from other schemas. */
+export function followsFromSchemas(reading: SpecReading): boolean {
+  return reading.ok ? reading.ignored.length > 0 : reading.unknown.length > 0;
+}
+
+export function readingOf(spec: unknown, facts: ReadingFacts): SpecReading {
+  const { name, schemas } = facts;
+  const result = readSpec(spec, name);
+  if (result.ok) return readRules(result, { spec, name, ignored: [] });
+  const { errors, errorCount } = result;
+  const mayBeUnknown = errors.length < errorCount || errors.some(({ code }) => code === 'unknown-key');
+  const paths = schemas !== undefined && mayBeUnknown ? unknownFields(specModel, spec) : [];
+  if (paths.length === 0) return { ok: false, rejection: invalid(result), unknown: [], rest: undefined };
+  return readWithout(spec, paths, facts);
+}
+
+function readWithout(spec: unknown, paths: readonly FieldPath[], facts: ReadingFacts): SpecReading {
+  const { name, schemas, version } = facts;
+  const { ignored, unknown } = sortFields(spec, paths, schemas?.get(kind));
+  const reduced = withoutFields(spec, paths);
+  const result = readSpec(reduced, name);
+  if (!result.ok) {
+    const { errors, errorCount } = result;
+    const more = unknown.map(({ text }) => `${text}: unknown field`);
+    const rejection = invalid({ errors, errorCount: errorCount + more.length }, more);
+    return { ok: false, rejection, unknown, rest: undefined };
+  }
+  const rest = readRules(result, { spec: reduced, name, ignored });
+  if (unknown.length === 0) return rest;
+  return { ok: false, rejection: unknownFieldRejection(unknown, version), unknown, rest };
+}
+
+function invalid(
+  { errors, errorCount }: { errors: readonly RuleError[]; errorCount: number },
+  more: readonly string[] = [],
+): Rejection {
+  const items = [...errors.map((error) => formatManifestError(error)), ...more];
+  const shown = items.map((item) => shortened(item, longestError));
+  return {
+    reason: AcceptedReason.Invalid,
+    problem: joinedWithin({ items: shown, count: errorCount }, longestProblem),
+  };
+}
+
+function readRules(
+  accepted: Extract<ReturnType<typeof readSpec>, { ok: true }>,
+  { spec, name, ignored }: { spec: unknown; name: string; ignored: readonly string[] },
+): ReadRules {
+  const { fleet, source, rules, ownFields } = accepted;
+  const bytes = encodeResource(source);
+  const { domain, descriptors } = source;
+  const resource = { name, domain, bytes, hash: hashOf(bytes) };
+  const rulesVersion = rulesVersionNeeded(descriptors);
+  const topKeys = topKeysOf(source);
+  return { ok: true, spec, ignored, fleet, domain, rules, ownFields, rulesVersion, resource, topKeys };
+}
+
+function topKeysOf({ descriptors }: RuleSource): string[] {
+  return descriptors.map(({ key, value }) => (value === '' ? key : `${key}_${value}`));
+}
