@@ -4,7 +4,7 @@ import type { Backing, OpenBackingOptions } from './backing.ts';
 import { accessProblem } from './fleets/fleet-access.ts';
 import { readFleet } from './fleets/fleet-readings.ts';
 import { FleetStore } from './fleets/fleet-store.ts';
-import { KubernetesClient } from './kubernetes/client.ts';
+import { type Denial, KubernetesClient } from './kubernetes/client.ts';
 import { loadKubernetesConfig } from './kubernetes/client-config.ts';
 import { reviewToken } from './kubernetes/token-review.ts';
 import type { Decision } from './model/decision.ts';
@@ -17,6 +17,7 @@ import { Replicas } from './replicas/replicas.ts';
 import { StatusWriter } from './replicas/status-pump.ts';
 import { KubernetesSource } from './source/kubernetes-source.ts';
 import { SchemaStore } from './source/schema-store.ts';
+import * as lines from './telemetry/log-lines.ts';
 import { RemovedObjectStore } from './webhooks/removed-objects.ts';
 
 interface ClusterBackingOptions extends OpenBackingOptions {
@@ -188,7 +189,17 @@ export function openClusterBacking(options: OpenBackingOptions): Backing {
     servicePort: env['KUBERNETES_SERVICE_PORT'],
     home: env['HOME'],
   });
-  const client = new KubernetesClient({ config, userAgent: `weir-control-plane/${packageVersion()}` });
+  const { log, metrics } = options;
+  const denied = (denial: Denial, isDenied: boolean): void => {
+    const { verb, resource } = denial;
+    metrics.all.accessDenied.set({ verb, resource }, Number(isDenied));
+    if (isDenied) lines.accessDenied(log, denial);
+  };
+  const client = new KubernetesClient({
+    config,
+    userAgent: `weir-control-plane/${packageVersion()}`,
+    denied,
+  });
   const ofPod = settings.kubeconfig === '' ? client.namespace : undefined;
   return new ClusterBacking({
     ...options,

@@ -226,8 +226,6 @@ export class ControlPlane {
     return {
       listed: () => {
         this.#isListed = true;
-        // A lead that was won before there were objects had nothing to repeat.
-        if (this.#backing.leads) this.#announcer.startedLeading(this.#backing.source.objects());
         this.#distribution.listed();
       },
       statusShown: () => this.#statuses.update(),
@@ -245,7 +243,7 @@ export class ControlPlane {
     return {
       startedLeading: () => {
         this.#keep();
-        this.#announcer.startedLeading(this.#backing.source.objects());
+        if (this.#isServing) this.#announcer.startedLeading(this.#backing.source.objects());
         this.#statuses.update();
         this.#meetings?.update();
       },
@@ -358,6 +356,8 @@ export class ControlPlane {
       this.#isServing = true;
       this.#readiness.reached('source');
       this.#health.set('source', true);
+      // A lead that was won before anything could be decided had nothing to repeat.
+      if (this.#backing.leads) this.#announcer.startedLeading(this.#backing.source.objects());
     }
     this.#keep();
     this.#statuses.update();

@@ -64,7 +64,7 @@ export class StatusKeeper {
   readonly #board: StatusBoard;
   readonly #pump: StatusPump;
   readonly #pace: Pace;
-  readonly #overwrites: Seldom<{ object: string; by: string | undefined }>;
+  readonly #overwrites: Seldom<{ object: string; by: string | undefined; manager: string | undefined }>;
   readonly #conflicts: Seldom<{ object: string; by: string; yields: boolean }>;
   readonly #fleets: FleetKeeper | undefined;
   /** Since when this process leads and knows what limiters should have. */
@@ -242,7 +242,7 @@ export class StatusKeeper {
     const name = objectKey(object);
     if (news.is === 'overwritten') {
       metrics.all.statusOverwrites.inc();
-      this.#overwrites.note({ object: name, by: news.by });
+      this.#overwrites.note({ object: name, by: news.by, manager: news.manager });
     } else {
       const { by, yields } = news;
       metrics.all.classConflicts.inc();
@@ -326,8 +326,13 @@ function contestedEvent(
   news: Exclude<OwnershipNews, { is: 'written' }>,
 ): Pick<RecordedEvent, 'reason' | 'note'> {
   if (news.is === 'overwritten') {
-    const who = news.by === undefined ? 'not by a control plane' : `by control plane ${news.by}`;
-    return { reason: 'StatusOverwritten', note: `the status was changed, ${who}; it is written again` };
+    const { by, manager } = news;
+    const planes = by === undefined ? '' : ` and now bears the name of control plane ${by}`;
+    const who = manager === undefined ? 'by nobody that its managedFields name' : `by ${manager}`;
+    return {
+      reason: 'StatusOverwritten',
+      note: `the status was changed ${who}${planes}; it is written again`,
+    };
   }
   const { by, yields } = news;
   const what = yields ? 'this one leaves the object to it for ten minutes' : 'this one goes on writing it';

@@ -70,6 +70,7 @@ const printerColumns = [
   { name: 'Rules', type: 'integer', jsonPath: '.status.rules', description: 'Rules that are served.' },
   { name: 'Accepted', type: 'string', jsonPath: condition('Accepted') },
   { name: 'Programmed', type: 'string', jsonPath: condition('Programmed') },
+  { name: 'Ready', type: 'string', jsonPath: condition('Ready') },
   { name: 'Fleet', type: 'string', jsonPath: '.spec.fleet', priority: 1 },
   { name: 'Reason', type: 'string', jsonPath: condition('Ready', 'reason'), priority: 1 },
   { name: 'Message', type: 'string', jsonPath: condition('Ready', 'message'), priority: 1 },
@@ -95,7 +96,7 @@ const fleetColumns = [
     jsonPath: '.status.refusing[0].name',
     description: 'The first limiter that refuses the newest rules.',
   },
-  { name: 'Ready', type: 'string', jsonPath: condition('Ready'), priority: 1 },
+  { name: 'Ready', type: 'string', jsonPath: condition('Ready') },
   { name: 'Reason', type: 'string', jsonPath: condition('Ready', 'reason'), priority: 1 },
   { name: 'Message', type: 'string', jsonPath: condition('Ready', 'message'), priority: 1 },
   { name: 'Version', type: 'string', jsonPath: '.status.version', priority: 1 },
@@ -120,9 +121,11 @@ interface Definition {
   spec: Schema;
   status: Schema;
   columns: object[];
+  /** What `kubectl get --field-selector` takes; Kubernetes 1.30 drops it without a word. */
+  selectableFields?: { jsonPath: string }[];
 }
 
-function definitionText({ names, description, spec, status, columns }: Definition): string {
+function definitionText({ names, description, spec, status, columns, selectableFields }: Definition): string {
   const schema: Schema = {
     description,
     type: 'object',
@@ -155,6 +158,7 @@ function definitionText({ names, description, spec, status, columns }: Definitio
           storage: true,
           subresources: { status: {} },
           additionalPrinterColumns: columns,
+          ...(selectableFields && { selectableFields }),
           schema: { openAPIV3Schema: schema },
         },
       ],
@@ -171,6 +175,7 @@ const definitions: Definition[] = [
     spec: openApiSchema(specModel),
     status: openApiSchema(statusModel),
     columns: printerColumns,
+    selectableFields: [{ jsonPath: '.spec.domain' }],
   },
   {
     names: {
@@ -197,6 +202,7 @@ const definitions: Definition[] = [
     spec: openApiSchema(overrideSpecModel),
     status: openApiSchema(overrideStatusModel),
     columns: overrideColumns,
+    selectableFields: [{ jsonPath: '.spec.domain' }],
   },
 ];
 

@@ -195,11 +195,9 @@ export class FleetStore {
     else this.#options.changed();
   }
 
-  /** Without the definition there are no fleets; without the right to read them nobody knows. */
+  /** Without the definition there are no fleets. Without the right to read them nobody knows, and nothing is decided before. */
   #fleetsFailed(failure: Outage | undefined): void {
-    if (failure === undefined || this.#told.accesses !== undefined || !failure.isRefusal) return;
-    const unknown = `RateLimitFleets cannot be read: ${failure.reason}`;
-    this.#tellAccesses(failure.status === 404 ? new Map() : { get: () => ({ unknown }) });
+    if (failure?.status === 404 && this.#told.accesses === undefined) this.#tellAccesses(new Map());
   }
 
   #followNamespaces(): void {
@@ -264,6 +262,8 @@ export class FleetStore {
       ...this.#options,
       resource: { group: 'discovery.k8s.io', version: 'v1', plural: 'endpointslices', namespace },
       labelSelector: `kubernetes.io/service-name=${name}`,
+      // No acceptance follows from them.
+      limits: { deniedPatienceMs: 0 },
       read: readSlice,
       listener: this.#listener(
         `endpoints of ${key}`,

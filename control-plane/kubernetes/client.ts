@@ -35,25 +35,38 @@ export interface ApiRequest {
   timeoutMs?: number;
 }
 
+/** What the API server has refused to this process by 401 or 403 for so long that it will not pass by itself. */
+export interface Denial {
+  verb: 'list' | 'watch';
+  /** `ratelimitfleets.ratelimit.weir.dev` */
+  resource: string;
+  /** In the words of the API server. */
+  reason: string;
+}
+
 export interface KubernetesClientOptions {
   config: KubeConfig;
   /** `User-Agent`: audit logs show it, and it is the field manager of writes that name none. */
   userAgent: string;
   /** Of one request; defaults to 30,000. */
   timeoutMs?: number;
+  /** Called when a watch learns of a denial, and again when that has ended. */
+  denied?: ((denial: Denial, isDenied: boolean) => void) | undefined;
 }
 
 /** Chosen: how long a connection may be silent before TCP asks whether the other side is still there. */
 const keepAliveProbeMs = 15_000;
 
 export class KubernetesClient {
+  readonly denied: KubernetesClientOptions['denied'];
   readonly #config: KubeConfig;
   readonly #userAgent: string;
   readonly #timeoutMs: number;
   readonly #server: URL;
   readonly #agent: HttpAgent;
 
-  constructor({ config, userAgent, timeoutMs = 30_000 }: KubernetesClientOptions) {
+  constructor({ config, userAgent, timeoutMs = 30_000, denied }: KubernetesClientOptions) {
+    this.denied = denied;
     this.#config = config;
     this.#userAgent = userAgent;
     this.#timeoutMs = timeoutMs;

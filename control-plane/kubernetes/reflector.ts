@@ -22,6 +22,11 @@ export function resourcePath({ group, version, plural, namespace }: WatchedResou
     : `${root}/namespaces/${encodeURIComponent(namespace)}/${plural}`;
 }
 
+/** `ratelimitconfigs.ratelimit.weir.dev`, as roles and messages of the API server have it. */
+export function resourceName({ group, plural }: WatchedResource): string {
+  return group === '' ? plural : `${plural}.${group}`;
+}
+
 /** `ratelimitconfigs of ratelimit.weir.dev/v1alpha1`, for messages. */
 export function resourceText({ group, version, plural }: WatchedResource): string {
   return `${plural} of ${group === '' ? version : `${group}/${version}`}`;
@@ -40,7 +45,7 @@ export interface ApiObject {
     labels?: Record<string, string>;
     annotations?: Record<string, string>;
     /** Who wrote which fields, and when last; `subresource` is there for the status. */
-    managedFields?: { subresource?: string; time?: string }[];
+    managedFields?: { manager?: string; subresource?: string; time?: string }[];
   };
   [field: string]: unknown;
 }

@@ -2,14 +2,18 @@ import { describe, expect, it } from 'vitest';
 import { ApiError } from './api-error.ts';
 import { WatchOutage } from './watch.ts';
 
-const failures = { away: 0, forbidden: 403, missing: 404, broken: 503 };
+const failures = { away: 0, forbidden: 403, unknown: 401, missing: 404, broken: 503 };
+const patienceMs = 30_000;
 
 /** Which of these failures in a row are told. */
 function told(...names: (keyof typeof failures | 'recovered')[]): string[] {
-  const outage = new WatchOutage();
+  const outage = new WatchOutage(patienceMs);
+  let nowMs = 0;
   return names.filter((name) => {
     if (name === 'recovered') return outage.recovered();
-    return outage.failed(new ApiError({ status: failures[name], reason: '', message: name }), name);
+    nowMs += 10_000;
+    const error = new ApiError({ status: failures[name], reason: '', message: name });
+    return outage.failed(error, name, nowMs);
   });
 }
 
@@ -27,11 +31,21 @@ describe('WatchOutage', () => {
   });
 
   it('is told again when a refusal came to stay', () => {
-    expect(told('away', 'forbidden', 'forbidden', 'forbidden', 'forbidden')).toEqual(['away', 'forbidden']);
+    expect(told('away', 'missing', 'missing', 'missing', 'missing')).toEqual(['away', 'missing']);
   });
 
   it('is not told again for refusals of a server that comes up', () => {
     expect(told('away', 'forbidden', 'broken', 'forbidden', 'missing', 'forbidden')).toEqual(['away']);
+  });
+
+  it('is none of a server that does not know users and roles yet', () => {
+    expect(told('unknown', 'forbidden', 'forbidden', 'recovered', 'unknown')).toEqual([]);
+  });
+
+  it('is told once the server has denied for 30 s, at first and after another outage', () => {
+    const denied = ['forbidden', 'forbidden', 'forbidden', 'forbidden'] as const;
+    expect(told(...denied)).toEqual(['forbidden']);
+    expect(told('away', ...denied, 'forbidden')).toEqual(['away', 'forbidden']);
   });
 
   it('tells a refusal at once when it is the first failure', () => {

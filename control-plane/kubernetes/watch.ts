@@ -1,6 +1,6 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { ApiError, unreadable } from './api-error.ts';
-import type { KubernetesClient } from './client.ts';
+import type { Denial, KubernetesClient } from './client.ts';
 import {
   type ApiObject,
   apiObjectKey,
@@ -11,6 +11,7 @@ import {
   Reflector,
   type ReflectorStep,
   readWatch,
+  resourceName,
   resourcePath,
   resourceText,
   type WatchedResource,
@@ -21,20 +22,38 @@ const attemptsUntilSettled = 3;
 
 /**
  * What is said of failures in a row. An outage is told once, when it begins; once more when it turned into a refusal
- * that waiting does not end (401, 403, 404) and that came several times in a row.
+ * that waiting does not end (401, 403, 404) and that came several times in a row. An API server that has just begun knows neither
+ * users nor roles: 401 and 403 are no outage before they have come for `deniedPatienceMs`. Pure.
  */
 export class WatchOutage {
+  readonly #deniedPatienceMs: number;
+  /** Since when there is nothing but 401 and 403. */
+  #deniedSinceMs: number | undefined;
   #told: string | undefined;
   #refusal: string | undefined;
   #refusals = 0;
 
+  constructor(deniedPatienceMs: number) {
+    this.#deniedPatienceMs = deniedPatienceMs;
+  }
+
+  /** Whether the last failure was 401 or 403. */
+  get isDenied(): boolean {
+    return this.#deniedSinceMs !== undefined;
+  }
+
   /** Returns whether `reason` is to be told. */
-  failed(error: ApiError, reason: string): boolean {
-    const isRefusal = error.status === 401 || error.status === 403 || error.status === 404;
+  failed(error: ApiError, reason: string, nowMs: number): boolean {
+    const isDenied = error.status === 401 || error.status === 403;
+    this.#deniedSinceMs = isDenied ? (this.#deniedSinceMs ?? nowMs) : undefined;
+    if (this.#deniedSinceMs !== undefined && nowMs - this.#deniedSinceMs < this.#deniedPatienceMs)
+      return false;
+    const isRefusal = isDenied || error.status === 404;
     this.#refusals = isRefusal && reason === this.#refusal ? this.#refusals + 1 : 1;
     this.#refusal = isRefusal ? reason : undefined;
     const isFirst = this.#told === undefined;
-    const isOther = isRefusal && reason !== this.#told && this.#refusals >= attemptsUntilSettled;
+    const isOther =
+      isRefusal && reason !== this.#told && (isDenied || this.#refusals >= attemptsUntilSettled);
     if (isFirst || isOther) this.#told = reason;
     return isFirst || isOther;
   }
@@ -45,6 +64,7 @@ export class WatchOutage {
     this.#told = undefined;
     this.#refusal = undefined;
     this.#refusals = 0;
+    this.#deniedSinceMs = undefined;
     return wasTold;
   }
 }
@@ -57,6 +77,8 @@ export interface WatchListener {
   /** Once an outage, or once more as a refusal; `items` stay as they are meanwhile. */
   unreachable(reason: string, status: number): void;
   reachable(): void;
+  /** Whether the API server answers with 401 or 403, and nobody knows yet whether that passes. */
+  doubtful?(isDoubtful: boolean): void;
   /** An object that cannot be read; what was read of it before stays. */
   skipped(key: string, reason: string): void;
 }
@@ -91,6 +113,8 @@ export interface WatchLimits {
   idleTimeoutMs: number;
   /** After so long the server is asked to end a watch, or up to twice that, so that watches spread over servers. */
   watchSeconds: number;
+  /** How long 401 and 403 may come in a row before they are told. */
+  deniedPatienceMs: number;
 }
 
 export const defaultWatchLimits: Readonly<WatchLimits> = {
@@ -99,6 +123,7 @@ export const defaultWatchLimits: Readonly<WatchLimits> = {
   maxDelayMs: 5_000,
   idleTimeoutMs: 150_000,
   watchSeconds: 300,
+  deniedPatienceMs: 30_000,
 };
 
 /**
@@ -110,16 +135,20 @@ export class ResourceWatch<T> {
   readonly #options: ResourceWatchOptions<T>;
   readonly #limits: WatchLimits;
   readonly #reflector: Reflector<T>;
-  readonly #outage = new WatchOutage();
+  readonly #outage: WatchOutage;
   readonly #abort = new AbortController();
   #running: Promise<void> | undefined;
   #isListed = false;
+  #isDoubtful = false;
+  /** What the API server has denied for long. */
+  #denied: Denial | undefined;
   /** The outage is told off at the first event only: the server opens watches and breaks them off. */
   #waitsForEvent = false;
 
   constructor(options: ResourceWatchOptions<T>) {
     this.#options = options;
     this.#limits = { ...defaultWatchLimits, ...options.limits };
+    this.#outage = new WatchOutage(this.#limits.deniedPatienceMs);
     const { read, listener, random } = options;
     this.#reflector = new Reflector<T>({
       ...this.#limits,
@@ -195,7 +224,7 @@ export class ResourceWatch<T> {
       if (!(error instanceof ApiError)) throw error;
       if (this.#abort.signal.aborted) return undefined;
       const isExpired = error.status === 410;
-      if (!isExpired) this.#failed(error);
+      if (!isExpired) this.#failed(error, 'list');
       return this.#reflector.listFailed(error);
     }
   }
@@ -209,7 +238,7 @@ export class ResourceWatch<T> {
     const isRepeated = this.#reflector.failures > 2;
     if (error !== undefined && error.status !== 410 && (!hasOpened || isRepeated)) {
       this.#waitsForEvent = hasOpened;
-      this.#failed(error);
+      this.#failed(error, 'watch');
     }
     return next;
   }
@@ -277,14 +306,34 @@ export class ResourceWatch<T> {
     });
   }
 
-  #failed(error: ApiError): void {
-    const reason = reasonText(error, this.#options.resource);
-    if (this.#outage.failed(error, reason)) this.#options.listener.unreachable(reason, error.status);
+  #failed(error: ApiError, verb: Denial['verb']): void {
+    const { resource, listener, clock } = this.#options;
+    const reason = reasonText(error, resource);
+    const isTold = this.#outage.failed(error, reason, clock.monotonicMs());
+    const { isDenied } = this.#outage;
+    if (isDenied && !this.#isDoubtful) listener.doubtful?.(true);
+    this.#isDoubtful ||= isDenied;
+    if (isTold) {
+      if (isDenied) this.#deny({ verb, resource: resourceName(resource), reason });
+      listener.unreachable(reason, error.status);
+    }
+  }
+
+  #deny(denial: Denial): void {
+    const { denied } = this.#options.client;
+    if (this.#denied !== undefined) denied?.(this.#denied, false);
+    this.#denied = denial;
+    denied?.(denial, true);
   }
 
   #recovered(): void {
     this.#waitsForEvent = false;
-    if (this.#outage.recovered()) this.#options.listener.reachable();
+    const { listener, client } = this.#options;
+    if (this.#isDoubtful) listener.doubtful?.(false);
+    this.#isDoubtful = false;
+    if (this.#denied !== undefined) client.denied?.(this.#denied, false);
+    this.#denied = undefined;
+    if (this.#outage.recovered()) listener.reachable();
   }
 }
 

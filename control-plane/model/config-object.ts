@@ -18,6 +18,8 @@ export interface ConfigObject {
   editedMs?: number;
   /** Of what was read, as the API has it; undefined where the source has no such thing. */
   resourceVersion?: string;
+  /** Who wrote the status last, by its managed fields, but for control planes; undefined where nobody else did. */
+  statusManager?: string;
   /** As it was read, unchecked. */
   spec: unknown;
   /** What the leader wrote last, as far as it can be read; undefined before the first time. */

@@ -8,8 +8,8 @@ import { sameStatus } from './conditions.ts';
 
 /** What was found on looking at an object, for those who follow it. */
 export type OwnershipNews =
-  /** Somebody else changed what this process wrote; `by` is the control plane that the status names. */
-  | { is: 'overwritten'; by: string | undefined }
+  /** Somebody else changed what this process wrote; `by` is the control plane that the status names, `manager` who wrote it. */
+  | { is: 'overwritten'; by: string | undefined; manager?: string | undefined }
   /** Another control plane writes to objects of this class; `yields`: this one leaves the object to it for a while. */
   | { is: 'class-conflict'; by: string; yields: boolean }
   /** A write whose answer was lost had been done. */
@@ -129,7 +129,9 @@ export class StatusOwnership {
     this.#written.delete(uid);
     // What was given up may be written by others, and come back with that.
     if (written?.status.controllerName !== this.#ownName) return { known: shown, news: undefined };
-    return { known: shown, news: this.#contestedOf(uid).overwritten(status?.controllerName, nowMs) };
+    const news = this.#contestedOf(uid).overwritten(status?.controllerName, nowMs);
+    const { statusManager: manager } = shown;
+    return { known: shown, news: news.is === 'overwritten' ? { ...news, manager } : news };
   }
 
   /** Whether a status may be written that follows from `known`. */

@@ -56,6 +56,9 @@ export interface KubernetesSourceOptions extends Telemetry {
 
 type Kind = ConfigObject['kind'];
 
+/** `fieldManager` of status writes: see `serverSideApply`. */
+const ownManager = 'weir-control-plane';
+
 /** An object, and whether class and labels say that it is ours. The spec of one that is not is not kept. */
 interface Seen {
   object: ConfigObject;
@@ -80,6 +83,8 @@ export class KubernetesSource implements ObjectSource {
   #listed = 0;
   /** Watches that are in an outage, and what was told of the outage they share. */
   #out = 0;
+  /** Watches whose right to watch is not known. */
+  #doubtful = 0;
   readonly #told = new Set<string>();
 
   /** Throws when the label selector is none; the settings refuse it before. */
@@ -250,7 +255,11 @@ export class KubernetesSource implements ObjectSource {
         this.#told.clear();
         metrics.sourceConnected();
         lines.sourceReachable(log);
-        listener.cutOff(false);
+        if (this.#doubtful === 0) listener.cutOff(false);
+      },
+      doubtful: (isDoubtful) => {
+        this.#doubtful += isDoubtful ? 1 : -1;
+        if (isDoubtful || this.#out + this.#doubtful === 0) listener.cutOff(isDoubtful);
       },
       skipped: (object, reason) => {
         metrics.all.sourceSkipped.inc();
@@ -303,6 +312,7 @@ export function readConfigObject(object: ApiObject, kind?: Kind): ReadObject | {
   if (typeof generation !== 'number') return { unreadable: 'it has no metadata.generation' };
   const createdMs = Date.parse(creationTimestamp);
   const editedMs = timeOfEdit(object);
+  const statusManager = managerOfStatus(object);
   return {
     item: {
       ...(kind && { kind }),
@@ -313,6 +323,7 @@ export function readConfigObject(object: ApiObject, kind?: Kind): ReadObject | {
       createdMs: Number.isNaN(createdMs) ? 0 : createdMs,
       ...(editedMs === undefined ? {} : { editedMs }),
       ...(resourceVersion === undefined ? {} : { resourceVersion }),
+      ...(statusManager === undefined ? {} : { statusManager }),
       spec: object['spec'],
       status: readStatus(object['status'], kind),
     },
@@ -328,6 +339,15 @@ function timeOfEdit({ metadata: { managedFields = [] } }: ApiObject): number | u
     .map(({ time = '' }) => Date.parse(time))
     .filter((time) => !Number.isNaN(time));
   return times.length === 0 ? undefined : Math.max(...times);
+}
+
+/** The newest of those that are no control plane of ours. */
+function managerOfStatus({ metadata: { managedFields = [] } }: ApiObject): string | undefined {
+  const writers = managedFields.filter(
+    ({ subresource, manager }) => subresource === 'status' && manager !== undefined && manager !== ownManager,
+  );
+  const newest = writers.sort((a, b) => Date.parse(b.time ?? '') - Date.parse(a.time ?? ''))[0];
+  return newest?.manager;
 }
 
 function watchKey(kind: Kind, namespace = '*'): string {

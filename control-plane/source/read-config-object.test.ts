@@ -44,6 +44,23 @@ describe('readConfigObject', () => {
     });
   });
 
+  it('names who wrote the status last beside control planes', () => {
+    const written = (manager: string, second: number) => ({
+      manager,
+      subresource: 'status',
+      time: `2026-01-01T00:00:0${second}Z`,
+    });
+    const managedFields = [
+      written('early', 1),
+      written('kubectl-edit', 3),
+      written('weir-control-plane', 5),
+      { manager: 'apply', time: '2026-01-01T00:00:09Z' },
+    ];
+    expect(readConfigObject({ metadata: { ...metadata, managedFields } })).toMatchObject({
+      item: { statusManager: 'kubectl-edit' },
+    });
+  });
+
   it.each(['namespace', 'uid', 'generation'])('cannot read an object without %s', (field) => {
     const rest = Object.fromEntries(Object.entries(metadata).filter(([name]) => name !== field));
     expect(readConfigObject({ metadata: rest as typeof metadata })).toEqual({

@@ -23,6 +23,9 @@ const kinds = [kind, overrideKind, fleetKind];
 const timeoutMs = 2_000;
 /** Chosen: the API server publishes a schema a moment after it delivers objects by it. */
 const publishingWaitsMs = [300, 700];
+/** Chosen: for 30 s in all, as watches have it. */
+const deniedRetryMs = 1_000;
+const mostDenials = 30;
 /** Chosen: how often schemas are read again while some object has fields that they do not explain. */
 const recheckMs = 30_000;
 
@@ -34,6 +37,7 @@ export class SchemaStore {
   #confirmed: ReadonlySet<string> = new Set();
   #isConfirming = false;
   #hasFailed = false;
+  #deniedTimes = 0;
   #isClosed = false;
   #callOff = (): void => {};
 
@@ -115,6 +119,15 @@ export class SchemaStore {
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (this.#isClosed) return;
+      // An API server that has just begun knows neither users nor roles.
+      if (
+        this.#schemas === undefined &&
+        [401, 403].includes(error.status) &&
+        this.#deniedTimes++ < mostDenials
+      ) {
+        this.#callOff = this.#options.timers.after(deniedRetryMs, () => void this.refresh());
+        return;
+      }
       if (!this.#hasFailed) lines.schemasUnreadable(log, error.message);
       this.#hasFailed = true;
       if (this.#schemas !== undefined) return;

@@ -16,19 +16,19 @@ export function startFailed(log: Logger, error: unknown): void {
 }
 
 export function listeningForXds(log: Logger, address: string): void {
-  log.warn(`Listening for xDS on '${address}'`);
+  log.announce(`Listening for xDS on '${address}'`);
 }
 
 export function listeningForHttp(log: Logger, address: string): void {
-  log.warn(`Listening for HTTP on '${address}'`);
+  log.announce(`Listening for HTTP on '${address}'`);
 }
 
 export function listeningForApi(log: Logger, address: string): void {
-  log.warn(`Listening for the secret lookup on '${address}'`);
+  log.announce(`Listening for the secret lookup on '${address}'`);
 }
 
 export function listeningForAdmission(log: Logger, address: string): void {
-  log.warn(`Listening for admission reviews on '${address}'`);
+  log.announce(`Listening for admission reviews on '${address}'`);
 }
 
 /** From here on limiters are served. */
@@ -63,6 +63,11 @@ export function fieldIgnored(log: Logger, field: string): void {
 /** Until they can be read, fields that this version does not know count as ones that do not hold their default. */
 export function schemasUnreadable(log: Logger, reason: string): void {
   log.error('The schemas of the CRDs cannot be read from /openapi/v3', { reason });
+}
+
+/** Told of an API server that has answered so for 30 s: what it serves stays in force meanwhile. */
+export function accessDenied(log: Logger, denial: { verb: string; resource: string; reason: string }): void {
+  log.error('The API server denies this control plane what it needs: a role or a token is missing', denial);
 }
 
 export function manifestProblem(log: Logger, place: string, text: string): void {
@@ -178,7 +183,7 @@ export function handshakeFailed(log: Logger, failure: { peer: string; reason: st
 }
 
 export function startedLeading(log: Logger, replica: string): void {
-  log.warn('Leading', { replica });
+  log.announce('Leading', { replica });
 }
 
 export function stoppedLeading(log: Logger, replica: string): void {
@@ -242,7 +247,7 @@ export function statusesForbidden(
 /** At once, then once a minute while it lasts; the object is the last one. `by` undefined: no control plane. */
 export function statusOverwritten(
   log: Logger,
-  found: { object: string; by: string | undefined; times: number },
+  found: { object: string; by: string | undefined; manager: string | undefined; times: number },
 ): void {
   log.warn('Somebody else changed a status: it is written again', found);
 }

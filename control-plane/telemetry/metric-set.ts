@@ -39,6 +39,12 @@ function sourceMetrics(registry: Registry) {
       'source_skipped_total',
       'Objects and files of the source that could not be read.',
     ),
+    accessDenied: gauge(
+      registry,
+      'access_denied',
+      '1 while the API server has answered 401 or 403 for 30 s, by what it denies.',
+      ['verb', 'resource'],
+    ),
   };
 }
 

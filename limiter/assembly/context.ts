@@ -10,15 +10,17 @@ import type { GrpcServerOptions } from '../grpc/server.ts';
 import type { OriginLines } from '../log/lines.ts';
 import type { StoreOffice } from '../operate/office/office.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
+import { xdsSettings } from '../settings/xds-settings.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { Claims, CounterStore } from '../stores/counter-store.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import type { MemoryStore } from '../stores/memory/memory-store.ts';
 import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
 
-/** How people call this limiter: by its pod, or its host. */
-export function limiterName({ podName }: LimiterSettings): string {
-  return podName === '' ? hostname() : podName;
+/** How people call this limiter: by its pod, by the id of its node where that was chosen, or by its host. */
+export function limiterName({ podName, xdsNodeId }: LimiterSettings): string {
+  const chosenId = xdsNodeId === xdsSettings.xdsNodeId.default ? '' : xdsNodeId;
+  return podName || chosenId || hostname();
 }
 
 /** One for each thread. */

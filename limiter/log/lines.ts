@@ -23,15 +23,15 @@ export function startFailed(log: Logger, error: unknown, fields: LogFields): voi
 }
 
 export function listeningForDebug(log: Logger, address: string): void {
-  log.announce(`Listening for debug on '${address}'`);
+  log.warn(`Listening for debug on '${address}'`);
 }
 
 export function listeningForGrpc(log: Logger, address: string): void {
-  log.announce(`Listening for gRPC on '${address}'`);
+  log.warn(`Listening for gRPC on '${address}'`);
 }
 
 export function listeningForHttp(log: Logger, address: string): void {
-  log.announce(`Listening for HTTP on '${address}'`);
+  log.warn(`Listening for HTTP on '${address}'`);
 }
 
 /** After 10 s of a start, then every minute: at a level that everybody sees, since nobody is served. */
@@ -335,7 +335,7 @@ export function redisPipelineLimitIgnored(log: Logger, url: string): void {
 }
 
 export function listeningForPrometheus(log: Logger, address: string): void {
-  log.announce(`Listening for Prometheus on '${address}'`);
+  log.warn(`Listening for Prometheus on '${address}'`);
 }
 
 /** The health that callers are told changed; `components` are those that are not well. */

@@ -50,9 +50,9 @@ describe('log lines', () => {
         lines.notServingYet(log, { waitsFor: 'store', seconds: 70 });
       },
       [
-        `level=info msg="Listening for debug on '0.0.0.0:6070'"`,
-        `level=info msg="Listening for gRPC on '0.0.0.0:8081'"`,
-        `level=info msg="Listening for HTTP on '0.0.0.0:8080'"`,
+        `level=warning msg="Listening for debug on '0.0.0.0:6070'"`,
+        `level=warning msg="Listening for gRPC on '0.0.0.0:8081'"`,
+        `level=warning msg="Listening for HTTP on '0.0.0.0:8080'"`,
         'level=error msg="Not serving yet: gRPC and HTTP stay closed until the start is over" waitsFor=store seconds=70',
       ],
     ],
@@ -462,7 +462,7 @@ describe('log lines', () => {
         lines.metricNameTaken(log, 'a.b', 'a_b');
       },
       [
-        'level=info msg="Listening for Prometheus on \':9090\'"',
+        'level=warning msg="Listening for Prometheus on \':9090\'"',
         'level=warning msg="PROMETHEUS_MAPPER_YAML: map.yaml:1:2: buf_cap has no effect"',
         'level=error msg="A statistic is not served to Prometheus: its metric has another type" metric=a_b',
         'level=debug msg="A statistic is not served to Prometheus: its metric has another type" stat=a.b',

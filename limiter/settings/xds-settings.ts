@@ -45,7 +45,8 @@ export const xdsSettings = needing([fromXds], {
     name: 'CONFIG_GRPC_XDS_NODE_ID',
     kind: text(),
     default: 'default',
-    summary: 'Id of the node that the limiter says it is; one for all replicas.',
+    summary:
+      'Id of the node that the limiter says it is. Without `POD_NAME`, an id other than the default is also the name of the limiter.',
   },
   xdsFleet: {
     name: 'CONFIG_GRPC_XDS_FLEET',
@@ -65,7 +66,7 @@ export const xdsSettings = needing([fromXds], {
     needs: [{ ...fromXds, quiet: true }],
     kind: text(),
     summary:
-      "How a control plane's status and the admin API name this limiter; sent as the node's metadata `pod`. Empty: the host's name. Not in the Go service.",
+      "How a control plane's status and the admin API name this limiter; sent as the node's metadata `pod`. Empty: `CONFIG_GRPC_XDS_NODE_ID` where it is set, or the host's name. Not in the Go service.",
   },
   xdsConnectRetryMs: {
     name: 'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL',

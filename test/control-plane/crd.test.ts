@@ -185,14 +185,24 @@ describeWithApiServer('RateLimitConfigs on the API server', (api) => {
     ];
     api().mustKubectl(patch);
     const [head, row] = api().mustKubectl(['get', 'rlc', 'columns']).split('\n');
-    expect(head?.split(/\s+/)).toEqual(['NAME', 'DOMAIN', 'RULES', 'ACCEPTED', 'PROGRAMMED', 'AGE']);
-    expect(row?.split(/\s+/).slice(0, -1)).toEqual(['columns', 'mail', '4', 'True', 'False']);
+    expect(head?.split(/\s+/)).toEqual(['NAME', 'DOMAIN', 'RULES', 'ACCEPTED', 'PROGRAMMED', 'READY', 'AGE']);
+    expect(row?.split(/\s+/).slice(0, -1)).toEqual(['columns', 'mail', '4', 'True', 'False', 'False']);
     const [wideHead, wideRow] = api().mustKubectl(['get', 'rlc', 'columns', '-o', 'wide']).split('\n');
-    expect(wideHead?.split(/\s+/).slice(5)).toEqual(['FLEET', 'REASON', 'MESSAGE', 'AGE']);
+    expect(wideHead?.split(/\s+/).slice(6)).toEqual(['FLEET', 'REASON', 'MESSAGE', 'AGE']);
     expect(wideRow).toContain('Refused   lim-0 refuses: too many');
     expect(api().mustKubectl(['get', 'weir'])).toContain('columns');
     const written = api().mustKubectl(['get', 'rlc', 'columns', '-o', 'jsonpath={.status}']);
     expect(JSON.parse(written)).toEqual(status);
+  });
+
+  it('are found by their domain where Kubernetes knows selectable fields, which 1.30 drops', () => {
+    for (const name of ['chosen', 'other'])
+      api().mustKubectl(['apply', '-f', '-'], { input: config({ domain: `by-${name}` }, name) });
+    const { minor } = JSON.parse(api().mustKubectl(['version', '-o', 'json'])).serverVersion;
+    const selector = ['get', 'rlc', '--field-selector=spec.domain=by-chosen', '-o', 'name'];
+    const { stdout, stderr } = api().kubectl(selector);
+    if (Number(minor) > 30) expect(stdout.trim()).toBe('ratelimitconfig.ratelimit.weir.dev/chosen');
+    else expect(stderr).toContain('field label not supported: spec.domain');
   });
 
   it('take conditions and fields that a newer control plane applies, and read those they know', () => {

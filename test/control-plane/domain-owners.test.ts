@@ -124,7 +124,7 @@ describeWithApiServer('domains and fleets', (api) => {
     expect(limiter.last?.names).not.toContain('squatter/limits');
     await api().startServer();
     await awaitAccepted('squatter', 'True Valid');
-  }, 90_000);
+  }, 120_000);
 
   /** Every domain has a name that compresses badly. */
   const decisionOf = (count: number): Decision => {
@@ -303,7 +303,8 @@ describeWithApiServer('domains and fleets', (api) => {
       await eventually(() => expect(answer()).toBe('no'), patient);
       fleet({ allowedNamespaces: { from: 'Selector', selector: { matchLabels: { limits: 'yes' } } } });
       const replica = await start('b');
-      await replica.program.printed(/may use it, cannot be followed.*namespaces is forbidden/);
+      // A denial of 30 s is told, and none before.
+      await replica.program.printed(/may use it, cannot be followed.*namespaces is forbidden/, 45_000);
       apply('squatter', { domain: 'mail' });
       await awaitAccepted('squatter', 'False FleetNotAllowed');
       expect(words('squatter')).toMatch(

@@ -36,7 +36,7 @@ function startSource(
     clock: systemClock,
     timers: systemTimers,
     random: Math.random,
-    limits: { maxDelayMs: 300 },
+    limits: { maxDelayMs: 300, deniedPatienceMs: 0 },
   });
   source.start({
     listed: () => {},

@@ -213,7 +213,9 @@ describeWithApiServer('ResourceWatch', (server) => {
   });
 
   it('names the permission that is missing', async () => {
-    const { told } = startWatch(clientOf(api, { user: 'nobody' }), namespace);
+    const { told } = startWatch(clientOf(api, { user: 'nobody' }), namespace, {
+      limits: { deniedPatienceMs: 0 },
+    });
     await eventually(() => expect(told.length).toBe(1));
     expect(told).toEqual([
       `unreachable: GET ${mapsOf(namespace)}: configmaps is forbidden: User "nobody" cannot list resource "configmaps" in API group "" in the namespace "${namespace}"`,

@@ -235,7 +235,7 @@ describe('GRPC_UDS', () => {
   ])('answers on a socket instead of the port, with %j', async (env, mode) => {
     const path = join(temporaryFolder(), 'grpc.sock');
     const limiter = await start({ GRPC_UDS: path, ...env });
-    expect(limiter.lines).toContain(`level=info msg="Listening for gRPC on '${path}'"`);
+    expect(limiter.lines).toContain(`level=warning msg="Listening for gRPC on '${path}'"`);
     expect(limiter.ports.grpc).toBe(0);
     expect(statSync(path).mode & 0o777).toBe(mode);
     const one = connectHttp2('http://localhost', { createConnection: () => connectTcp(path) });

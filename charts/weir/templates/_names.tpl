@@ -30,9 +30,9 @@ apart.
 
 {{/* Takes (dict "root" $ "component" "limiter"); these never change in the life of a release. */}}
 {{- define "weir.selectorLabels" -}}
-app.kubernetes.io/name: {{ include "weir.name" .root }}
-app.kubernetes.io/instance: {{ .root.Release.Name }}
-app.kubernetes.io/component: {{ .component }}
+app.kubernetes.io/name: {{ include "weir.name" .root | quote }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
+app.kubernetes.io/component: {{ .component | quote }}
 {{- end -}}
 
 {{/* Takes (dict "root" $ "component" "limiter" "own" (dict)); the chart's own labels go before all others. */}}
@@ -56,8 +56,8 @@ annotations:
 
 {{/* The head of an object: (dict "root" $ "component" "limiter" "name" "..." "labels" (dict) "annotations" (dict)). */}}
 {{- define "weir.metadata" -}}
-name: {{ .name }}
-namespace: {{ default .root.Release.Namespace .namespace }}
+name: {{ .name | quote }}
+namespace: {{ default .root.Release.Namespace .namespace | quote }}
 labels:
   {{- include "weir.labels" (dict "root" .root "component" .component "own" .labels) | nindent 2 }}
 {{- with include "weir.annotations" (dict "root" .root "own" .annotations) }}

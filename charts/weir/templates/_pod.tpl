@@ -16,7 +16,7 @@ metadata:
   {{- . | nindent 2 }}
   {{- end }}
 spec:
-  serviceAccountName: {{ include "weir.serviceAccountName" . }}
+  serviceAccountName: {{ include "weir.serviceAccountName" . | quote }}
   automountServiceAccountToken: {{ .token }}
   # The variables that Kubernetes makes for each Service could pass for settings.
   enableServiceLinks: false
@@ -30,7 +30,7 @@ spec:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   {{- with $values.priorityClassName }}
-  priorityClassName: {{ . }}
+  priorityClassName: {{ . | quote }}
   {{- end }}
   {{- with $values.nodeSelector }}
   nodeSelector:
@@ -51,7 +51,7 @@ spec:
     {{- include "weir.spread" . | trim | nindent 4 }}
     {{- end }}
   containers:
-    - name: {{ .component }}
+    - name: {{ .component | quote }}
       image: {{ include "weir.image" .root | quote }}
       imagePullPolicy: {{ .root.Values.image.pullPolicy }}
       command: [/bin/weir]
@@ -136,23 +136,23 @@ spec:
 
 {{/* A variable whose value is in a Secret: (dict "name" "REDIS_AUTH" "secret" "..." "key" "..."). */}}
 {{- define "weir.secretEnv" -}}
-- name: {{ .name }}
+- name: {{ .name | quote }}
   valueFrom:
     secretKeyRef:
-      name: {{ .secret }}
-      key: {{ .key }}
+      name: {{ .secret | quote }}
+      key: {{ .key | quote }}
 {{- end -}}
 
 {{/* The files of a Secret in a folder of /etc/weir: (dict "volume" "grpc-tls" "secret" "..."). */}}
 {{- define "weir.secretVolume" -}}
-- name: {{ .volume }}
+- name: {{ .volume | quote }}
   secret:
-    secretName: {{ .secret }}
+    secretName: {{ .secret | quote }}
     defaultMode: 0440
 {{- end -}}
 
 {{- define "weir.mount" -}}
-- name: {{ . }}
+- name: {{ . | quote }}
   mountPath: /etc/weir/{{ . }}
   readOnly: true
 {{- end -}}

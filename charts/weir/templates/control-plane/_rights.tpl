@@ -55,11 +55,11 @@
 roleRef:
   apiGroup: rbac.authorization.k8s.io
   kind: {{ .kind }}
-  name: {{ .role }}
+  name: {{ .role | quote }}
 subjects:
   - kind: ServiceAccount
-    name: {{ include "weir.serviceAccountName" (dict "values" .root.Values.controlPlane "name" $name) }}
-    namespace: {{ .root.Release.Namespace }}
+    name: {{ include "weir.serviceAccountName" (dict "values" .root.Values.controlPlane "name" $name) | quote }}
+    namespace: {{ .root.Release.Namespace | quote }}
 {{- end -}}
 
 {{/* As LEASE_NAME of extraEnv says, if it does. */}}

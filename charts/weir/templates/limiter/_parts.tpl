@@ -116,17 +116,17 @@ redis-tls: {{ . }}
 {{- with include "weir.limiter.rulesConfigMap" . }}
 - name: rules
   configMap:
-    name: {{ . }}
+    name: {{ . | quote }}
 {{- end }}
 {{- with include "weir.limiter.callersConfigMap" . }}
 - name: callers
   configMap:
-    name: {{ . }}
+    name: {{ . | quote }}
 {{- end }}
 {{- with include "weir.limiter.profilesConfigMap" . }}
 - name: profiles
   configMap:
-    name: {{ . }}
+    name: {{ . | quote }}
 {{- end }}
 {{- end -}}
 
