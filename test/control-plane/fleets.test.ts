@@ -86,7 +86,7 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
     const patch = '{"spec":{"service":{"name":"another"}}}';
     api().mustKubectl(['patch', 'rlf', 'default', '-n', namespace, '--type=merge', '-p', patch]);
     await start('leaves-alone');
-    await eventually(() => expect(fleet()).toEqual(['default', '0/0', '0']));
+    await eventually(() => expect(fleet()).toEqual(['default', '0/0', '0', 'False']));
     expect(JSON.parse(api().mustKubectl(get))).toMatchObject({ service: { name: 'another' } });
     api().mustKubectl(['delete', 'rlf', 'default', '-n', namespace]);
     await eventually(() =>
@@ -203,21 +203,21 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
     const cutOff = await limiter(port, 'lim-0');
     await limiter(port, 'lim-1');
     await eventually(() => expect(programmed()).toBe('1 True AllLimiters'));
-    await eventually(() => expect(fleet()).toEqual(['default', '2/2', '2']));
+    await eventually(() => expect(fleet()).toEqual(['default', '2/2', '2', 'True']));
     const reason = 'jsonpath={.status.conditions[?(@.type=="Progressing")].message}';
     expect(api().mustKubectl(['get', 'rlf', 'default', '-n', namespace, '-o', reason])).toBe(
       'joining: lim-2',
     );
 
     cutOff.close();
-    await eventually(() => expect(fleet()).toEqual(['default', '1/2', '1']));
+    await eventually(() => expect(fleet()).toEqual(['default', '1/2', '1', 'True']));
     expect(programmed()).toBe('1 True AllLimiters');
     apply(2);
     await eventually(() => expect(programmed()).toBe('2 Unknown Disconnected'));
     expect(messageOf(api(), 'shop', 'Ready')).toMatch(/; no word from lim-0 since \d\d:\d\d:\d\dZ$/);
     await limiter(port, 'lim-0');
     await eventually(() => expect(programmed()).toBe('2 True AllLimiters'));
-    await eventually(() => expect(fleet()).toEqual(['default', '2/2', '2']));
+    await eventually(() => expect(fleet()).toEqual(['default', '2/2', '2', 'True']));
 
     // One that becomes ready and was never heard of runs nobody knows what.
     writeEndpoints(['lim-0', 'lim-1', 'lim-2']);
@@ -228,7 +228,7 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
     const before = api().mustKubectl(version);
     writeEndpoints(['lim-0', 'lim-1']);
     clients.pop()?.close();
-    await eventually(() => expect(fleet()).toEqual(['default', '2/2', '2']));
+    await eventually(() => expect(fleet()).toEqual(['default', '2/2', '2', 'True']));
     await sleep(500);
     expect(api().mustKubectl(version)).toBe(before);
   }, 120_000);
