@@ -67,6 +67,7 @@ const acceptedKinds = {
   'taken-as-written': 'warning',
   'dotted-metric': 'warning',
   'shared-metric': 'warning',
+  'inner-shared-wildcard': 'warning',
   'meeting-counters': 'warning',
   'duplicate-domain': 'warning',
   'duplicate-object': 'warning',

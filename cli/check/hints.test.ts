@@ -49,6 +49,13 @@ describe('a hint', () => {
     expect(hintFor({ code: 'invalid-unit', path, text: "invalid rate limit unit 'fortnight'" })).toBe(
       'units are second, minute, hour, day, week, month and year',
     );
+    const duplicate = (text: string) =>
+      hintFor({ code: 'duplicate-limit', path, text: `two of its rate_limits ${text}` });
+    expect(duplicate('have the window 1m and the algorithm fixed_window')).toContain(
+      'another window or algorithm',
+    );
+    expect(duplicate("have the name 'a'")).toBe('give one of the two another name');
+    expect(duplicate('have the same calendar')).toContain('another calendar');
     const share = 'lease must be a share of the limit';
     expect(hintFor({ code: 'invalid-lease', path, text: share })).toContain(
       'at most four decimals and a percent sign: lease: 2%',

@@ -12,7 +12,6 @@ const hints: Partial<Record<RuleErrorCode, string>> = {
   'invalid-window': 'write unit, with unit_multiplier if need be, or window: 5m',
   'burst-without-bucket': 'write algorithm: token_bucket, or leave burst out',
   'invalid-limits': 'write rate_limit for one limit, rate_limits for several',
-  'duplicate-limit': 'each limit of a rule needs a name, window or algorithm of its own',
   'invalid-calendar':
     'write calendar: { unit: month, timezone: Europe/Zurich, starts_on: 15 } in place of unit',
   'invalid-hits-unit': 'it is what people read, and changes nothing of how hits are counted',
@@ -203,9 +202,18 @@ function plainHint(
   if (code === 'invalid-calendar' && timezone !== undefined) return timezoneHint(timezone);
   const [, place, beside] = /^(window|calendar) takes the place of .*found (.*) beside it$/.exec(text) ?? [];
   if (beside !== undefined) return `leave ${beside} out, or ${place}`;
+  if (code === 'duplicate-limit') return duplicateLimitHint(text);
   if (code === 'unreadable' && /is no JSON/.test(text))
     return 'look for a comma too many, or a quote that is missing';
   return hints[code];
+}
+
+/** A name tells limits apart in statistics, and not in counters. */
+function duplicateLimitHint(text: string): string {
+  if (/have the same calendar/.test(text)) return 'leave one of the two out, or give it another calendar';
+  if (/have the window/.test(text))
+    return 'leave one of the two out, or give it another window or algorithm; another name is not enough';
+  return 'give one of the two another name';
 }
 
 /** Of a text that is nearly a window, such as `5 min`; the others say themselves which rule of the spelling is broken. */

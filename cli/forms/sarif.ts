@@ -62,6 +62,7 @@ const knownCodes: Readonly<Record<Report['command'], KnownCodes>> = {
     'taken-as-written': ['warning', 'A value that looks like a pattern and is compared as it is written'],
     'dotted-metric': ['warning', 'Dots that make more levels in the names of statistics'],
     'shared-metric': ['warning', 'Rules that share the names of their statistics'],
+    'inner-shared-wildcard': ['warning', 'share_threshold with a pattern that does not end in *'],
     'meeting-counters': ['warning', 'Rules whose counters could meet in one key'],
     'unmatched-descriptor': ['error', 'A descriptor of the proxy that no limit is for'],
     'unreached-rule': ['error', 'A rule that no descriptor of the proxy reaches'],

@@ -153,6 +153,7 @@ function storeFailureAnswer({ storeFailureMode }: LimiterSettings): StoreFailure
 export function wholeResponseOptions(settings: LimiterSettings): ResponseOptions {
   return {
     ...responseOptions({ ...settings, limitResponseHeadersEnabled: true }),
+    describesLongestRefusal: true,
     retryAfter: true,
     requestHeaders: undefined,
     dynamicMetadata: false,
@@ -181,6 +182,7 @@ export function responseOptions(settings: LimiterSettings): ResponseOptions {
     identityHeader: identity === 'header' || identity === 'both' ? settings.ruleIdentityHeader : undefined,
     responseHeaders: withHeaders && style === 'legacy' ? responseHeaders : undefined,
     ietfUnit: withHeaders && style === 'ietf' ? settings.limitQuotaUnit : undefined,
+    describesLongestRefusal: withHeaders && style === 'ietf',
     retryAfter: settings.limitRetryAfterHeaderEnabled,
     requestHeaders: settings.limitRequestHeadersEnabled ? requestHeaders : undefined,
     perUnitHeaders: settings.limitPerUnitHeadersEnabled,

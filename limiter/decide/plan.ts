@@ -196,9 +196,8 @@ export class Planner {
     return this.#staleAtMs;
   }
 
-  /** Many ends within a tenth of a second are one; those of windows are whole seconds. */
   #endsBy(endsMs: number): void {
-    this.#staleAtMs = Math.min(this.#staleAtMs, Math.ceil(endsMs / 100) * 100);
+    this.#staleAtMs = Math.min(this.#staleAtMs, endsMs);
   }
 
   /** Throws a `ServiceError` when the descriptor carries a limit without a usable unit. */

@@ -139,6 +139,57 @@ describe('standard headers', () => {
   });
 });
 
+describe('headers of the longest refusal', () => {
+  const until = (seconds: number, part: Part): Part => ({
+    plan: part.plan,
+    status: { ...part.status, durationUntilResetSeconds: seconds },
+  });
+  const options = { responseHeaders: names, retryAfter: true, describesLongestRefusal: true };
+
+  it.each<[string, Part[], string[]]>([
+    [
+      'of several limits, whatever their order',
+      [until(59, over({ requestsPerUnit: 1 })), ok(0), until(7, over({ requestsPerUnit: 2 }))],
+      ['L: 1', 'R: 0', 'T: 59', 'Retry-After: 59'],
+    ],
+    [
+      'the first of equals',
+      [until(9, over({ requestsPerUnit: 1 })), until(9, over({ requestsPerUnit: 2 }))],
+      ['L: 1', 'R: 0', 'T: 9', 'Retry-After: 9'],
+    ],
+    [
+      'of quotas the one that ends first',
+      [until(50, over({ quotaMode: true, requestsPerUnit: 1 })), until(20, quotaOver)],
+      ['L: 10', 'R: 0', 'T: 20', 'Retry-After: 20'],
+    ],
+    [
+      'a limit that ends after the quotas',
+      [until(50, over({ requestsPerUnit: 1 })), until(20, quotaOver)],
+      ['L: 1', 'R: 0', 'T: 50', 'Retry-After: 50'],
+    ],
+    [
+      'the least remaining where a quota lets the request pass',
+      [until(50, quotaOver), until(20, ok(3, { quotaMode: true, requestsPerUnit: 4 }))],
+      ['L: 10', 'R: 0', 'T: 50'],
+    ],
+    [
+      'the least remaining where nothing refuses',
+      [ok(5), ok(3, { requestsPerUnit: 4 })],
+      ['L: 4', 'R: 3', 'T: 37'],
+    ],
+    ['a reset of 0 as it is', [until(0, ok(3))], ['L: 10', 'R: 3', 'T: 0']],
+  ])('describe %s', (_, parts, headers) => {
+    expect(headerTexts(assemble(parts, options).response.responseHeadersToAdd)).toEqual(headers);
+  });
+
+  it('have no Retry-After where waiting does not help', () => {
+    const never = until(50, over());
+    never.status.neverFits = true;
+    const { response } = assemble([until(99, over({ requestsPerUnit: 1 })), never], options);
+    expect(headerTexts(response.responseHeadersToAdd)).toEqual(['L: 10', 'R: 0', 'T: 50']);
+  });
+});
+
 describe('per-unit headers', () => {
   it('come for each unit from short to long, before the standard ones', () => {
     const units = [Unit.YEAR, Unit.MONTH, Unit.WEEK, Unit.DAY, Unit.HOUR, Unit.MINUTE, Unit.SECOND];

@@ -36,10 +36,10 @@ interface LimitHeaderNames {
 }
 
 /**
- * The status that the headers describe: the first with the least remaining; but a status over its limit that is no
- * quota goes before, and of several of those the last. Undefined when no status has a limit.
+ * The status that headers describe in the Go service: the first with the least remaining. A status over its limit that is no
+ * quota takes precedence, and the last of several such statuses. Undefined when no status has a limit.
  */
-function statusForHeaders(
+function statusOfGoService(
   plans: readonly Plan[],
   statuses: readonly DescriptorStatus[],
   quotaModeForAll: boolean,
@@ -52,6 +52,25 @@ function statusForHeaders(
     if (over || chosen === undefined || status.limitRemaining < chosen.limitRemaining) chosen = status;
   }
   return chosen;
+}
+
+/**
+ * The status that refuses the request longest, so that reset and Retry-After agree; without one the first with the least
+ * remaining. Undefined when no status has a limit.
+ */
+function decidingStatus(
+  plans: readonly Plan[],
+  statuses: readonly DescriptorStatus[],
+  quotaModeForAll: boolean,
+): DescriptorStatus | undefined {
+  const refusing = longestRefusal(plans, statuses, quotaModeForAll)?.status;
+  if (refusing?.currentLimit !== undefined) return refusing;
+  let least: DescriptorStatus | undefined;
+  for (const status of statuses) {
+    if (status.currentLimit === undefined) continue;
+    if (least === undefined || status.limitRemaining < least.limitRemaining) least = status;
+  }
+  return least;
 }
 
 /** Limit, remaining and reset, in this order. What is not a number of requests in one of the units alone is told whole. */
@@ -125,6 +144,8 @@ export interface ResponseOptions {
   ietfUnit: string | undefined;
   /** LIMIT_RETRY_AFTER_HEADER_ENABLED. */
   retryAfter: boolean;
+  /** Whether headers describe the limit that refuses longest, and not the one that the Go service chooses. */
+  describesLongestRefusal: boolean;
   /** LIMIT_REQUEST_HEADERS_ENABLED and its names; undefined is off. */
   requestHeaders: LimitHeaderNames | undefined;
   /** LIMIT_PER_UNIT_HEADERS_ENABLED. */
@@ -194,7 +215,8 @@ Object.freeze(noHeaders);
 function addHeaders(response: RateLimitResponse, plans: readonly Plan[], options: ResponseOptions): void {
   const { statuses } = response;
   let headers = options.perUnitHeaders ? perUnitHeaders(statuses) : noHeaders;
-  const chosen = statusForHeaders(plans, statuses, options.quotaMode);
+  const choose = options.describesLongestRefusal ? decidingStatus : statusOfGoService;
+  const chosen = choose(plans, statuses, options.quotaMode);
   if (chosen !== undefined) {
     const { identityHeader, responseHeaders, requestHeaders } = options;
     if (responseHeaders !== undefined) headers = joined(headers, limitHeaders(chosen, responseHeaders));
@@ -209,8 +231,8 @@ function addHeaders(response: RateLimitResponse, plans: readonly Plan[], options
       headers = joined(headers, ietfHeaders(plans, statuses, options.ietfUnit));
   }
   if (options.retryAfter && response.overallCode === Code.OVER_LIMIT) {
-    const seconds = secondsToRetry(plans, statuses, options.quotaMode);
-    if (Number.isFinite(seconds)) headers = joined(headers, [retryAfter.header(seconds)]);
+    const { seconds } = longestRefusal(plans, statuses, options.quotaMode)!;
+    if (Number.isFinite(seconds)) headers = joined(headers, [retryAfter.header(Math.max(1, seconds))]);
   }
   response.responseHeadersToAdd = headers;
 }
@@ -232,27 +254,40 @@ function joined(headers: Header[], more: Header[]): Header[] {
 
 const retryAfter = new HeaderForm('Retry-After', '');
 
+/** What refuses a request, and for how long. */
+interface Refusal {
+  status: DescriptorStatus;
+  /** Infinity where waiting does not help. */
+  seconds: number;
+}
+
 /**
- * After how many seconds nothing known refuses any more: of what refuses by itself the longest, of quotas the shortest. Infinity
- * where something always will.
+ * The status on which it depends when the request can pass. A limit refuses by itself, so the longest decides. Quotas
+ * refuse together, so the one that ends first decides. Undefined where nothing refuses.
  */
-function secondsToRetry(
+function longestRefusal(
   plans: readonly Plan[],
   statuses: readonly DescriptorStatus[],
   quotaModeForAll: boolean,
-): number {
-  let longest = 0;
-  let shortest: number | undefined;
-  for (const [index, plan] of plans.entries()) {
-    const { code, neverFits, durationUntilResetSeconds = 0 } = statuses[index]!;
-    const seconds = neverFits === true ? Number.POSITIVE_INFINITY : durationUntilResetSeconds;
-    if (!isQuota(plan, quotaModeForAll)) {
-      if (code === Code.OVER_LIMIT) longest = Math.max(longest, seconds);
-    } else {
-      shortest = Math.min(shortest ?? seconds, code === Code.OVER_LIMIT ? seconds : 0);
+): Refusal | undefined {
+  let longest: Refusal | undefined;
+  let firstQuota: Refusal | undefined;
+  let anyQuotaPasses = false;
+  for (let index = 0; index < statuses.length; index++) {
+    const status = statuses[index]!;
+    const quota = isQuota(plans[index]!, quotaModeForAll);
+    if (status.code !== Code.OVER_LIMIT) {
+      if (quota) anyQuotaPasses = true;
+      continue;
     }
+    const seconds =
+      status.neverFits === true ? Number.POSITIVE_INFINITY : (status.durationUntilResetSeconds ?? 0);
+    if (!quota) {
+      if (longest === undefined || seconds > longest.seconds) longest = { status, seconds };
+    } else if (firstQuota === undefined || seconds < firstQuota.seconds) firstQuota = { status, seconds };
   }
-  return Math.max(1, longest, shortest ?? 0);
+  if (firstQuota === undefined || anyQuotaPasses) return longest;
+  return longest === undefined || firstQuota.seconds > longest.seconds ? firstQuota : longest;
 }
 
 /**

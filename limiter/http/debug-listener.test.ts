@@ -87,6 +87,7 @@ describe('pages', () => {
 /rlconfig: print out the currently loaded configuration for debugging; parameters: format=json
 /stats: print out stats
 /top: keys most often over their limit, by domain; parameters: domain, n, format=json
+/v1: the admin API, which /v1/openapi.json describes
 `,
       });
     }

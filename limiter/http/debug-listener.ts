@@ -46,6 +46,7 @@ const index = `/console: a page that shows and changes what is here
 /rlconfig: print out the currently loaded configuration for debugging; parameters: format=json
 /stats: print out stats
 /top: keys most often over their limit, by domain; parameters: domain, n, format=json
+/v1: the admin API, which /v1/openapi.json describes
 `;
 
 export class DebugListener implements HttpListener {

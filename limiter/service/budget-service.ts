@@ -351,7 +351,7 @@ function scopeOf(
     open,
     oldestSeconds: oldestMs === 0 ? undefined : Math.max(0, Math.floor((nowMs - oldestMs) / 1000)),
     left: hit.full ? 0 : Math.max(0, capacity - used),
-    resetSeconds: secondsToReset(hit),
+    resetSeconds: secondsToReset(hit, hit.over),
     mark: marks?.percents[marksReached(marks, used) - 1],
   };
 }

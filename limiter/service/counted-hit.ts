@@ -182,14 +182,16 @@ export function planHoldingBack(
   }
 }
 
-/** Of a sliding window or a bucket what the store said: whole seconds, at least 1. */
-export function secondsToReset({
-  windowEndSeconds,
-  secondsToReset: known,
-  full,
-  waitMicros,
-}: CountedHit): number {
-  return windowEndSeconds !== 0 || full ? known : Math.max(1, Math.ceil(waitMicros / 1_000_000));
+/**
+ * Whole seconds until the window ends. For a sliding window or a bucket as the store answered: 0 when another hit passes at
+ * once, and at least 1 when hits are over the limit.
+ */
+export function secondsToReset(
+  { windowEndSeconds, secondsToReset: known, full, waitMicros }: CountedHit,
+  isOver: boolean,
+): number {
+  if (windowEndSeconds !== 0 || full) return known;
+  return Math.max(isOver ? 1 : 0, Math.ceil(waitMicros / 1_000_000));
 }
 
 /** Also when the request fails by another counter: what was given back, or may have been, is to be seen. */

@@ -113,6 +113,20 @@ function statistic(name: string): number | undefined {
 }
 
 describe('an override of the requests of a limit', () => {
+  it('ends at its time, to the millisecond', () => {
+    useRule(limit({ requestsPerUnit: 2 }));
+    const ends = [1, 37, 38].map((ms) =>
+      override(requests(100 + ms), { value: `v${ms}`, endsMs: start + ms }),
+    );
+    service.useOverrides(ends);
+    for (const ms of [1, 37, 38]) {
+      clock.ms = start + ms - 1;
+      expect(ask({ value: `v${ms}` })).toBe(`ok ${100 + ms} ${99 + ms}`);
+      clock.ms = start + ms;
+      expect(ask({ value: `v${ms}` })).toBe('ok 2 0');
+    }
+  });
+
   it('changes the number and keeps the counter, and its end brings the number back', () => {
     useRule(limit({ requestsPerUnit: 2 }));
     expect([ask(), ask(), ask()]).toEqual(['ok 2 1', 'ok 2 0', 'over 2 0']);

@@ -205,6 +205,7 @@ function service({ rules, counting, response, localCache, random }: ServiceField
       identityHeader: undefined,
       responseHeaders: undefined,
       ietfUnit: undefined,
+      describesLongestRefusal: false,
       retryAfter: false,
       requestHeaders: undefined,
       perUnitHeaders: false,

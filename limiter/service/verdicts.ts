@@ -55,7 +55,8 @@ export class Verdicts {
       if (hit.error !== undefined) return uncountedStatus(hit, this.#options.counting.storeFailureMode);
       this.#assess(hit, decision);
       if (assessment.refused) this.#noteRefused(hit, decision, index);
-      return statusOfHit(hit, assessment.refused, assessment.remaining, secondsToReset(hit), tells);
+      const seconds = secondsToReset(hit, assessment.over);
+      return statusOfHit(hit, assessment.refused, assessment.remaining, seconds, tells);
     }
     for (const { error } of group) if (error !== undefined) return this.#uncountedGroup(group);
     let chosen: CountedHit | undefined;
@@ -67,8 +68,8 @@ export class Verdicts {
       // The others were neither asked for nor known.
       if (remembered && !one.full) continue;
       this.#assess(one, decision);
-      const itsSeconds = secondsToReset(one);
       const isOver = assessment.over;
+      const itsSeconds = secondsToReset(one, isOver);
       const isTighter = isOver ? itsSeconds > seconds : assessment.remaining < remaining;
       if (chosen !== undefined && (isOver === over ? !isTighter : over)) continue;
       chosen = one;

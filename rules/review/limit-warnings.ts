@@ -38,7 +38,7 @@ export function limitWarnings(
     }
   }
   warnings.push(...ringWarnings(limits, replaced), ...neverLeased(rules), ...largeEstimates(rules));
-  warnings.push(...dottedWarnings(domain, rules), ...sharedMetrics(rules));
+  warnings.push(...dottedWarnings(domain, rules), ...sharedMetrics(rules), ...innerSharedWildcards(rules));
   return warnings;
 }
 
@@ -298,6 +298,18 @@ function sharedMetrics(rules: readonly PlacedRule[]): RuleWarning[] {
         other: { source, path: [...path, 'key'] },
       });
     });
+  });
+}
+
+/** A shared pattern that goes on behind its last `*` is accepted, as by the Go service, although its documentation rules it out. */
+function innerSharedWildcards(rules: readonly PlacedRule[]): RuleWarning[] {
+  return rules.flatMap((one) => {
+    const { shareThreshold, key, value } = one.rule;
+    const pattern = value === '' ? key : value;
+    if (!shareThreshold || pattern.endsWith('*')) return [];
+    const text = `share_threshold is set and '${pattern}' does not end in '*': all values that match share one counter, whatever they end in`;
+    const hint = "end the pattern in '*', or leave share_threshold out for a counter for each value";
+    return [warningAt(one, ['share_threshold'], { code: 'inner-shared-wildcard', text, hint })];
   });
 }
 

@@ -159,6 +159,17 @@ describe('a review', () => {
       ],
     ],
     [
+      'a shared pattern that goes on behind its star',
+      [
+        rule({ key: 'k', value: 'a*', shareThreshold: true, rateLimit: limit() }),
+        rule({ key: 'k', value: 'b*c', shareThreshold: true, rateLimit: limit() }),
+        rule({ key: 'k', value: 'd*e', rateLimit: limit() }),
+      ],
+      [
+        "inner-shared-wildcard descriptors.1.share_threshold: share_threshold is set and 'b*c' does not end in '*': all values that match share one counter, whatever they end in",
+      ],
+    ],
+    [
       'leases of less than 2 hits',
       [
         rule({ key: 'a', rateLimit: limit({ requestsPerUnit: 399 }), lease: 5_000 }),

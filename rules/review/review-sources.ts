@@ -176,5 +176,6 @@ export type RuleWarningCode =
   | 'no-rules'
   | 'dotted-metric'
   | 'shared-metric'
+  | 'inner-shared-wildcard'
   | 'meeting-counters'
   | 'duplicate-domain';

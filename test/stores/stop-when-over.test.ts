@@ -241,6 +241,7 @@ class RealLimiter {
         identityHeader: undefined,
         responseHeaders: undefined,
         ietfUnit: undefined,
+        describesLongestRefusal: false,
         retryAfter: false,
         requestHeaders: undefined,
         perUnitHeaders: false,
