@@ -101,7 +101,7 @@ describeWithServer('a full Redis', redisProgram, (path) => {
   });
 
   it.each(['volatile-ttl', 'volatile-random', 'allkeys-random'])(
-    'gives an exhausted limit back with %s, which docs/store.md advises against',
+    'gives an exhausted limit back with %s, which docs/redis-memory.md advises against',
     async (policy) => {
       const { resets, refused } = await flooded(policy, fast);
       expect(resets).toBeGreaterThan(0);
