@@ -1,0 +1,43 @@
+/** The answer of an exceeded limit, for requests that no limit refuses: beyond a bound, or beyond the rate of their caller. */
+import { retryAfterSeconds } from '../../process/grpc/handlers.ts';
+import {
+  Code,
+  type DescriptorStatus,
+  type Header,
+  HeaderForm,
+  type RateLimitResponse,
+} from '../decide/messages.ts';
+
+export interface ShadowOptions {
+  /** SHADOW_MODE: the answer of an exceeded limit is OK. */
+  readonly shadowMode: boolean;
+  /** SHADOW_MODE made an OVER_LIMIT an OK. */
+  onGlobalShadow(): void;
+}
+
+export interface OverWithoutLimit extends RateLimitResponse {
+  readonly overallCode: typeof Code.OK | typeof Code.OVER_LIMIT;
+}
+
+const overStatus: DescriptorStatus = Object.freeze({
+  code: Code.OVER_LIMIT,
+  currentLimit: undefined,
+  limitRemaining: 0,
+  durationUntilResetSeconds: undefined,
+});
+const retryAfter: readonly Header[] = [new HeaderForm('Retry-After', '').header(Number(retryAfterSeconds))];
+
+/** Called once for each request. `descriptors`: how many of them are known, each of which gets a status. */
+export function overWithoutLimit(
+  { shadowMode, onGlobalShadow }: ShadowOptions,
+  descriptors: number,
+): OverWithoutLimit {
+  if (shadowMode) onGlobalShadow();
+  return {
+    overallCode: shadowMode ? Code.OK : Code.OVER_LIMIT,
+    statuses: new Array<DescriptorStatus>(descriptors).fill(overStatus),
+    responseHeadersToAdd: shadowMode ? [] : [...retryAfter],
+    requestHeadersToAdd: [],
+    dynamicMetadata: undefined,
+  };
+}
