@@ -342,7 +342,7 @@ describeWithServer('the chart', helmProgram, () => {
     expect(one).not.toBe(other);
     expect(named('a'.repeat(40))).toBe(`${'a'.repeat(40)}-limiter`);
     const dotted = runHelm(['template', 'a.b', chartFolder], { redis });
-    expect([dotted.status, dotted.stdout]).toEqual([0, expect.stringContaining('name: a-b-weir-limiter')]);
+    expect([dotted.status, dotted.stdout]).toEqual([0, expect.stringContaining('name: "a-b-weir-limiter"')]);
   });
 
   it('gives a pod longer to end than its program takes', () => {

@@ -232,7 +232,7 @@ describe('the first pages', () => {
         try {
           await served.printed(/Rules: from the control plane/);
           const output = shell(block('kubectl apply -f examples/manifests/'), inCluster);
-          expect(output).toMatch(/^NAME +DOMAIN +RULES +ACCEPTED +PROGRAMMED +AGE$/m);
+          expect(output).toMatch(/^NAME +DOMAIN +RULES +ACCEPTED +PROGRAMMED +READY +AGE$/m);
           expect(output).toMatch(/^mail +mail +2 +True +True .*\nshop +shop +6 +True +True /m);
         } finally {
           await served.stop();

@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import type { Clock } from '../../../process/time/clock.ts';
 import { KeptTally, roundedEnd } from './kept-tally.ts';
 import type {
   Fullness,
@@ -13,7 +12,7 @@ import type {
 
 export interface BoundedReservationsOptions {
   readonly store: ReservationStore;
-  readonly clock: Pick<Clock, 'nowMs'>;
+  readonly clock: { nowMs(): number };
   /** BUDGET_MAX_DOMAIN_RESERVATIONS. */
   readonly maxOfDomain: number;
   /** BUDGET_MAX_CALLER_RESERVATIONS. */
