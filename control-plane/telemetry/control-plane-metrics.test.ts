@@ -52,6 +52,7 @@ const initial = {
   xds_pushes_total: 0,
   xds_pushed_bytes_total: 0,
   xds_acks_total: 0,
+  'access_denied{verb="list",resource="ratelimitconfigs.ratelimit.weir.dev"}': 0,
   xds_nacks_total: 0,
   xds_unanswered_total: 0,
   'xds_streams_refused_total{reason="identity"}': 0,

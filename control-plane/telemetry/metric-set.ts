@@ -27,7 +27,16 @@ export function createMetricSet(registry: Registry) {
 }
 
 function sourceMetrics(registry: Registry) {
+  const accessDenied = gauge(
+    registry,
+    'access_denied',
+    '1 while the API server has answered 401 or 403 for 30 s, by what it denies.',
+    ['verb', 'resource'],
+  );
+  // A series that is there before anything is denied.
+  accessDenied.set({ verb: 'list', resource: 'ratelimitconfigs.ratelimit.weir.dev' }, 0);
   return {
+    accessDenied,
     sourceConnected: gauge(
       registry,
       'source_connected',
@@ -38,12 +47,6 @@ function sourceMetrics(registry: Registry) {
       registry,
       'source_skipped_total',
       'Objects and files of the source that could not be read.',
-    ),
-    accessDenied: gauge(
-      registry,
-      'access_denied',
-      '1 while the API server has answered 401 or 403 for 30 s, by what it denies.',
-      ['verb', 'resource'],
     ),
   };
 }

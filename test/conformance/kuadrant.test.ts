@@ -37,7 +37,7 @@ describeWithServer("limitador's proto file, compiled for Python", grpcioProgram,
       const told = JSON.parse((await promisify(execFile)(python, args)).stdout);
       expect(told).toEqual({
         fresh: 'OK',
-        reserved: ['OK', 32],
+        reserved: ['OK', 44],
         refused: ['OVER_LIMIT', ''],
         committed: [true, true],
         rest: 'OK',

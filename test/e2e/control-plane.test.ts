@@ -54,8 +54,8 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
     expect(await client.allowed('shop', 'key', 'v')).toBe(true);
     expect(await client.allowed('shop', 'key', 'v')).toBe(false);
     const [head, line] = api().mustKubectl(['get', 'rlc', 'shop']).trim().split('\n') as [string, string];
-    expect(head.split(/\s+/)).toEqual(['NAME', 'DOMAIN', 'RULES', 'ACCEPTED', 'PROGRAMMED', 'AGE']);
-    expect(line.split(/\s+/).slice(0, -1)).toEqual(['shop', 'shop', '1', 'True', 'True']);
+    expect(head.split(/\s+/)).toEqual(['NAME', 'DOMAIN', 'RULES', 'ACCEPTED', 'PROGRAMMED', 'READY', 'AGE']);
+    expect(line.split(/\s+/).slice(0, -1)).toEqual(['shop', 'shop', '1', 'True', 'True', 'True']);
   });
 
   it('leads without taking itself for another', () => {

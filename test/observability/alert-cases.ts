@@ -248,6 +248,13 @@ export const alertCases: Record<string, AlertCase> = {
     [...perInstance],
     'pod:1 does not see changes of RateLimitConfigs',
   ),
+  WeirAccessDenied: {
+    fires: { 'weir_control_plane_access_denied{verb="list",resource="ratelimitconfigs"}': '1x60' },
+    quiet: { 'weir_control_plane_access_denied{verb="list",resource="ratelimitconfigs"}': '0x60' },
+    labels: { verb: 'list', resource: 'ratelimitconfigs' },
+    kept: [...perJob],
+    summary: 'weir may not list ratelimitconfigs',
+  },
   WeirLimitersRefuseRules: {
     fires: { [fleet('refused')]: '2x60' },
     quiet: { [fleet('refused')]: '0x60', [fleet('pending')]: '1x60', [fleet('in_force')]: '5x60' },
