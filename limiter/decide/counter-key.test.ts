@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import { usualTextBytes } from '../../rules/long-text.ts';
 import { Unit } from '../../rules/model.ts';
-import { counterKey, overrideMetricKey } from './plan.ts';
+import { counterKey, overrideMetricKey } from './counter-key.ts';
 import { windowAt } from './windows.ts';
 
 const nowSeconds = 1_000_000;

@@ -1,14 +1,12 @@
 /** What is to be done for each descriptor of a request, and the keys that its counters and metrics have. */
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import { leaseMost } from '../../rules/lease.ts';
-import { shownEntries, shownText } from '../../rules/long-text.ts';
-import {
-  type MatchedLimit,
-  type MatchedRule,
-  type NameForm,
-  type RuleMatch,
-  type RuleMatcher,
-  usualNames,
+import type {
+  MatchedLimit,
+  MatchedRule,
+  NameForm,
+  RuleMatch,
+  RuleMatcher,
 } from '../../rules/match-result.ts';
 import { Algorithm, arePlainLimits, type Entry, isPlainLimit, Unit } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
@@ -27,6 +25,7 @@ import type { CounterPlace } from '../stores/counter-store.ts';
 import { SlidingWindow } from '../stores/sliding-window.ts';
 import { TokenBucket } from '../stores/token-bucket.ts';
 import { type Marks, marksOf, nearThreshold } from './assess.ts';
+import { counterKey, overrideMetricKey } from './counter-key.ts';
 import { type Marker, markerOf, unmarkedOf } from './marker.ts';
 import { type CurrentLimit, type Descriptor, type RequestedLimit, ServiceError } from './messages.ts';
 import { bucketNumbers, changesLimit, limitUnder, overridable, plainLimit } from './overridden.ts';
@@ -40,24 +39,6 @@ import {
   type WindowOptions,
 } from './windows.ts';
 import { type KnownEntries, knownEntriesSlots } from './wire-reader.ts';
-
-/** `stem`: prefix, domain and entries, as `stemOfValues` or the matcher wrote them. */
-export function counterKey(stem: string, window: Window): string {
-  return stem + window.keySuffix;
-}
-
-/** The metric key where a limit comes with the request; `_` only before a value. */
-export function overrideMetricKey(
-  domain: string,
-  entries: readonly Entry[],
-  { sanitizeDescriptorMetricDots: undotted, maxTextBytes }: NameForm = usualNames,
-): string {
-  const segments = shownEntries(entries, maxTextBytes).map(({ key, value }) => {
-    const segment = value === '' ? key : `${key}_${value}`;
-    return undotted ? segment.replaceAll('.', '_') : segment;
-  });
-  return `${shownText(domain, maxTextBytes)}.${segments.join('.')}`;
-}
 
 /** What all plans for one limit of a rule have in common. */
 interface LimitTraits {

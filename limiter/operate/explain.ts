@@ -7,9 +7,10 @@ import { OverrideIndex } from '../../rules/overrides/override-index.ts';
 import { type Explanation, explainDescriptor } from '../../rules/review/explain-descriptor.ts';
 import type { PlacedRule } from '../../rules/review/rule-level.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
+import { counterKey } from '../decide/counter-key.ts';
 import { unmarkedOf } from '../decide/marker.ts';
 import type { Descriptor } from '../decide/messages.ts';
-import { applyReplaces, counterKey, type LimitPlan, Planner } from '../decide/plan.ts';
+import { applyReplaces, type LimitPlan, Planner } from '../decide/plan.ts';
 import { counterWindow } from '../decide/windows.ts';
 import type { RuleStats } from '../stats/registry/rule-stats.ts';
 

@@ -1,0 +1,23 @@
+/** Names of counters and metrics: the key of a counter in the store, and the metric key of a limit that comes with a request. */
+import { shownEntries, shownText } from '../../rules/long-text.ts';
+import { type NameForm, usualNames } from '../../rules/match-result.ts';
+import type { Entry } from '../../rules/model.ts';
+import type { Window } from './windows.ts';
+
+/** `stem`: prefix, domain and entries, as `stemOfValues` or the matcher wrote them. */
+export function counterKey(stem: string, window: Window): string {
+  return stem + window.keySuffix;
+}
+
+/** The metric key where a limit comes with the request; `_` only before a value. */
+export function overrideMetricKey(
+  domain: string,
+  entries: readonly Entry[],
+  { sanitizeDescriptorMetricDots: undotted, maxTextBytes }: NameForm = usualNames,
+): string {
+  const segments = shownEntries(entries, maxTextBytes).map(({ key, value }) => {
+    const segment = value === '' ? key : `${key}_${value}`;
+    return undotted ? segment.replaceAll('.', '_') : segment;
+  });
+  return `${shownText(domain, maxTextBytes)}.${segments.join('.')}`;
+}
