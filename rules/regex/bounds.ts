@@ -10,6 +10,8 @@ const mostCost = 4_000_000;
 
 /** Of an expression: the characters that it names, counted repetitions written out. */
 export const mostStates = 1_000;
+/** Of an expression: everything that it names, also assertions, groups and loops, counted repetitions written out. */
+export const mostParts = 10_000;
 /** Of an expression, in characters. */
 export const mostLength = 4_096;
 

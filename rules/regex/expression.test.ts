@@ -36,6 +36,15 @@ describe('an expression', () => {
     );
   });
 
+  it.each([
+    ['(?:(?:|\\b)*){1000}'.repeat(100) + 'a', '600,001'],
+    ['((\\b){1000}a)'.repeat(30), '90,060'],
+  ])('of very many parts that read no character is refused before it is compiled', (text, parts) => {
+    expect(problemOf(text)).toBe(
+      `the expression has ${parts} parts with its repetitions written out, and at most 10,000 are allowed`,
+    );
+  });
+
   it('that costs too much on the largest request is refused', () => {
     expect(problemOf('(a.{0,9}b.{0,9}){25}x')).toMatch(
       /^the expression costs [\d,]+ for each byte of a text, and at most 122 are allowed together; \{25} at character 17 /,

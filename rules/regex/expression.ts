@@ -1,7 +1,7 @@
 /** Regular expressions that people write in files and settings: read within bounds, ready to be matched. */
 import { RE2JS } from 're2js';
 import { Automaton } from './automaton.ts';
-import { type CostBudget, mostLength, mostStates } from './bounds.ts';
+import { type CostBudget, mostLength, mostParts, mostStates } from './bounds.ts';
 import { type WrittenSize, writtenSize } from './written-size.ts';
 
 /** An expression that is no expression of RE2, or is larger than the bounds. */
@@ -18,6 +18,10 @@ export function compiledExpression(text: string): RE2JS {
   // Before it is compiled: a few characters may stand for very many states.
   const written = writtenSize(text);
   if (written.states > mostStates) throw tooManyStates(written.states, written);
+  if (written.parts > mostParts) {
+    const problem = `the expression has ${grouped(written.parts)} parts with its repetitions written out`;
+    throw new ExpressionError(`${problem}, and at most ${grouped(mostParts)} are allowed`);
+  }
   try {
     return RE2JS.compile(text);
   } catch (error) {

@@ -12,14 +12,24 @@ export interface Repetition {
 export interface WrittenSize {
   /** Never fewer than the compiled expression has, but for text that is no expression. */
   states: number;
+  /** Everything that is written, also what reads no character, such as assertions and empty groups. */
+  parts: number;
   /** The one that accounts for most states. */
   largest: Repetition | undefined;
 }
 
-interface Group {
+interface Size {
   states: number;
+  parts: number;
+}
+
+interface Group extends Size {
   /** Of the part that a repetition would repeat. */
-  last: number;
+  last: Size;
+}
+
+function newGroup(): Group {
+  return { states: 0, parts: 0, last: { states: 0, parts: 0 } };
 }
 
 /** One part of an expression; order matters. Named by what `size` does with it. */
@@ -39,31 +49,43 @@ const part = new RegExp(
 );
 
 export function writtenSize(expression: string): WrittenSize {
-  const groups: Group[] = [{ states: 0, last: 0 }];
+  const groups: Group[] = [newGroup()];
   let largest: Repetition | undefined;
-  const add = (states: number): void => {
+  const add = (last: Size): void => {
     const group = groups.at(-1)!;
-    group.states += states;
-    group.last = states;
+    group.states += last.states;
+    group.parts += last.parts;
+    group.last = last;
   };
   part.lastIndex = 0;
   for (let at = 0; at < expression.length; at = part.lastIndex) {
     part.lastIndex = at;
     const { 0: text, groups: found = {} } = part.exec(expression)!;
-    if (found['quote'] !== undefined) add(Math.max(0, [...text].length - 2));
-    else if (found['open'] !== undefined) groups.push({ states: 0, last: 0 });
+    if (found['quote'] !== undefined) {
+      const states = Math.max(0, [...text].length - 2);
+      add({ states, parts: states });
+    } else if (found['open'] !== undefined) groups.push(newGroup());
     else if (found['close'] !== undefined) {
-      if (groups.length > 1) add(groups.pop()!.states);
+      if (groups.length === 1) continue;
+      const { states, parts } = groups.pop()!;
+      add({ states, parts: parts + 1 });
     } else if (found['times'] !== undefined) {
-      const group = groups.at(-1)!;
-      const states = group.last * timesOf(found);
-      group.states += states - group.last;
-      group.last = states;
+      const { last } = groups.at(-1)!;
+      const times = timesOf(found);
+      const states = last.states * times;
+      add({ states: states - last.states, parts: (last.parts + 1) * times - last.parts });
+      groups.at(-1)!.last = { states, parts: (last.parts + 1) * times };
       if (states > (largest?.states ?? 0))
         largest = { text, position: [...expression.slice(0, at)].length + 1, states };
-    } else if (found['empty'] === undefined && found['loop'] === undefined) add(1);
+    } else if (found['loop'] !== undefined) {
+      // What it repeats is one part with it.
+      const group = groups.at(-1)!;
+      group.parts += 1;
+      group.last = { states: group.last.states, parts: group.last.parts + 1 };
+    } else add({ states: found['empty'] === undefined ? 1 : 0, parts: 1 });
   }
-  return { states: groups.reduce((sum, { states }) => sum + states, 0), largest };
+  const sum = (of: keyof Size): number => groups.reduce((all, group) => all + group[of], 0);
+  return { states: sum('states'), parts: sum('parts'), largest };
 }
 
 /** Without an upper bound the last copy repeats itself. */

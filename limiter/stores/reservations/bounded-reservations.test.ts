@@ -58,6 +58,16 @@ function reserve(store: ReservationStore, owner: ReservationOwner, given: object
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
 describe('BoundedReservations', () => {
+  it('leaves a refusal to the limit that refuses by itself', async () => {
+    const { made } = limiters(1);
+    const [store] = made as [BoundedReservations];
+    for (let i = 0; i < 3; i += 1) await reserve(store, a);
+    const counters = countersOf(['1{large}'], { ttlMs: minuteMs, amount: Number.MAX_SAFE_INTEGER });
+    const refused = await submitCall(store, reserveCall({ id: 'large', owner: a, counters }));
+    expect(refused).toMatchObject({ outcome: 'refused', full: undefined });
+    expect((await reserve(store, a)).outcome).toBe('full');
+  });
+
   it('rejects what one domain has too much, and says when there is room; others have theirs', async () => {
     const { clock, made } = limiters(1);
     const [store] = made as [BoundedReservations];
@@ -108,7 +118,7 @@ describe('BoundedReservations', () => {
     expect((await reserve(store, a)).outcome).toBe('full');
   });
 
-  it('answers a repetition, and counts no refusal', async () => {
+  it('answers a repetition, and what the limit refuses', async () => {
     const { made } = limiters(1);
     const [store] = made as [BoundedReservations];
     const counters = () => countersOf(['1{repeated}'], { ttlMs: minuteMs, amount: 5 });
@@ -118,7 +128,8 @@ describe('BoundedReservations', () => {
     expect((await ask('third')).outcome).toBe('refused');
     await reserve(store, a);
     expect((await ask('first')).outcome).toBe('repeated');
-    expect((await ask('third')).outcome).toBe('full');
+    expect((await ask('third')).outcome).toBe('refused');
+    expect((await reserve(store, a)).outcome).toBe('full');
   });
 
   it('counts markers until they are settled, and remembers that a refused one holds nothing', async () => {

@@ -72,8 +72,10 @@ export class BoundedReservations implements ReservationStore {
     if (full !== undefined) {
       const looking: ReserveCall = { ...call, refusedElsewhere: true };
       this.#store.submit(looking, () => {
-        const { error, outcome, expiresAtMs } = looking;
-        const isFull = error === undefined && outcome === 'refused';
+        const { error, outcome, expiresAtMs, counters } = looking;
+        // What a limit refuses by itself says when the amount fits, which the bound does not know.
+        const isRefused = counters.some((counter) => counter.outcome === 'refused' && !counter.isQuota);
+        const isFull = error === undefined && outcome === 'refused' && !isRefused;
         Object.assign(call, { error, outcome: isFull ? 'full' : outcome, expiresAtMs });
         call.full = isFull ? full : undefined;
         done();
