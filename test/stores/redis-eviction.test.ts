@@ -103,7 +103,10 @@ describeWithServer('a full Redis', redisProgram, (path) => {
   it.each(['volatile-ttl', 'volatile-random', 'allkeys-random'])(
     'gives an exhausted limit back with %s, which docs/redis-memory.md advises against',
     async (policy) => {
-      const { resets, refused } = await flooded(policy, fast);
+      // By chance a random policy may spare the key for a whole flood.
+      let { resets, refused } = await flooded(policy, fast);
+      for (let again = 0; again < 5 && resets === 0; again += 1)
+        ({ resets, refused } = await flooded(policy, fast));
       expect(resets).toBeGreaterThan(0);
       expect(refused).toEqual([]);
     },
