@@ -143,6 +143,7 @@ describe('BudgetService', () => {
     expect(limiter.counted('rate_limit.d.team.')).toEqual({
       total_hits: 600,
       within_limit: 600,
+      passed: 600,
       total_negative_hits: 400,
     });
   });
@@ -158,6 +159,7 @@ describe('BudgetService', () => {
     expect(reserve(limiter, { amount: 1 }).allowed).toBe(false);
     expect(limiter.counted('rate_limit.d.team.')).toEqual({
       ...{ total_hits: 1_101, within_limit: 600, near_limit: 200, over_limit: 101 },
+      ...{ passed: 1_100, limited: 1 },
     });
     expect(calls).toEqual(['reserve reserved', 'settle settled', 'reserve refused']);
   });
@@ -480,6 +482,7 @@ describe('BudgetService', () => {
     expect(figures(status(limiter, descriptor('team')))).toEqual(['0/0/1000']);
     expect(limiter.counted('rate_limit.d.team.')).toEqual({
       ...{ total_hits: 5_600, over_limit: 600, within_limit: 5_000 },
+      ...{ passed: 5_000, limited: 600 },
     });
   });
 

@@ -12,6 +12,7 @@ import type {
   ReservationStore,
   ReservedCounter,
 } from '../stores/reservations/reservation-store.ts';
+import type { AnsweredHits } from './answered-hits.ts';
 import {
   type BudgetFailure,
   type BudgetQuestion,
@@ -57,6 +58,7 @@ interface DecisionParts {
   readonly plans: PlansInForce;
   readonly verdicts: Verdicts;
   readonly reserving: Reserving;
+  readonly answered: AnsweredHits;
 }
 
 /** What is asked, and what of it can be held. */
@@ -228,9 +230,12 @@ export class BudgetService implements Budgets {
       return { failure: 'conflict', message };
     }
     const nowMs = this.#parts.options.clock.nowMs();
-    if (outcome === 'full') return fullFailure(call.full, nowMs);
-    const allowed = outcome !== 'refused';
+    const allowed = outcome !== 'refused' && outcome !== 'full';
     const isRepeated = outcome === 'repeated';
+    // What is repeated was counted before. A full counter refuses as a limit does.
+    if (!isRepeated) for (const { hits } of held) this.#parts.answered.countHeld(hits, allowed);
+    if (outcome === 'full') return fullFailure(call.full, nowMs);
+    if (!isRepeated) this.#parts.answered.countUnlimited(planned, allowed);
     return {
       allowed,
       id,

@@ -157,7 +157,7 @@ function settledAmount({ descriptors, hitsAddend }: RateLimitRequest, index: num
 }
 
 /** What the request says, else the estimate of the rule, else one hit. */
-function reservedAmount(request: RateLimitRequest, index: number, { rule }: LimitedPlan): number {
+export function reservedAmount(request: RateLimitRequest, index: number, { rule }: LimitedPlan): number {
   const said = settledAmount(request, index);
   return said ?? rule.reserve!.estimate ?? addendOf(request.descriptors[index]!, request);
 }

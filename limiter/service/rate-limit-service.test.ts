@@ -288,6 +288,8 @@ describe('RateLimitService', () => {
       'd.k.within_limit': 3,
       'd.k.near_limit': 1,
       'd.k.over_limit': 3,
+      'd.k.passed': 3,
+      'd.k.limited': 3,
     });
   });
 
@@ -303,7 +305,10 @@ describe('RateLimitService', () => {
       op!.leased = 4;
     };
     expect(statuses(decider, { ...request('k'), hitsAddend: 3 })).toEqual(['OK 992']);
-    expect(stats.counted).toEqual({ 'd.k.total_hits': 4, 'd.k.within_limit': 4, 'd.k.leased_hits': 3 });
+    expect(stats.counted).toEqual({
+      ...{ 'd.k.total_hits': 4, 'd.k.within_limit': 4, 'd.k.passed': 4 },
+      'd.k.leased_hits': 3,
+    });
   });
 
   it('blocks everything by a limit of 0', () => {
@@ -345,7 +350,7 @@ describe('RateLimitService', () => {
     const decider = service({ rules: { a: rule({ name: 'a' }), b: rule({ replaces: ['a'] }) } });
     expect(statuses(decider, request('a', 'b'))).toEqual(['OK 0', 'OK 9']);
     expect(store.asked.map(({ ops }) => ops.map(({ key }) => key))).toEqual([[`d_b_v_${minuteSuffix}`]]);
-    expect(stats.counted).toEqual({ 'd.b.total_hits': 1, 'd.b.within_limit': 1 });
+    expect(stats.counted).toEqual({ 'd.b.total_hits': 1, 'd.b.within_limit': 1, 'd.b.passed': 1 });
   });
 
   it('prefers the limit of the request', () => {
@@ -359,6 +364,7 @@ describe('RateLimitService', () => {
     expect(stats.counted).toEqual({
       'd.k_v.total_hits': 1,
       'd.k_v.within_limit': 1,
+      'd.k_v.passed': 1,
     });
   });
 
@@ -650,10 +656,13 @@ describe('RateLimitService', () => {
       expect(stats.counted).toEqual({
         'd.a.total_hits': 5,
         'd.a.within_limit': 5,
+        'd.a.limited': 5,
         'd.b.total_hits': 7,
         'd.b.within_limit': 1,
         'd.b.near_limit': 1,
         'd.b.over_limit': 6,
+        'd.b.passed': 1,
+        'd.b.limited': 6,
       });
     });
   });
@@ -749,6 +758,7 @@ describe('RateLimitService', () => {
       expect(stats.counted).toEqual({
         'd.a.total_hits': 2,
         'd.a.within_limit': 1,
+        'd.a.passed': 1,
         'd.b.total_hits': 1,
         'd.c.total_hits': 1,
       });
@@ -794,7 +804,7 @@ describe('RateLimitService', () => {
         dynamicMetadata: undefined,
       });
       expect(events).toEqual(['uncounted']);
-      expect(stats.counted).toEqual({ 'd.a.total_hits': 1 });
+      expect(stats.counted).toEqual({ 'd.a.total_hits': 1, 'd.a.passed': 1 });
     });
 
     it('denies without claiming a count, and remembers nothing', () => {
@@ -810,7 +820,7 @@ describe('RateLimitService', () => {
         },
       ]);
       expect(answer.responseHeadersToAdd.map(({ value }) => value)).toEqual(['10', '0', '30']);
-      expect(stats.counted).toEqual({ 'd.a.total_hits': 1 });
+      expect(stats.counted).toEqual({ 'd.a.total_hits': 1, 'd.a.limited': 1 });
       store.failing.clear();
       expect(statuses(decider, request('a'))).toEqual(['OK 8']);
     });
@@ -907,6 +917,8 @@ describe('RateLimitService', () => {
         'd.k.within_limit': 10,
         'd.k.near_limit': 2,
         'd.k.over_limit': 4,
+        'd.k.passed': 10,
+        'd.k.limited': 4,
       });
     });
 

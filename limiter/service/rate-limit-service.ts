@@ -32,6 +32,7 @@ import {
 } from '../stores/counter-store.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
 import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
+import { AnsweredHits } from './answered-hits.ts';
 import { type BudgetOptions, BudgetService } from './budget-service.ts';
 import type { Budgets } from './budgets.ts';
 import {
@@ -140,6 +141,7 @@ export class RateLimitService {
   readonly #verdicts: Verdicts;
   readonly #reserving: Reserving;
   readonly #marked: MarkedDescriptors;
+  readonly #answered: AnsweredHits;
   /** Statuses say of which limit they are, and what is used of it. */
   readonly #tells: boolean;
   /** Metadata says what is held of quotas. */
@@ -152,6 +154,7 @@ export class RateLimitService {
     this.#verdicts = new Verdicts(options, this.#plans);
     this.#reserving = new Reserving(options);
     this.#marked = new MarkedDescriptors(this.#reserving, options);
+    this.#answered = new AnsweredHits(options.stats);
     this.#tellsReserved = options.response.dynamicMetadata && options.reservations !== undefined;
     this.#tells = tellsLimits(options.response) || options.response.dynamicMetadata;
   }
@@ -173,7 +176,12 @@ export class RateLimitService {
 
   /** For APIs, by the same rules. */
   budgets(options: BudgetOptions): Budgets {
-    const parts = { plans: this.#plans, verdicts: this.#verdicts, reserving: this.#reserving };
+    const parts = {
+      plans: this.#plans,
+      verdicts: this.#verdicts,
+      reserving: this.#reserving,
+      answered: this.#answered,
+    };
     return new BudgetService({ ...parts, options: this.#options }, options);
   }
 
@@ -227,7 +235,7 @@ export class RateLimitService {
   #decideMarked<Asker extends Caller>(decision: Decision, decided: Decided<Asker>, asker: Asker): void {
     const marked = decision.marked!;
     const tells = this.#tells || decided.response !== undefined;
-    const { request, plans } = decision;
+    const { plans } = decision;
     let statuses: DescriptorStatus[];
     const addVerdicts = (all: readonly Held[]): void => {
       const hits = all.length === 1 ? all[0]!.hits : all.flatMap((one) => one.hits);
@@ -248,9 +256,7 @@ export class RateLimitService {
         this.#answerReserved(decision, statuses, decided, asker);
         return;
       }
-      const { response, events } = this.#options;
-      const whole = assembleResponse({ request, plans, statuses }, decided.response ?? response, events);
-      decided.answer(whole, asker, plans);
+      decided.answer(this.#answerTo(decision, statuses, decided.response), asker, plans);
     };
     this.#marked.settle(marked, (settled) =>
       this.#submit(decision, () =>
@@ -284,16 +290,16 @@ export class RateLimitService {
 
   /** With what is held of its quotas, for which the store may have to be asked once more. */
   #answerReserved<Asker extends Caller>(
-    { request, plans }: Decision,
+    decision: Decision,
     statuses: DescriptorStatus[],
     decided: Decided<Asker>,
     asker: Asker,
   ): void {
+    const { plans } = decision;
     this.#reserving.addReserved(plans, statuses, asker, () =>
-      this.#orRefuse(decided, asker, () => {
-        const { response, events } = this.#options;
-        decided.answer(assembleResponse({ request, plans, statuses }, response, events), asker, plans);
-      }),
+      this.#orRefuse(decided, asker, () =>
+        decided.answer(this.#answerTo(decision, statuses, undefined), asker, plans),
+      ),
     );
   }
 
@@ -341,10 +347,20 @@ export class RateLimitService {
   }
 
   #conclude(decision: Decision, own: ResponseOptions | undefined): RateLimitResponse {
+    return this.#answerTo(decision, this.#statuses(decision, this.#tells || own !== undefined), own);
+  }
+
+  /** Makes the answer, and counts the hits of the request by it. */
+  #answerTo(
+    decision: Decision,
+    statuses: DescriptorStatus[],
+    own: ResponseOptions | undefined,
+  ): RateLimitResponse {
     const { request, plans } = decision;
     const { response, events } = this.#options;
-    const statuses = this.#statuses(decision, this.#tells || own !== undefined);
-    return assembleResponse({ request, plans, statuses }, own ?? response, events);
+    const answer = assembleResponse({ request, plans, statuses }, own ?? response, events);
+    this.#answered.count(decision, answer.overallCode);
+    return answer;
   }
 
   /** Throws the `StoreError` of the first counter that failed, unless failed counters have an answer. */

@@ -149,6 +149,7 @@ export class Reserving {
 
   /** Something else refuses the request: of the marker's id is remembered that it holds nothing, so that its settling charges nothing. */
   refuse(holdings: readonly Holding[], id: string, asker: Caller): void {
+    for (const one of holdings) this.#countAsked(one);
     const counters = this.#counters(this.#held(holdings, true));
     const call: ReserveCall = {
       kind: 'reserve',
@@ -345,7 +346,8 @@ export class Reserving {
   /** `open`: those that the store was asked for. */
   #answerHits(held: readonly Held[], open: readonly Held[], call: ReserveCall): void {
     const { outcome, error } = call;
-    const isNew = outcome !== 'repeated' && outcome !== 'conflict' && error === undefined;
+    // A call of the API may be made again after an error, with the same id. A marker counts as any other hits do.
+    const isNew = outcome !== 'repeated' && outcome !== 'conflict' && (error === undefined || call.isMarker);
     for (const one of held) {
       if (open.includes(one)) this.#answerHit(one, error);
       // Once is enough for a blocked one, too.
@@ -370,10 +372,9 @@ export class Reserving {
     }
   }
 
-  #countAsked({ hits }: Held): void {
+  #countAsked({ plan, amount = 0 }: Holding): void {
     const { stats } = this.#options;
-    for (const { plan, hits: asked } of hits)
-      stats.add(stats.slotOf(plan.metric) + RuleStat.totalHits, asked);
+    for (const { metric } of plan.limits) stats.add(stats.slotOf(metric) + RuleStat.totalHits, amount);
   }
 
   /** What was charged beyond what was held counts as hits that nobody could refuse, what came back as hits taken back. */
@@ -392,6 +393,7 @@ export class Reserving {
         if (changed < 0) stats.add(slot + RuleStat.totalNegativeHits, -changed);
         if (changed <= 0) continue;
         stats.add(slot + RuleStat.totalHits, changed);
+        stats.add(slot + RuleStat.passed, changed);
         warnings?.note(plan, key, windowEndSeconds, used);
         assessTotal(plan, changed, used, 0, this.#assessment);
         countAssessment(stats, slot, this.#assessment);

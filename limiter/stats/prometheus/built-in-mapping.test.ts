@@ -18,6 +18,8 @@ describe('the built-in mapping', () => {
     'total_hits',
     'within_limit',
     'shadow_mode',
+    'passed',
+    'limited',
     'leased_hits',
   ]) {
     const name = `ratelimit_service_rate_limit_${stat}`;

@@ -280,6 +280,8 @@ const ofRules = new Map(
     within_limit: `Hits of the rule within its limit, ${ofHits}.`,
     shadow_mode: 'Hits above the limit that shadow mode let pass.',
     total_negative_hits: 'Hits of the rule that were taken back by is_negative_hits.',
+    passed: `Hits of the rule in requests that were answered with OK, ${ofHits}.`,
+    limited: `Hits of the rule in requests that were answered with OVER_LIMIT, ${ofHits}.`,
     leased_hits: 'Hits of the rule that a lease covered.',
   }),
 );

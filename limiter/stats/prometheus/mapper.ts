@@ -222,6 +222,8 @@ const ruleStats = [
   'total_hits',
   'within_limit',
   'shadow_mode',
+  'passed',
+  'limited',
   leasedHitsName,
 ] as const;
 

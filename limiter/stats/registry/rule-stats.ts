@@ -10,6 +10,8 @@ export const ruleStatNames = [
   'within_limit',
   'shadow_mode',
   'total_negative_hits',
+  'passed',
+  'limited',
 ] as const;
 /** Behind those of `RuleStat`, where limiters take hits ahead: hits that a lease covered, for which the store was not asked. */
 export const leasedHitsStat = ruleStatNames.length;
@@ -24,6 +26,8 @@ export const RuleStat = {
   withinLimit: 4,
   shadowMode: 5,
   totalNegativeHits: 6,
+  passed: 7,
+  limited: 8,
 } as const;
 
 /**

@@ -14,9 +14,11 @@ describe('StatsRegistry', () => {
     expect([...registry.statsLines()]).toEqual([
       'ratelimit.memory_store.counters: 3',
       'ratelimit.service.config_load_success: 0',
+      'ratelimit.service.rate_limit.mongo_cps.database_default.limited: 0',
       'ratelimit.service.rate_limit.mongo_cps.database_default.near_limit: 0',
       'ratelimit.service.rate_limit.mongo_cps.database_default.over_limit: 0',
       'ratelimit.service.rate_limit.mongo_cps.database_default.over_limit_with_local_cache: 0',
+      'ratelimit.service.rate_limit.mongo_cps.database_default.passed: 0',
       'ratelimit.service.rate_limit.mongo_cps.database_default.shadow_mode: 0',
       'ratelimit.service.rate_limit.mongo_cps.database_default.total_hits: 2846',
       'ratelimit.service.rate_limit.mongo_cps.database_default.total_negative_hits: 0',
@@ -30,7 +32,7 @@ describe('StatsRegistry', () => {
     for (const key of ['d.a', 'd.a.o', 'd.a.b']) registry.ruleMetric(key, false).slot;
     const names = [...registry.statsLines()].map((line) => line.split(':')[0]);
     expect(names).toEqual([...names].sort());
-    expect(names.length).toBe(21);
+    expect(names.length).toBe(3 * ruleStatNames.length);
   });
 
   it('names the slots of a rule in the order of RuleStat', () => {

@@ -1,0 +1,80 @@
+/** Counts the hits of whole requests by the answer that they got: `passed` and `limited` of every limit. */
+import { Code } from '../decide/messages.ts';
+import type { LimitPlan, Plan } from '../decide/plan.ts';
+import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
+import { addendOf, type CountedHit } from './counted-hit.ts';
+import { type Marked, reservedAmount } from './marked-descriptors.ts';
+import type { HitsAsked } from './verdicts.ts';
+
+/** A request that was decided. */
+interface Answered extends Pick<HitsAsked, 'request'> {
+  readonly plans: readonly Plan[];
+  /** One for each descriptor, the first of its group. Undefined where the store counts nothing. */
+  readonly hits: readonly (CountedHit | undefined)[];
+  readonly marked: Marked | undefined;
+}
+
+export class AnsweredHits {
+  readonly #stats: RuleStats;
+
+  constructor(stats: RuleStats) {
+    this.#stats = stats;
+  }
+
+  /**
+   * Called once for each answer. Hits that were taken back are not counted. Settled amounts are not either, because they
+   * count where they are charged.
+   */
+  count(answered: Answered, code: Code): void {
+    const stat = code === Code.OVER_LIMIT ? RuleStat.limited : RuleStat.passed;
+    const { hits, marked } = answered;
+    for (let index = 0; index < hits.length; index++) {
+      const hit = hits[index];
+      if (hit === undefined) this.#countUncounted(answered, index, stat);
+      else if (hit.group !== undefined) this.#countGroup(hit.group, stat);
+      else if (!hit.negative) this.#add(hit.plan, stat, hit.hits);
+    }
+    if (marked !== undefined) this.#countReserved(marked, stat);
+  }
+
+  /** The hits of one reserve. */
+  countHeld(hits: readonly CountedHit[], allowed: boolean): void {
+    this.#countGroup(hits, allowed ? RuleStat.passed : RuleStat.limited);
+  }
+
+  /** A descriptor without a limit. It has metrics only where an override made it unlimited. */
+  countUnlimited({ plans, request }: Pick<Answered, 'plans' | 'request'>, allowed: boolean): void {
+    const stat = allowed ? RuleStat.passed : RuleStat.limited;
+    for (let index = 0; index < plans.length; index++) this.#countUncounted({ plans, request }, index, stat);
+  }
+
+  #countUncounted(
+    { plans, request }: Pick<Answered, 'plans' | 'request'>,
+    index: number,
+    stat: number,
+  ): void {
+    const plan = plans[index]!;
+    if (plan.kind !== 'unlimited' || plan.metrics === undefined) return;
+    const descriptor = request.descriptors[index]!;
+    if (descriptor.isNegativeHits) return;
+    const addend = addendOf(descriptor, request);
+    for (const metric of plan.metrics) this.#stats.add(this.#stats.slotOf(metric) + stat, addend);
+  }
+
+  #countGroup(group: readonly CountedHit[], stat: number): void {
+    for (const hit of group) if (!hit.negative) this.#add(hit.plan, stat, hit.hits);
+  }
+
+  #countReserved({ request, plans, reserving }: Marked, stat: number): void {
+    for (const index of reserving) {
+      const plan = plans[index]!;
+      if (plan.kind !== 'limited') continue;
+      const amount = reservedAmount(request, index, plan);
+      for (const limit of plan.limits) this.#add(limit, stat, amount);
+    }
+  }
+
+  #add({ metric }: LimitPlan, stat: number, hits: number): void {
+    this.#stats.add(this.#stats.slotOf(metric) + stat, hits);
+  }
+}
