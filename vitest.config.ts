@@ -18,7 +18,7 @@ export default defineConfig({
     reporters: ['default', './test/support/summary-reporter.ts'],
     pool: 'forks',
     maxWorkers: 2,
-    setupFiles: ['./test/support/property-cases.ts'],
+    setupFiles: ['./test/support/file-cost.ts', './test/support/property-cases.ts'],
     testTimeout: 30_000 * Math.max(1, propertyTimes),
     hookTimeout: 60_000,
     // What second-tries.ts allows, and named at the end of the run.

@@ -1,14 +1,37 @@
 import type { Reporter, TestCase, TestModule } from 'vitest/node';
+import { costTable, type FileCost } from './cost-table.ts';
 import { mayFailOnce } from './second-tries.ts';
 
 /**
- * Ends a run with `N passed, N failed` (and `, N skipped` when there are any), alone on the last line; before it the seed
+ * In the gate, first what the run took. Ends a run with `N passed, N failed` (and `, N skipped` when there are any), alone on the last line; before it the seed
  * of what chance leads, and the tests that passed only when tried again. Of these only time is an excuse: for any other
  * reason they count as failed, and so does the run.
  */
 export default class SummaryReporter implements Reporter {
+  readonly #startedAt = new Map<TestModule, number>();
+  readonly #costs: FileCost[] = [];
+
+  onTestModuleStart(module: TestModule): void {
+    this.#startedAt.set(module, performance.now() / 1000);
+  }
+
+  onTestModuleEnd(module: TestModule): void {
+    const endedAt = performance.now() / 1000;
+    this.#costs.push({
+      project: module.project.name,
+      path: module.relativeModuleId,
+      // Files that share a process tell of their starts late, and of how long they took rightly.
+      startedAt: Math.min(
+        this.#startedAt.get(module) ?? endedAt,
+        endedAt - module.diagnostic().duration / 1000,
+      ),
+      endedAt,
+      cpuSeconds: module.meta().cpuSeconds,
+    });
+  }
+
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]): void {
-    const lines: string[] = [];
+    const lines: string[] = process.env['CI'] === 'true' ? ['', ...costTable(this.#costs), ''] : [];
     const counts = { passed: 0, failed: unhandledErrors.length, skipped: 0 };
     for (const module of modules) {
       if (module.errors().length > 0) counts.failed += 1;
