@@ -4,7 +4,7 @@ import { PartlyRefusingLimiter } from './delta-limiter.ts';
 import { RealLimiter, type RunningLimiter, ScriptedLimiter } from './limiters.ts';
 import { isRefused, namespaces } from './objects.ts';
 import type { SeenObject } from './oracle.ts';
-import type { Replica } from './replica.ts';
+import { leaseDurationMs, type Replica } from './replica.ts';
 import {
   type Cut,
   cut,
@@ -40,8 +40,17 @@ interface Ending {
   end(): Promise<void> | void;
 }
 
+/** How often each of these happened; a run in which one did not proves little. */
+export interface Happened {
+  apiServerKills: number;
+  rivals: number;
+  leaderKills: number;
+}
+
 export interface ChanceOptions {
   world: World;
+  /** At most 1: what times of rare events are multiplied with, so that a short run has each of them, too. */
+  pace: number;
   random: Random;
   nowMs(): number;
   tell(text: string): void;
@@ -59,6 +68,9 @@ export class Chance {
   #nextEndMs = 0;
   #nextRivalMs: number;
   #nextApiMs: number;
+  /** Of the first kill of a leader, which does not wait for chance. */
+  #nextLeaderMs: number;
+  readonly happened: Happened = { apiServerKills: 0, rivals: 0, leaderKills: 0 };
   /** As they were seen last. */
   objects: readonly SeenObject[] = [];
 
@@ -66,8 +78,22 @@ export class Chance {
     this.#options = options;
     this.#world = options.world;
     this.#random = options.random;
-    this.#nextRivalMs = options.nowMs() + 30_000 + this.#random.below(120_000);
-    this.#nextApiMs = options.nowMs() + 30_000 + this.#random.below(120_000);
+    this.#nextRivalMs = Number.POSITIVE_INFINITY;
+    this.#nextApiMs = Number.POSITIVE_INFINITY;
+    this.#nextLeaderMs = Number.POSITIVE_INFINITY;
+  }
+
+  /** From now on, when all limiters and objects are there, the control plane is disturbed, too. */
+  plan(): void {
+    this.#nextLeaderMs = this.#soon(10_000, 20_000);
+    this.#nextRivalMs = this.#soon(30_000, 60_000);
+    this.#nextApiMs = this.#soon(60_000, 90_000);
+  }
+
+  /** A moment between these from now, at this run's pace. */
+  #soon(leastMs: number, mostMs: number): number {
+    const { nowMs, pace } = this.#options;
+    return nowMs() + pace * (leastMs + this.#random.below(mostMs - leastMs));
   }
 
   /** A fleet of three limiters of this project and one that is played, another of one; half of the objects. */
@@ -84,6 +110,7 @@ export class Chance {
     const dice = this.#random.below(100);
     try {
       await this.#cutBeforeAnEnd(this.#options.nowMs());
+      if (await this.#disturbAsPlanned(this.#options.nowMs())) return 50;
       if (dice < 78) await this.#happenToObject();
       else if (dice < 90) await this.#happenToLimiter();
       else await this.#happenToControlPlane();
@@ -107,7 +134,7 @@ export class Chance {
   }
 
   #later(leastMs: number, mostMs: number, end: () => Promise<void> | void): void {
-    const atMs = this.#options.nowMs() + leastMs + this.#random.below(mostMs - leastMs);
+    const atMs = this.#options.nowMs() + leastMs + this.#random.below(Math.ceil(mostMs - leastMs));
     this.#endings.push({ atMs, end });
   }
 
@@ -331,12 +358,31 @@ export class Chance {
 
   // The control plane.
 
+  /** Whether something was due. A short run does not wait until the leader had its calm. */
+  async #disturbAsPlanned(nowMs: number): Promise<boolean> {
+    const { pace } = this.#options;
+    const { leader } = this.#world;
+    const mayTouchLeader = pace < 1 || nowMs > this.#world.graceUntilMs + calmOfLeaderMs;
+    if (nowMs > this.#nextRivalMs) this.#startRival();
+    else if (this.#busyReplica || !mayTouchLeader) return false;
+    else if (nowMs > this.#nextLeaderMs && leader !== undefined) await this.#killLeader(leader);
+    else if (nowMs > this.#nextApiMs) await this.#restartApiServer();
+    else return false;
+    return true;
+  }
+
+  async #killLeader(leader: Replica): Promise<void> {
+    this.#nextLeaderMs = Number.POSITIVE_INFINITY;
+    this.happened.leaderKills += 1;
+    this.#world.troubled(leader);
+    // Away for longer than its Lease lasts, so that another one is elected.
+    await this.#endReplica(leader, 'SIGKILL', leaseDurationMs + 1_000);
+  }
+
   async #happenToControlPlane(): Promise<void> {
     const nowMs = this.#options.nowMs();
     const mayTouchLeader = nowMs > this.#world.graceUntilMs + calmOfLeaderMs;
-    if (nowMs > this.#nextRivalMs) return this.#startRival(nowMs);
     if (this.#busyReplica) return;
-    if (nowMs > this.#nextApiMs && mayTouchLeader) return this.#restartApiServer(nowMs);
     const replica = this.#pick(this.#world.replicas) as Replica;
     if (replica === this.#world.leader && !mayTouchLeader) return;
     const dice = this.#random.below(100);
@@ -346,11 +392,11 @@ export class Chance {
     else await this.#cutReplica(replica);
   }
 
-  async #endReplica(replica: Replica, signal: 'SIGKILL' | 'SIGTERM'): Promise<void> {
+  async #endReplica(replica: Replica, signal: 'SIGKILL' | 'SIGTERM', leastMs = 0): Promise<void> {
     this.#options.tell(`${replica.podName} ends by ${signal}`);
     this.#busyReplica = true;
     await replica.stop(signal);
-    this.#later(0, 8_000, () =>
+    this.#later(leastMs, leastMs + this.#options.pace * 8_000, () =>
       this.#back(replica, 'is started', () => replica.start(this.#options.nowMs())),
     );
   }
@@ -359,7 +405,9 @@ export class Chance {
     this.#options.tell(`${replica.podName} stands still`);
     this.#busyReplica = true;
     await replica.pause();
-    this.#later(1_000, 15_000, () => this.#back(replica, 'goes on', () => replica.resume()));
+    this.#later(1_000, 1_000 + this.#options.pace * 14_000, () =>
+      this.#back(replica, 'goes on', () => replica.resume()),
+    );
   }
 
   async #cutReplica(replica: Replica): Promise<void> {
@@ -370,7 +418,8 @@ export class Chance {
     this.#busyReplica = true;
     replica.isCut = true;
     // What is dead for good is noticed within REPLICA_LEASE_DURATION, which is 5 s.
-    this.#later(how === 'forget' ? 8_000 : 2_000, 20_000, () =>
+    const leastMs = how === 'forget' ? 8_000 : 2_000;
+    this.#later(leastMs, leastMs + this.#options.pace * (20_000 - leastMs), () =>
       this.#back(replica, 'reaches the API server again', async () => {
         await replica.api.heal();
         replica.isCut = false;
@@ -385,26 +434,29 @@ export class Chance {
     this.#world.troubled(replica);
   }
 
-  #startRival(nowMs: number): void {
+  #startRival(): void {
     const { rival } = this.#world;
-    this.#nextRivalMs = nowMs + 180_000 + this.#random.below(240_000);
+    const { pace } = this.#options;
+    this.#nextRivalMs = this.#soon(180_000, 420_000);
+    this.happened.rivals += 1;
     this.#options.tell('a second control plane of this class starts');
-    rival.start(nowMs);
-    this.#later(10_000, 30_000, async () => {
+    rival.start(this.#options.nowMs());
+    this.#later(pace * 10_000, pace * 30_000, async () => {
       await rival.stop('SIGKILL');
       this.#options.tell('the second control plane of this class ends');
     });
   }
 
-  async #restartApiServer(nowMs: number): Promise<void> {
+  async #restartApiServer(): Promise<void> {
     const { server } = this.#world;
-    this.#nextApiMs = nowMs + 120_000 + this.#random.below(240_000);
+    this.#nextApiMs = this.#soon(120_000, 360_000);
+    this.happened.apiServerKills += 1;
     this.#options.tell('the API server is killed');
     this.#world.isApiServerAway = true;
     this.#world.leaderTroubled();
     this.#busyReplica = true;
     await server.stopServer();
-    this.#later(0, 10_000, async () => {
+    this.#later(0, this.#options.pace * 10_000, async () => {
       await server.startServer();
       this.#options.tell('the API server is back');
       this.#world.isApiServerAway = false;

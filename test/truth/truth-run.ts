@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Random } from '../fuzz/random.ts';
-import { Chance } from './events.ts';
+import { Chance, type Happened } from './events.ts';
 import { Oracle, type SeenObject, type Sight, unsettled } from './oracle.ts';
 import { leaderGraceMs, ownName, World } from './world.ts';
 
@@ -25,6 +25,8 @@ export interface TruthReport {
   stalledMs: number;
   /** Leaders that lost their Lease although nothing was done to them. */
   leadsLost: number;
+  /** What every run has to have at least once. */
+  happened: Happened & { elections: number };
   violations: string[];
   /** What happened before, and the statuses and answers at the end; empty without violations. */
   history: string[];
@@ -34,6 +36,8 @@ export interface TruthReport {
 
 const lookEveryMs = 1_000;
 const calmEveryMs = 60_000;
+/** Runs that are shorter have their rare events sooner, so that each of them occurs. */
+const usualRunMs = 120_000;
 /** How long everything may take to be as it must be when all is healed. */
 const settleMs = leaderGraceMs + 20_000;
 /** What the watcher takes for the usual delay of a timer. */
@@ -75,7 +79,7 @@ export async function runTruth(options: TruthOptions): Promise<TruthReport> {
   const world = await World.start({ nowMs, choose: (count) => connections.below(count), tell });
   const run = new TruthRun(options, {
     world,
-    chance: new Chance({ world, random, nowMs, tell }),
+    chance: new Chance({ world, random, nowMs, tell, pace: Math.min(1, options.durationMs / usualRunMs) }),
     nowMs,
     tell,
   });
@@ -119,6 +123,7 @@ class TruthRun {
     try {
       await this.#chance.begin();
       await this.#calmDown();
+      this.#chance.plan();
       const endMs = this.#nowMs() + durationMs;
       let calmMs = this.#nowMs() + calmEveryMs;
       while (this.#nowMs() < endMs && this.#violations.length === 0) {
@@ -129,10 +134,16 @@ class TruthRun {
         calmMs = this.#nowMs() + calmEveryMs;
       }
       if (this.#violations.length === 0) await this.#calmDown();
+      for (const [name, count] of Object.entries(this.#happened))
+        if (this.#violations.length === 0 && count === 0) this.#violated(`${name}: none in this run`);
     } finally {
       this.#isEnding = true;
       await looks;
     }
+  }
+
+  get #happened(): TruthReport['happened'] {
+    return { ...this.#chance.happened, elections: this.#world.elections };
   }
 
   report(history: readonly string[]): TruthReport {
@@ -145,6 +156,7 @@ class TruthRun {
       calmMoments: this.#calmMoments,
       stalledMs: Math.round(this.#stalls.stalledMs),
       leadsLost: this.#world.leadsLost,
+      happened: this.#happened,
       violations: this.#violations,
       history: isClean ? [] : history.slice(-100),
       folder,

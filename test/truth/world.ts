@@ -84,6 +84,9 @@ export class World {
   isApiServerAway = false;
   /** How often a leader stopped to lead without a reason: on a machine that is too slow for its Leases. */
   leadsLost = 0;
+  /** How often another replica led than before. */
+  elections = 0;
+  #lastHolder: string | undefined;
 
   private constructor(
     options: WorldOptions,
@@ -266,6 +269,10 @@ export class World {
     }
     if (holder === this.#leader) return;
     this.#options.tell(`${holder ?? 'nobody'} leads`);
+    if (holder !== undefined && this.#lastHolder !== undefined && holder !== this.#lastHolder) {
+      this.elections += 1;
+    }
+    this.#lastHolder = holder ?? this.#lastHolder;
     // Whatever the reason, one that has just begun has its time.
     this.#graceUntilMs = Math.max(this.#graceUntilMs, nowMs + leaderGraceMs - leaseDurationMs);
     this.#leader = holder;
