@@ -2,7 +2,8 @@
 import { hostname } from 'node:os';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import { type LogDestination, type Logger, openLog } from '../process/log/logger.ts';
-import { refuseToRun } from '../process/log/process-lines.ts';
+import { refuseToRun, verificationStays } from '../process/log/process-lines.ts';
+import { holdTlsFloor } from '../process/net/tls-floor.ts';
 import type { Environment } from '../process/settings/settings-reader.ts';
 import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';
 import type { SignalSource } from '../process/time/shutdown.ts';
@@ -34,6 +35,7 @@ export async function runControlPlane(host: ControlPlaneHost): Promise<number> {
   const log = openLog(parsed, host);
   if (parsed.errors !== undefined) return 1;
   const { settings } = parsed;
+  if (holdTlsFloor()) verificationStays(log);
   routeLibraryWarnings((text) => lines.libraryWarning(log, text));
   return run(host, { settings, log, clock });
 }

@@ -6,9 +6,10 @@ import { Health } from '../process/grpc/health.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import { type LogDestination, openLog } from '../process/log/logger.ts';
-import { refuseToRun } from '../process/log/process-lines.ts';
+import { refuseToRun, verificationStays } from '../process/log/process-lines.ts';
 import { addressText, BindError, isLoopback, type ListenAddress } from '../process/net/bind.ts';
 import { type HeldBytes, sharedCells } from '../process/net/held-bytes.ts';
+import { holdTlsFloor } from '../process/net/tls-floor.ts';
 import type { FollowedToken } from '../process/net/token-file.ts';
 import type { Environment } from '../process/settings/settings-reader.ts';
 import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';
@@ -91,6 +92,7 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
   const log = openLog(parsed, host);
   if (parsed.errors !== undefined) return 1;
   const { settings } = parsed;
+  if (holdTlsFloor()) verificationStays(log);
   routeLibraryWarnings((text) => lines.libraryWarning(log, text));
   try {
     const modules = await loadOptionalModules(settings);

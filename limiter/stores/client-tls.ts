@@ -8,6 +8,7 @@ import {
 } from 'node:tls';
 import { errorText } from '../../process/log/error-text.ts';
 import { readPemFile, trustedAuthorities } from '../../process/net/tls-credentials.ts';
+import { oldestTls } from '../../process/net/tls-floor.ts';
 
 /** Paths of PEM files; empty ones are none. */
 export interface ClientTlsFiles {
@@ -45,6 +46,7 @@ export class ClientTls {
   get options(): ConnectionOptions {
     const context = () => this.#current();
     return {
+      rejectUnauthorized: true,
       get secureContext() {
         return context();
       },
@@ -90,7 +92,10 @@ function settingOf({ settingPrefix }: ClientTlsFiles, name: string): string {
 
 function secureContext(files: ClientTlsFiles, { cert, key, ca }: Pem): SecureContext {
   const { caPath } = files;
-  const authorities = caPath === '' ? {} : { ca: trustedAuthorities(ca, caPath, settingOf(files, 'CACERT')) };
+  const authorities = {
+    minVersion: oldestTls,
+    ...(caPath === '' ? {} : { ca: trustedAuthorities(ca, caPath, settingOf(files, 'CACERT')) }),
+  } as const;
   if (cert === '') return createSecureContext(authorities);
   try {
     return createSecureContext({ ...authorities, cert, key });

@@ -10,6 +10,11 @@ export function settingWarning(log: Logger, warning: string): void {
   log.warn(warning);
 }
 
+/** See `holdTlsFloor`. */
+export function verificationStays(log: Logger): void {
+  log.warn('NODE_TLS_REJECT_UNAUTHORIZED=0 is ignored: the certificates of servers are verified');
+}
+
 /** What a library would have printed past the log. */
 export function libraryWarning(log: Logger, text: string): void {
   log.warn(text);

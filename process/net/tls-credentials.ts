@@ -5,6 +5,7 @@ import { createSecureContext, getCACertificates, type SecureContextOptions } fro
 import { watchFiles } from '../files/watched-files.ts';
 import { errorText, systemErrorReason } from '../log/error-text.ts';
 import type { Timers } from '../time/clock.ts';
+import { oldestTls } from './tls-floor.ts';
 
 /** Says which file is to blame, and not where it is: that is its reader's to add. */
 class PemError extends Error {
@@ -162,7 +163,7 @@ export function listenerCredentials(credentials: SecureContextOptions): SecureCo
   const tickets = credentials.ca === undefined ? 0 : constants.SSL_OP_NO_TICKET;
   return {
     ...credentials,
-    minVersion: 'TLSv1.2',
+    minVersion: oldestTls,
     secureOptions: constants.SSL_OP_NO_RENEGOTIATION | tickets,
   };
 }

@@ -5,6 +5,7 @@ import { tlsTarget } from '../../../process/grpc/grpc-js.ts';
 import { errorText } from '../../../process/log/error-text.ts';
 import { tokenProblem } from '../../../process/net/bearer-token.ts';
 import { readPemFile, trustedAuthorities } from '../../../process/net/tls-credentials.ts';
+import { oldestTls } from '../../../process/net/tls-floor.ts';
 import { ConfigSourceError } from '../config-source.ts';
 
 /** Paths of PEM files; empty ones are none. */
@@ -29,8 +30,13 @@ export interface AdsCredentials {
 export function adsCredentials(target: string, tls: AdsTls | undefined): AdsCredentials {
   if (tls === undefined) return { credentials: credentials.createInsecure(), options: {} };
   const { verify, options } = tlsTarget(target, tls.serverName);
-  const context = orRefuse(() => createSecureContext({ ...authorities(tls), ...clientPair(tls) }));
-  return { credentials: credentials.createFromSecureContext(context, verify), options };
+  const context = orRefuse(() =>
+    createSecureContext({ minVersion: oldestTls, ...authorities(tls), ...clientPair(tls) }),
+  );
+  return {
+    credentials: credentials.createFromSecureContext(context, { ...verify, rejectUnauthorized: true }),
+    options,
+  };
 }
 
 /** None where no certificate is set. */
