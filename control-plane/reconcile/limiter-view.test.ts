@@ -101,6 +101,26 @@ describe('LimiterView', () => {
     expect(view.fleet('default').mayRun('team/gone', 2)).toBe(false);
   });
 
+  it.each<[string, Partial<LimiterReport>]>([
+    ['for another fleet', { fleet: 'edge' }],
+    ['with the token of another pod', { podUid: 'other' }],
+    ['without a token', { podUid: undefined }],
+  ])('lets nobody take the place of a limiter by its instance, %s', (_, traits) => {
+    const victim = limiter('a', { instance: 'i', podUid: 'pod', acceptedVersion: 'v1' });
+    const poser = { ...victim, id: 'later', connectedMs: 9, acceptedVersion: 'v2', ...traits };
+    const view = viewOf(ledgerOf('v1', 'v2'), replica(victim, poser));
+    expect(said(view.fleet('default').of(since(2)))).toMatch(/a$/);
+  });
+
+  it('lets nobody without a token take the place of a limiter from another address', () => {
+    const victim = limiter('a', { instance: 'i', address: '10.0.0.1', acceptedVersion: 'v1' });
+    const poser = { ...victim, id: 'later', connectedMs: 9, address: '10.0.0.2', acceptedVersion: 'v2' };
+    const view = viewOf(ledgerOf('v1', 'v2'), replica(victim, poser));
+    expect(said(view.fleet('default').of(since(2)))).toBe('1/2, a');
+    view.update([replica({ ...victim, id: 'later', connectedMs: 9, acceptedVersion: 'v2' }, victim)], 0);
+    expect(said(view.fleet('default').of(since(2)))).toBe('1/1');
+  });
+
   it('has nobody in a fleet without limiters', () => {
     expect(said(viewOf(ledgerOf('v1')).fleet('default').of(since(1)))).toBe('0/0');
   });

@@ -395,13 +395,23 @@ function newestStreams(living: readonly ReplicaReport[]): Map<string, LimiterRep
   const newest = new Map<string, LimiterReport>();
   for (const { limiters } of living) {
     for (const limiter of limiters) {
-      // Instances and ids are chosen by different people; the letter keeps them apart.
-      const identity = limiter.instance === undefined ? `s ${limiter.id}` : `i ${limiter.instance}`;
+      const identity = streamIdentity(limiter);
       const other = newest.get(identity);
       if (other === undefined || isNewer(limiter, other)) newest.set(identity, limiter);
     }
   }
   return newest;
+}
+
+/**
+ * What makes two streams those of one limiter. An instance is what a client says of itself: whoever says that of another
+ * limiter, for another fleet, from another address or with the token of another pod, is one more limiter, and takes nobody's
+ * place. Instances and ids are chosen by different people; the letter keeps them apart.
+ */
+function streamIdentity({ id, instance, fleet, podUid, address }: LimiterReport): string {
+  return instance === undefined
+    ? `s ${id}`
+    : `i ${JSON.stringify([instance, fleet, podUid ?? ['at', address]])}`;
 }
 
 function isNewer(a: LimiterReport, b: LimiterReport): boolean {

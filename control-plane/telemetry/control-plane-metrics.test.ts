@@ -62,6 +62,8 @@ const initial = {
   'xds_token_reviews_total{outcome="unknown"}': 0,
   'xds_token_reviews_total{outcome="failed"}': 0,
   'xds_token_reviews_total{outcome="not asked"}': 0,
+  'xds_connections_cut_total{reason="idle"}': 0,
+  'xds_connections_cut_total{reason="memory"}': 0,
   xds_handshakes_failed_total: 0,
   xds_oversize_snapshots_total: 0,
   change_to_push_seconds_sum: 0,

@@ -3,6 +3,7 @@ import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Logger } from '../../process/log/logger.ts';
 import type { Decision, OverrideReason, RejectionReason } from '../model/decision.ts';
 import { type FleetSnapshot, fleetSnapshot, type LimiterReport, servedTo } from '../model/fleet-snapshot.ts';
+import { connectionCuts } from '../xds/limiter-connections.ts';
 import { createMetricSet, type MetricSet } from './metric-set.ts';
 
 /** No fleet can be called so. */
@@ -141,6 +142,7 @@ export class ControlPlaneMetrics {
     const { secretLookupsRefused, tokenReviews } = this.all;
     buildInfo.set({ version, node: nodeVersion }, 1);
     for (const reason of streamRefusals) streamsRefused.inc({ reason }, 0);
+    for (const reason of Object.keys(connectionCuts)) this.all.connectionsCut.inc({ reason }, 0);
     for (const outcome of ['written', 'failed', 'outdated']) statusWrites.inc({ outcome }, 0);
     for (const reason of dropReasons) webhookDropped.inc({ reason }, 0);
     for (const reason of lookupRefusals) secretLookupsRefused.inc({ reason }, 0);

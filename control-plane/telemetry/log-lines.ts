@@ -158,6 +158,10 @@ export function tooManyStreams(
   log.error('Refused a stream: XDS_MAX_STREAMS is reached', limit);
 }
 
+export function connectionCut(log: Logger, cut: { peer: string; reason: string; times: number }): void {
+  log.error('Cut a connection of a limiter', cut);
+}
+
 export function otherTypeAsked(log: Logger, request: { peer: string; typeUrl: string }): void {
   log.warn('A client asks for a type that is not served', request);
 }

@@ -110,6 +110,12 @@ function limiterMetrics(registry: Registry) {
       'Streams refused for the limit on streams, for who they are, or for what they said.',
       ['reason'],
     ),
+    connectionsCut: counter(
+      registry,
+      'xds_connections_cut_total',
+      'Connections of limiters that were cut for the bound on idle ones, or on the memory that they hold.',
+      ['reason'],
+    ),
     tokenReviews: counter(
       registry,
       'xds_token_reviews_total',

@@ -5,6 +5,7 @@ import {
   DeltaDiscoveryRequestSchema,
   DeltaDiscoveryResponseSchema,
 } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
+import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { fleetSnapshot, hashOf } from '../model/fleet-snapshot.ts';
 import { Incremental } from './discovery-form.ts';
@@ -22,6 +23,8 @@ function responseOf(texts: Record<string, string>): FleetResponse {
   return new FleetResponse(fleetSnapshot('f', resources), 'replica-0');
 }
 
+const typeUrl = rateLimitConfigTypeUrl;
+
 /** What a client does with requests and responses. */
 class Told {
   readonly form = new Incremental();
@@ -33,7 +36,9 @@ class Told {
   }
 
   ask(fields: Fields = {}): ReturnType<Incremental['subscribe']> {
-    this.form.read(toBinary(DeltaDiscoveryRequestSchema, create(DeltaDiscoveryRequestSchema, fields)));
+    this.form.read(
+      toBinary(DeltaDiscoveryRequestSchema, create(DeltaDiscoveryRequestSchema, { typeUrl, ...fields })),
+    );
     const isAsking = this.form.subscribe(this.#isFirst);
     this.#isFirst = false;
     return isAsking;

@@ -10,6 +10,7 @@
 import { hash } from 'node:crypto';
 import { fromBinary, type Message } from '@bufbuild/protobuf';
 import type { GenMessage } from '@bufbuild/protobuf/codegenv2';
+import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import type { Any } from '@bufbuild/protobuf/wkt';
 import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
 import {
@@ -19,6 +20,7 @@ import {
 } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import type { Status } from '../../gen/google/rpc/status_pb.ts';
 import { RefusedResourcesSchema } from '../../gen/weir/xds/v1/refused_resources_pb.ts';
+import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import { type RefusedResource, versionOfResources } from '../model/fleet-snapshot.ts';
 import { type FleetResponse, nothingTold, type ResourceVersions } from './fleet-response.ts';
 
@@ -58,17 +60,21 @@ export interface DiscoveryForm {
 export class StateOfTheWorld implements DiscoveryForm {
   readonly longestFirstRequestBytes = 1024 * 1024;
   claimedVersion = '';
+  #version = '';
 
   read(bytes: Uint8Array): StreamRequest | undefined {
-    const request = decode(DiscoveryRequestSchema, bytes);
+    const request = isBounded(bytes, sotwFields) ? decode(DiscoveryRequestSchema, bytes) : undefined;
     if (request === undefined) return undefined;
     const { node, typeUrl, responseNonce: nonce, errorDetail, versionInfo } = request;
-    this.claimedVersion = versionInfo;
+    if (typeUrl === rateLimitConfigTypeUrl) this.#version = versionInfo;
     const refusal = errorDetail && { message: errorDetail.message, resources: undefined };
     return { node, typeUrl, nonce, refusal };
   }
 
   subscribe(isFirst: boolean): boolean {
+    // A copy of no more than shows that it is no version of ours.
+    if (isFirst) this.claimedVersion = Buffer.from(this.#version.slice(0, longestName)).toString();
+    this.#version = '';
     return isFirst;
   }
 
@@ -109,17 +115,24 @@ export class Incremental implements DiscoveryForm {
   }
 
   read(bytes: Uint8Array): StreamRequest | undefined {
-    const request = decode(DeltaDiscoveryRequestSchema, bytes);
-    this.#request = request;
+    const request = isBounded(bytes, deltaFields) ? decode(DeltaDiscoveryRequestSchema, bytes) : undefined;
     if (request === undefined) return undefined;
+    this.#request = request.typeUrl === rateLimitConfigTypeUrl ? request : undefined;
     const { node, typeUrl, responseNonce: nonce, errorDetail } = request;
     return { node, typeUrl, nonce, refusal: errorDetail && this.#refusalOf(errorDetail) };
   }
 
   subscribe(isFirst: boolean): boolean | { problem: string } {
-    const { resourceNamesSubscribe: more, resourceNamesUnsubscribe: less } = this
-      .#request as DeltaDiscoveryRequest;
-    if (isFirst) this.#begin(this.#request as DeltaDiscoveryRequest);
+    const request = this.#request as DeltaDiscoveryRequest;
+    this.#request = undefined;
+    const { resourceNamesSubscribe: more, resourceNamesUnsubscribe: less } = request;
+    const long = more.find(({ length }) => length > longestName);
+    if (long !== undefined) {
+      return {
+        problem: `subscribes to a name of ${long.length} characters, the bound is ${longestName}`,
+      };
+    }
+    if (isFirst) this.#begin(request);
     else if (more.includes('*')) this.#wantsAll = true;
     if (less.includes('*')) this.#wantsAll = false;
     const names = new Set(this.#names);
@@ -191,13 +204,55 @@ export class RefusedLists {
 }
 
 function readLists(details: readonly Any[]): RefusedResource[] | undefined {
-  const listed = details.map(({ value }) => decode(RefusedResourcesSchema, value));
+  const listed = details.map(({ value }) =>
+    fieldCount(value) <= mostRefused ? decode(RefusedResourcesSchema, value) : undefined,
+  );
   const resources = listed.flatMap((list) => list?.resources ?? []);
   // A name is compared with those of resources: a part of one would leave its object Programmed.
   const isBad = ({ name }: RefusedResource) => name === '' || name.length > longestName;
   const isNoList = listed.includes(undefined) || resources.length === 0 || resources.some(isBad);
   if (isNoList || resources.length > mostRefused) return undefined;
   return resources.map(({ name, message }) => ({ name, message: message.slice(0, longestMessage + 3) }));
+}
+
+/** Numbers of fields of both requests. */
+interface BoundedFields {
+  node: number;
+  error: number;
+}
+const sotwFields: BoundedFields = { node: 2, error: 6 };
+const deltaFields: BoundedFields = { node: 1, error: 7 };
+
+/** Chosen: more than a limiter claims in one request; what a small field decodes to is many times its bytes. */
+const mostFields = 100_000;
+/** Chosen: the node of an Envoy, which lists its extensions, has some 80 KiB. */
+const longestNodeBytes = 256 * 1024;
+/** Chosen: details of an error. */
+const mostErrorFields = 100;
+
+/** Whether a request can be decoded in little time: it is looked through, and nothing is made of it. */
+function isBounded(bytes: Uint8Array, { node, error }: BoundedFields): boolean {
+  const count = fieldCount(bytes, (number, value) => {
+    if (number === node) return value.length <= longestNodeBytes;
+    return number !== error || fieldCount(value) <= mostErrorFields;
+  });
+  return count <= mostFields;
+}
+
+/** Infinity for what is no message, or has a field that is not good. */
+function fieldCount(bytes: Uint8Array, isGood?: (number: number, value: Uint8Array) => boolean): number {
+  const reader = new BinaryReader(bytes);
+  let count = 0;
+  try {
+    for (; reader.pos < reader.len && count <= mostFields; count += 1) {
+      const [number, type] = reader.tag();
+      if (isGood === undefined || type !== WireType.LengthDelimited) reader.skip(type, number);
+      else if (!isGood(number, reader.bytes())) return Number.POSITIVE_INFINITY;
+    }
+    return count;
+  } catch {
+    return Number.POSITIVE_INFINITY;
+  }
 }
 
 function decode<M extends Message>(schema: GenMessage<M>, bytes: Uint8Array): M | undefined {

@@ -167,7 +167,7 @@ describe('an incremental stream', () => {
   it('answers a flood of requests by one response', async () => {
     const { server, client } = await serving(v1, { accepts: false });
     client.request();
-    for (let i = 0; i < 2_000; i++)
+    for (let i = 0; i < 100; i++)
       client.request({ resourceNamesSubscribe: ['team/a'], responseNonce: `x${i}` });
     await client.responses(1);
     client.accept();

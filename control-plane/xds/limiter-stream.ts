@@ -1,10 +1,11 @@
 /** The stream of one limiter: what it is owed and what it says, and how that comes over the connection. */
 
 import type { ServerDuplexStream } from '@grpc/grpc-js';
-import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
 import { GrpcCode, type GrpcStatus, statusText } from '../../process/grpc/handlers.ts';
-import { shortened } from '../../process/log/error-text.ts';
+import { plainText } from '../../process/log/error-text.ts';
+import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import { TokenBucket } from '../../process/time/pacing.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import type { LimiterReport, Refusal, RefusedResource } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
@@ -123,6 +124,10 @@ export interface StreamContext extends Telemetry {
   refuse(peer: string, reason: string): void;
   /** Destroys the connection that a stream came over. */
   cutConnection(peer: string): void;
+  /** The connection holds so many bytes more, or less, for a peer that has not done its part. */
+  hold(peer: string, bytes: number): void;
+  /** It is ended, and may be open for a moment more. */
+  ending(stream: LimiterStream): void;
   /** Called once. */
   closed(stream: LimiterStream): void;
   /** The limiter ended its stream, or lost it, while a response was in flight. */
@@ -145,6 +150,16 @@ const longestTimerMs = 86_400_000;
 /** Chosen: a peer that reads takes the end of its stream in far less. */
 const cutAfterMs = 5_000;
 
+/** Chosen: far above what answers to ten changes a second take. Requests beyond `longRequestBytes` count for themselves as well. */
+const requestRate = { burst: 200, perSecond: 20 };
+const longRequestRate = { burst: 10, perSecond: 2 };
+const longRequestBytes = 64 * 1024;
+
+const tooMany: GrpcStatus = {
+  code: GrpcCode.RESOURCE_EXHAUSTED,
+  message: `the stream brings more than ${requestRate.perSecond} requests a second, or ${longRequestRate.perSecond} of more than ${longRequestBytes} bytes`,
+};
+
 const undecodable = { code: GrpcCode.INVALID_ARGUMENT, message: 'cannot decode the discovery request' };
 
 /** One stream of one limiter: its requests to the state machine, and what is due to the transport. */
@@ -152,11 +167,17 @@ export class LimiterStream implements Sender {
   readonly #call: DiscoveryCall;
   readonly #context: StreamContext;
   readonly #id: string;
-  readonly #peer: string;
+  readonly peer: string;
+  /** See `addressGroup`. */
+  readonly group: string;
   readonly #identity: Identity;
   readonly #state: StreamState;
   readonly #form: DiscoveryForm;
-  #node: Node | undefined;
+  #identified: NodeIdentity | { problem: string } | undefined;
+  readonly #requests = new TokenBucket(requestRate);
+  readonly #longRequests = new TokenBucket(longRequestRate);
+  /** What its connection holds for this stream. */
+  #heldBytes = 0;
   #report: LimiterReport | undefined;
   #offered: FleetResponse | undefined;
   /** Of the response in flight. */
@@ -185,9 +206,12 @@ export class LimiterStream implements Sender {
     this.#context = context;
     this.#identity = identity;
     this.#id = id;
-    this.#peer = call.getPeer();
+    this.peer = call.getPeer();
+    this.group = addressGroup(addressOf(this.peer));
     this.#form = form;
     this.#state = new StreamState(noncePrefix);
+    const { timers, answerTimeoutMs } = context;
+    this.#stopWaiting = timers.after(answerTimeoutMs, () => this.end(notAsked(answerTimeoutMs)));
     call.on('data', (bytes: Buffer) => this.#read(bytes));
     // A caller that asks once and listens no further has its answer by now.
     call.on('end', () => this.#finish());
@@ -259,7 +283,11 @@ export class LimiterStream implements Sender {
     this.#form.sent(response);
     this.#sentMs = clock.monotonicMs();
     this.#stopWaiting = timers.after(answerTimeoutMs, () => this.#giveUp(version));
-    this.#call.write(withNonce(bytes, nonce), () => taken());
+    this.#hold(bytes.length);
+    this.#call.write(withNonce(bytes, nonce), () => {
+      this.#hold(0);
+      taken();
+    });
     metrics.pushed(bytes.length);
     sent(this.#report as LimiterReport);
   }
@@ -270,6 +298,10 @@ export class LimiterStream implements Sender {
     this.#isEnding = true;
     this.#isRefused = true;
     this.#stopWaiting();
+    const { timers, cutConnection, ending } = this.#context;
+    // Who does not read does not take the end of its stream either.
+    this.#stopWaiting = timers.after(cutAfterMs, () => cutConnection(this.peer));
+    ending(this);
     this.#call.emit('error', { code: status.code, details: statusText(status.message) });
   }
 
@@ -294,6 +326,7 @@ export class LimiterStream implements Sender {
     const { log, changed } = this.#context;
     this.#stopWaiting();
     this.#callOffExpiry();
+    this.#hold(0);
     this.#context.closed(this);
     if (this.#report === undefined) return;
     const isUnanswered = this.#state.phase === 'in flight' && !this.#gaveUp;
@@ -303,6 +336,10 @@ export class LimiterStream implements Sender {
 
   #read(bytes: Buffer): void {
     if (this.#isEnding) return;
+    if (!this.#mayAsk(bytes)) {
+      this.#refuse(tooMany);
+      return;
+    }
     try {
       const longest = this.#report === undefined ? this.#form.longestFirstRequestBytes : longestRequestBytes;
       const request = bytes.length > longest ? undefined : this.#form.read(bytes);
@@ -318,7 +355,7 @@ export class LimiterStream implements Sender {
 
   #take(request: StreamRequest): void {
     // A client may leave it out of all requests but the first.
-    this.#node ??= request.node;
+    if (request.node !== undefined) this.#identified ??= nodeIdentity(request.node, this.peer);
     if (request.typeUrl !== rateLimitConfigTypeUrl) this.#passOver(request.typeUrl);
     else if (this.#report === undefined) this.#subscribe();
     else {
@@ -332,8 +369,8 @@ export class LimiterStream implements Sender {
   #passOver(typeUrl: string): void {
     if (this.#askedOtherType) return;
     this.#askedOtherType = true;
-    const asked = typeUrl.slice(0, longestMessage);
-    lines.otherTypeAsked(this.#context.log, { peer: this.#peer, typeUrl: asked });
+    const asked = plainText(typeUrl, longestMessage);
+    lines.otherTypeAsked(this.#context.log, { peer: this.peer, typeUrl: asked });
   }
 
   #subscribe(): void {
@@ -344,12 +381,13 @@ export class LimiterStream implements Sender {
       this.#refuseRequest(subscribed.problem);
       return;
     }
+    this.#stopWaiting();
     const { clock, log, changed } = this.#context;
     this.#report = {
       id: this.#id,
       ...identity,
       podUid: this.#identity.podUid,
-      address: ipAddressOf(this.#peer),
+      address: ipAddressOf(this.peer),
       connectedMs: clock.nowMs(),
       // Other clients repeat here what they received last, refused or not.
       acceptedVersion: identity.isWeir ? knowableVersion(this.#form.claimedVersion) : undefined,
@@ -363,7 +401,7 @@ export class LimiterStream implements Sender {
 
   /** Undefined when the stream was refused. */
   #identify(): NodeIdentity | undefined {
-    const identity = nodeIdentity(this.#node, this.#peer);
+    const identity = this.#identified ?? nodeIdentity(undefined, this.peer);
     if ('problem' in identity) {
       this.#refuse({ code: GrpcCode.INVALID_ARGUMENT, message: identity.problem });
       return undefined;
@@ -402,7 +440,7 @@ export class LimiterStream implements Sender {
   }
 
   #giveUp(version: string): void {
-    const { answerTimeoutMs: timeoutMs, log, metrics, timers, cutConnection } = this.#context;
+    const { answerTimeoutMs: timeoutMs, log, metrics } = this.#context;
     this.#gaveUp = true;
     metrics.all.unanswered.inc();
     lines.limiterUnanswered(log, this.#report as LimiterReport, { version, timeoutMs });
@@ -410,8 +448,17 @@ export class LimiterStream implements Sender {
       code: GrpcCode.UNAVAILABLE,
       message: `no answer to version ${version} within ${timeoutMs} ms`,
     });
-    // Who does not read does not take the end of its stream either.
-    this.#stopWaiting = timers.after(cutAfterMs, () => cutConnection(this.#peer));
+  }
+
+  /** Exactly so many bytes. */
+  #hold(bytes: number): void {
+    this.#context.hold(this.peer, bytes - this.#heldBytes);
+    this.#heldBytes = bytes;
+  }
+
+  #mayAsk({ length }: Buffer): boolean {
+    const nowMs = this.#context.clock.monotonicMs();
+    return this.#requests.take(nowMs) && (length <= longRequestBytes || this.#longRequests.take(nowMs));
   }
 
   #refuseRequest(message: string): void {
@@ -419,9 +466,13 @@ export class LimiterStream implements Sender {
   }
 
   #refuse(status: GrpcStatus): void {
-    this.#context.refuse(this.#peer, status.message);
+    this.#context.refuse(this.peer, status.message);
     this.end(status);
   }
+}
+
+function notAsked(timeoutMs: number): GrpcStatus {
+  return { code: GrpcCode.DEADLINE_EXCEEDED, message: `no request for rules within ${timeoutMs} ms` };
 }
 
 function tooLong(bytes: number, longest: number): GrpcStatus {
@@ -451,5 +502,5 @@ function boundedRefusal(version: string, { message, resources }: RequestRefusal)
 }
 
 function refusalText(message: string, longest: number): string {
-  return message === '' ? 'refused without a message' : shortened(message, longest);
+  return message === '' ? 'refused without a message' : plainText(message, longest);
 }

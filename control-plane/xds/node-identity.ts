@@ -1,7 +1,7 @@
 /** Who a limiter says it is, in the `node` of its first request. */
 
 import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
-import { shortened } from '../../process/log/error-text.ts';
+import { plainText, shortened } from '../../process/log/error-text.ts';
 import { bounds, defaultFleet, dnsLabelPattern } from '../../rules/manifest/manifest-bounds.ts';
 import { oldRulesVersion } from '../model/fleet-snapshot.ts';
 
@@ -35,7 +35,7 @@ export function nodeIdentity(node: Node | undefined, peer: string): NodeIdentity
         `digits and inner hyphens: ${JSON.stringify(shortened(fleet, longestName))}`,
     };
   }
-  const id = shortened(node?.id ?? '', longestName);
+  const id = named(node?.id ?? '');
   return {
     name: text(metadata['pod']) ?? (id === '' ? peer : `${id} (${peer})`),
     fleet: fleet === '' ? defaultFleet : fleet,
@@ -51,5 +51,10 @@ function rulesVersion(value: unknown): number {
 }
 
 function text(value: unknown): string | undefined {
-  return typeof value === 'string' && value !== '' ? shortened(value, longestName) : undefined;
+  return typeof value === 'string' && value !== '' ? named(value) : undefined;
+}
+
+/** A copy: what it was read from may be a long request of which nothing else is needed. */
+function named(value: string): string {
+  return Buffer.from(plainText(value, longestName)).toString();
 }

@@ -9,12 +9,13 @@ import { HealthService } from '../../process/grpc/health-service.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import { bind, closeOrCut, type ListenAddress } from '../../process/net/bind.ts';
+import { addressGroup } from '../../process/net/peer.ts';
 import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { type FleetSnapshot, type LimiterReport, limiterIdentity } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import { CallerIdentity, type Identity, parseTokens, type TokenNames } from './caller-identity.ts';
+import { addressOf, CallerIdentity, type Identity, parseTokens, type TokenNames } from './caller-identity.ts';
 import {
   type DiscoveryForm,
   Incremental,
@@ -25,9 +26,12 @@ import {
 import type { FleetsOfClients } from './fleet-permissions.ts';
 import { FleetResponses, SendTurns, usualClientLimitBytes } from './fleet-response.ts';
 import { registerHealth } from './health-calls.ts';
+import { connectionCuts, LimiterConnections, type LimiterConnectionsOptions } from './limiter-connections.ts';
 import { type DiscoveryCall, LimiterStream, type StreamContext } from './limiter-stream.ts';
+import { StreamPlaces } from './stream-places.ts';
 import { type ReviewToken, TokenReviews } from './token-reviews.ts';
 import { plainTransport, type TlsTransport, type Transport, tlsTransport } from './transport.ts';
+import { watchUnfinishedMessages } from './unfinished-messages.ts';
 
 export interface XdsServerOptions extends Telemetry {
   /** Different for every replica that runs. */
@@ -46,8 +50,10 @@ export interface XdsServerOptions extends Telemetry {
   keepaliveIntervalMs: number;
   /** How long it may take for it before it is cut. */
   keepaliveTimeoutMs: number;
-  /** How long a limiter may take to accept or refuse. Defaults to 30 s. */
+  /** How long a limiter may take to ask for rules, and to accept or refuse them. Defaults to 30 s. */
   answerTimeoutMs?: number;
+  /** Bounds on connections; defaults to the usual ones. */
+  connections?: Pick<LimiterConnectionsOptions, 'maxIdle' | 'maxHeldBytes'>;
   /** How long streams may take to end at shutdown before they are cut. */
   shutdownGraceMs: number;
   /** Undefined: no TLS. */
@@ -87,6 +93,8 @@ export class XdsServer {
   readonly #reviews: TokenReviews | undefined;
   readonly #context: StreamContext;
   readonly #streams = new Set<LimiterStream>();
+  readonly #places = new StreamPlaces<LimiterStream>();
+  readonly #connections: LimiterConnections;
   readonly #departures = new UnansweredDepartures();
   /** Of limiters that go on for a while. */
   readonly #callOffs = new Set<() => void>();
@@ -95,6 +103,7 @@ export class XdsServer {
   readonly #handshakes: Seldom<{ peer: string; reason: string }>;
   readonly #strangers: Seldom<{ peer: string; reason: string }>;
   readonly #reviewFailures: Seldom<string>;
+  readonly #cuts: Seldom<{ peer: string; reason: string }>;
   /** Tells this run from others of a replica with the same name. */
   readonly #run = randomBytes(8).toString('hex');
   #streamNumber = 0;
@@ -127,6 +136,15 @@ export class XdsServer {
     this.#reviewFailures = new Seldom(clock, seldomMs, (reason, times) =>
       lines.tokenReviewFailed(log, { reason, times }),
     );
+    this.#cuts = new Seldom(clock, seldomMs, (it, times) => lines.connectionCut(log, { ...it, times }));
+    this.#connections = new LimiterConnections({
+      ...options.connections,
+      timers: options.timers,
+      wasCut: (reason, peer) => {
+        metrics.all.connectionsCut.inc({ reason });
+        this.#cuts.note({ peer, reason: connectionCuts[reason] }, reason);
+      },
+    });
     this.#reviews = this.#createReviews();
     this.#identity = this.#createIdentity();
     this.#context = this.#createContext();
@@ -194,8 +212,14 @@ export class XdsServer {
       isCutOff: () => this.#isCutOff,
       turns: new SendTurns({ timers, maxBytes: sendingBytes, patienceMs: sendingPatienceMs }),
       refuse: (peer, reason) => this.#refusals.note({ peer, reason }),
-      cutConnection: (peer) => this.#transport?.cut(peer),
-      closed: (stream) => this.#streams.delete(stream),
+      hold: (peer, bytes) => this.#connections.hold(peer, bytes),
+      cutConnection: (peer) => this.#connections.cut(peer),
+      ending: (stream) => this.#places.delete(stream),
+      closed: (stream) => {
+        this.#streams.delete(stream);
+        this.#places.delete(stream);
+        this.#connections.countStream(stream.peer, -1);
+      },
       leftUnanswered: (limiter) => this.#goOn(this.#departures.left(limiter, clock.monotonicMs())),
       renewing: (limiter) => this.#goOn(this.#departures.renewing(limiter, clock.monotonicMs())),
       answered: (limiter) => this.#departures.answered(limiter),
@@ -223,6 +247,7 @@ export class XdsServer {
       'grpc.keepalive_timeout_ms': keepaliveTimeoutMs,
       'grpc.max_connection_idle_ms': idleConnectionMs,
       'grpc.enable_channelz': 0,
+      interceptors: [watchUnfinishedMessages((peer, bytes) => this.#connections.hold(peer, bytes))],
     });
     registerHealth(grpc, this.#health, (method, error) => {
       metrics.all.faults.inc();
@@ -277,22 +302,30 @@ export class XdsServer {
     this.#streamNumber++;
     const noncePrefix = `${this.#run}.${this.#streamNumber}`;
     const id = `${this.#options.replicaName}/${noncePrefix}`;
-    this.#streams.add(new LimiterStream(call, this.#context, { identity, id, noncePrefix, form }));
+    const stream = new LimiterStream(call, this.#context, { identity, id, noncePrefix, form });
+    this.#connections.countStream(stream.peer, 1);
+    this.#streams.add(stream);
+    this.#places.add(stream);
   }
 
   #streamRefusal(peer: string): GrpcStatus | undefined {
     if (this.#shutdown !== undefined) return shuttingDown;
     const { maxStreams } = this.#options;
-    if (this.#streams.size + this.#unproven < maxStreams) return undefined;
+    if (this.#places.size + this.#unproven < maxStreams) return undefined;
     this.#tooMany.note(peer);
     const message = `this replica of the control plane serves at most ${maxStreams} streams`;
-    return { code: GrpcCode.RESOURCE_EXHAUSTED, message };
+    const refusal = { code: GrpcCode.RESOURCE_EXHAUSTED, message };
+    const former = this.#places.roomFor(addressGroup(addressOf(peer)));
+    if (former === undefined) return refusal;
+    former.end({ ...refusal, message: `${message}, and most of them come from this address` });
+    return undefined;
   }
 
   async #openTransport(): Promise<Transport> {
     const injector = this.#grpc.createConnectionInjector(ServerCredentials.createInsecure());
     const { tls, timers, log } = this.#options;
     const options = {
+      connections: this.#connections,
       accept: (socket: Parameters<typeof injector.injectConnection>[0]) => injector.injectConnection(socket),
       handshakeFailed: (peer: string, reason: string) => this.#handshakes.note({ peer, reason }),
     };
@@ -377,6 +410,7 @@ export class XdsServer {
     this.#reviews?.close();
     for (const callOff of this.#callOffs) callOff();
     this.#health.stop();
+    this.#connections.close();
     const transport = this.#transport;
     if (transport === undefined) return;
     for (const stream of this.#streams) stream.end(shuttingDown);
@@ -385,7 +419,7 @@ export class XdsServer {
         transport.server.close(() => closed());
         this.#grpc.tryShutdown(() => {});
       },
-      cut: () => transport.sockets.cut(),
+      cut: () => this.#connections.sockets.cut(),
       graceMs: this.#options.shutdownGraceMs,
     });
   }

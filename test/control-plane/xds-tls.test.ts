@@ -1,3 +1,4 @@
+import { once } from 'node:events';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
@@ -119,6 +120,19 @@ describeWithServer('TLS', opensslProgram, (openssl) => {
       await eventually(() => expect(client.ends[0]).toMatch(/^14 UNAVAILABLE/));
       expect(events[0]).toEqual(['A TLS handshake failed', { peer: expect.any(String), reason, times: 1 }]);
       expect(xds.limiters()).toEqual([]);
+    });
+
+    it('gives no ticket, which would go around authorities that change', async () => {
+      const { authority, server } = makeWorld();
+      const { port } = await start({ ...server, clientCaFile: authority.caFile });
+      const { certFile, keyFile } = authority.issue({ name: 'blue' });
+      const socket = connect({
+        ...{ port, host: '127.0.0.1', rejectUnauthorized: false, ALPNProtocols: ['h2'] },
+        ...{ cert: readFileSync(certFile), key: readFileSync(keyFile), maxVersion: 'TLSv1.2' },
+      });
+      onTestFinished(() => void socket.destroy());
+      await once(socket, 'secureConnect');
+      expect(socket.getTLSTicket()).toBeUndefined();
     });
 
     it('binds names of certificates to fleets', async () => {

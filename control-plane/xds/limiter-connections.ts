@@ -1,0 +1,131 @@
+/**
+ * The connections of limiters, and what each holds in memory for a peer that does not do its part: requests that are not
+ * complete, and responses that it does not read.
+ */
+import type { Socket } from 'node:net';
+import { OpenSockets } from '../../process/net/bind.ts';
+import { HeldBytes, type Holder, type Holding } from '../../process/net/held-bytes.ts';
+import { addressGroup } from '../../process/net/peer.ts';
+import type { Timers } from '../../process/time/clock.ts';
+import { WaitingLine } from '../../process/time/loop-turns.ts';
+
+/** Why a connection was cut, in words for the log. */
+export const connectionCuts = {
+  idle: 'too many connections without a stream of discovery are open, and its address has most of them',
+  memory:
+    'requests that are not complete and responses that are not read take too much memory, and its address holds most',
+} as const;
+export type ConnectionCut = keyof typeof connectionCuts;
+
+export interface LimiterConnectionsOptions {
+  timers: Timers;
+  /** Called for each connection that is cut for a bound. */
+  wasCut(reason: ConnectionCut, peer: string): void;
+  /** Connections that carry no stream of discovery. Defaults to 1,000. */
+  maxIdle?: number;
+  /** Of all connections together. Defaults to 128 MiB. */
+  maxHeldBytes?: number;
+}
+
+/** Chosen: connections that begin, and those of health checks. */
+const defaultMaxIdle = 1_000;
+/** Chosen: a sixth of the memory that the chart allows. */
+const defaultMaxHeldBytes = 128 * 1024 * 1024;
+
+export class LimiterConnections {
+  readonly sockets = new OpenSockets();
+  readonly #options: LimiterConnectionsOptions;
+  readonly #held: HeldBytes;
+  readonly #byPeer = new Map<string, LimiterConnection>();
+  /** Those without a stream of discovery, by address; the first is idle longest. */
+  readonly #idle = new WaitingLine<LimiterConnection>();
+
+  constructor(options: LimiterConnectionsOptions) {
+    const { timers, maxHeldBytes: maxBytes = defaultMaxHeldBytes } = options;
+    this.#options = options;
+    this.#held = new HeldBytes({ maxBytes, timers });
+  }
+
+  add(socket: Socket): void {
+    const peer = peerOf(socket);
+    this.sockets.add(socket);
+    const { maxIdle = defaultMaxIdle } = this.#options;
+    if (this.#idle.size >= maxIdle) this.#idle.shed()?.cut('idle');
+    const connection = new LimiterConnection(socket, (reason) => this.#options.wasCut(reason, peer));
+    connection.holding = this.#held.open(socket.remoteAddress, connection);
+    this.#byPeer.set(peer, connection);
+    this.#idle.add(connection);
+    // Before HTTP/2 has taken over; the connection closes by itself.
+    socket.on('error', () => {});
+    socket.on('close', () => {
+      connection.holding?.close();
+      this.#idle.remove(connection);
+      if (this.#byPeer.get(peer) === connection) this.#byPeer.delete(peer);
+    });
+  }
+
+  /** Destroys the connection from this address and port, if it is still open. */
+  cut(peer: string): void {
+    this.#byPeer.get(peer)?.destroy();
+  }
+
+  /** Call with 1 when a stream of discovery begins, and with -1 when it is over. */
+  countStream(peer: string, by: 1 | -1): void {
+    const connection = this.#byPeer.get(peer);
+    if (connection === undefined) return;
+    connection.streams += by;
+    if (connection.streams === 0) this.#idle.add(connection);
+    else this.#idle.remove(connection);
+  }
+
+  /** A connection holds so many bytes more, or less. */
+  hold(peer: string, bytes: number): void {
+    this.#byPeer.get(peer)?.hold(bytes);
+  }
+
+  /** No more come. */
+  close(): void {
+    this.#held.close();
+  }
+}
+
+class LimiterConnection implements Holder {
+  readonly group: string;
+  streams = 0;
+  holding: Holding | undefined;
+  readonly #socket: Socket;
+  readonly #wasCut: (reason: ConnectionCut) => void;
+  #bytes = 0;
+
+  constructor(socket: Socket, wasCut: (reason: ConnectionCut) => void) {
+    this.group = addressGroup(socket.remoteAddress);
+    this.#socket = socket;
+    this.#wasCut = wasCut;
+  }
+
+  hold(bytes: number): void {
+    this.#bytes += bytes;
+    this.holding?.report(this.#bytes);
+  }
+
+  shed(): boolean {
+    this.cut('memory');
+    this.holding?.set(0);
+    return true;
+  }
+
+  cut(reason: ConnectionCut): void {
+    if (this.#socket.destroyed) return;
+    this.#wasCut(reason);
+    this.destroy();
+  }
+
+  destroy(): void {
+    this.#socket.destroy();
+  }
+}
+
+/** As grpc-js names it. */
+export function peerOf({ remoteAddress, remotePort }: Socket): string {
+  return remoteAddress === undefined ? 'unknown' : `${remoteAddress}:${remotePort}`;
+}
