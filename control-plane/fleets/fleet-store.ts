@@ -8,7 +8,7 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import { Pace } from '../../process/time/pacing.ts';
 import { fleetKind, fleetPlural } from '../../rules/manifest/fleet-model.ts';
 import { apiVersion, group, version } from '../../rules/manifest/spec-model.ts';
-import { ApiError } from '../kubernetes/api-error.ts';
+import { ApiError, isTransient } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { resourcePath } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchListener } from '../kubernetes/watch.ts';
@@ -335,7 +335,7 @@ export class FleetStore {
       return undefined;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      if (![400, 403, 404, 422].includes(error.status)) return error;
+      if (isTransient(error)) return error;
       // The others go on meanwhile.
       this.#failures.note(error.message);
       this.#pump.later(refusedPauseMs, () => this.#ask(name));

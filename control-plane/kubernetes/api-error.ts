@@ -29,6 +29,27 @@ export class ApiError extends Error {
   }
 }
 
+/** Statuses below 500 after which the same request may succeed; `isTransient` says why. */
+const transientStatuses: ReadonlySet<number> = new Set([401, 408, 425, 429]);
+
+/**
+ * Whether the same request may succeed later although nobody corrects it. Writers of statuses, events and fleets repeat
+ * such a request soon; they postpone or drop all others. docs/control-plane.md has the table.
+ *
+ * No answer is transient, whatever the network says: servers restart, names and certificates are replaced. So are the
+ * server's own faults (5xx), its wish for patience (408, 425, 429), and 401: tokens are replaced, and a server that has just
+ * started knows no users. 403 is not, as a person has to grant the right. Nor is a request that its caller aborted.
+ */
+export function isTransient({ status, reason }: ApiError): boolean {
+  if (status === 0) return reason !== 'Aborted';
+  return status >= 500 || transientStatuses.has(status);
+}
+
+/** Whether the server does not accept who asks (401), or denies the right (403). One that has just started does both. */
+export function isDenied({ status }: ApiError): boolean {
+  return status === 401 || status === 403;
+}
+
 /** What the server refused, in the words of its Status object; `body` may be anything, a proxy's page for one. */
 export function refusal(options: {
   status: number;

@@ -1,5 +1,5 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { ApiError, unreadable } from './api-error.ts';
+import { ApiError, isDenied, unreadable } from './api-error.ts';
 import type { Denial, KubernetesClient } from './client.ts';
 import {
   type ApiObject,
@@ -44,16 +44,16 @@ export class WatchOutage {
 
   /** Returns whether `reason` is to be told. */
   failed(error: ApiError, reason: string, nowMs: number): boolean {
-    const isDenied = error.status === 401 || error.status === 403;
-    this.#deniedSinceMs = isDenied ? (this.#deniedSinceMs ?? nowMs) : undefined;
+    const wasDenied = isDenied(error);
+    this.#deniedSinceMs = wasDenied ? (this.#deniedSinceMs ?? nowMs) : undefined;
     if (this.#deniedSinceMs !== undefined && nowMs - this.#deniedSinceMs < this.#deniedPatienceMs)
       return false;
-    const isRefusal = isDenied || error.status === 404;
+    const isRefusal = wasDenied || error.status === 404;
     this.#refusals = isRefusal && reason === this.#refusal ? this.#refusals + 1 : 1;
     this.#refusal = isRefusal ? reason : undefined;
     const isFirst = this.#told === undefined;
     const isOther =
-      isRefusal && reason !== this.#told && (isDenied || this.#refusals >= attemptsUntilSettled);
+      isRefusal && reason !== this.#told && (wasDenied || this.#refusals >= attemptsUntilSettled);
     if (isFirst || isOther) this.#told = reason;
     return isFirst || isOther;
   }
@@ -310,11 +310,11 @@ export class ResourceWatch<T> {
     const { resource, listener, clock } = this.#options;
     const reason = reasonText(error, resource);
     const isTold = this.#outage.failed(error, reason, clock.monotonicMs());
-    const { isDenied } = this.#outage;
-    if (isDenied && !this.#isDoubtful) listener.doubtful?.(true);
-    this.#isDoubtful ||= isDenied;
+    const wasDenied = this.#outage.isDenied;
+    if (wasDenied && !this.#isDoubtful) listener.doubtful?.(true);
+    this.#isDoubtful ||= wasDenied;
     if (isTold) {
-      if (isDenied) this.#deny({ verb, resource: resourceName(resource), reason });
+      if (wasDenied) this.#deny({ verb, resource: resourceName(resource), reason });
       listener.unreachable(reason, error.status);
     }
   }

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { TokenBucket } from '../../process/time/pacing.ts';
 import { apiVersion } from '../../rules/manifest/spec-model.ts';
-import { ApiError } from '../kubernetes/api-error.ts';
+import { ApiError, isTransient } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { type ConfigObject, kindOf } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
@@ -212,7 +212,7 @@ export class EventRecorder {
       return undefined;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
-      const isLost = failures === attempts || this.#isClosed || !mayRepeat(error);
+      const isLost = failures === attempts || this.#isClosed || !isTransient(error);
       if (!isLost) return error;
       lines.eventNotRecorded(this.#options.log, error);
       return undefined;
@@ -280,10 +280,6 @@ export class EventRecorder {
     const hash = createHash('sha256').update(seed).digest('hex').slice(0, 16);
     return `${object.name.slice(0, 230).replace(/[.-]+$/, '')}.${hash}`;
   }
-}
-
-function mayRepeat({ status }: ApiError): boolean {
-  return status === 0 || status >= 500 || status === 429;
 }
 
 /** Between characters: the API counts bytes. */

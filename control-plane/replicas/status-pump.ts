@@ -3,7 +3,7 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/pacing.ts';
 import { apiVersion } from '../../rules/manifest/spec-model.ts';
-import { ApiError } from '../kubernetes/api-error.ts';
+import { ApiError, isTransient } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import {
   type ConfigObject,
@@ -24,9 +24,9 @@ export type WriteOutcome =
   | { is: 'outdated' }
   /** The object was deleted. */
   | { is: 'gone' }
-  /** The server will not take this status, however often it is sent. */
+  /** The server rejects this status until somebody changes something. */
   | { is: 'refused'; error: ApiError }
-  /** Worth another attempt. */
+  /** The same write may succeed soon: see `isTransient`. */
   | { is: 'failed'; error: ApiError };
 
 export interface StatusWriterOptions {
@@ -68,16 +68,11 @@ export class StatusWriter {
       if (!(error instanceof ApiError)) throw error;
       if (error.status === 404) return { is: 'gone' };
       if (error.status === 409) return { is: 'outdated' };
-      return { is: mayRepeat(error) ? 'failed' : 'refused', error };
+      return { is: isTransient(error) ? 'failed' : 'refused', error };
     } finally {
       settle?.(version);
     }
   }
-}
-
-/** No answer, the server's own faults, and what another moment may allow: a token that was replaced. */
-function mayRepeat({ status }: ApiError): boolean {
-  return status === 0 || status >= 500 || [401, 408, 429].includes(status);
 }
 
 export interface StatusEntry {

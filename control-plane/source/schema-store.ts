@@ -4,7 +4,7 @@ import type { Timers } from '../../process/time/clock.ts';
 import { fleetKind } from '../../rules/manifest/fleet-model.ts';
 import { overrideKind } from '../../rules/manifest/override-model.ts';
 import { group, kind, version } from '../../rules/manifest/spec-model.ts';
-import { ApiError } from '../kubernetes/api-error.ts';
+import { ApiError, isDenied } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { FieldSchema, NewerFields, PublishedSchemas } from '../model/newer-fields.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
@@ -120,11 +120,7 @@ export class SchemaStore {
       if (!(error instanceof ApiError)) throw error;
       if (this.#isClosed) return;
       // An API server that has just begun knows neither users nor roles.
-      if (
-        this.#schemas === undefined &&
-        [401, 403].includes(error.status) &&
-        this.#deniedTimes++ < mostDenials
-      ) {
+      if (this.#schemas === undefined && isDenied(error) && this.#deniedTimes++ < mostDenials) {
         this.#callOff = this.#options.timers.after(deniedRetryMs, () => void this.refresh());
         return;
       }
