@@ -35,6 +35,8 @@ function setUp({ concurrency = 2 } = {}) {
   const waiting: StatusEntry[] = [];
   const told: string[] = [];
   const done: string[] = [];
+  /** Versions that what is offered next follows from. */
+  const versions: (string | undefined)[] = [];
   const answers = new Map<string, (outcome: WriteOutcome) => void>();
   const clock = new ManualClock();
   const timers = new ManualTimers();
@@ -44,7 +46,10 @@ function setUp({ concurrency = 2 } = {}) {
     queue: {
       next: () => (state.dueMs > timers.nowMs ? undefined : waiting.shift()),
       nextDueMs: () => (waiting.length === 0 ? undefined : Math.max(0, state.dueMs - timers.nowMs)),
-      done: (uid) => done.push(uid),
+      done: (uid, now) => {
+        done.push(uid);
+        if (now !== undefined) versions.push(now.resourceVersion);
+      },
       withdraw: (uid) => told.push(`withdrawn ${uid}`),
       spared: () => told.push('spared'),
     },
@@ -72,17 +77,18 @@ function setUp({ concurrency = 2 } = {}) {
     written: await telemetry.counted('status_writes_total{outcome="written"}'),
     failed: await telemetry.counted('status_writes_total{outcome="failed"}'),
   });
-  return { pump, waiting, told, done, answers, timers, state, answer, counted };
+  return { pump, waiting, told, done, versions, answers, timers, state, answer, counted };
 }
 
 describe('a status pump', () => {
   it('writes a few at a time', async () => {
-    const { pump, waiting, told, done, answers, answer } = setUp();
+    const { pump, waiting, told, done, versions, answers, answer } = setUp();
     waiting.push(entry('a'), entry('b'), entry('c'));
     pump.wake();
     expect([...answers.keys()]).toEqual(['a', 'b']);
-    await answer('a', { is: 'written' });
+    await answer('a', { is: 'written', version: '7' });
     expect([...answers.keys()]).toEqual(['b', 'c']);
+    expect(versions).toEqual(['7']);
     expect(told).toEqual(['written a']);
     expect(done).toEqual(['a']);
   });

@@ -201,7 +201,7 @@ export class KubernetesSource implements ObjectSource {
     if (type === 'DELETED') this.#ownWrites.forget(uid);
     const now = type === 'DELETED' ? undefined : this.#seen({ kind, namespace, name });
     if (![before, now].some((seen) => seen?.isOurs || (seen && this.#isLeft(seen)))) return false;
-    const isSame = before?.object.uid === uid && before.isOurs === now?.isOurs;
+    const isSame = before !== undefined && before.isOurs === now?.isOurs;
     if (type !== 'MODIFIED' || !isSame || before.object.generation !== generation) return true;
     const writer = this.#ownWrites.writerOf(uid, resourceVersion);
     if (writer === 'own') this.#listener?.statusShown();

@@ -1,0 +1,146 @@
+/** What a FleetStore writes to the API server, and when again. */
+import { expect, it, onTestFinished } from 'vitest';
+import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
+import { ManualTimers } from '../../test/support/manual-timers.ts';
+import { type ApiAnswer, aMoment, ScriptedApi, soon } from '../../test/support/scripted-api.ts';
+import type { FleetStatus } from '../model/fleet-object.ts';
+import { FleetStore } from './fleet-store.ts';
+
+const path = '/apis/ratelimit.weir.dev/v1alpha1/namespaces/weir-system/ratelimitfleets';
+
+function fleetObject(name: string, resourceVersion = '1') {
+  const metadata = { name, namespace: 'weir-system', uid: name, generation: 1, resourceVersion };
+  return { metadata, spec: { count: 2 } };
+}
+
+function statusOf(limiters: string): FleetStatus {
+  return { observedGeneration: 1, limiters } as FleetStatus;
+}
+
+/** A leader's store, which has listed these fleets. */
+async function setUp({ fleets = ['edge'], services = [] as string[], status = 200 } = {}) {
+  const { api, client } = await ScriptedApi.start();
+  api.answer = () => ({ status });
+  api.lists.set(
+    path,
+    fleets.map((name) => fleetObject(name)),
+  );
+  const timers = new ManualTimers();
+  const state = { leads: true };
+  const { log } = recordedTelemetry();
+  const store = new FleetStore({
+    client,
+    namespace: 'weir-system',
+    services: new Map(services.map((name) => [name, [`shop/${name}`]])),
+    mayWrite: () => state.leads,
+    changed: () => {},
+    shown: () => {},
+    accessChanged: () => {},
+    clock: { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs },
+    timers,
+    random: () => 0,
+    log,
+  });
+  onTestFinished(() => store.close());
+  store.start();
+  await soon(() => expect(store.accesses).toBeDefined());
+  await soon(() => expect(api.watched.get(path)).toBe(1));
+  const write = (name: string, limiters: string) =>
+    store.writeStatus(store.fleets.find((fleet) => fleet.name === name)!, statusOf(limiters));
+  const written = () =>
+    api.writes.map(({ path: of, body }) => {
+      const { limiters } = (body['status'] ?? {}) as { limiters?: string };
+      return limiters === undefined ? `create ${of}` : `${of.split('/').at(-2)} ${limiters}`;
+    });
+  return { api, store, state, timers, write, written };
+}
+
+it('writes a status that is due after another one was sent, and before that was answered', async () => {
+  const { api, write, written } = await setUp();
+  const first = Promise.withResolvers<ApiAnswer>();
+  api.answer = () => first.promise;
+  write('edge', '0/2');
+  await api.written(1);
+  write('edge', '1/2');
+  api.answer = () => ({ status: 200 });
+  first.resolve({ status: 200, body: { metadata: { resourceVersion: '5' } } });
+  await api.written(2);
+  expect(written()).toEqual(['edge 0/2', 'edge 1/2']);
+  // It follows from what the first write made of the fleet, which the watch does not show yet.
+  expect(api.writes.map(({ body }) => body['metadata'] as object)).toMatchObject([
+    { resourceVersion: '1' },
+    { resourceVersion: '5' },
+  ]);
+});
+
+it.each([401, 429, 500, 503])('repeats a status after %i within half a second', async (status) => {
+  const { api, timers, write, written } = await setUp();
+  api.answer = () => ({ status });
+  write('edge', '0/2');
+  await api.written(1);
+  await soon(() => expect(timers.size).toBe(2));
+  api.answer = () => ({ status: 200 });
+  timers.advance(500);
+  await api.written(2);
+  expect(written()).toEqual(['edge 0/2', 'edge 0/2']);
+});
+
+it.each([400, 403, 405, 422])(
+  'repeats a status after %i in 30 s, and writes others meanwhile',
+  async (status) => {
+    const { api, timers, write, written } = await setUp({ fleets: ['edge', 'core'] });
+    api.answer = ({ path: of }) => ({ status: of.includes('edge') ? status : 200 });
+    write('edge', '0/2');
+    write('core', '0/2');
+    await api.written(2);
+    await soon(() => expect(timers.size).toBe(2));
+    timers.advance(29_999);
+    await aMoment();
+    expect(written()).toEqual(['edge 0/2', 'core 0/2']);
+    timers.advance(1);
+    await api.written(3);
+    expect(written().at(-1)).toBe('edge 0/2');
+  },
+);
+
+it.each([404, 409])('leaves a fleet after %i until the watch shows what became of it', async (status) => {
+  const { api, timers, write } = await setUp();
+  api.answer = () => ({ status });
+  write('edge', '0/2');
+  await api.written(1);
+  await aMoment();
+  timers.advance(120_000);
+  await aMoment();
+  expect(api.writes).toHaveLength(1);
+});
+
+it('creates a fleet for a Service that has none, and takes one that another replica created', async () => {
+  const { api, timers, written } = await setUp({ fleets: [], services: ['edge'], status: 409 });
+  await api.written(1);
+  expect(written()).toEqual([`create ${path}`]);
+  expect(api.writes[0]?.body).toMatchObject({
+    metadata: { name: 'edge' },
+    spec: { service: { namespace: 'shop', name: 'edge' } },
+  });
+  await aMoment();
+  timers.advance(120_000);
+  await aMoment();
+  expect(api.writes).toHaveLength(1);
+});
+
+it('writes nothing while another replica leads, and forgets what was due', async () => {
+  const { api, store, state, timers, write } = await setUp();
+  api.answer = () => ({ status: 503 });
+  write('edge', '0/2');
+  await api.written(1);
+  await soon(() => expect(timers.size).toBe(2));
+  state.leads = false;
+  store.leadChanged();
+  write('edge', '1/2');
+  timers.advance(120_000);
+  state.leads = true;
+  store.leadChanged();
+  timers.advance(120_000);
+  await aMoment();
+  expect(api.writes).toHaveLength(1);
+});

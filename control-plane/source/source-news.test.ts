@@ -1,0 +1,104 @@
+/** Which events of the watches are news at once, also while this process writes statuses. */
+import { expect, it, onTestFinished } from 'vitest';
+import { defaultClass } from '../../rules/manifest/manifest-bounds.ts';
+import { configSpec } from '../../test/support/config-object-builder.ts';
+import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
+import { ManualTimers } from '../../test/support/manual-timers.ts';
+import { aMoment, ScriptedApi, soon } from '../../test/support/scripted-api.ts';
+import type { ApiObject } from '../kubernetes/reflector.ts';
+import { KubernetesSource } from './kubernetes-source.ts';
+
+const path = '/apis/ratelimit.weir.dev/v1alpha1/ratelimitconfigs';
+
+interface Traits {
+  version: string;
+  generation?: number;
+  team?: string;
+  uid?: string;
+  controllerName?: string;
+}
+
+function shop({ version, generation = 1, team = 'ours', uid = 'u', controllerName }: Traits): ApiObject {
+  const metadata = { namespace: 'n', name: 'shop', uid, generation, resourceVersion: version };
+  const status = controllerName && { observedGeneration: 1, conditions: [], controllerName };
+  return { metadata: { ...metadata, labels: { team } }, spec: configSpec(), ...(status && { status }) };
+}
+
+/** A source that selects `team=ours` and has listed this object, if any. */
+async function setUp(listed?: ApiObject) {
+  const { api, client } = await ScriptedApi.start();
+  api.lists.set(path, listed === undefined ? [] : [listed]);
+  const timers = new ManualTimers();
+  const told: string[] = [];
+  const source = new KubernetesSource({
+    client,
+    namespaces: [],
+    className: defaultClass,
+    labelSelector: 'team=ours',
+    controllerName: 'weir-system/weir',
+    clock: { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs },
+    timers,
+    random: () => 0,
+    ...recordedTelemetry(),
+  });
+  onTestFinished(() => source.close());
+  source.start({
+    listed: () => told.push('listed'),
+    statusShown: () => told.push('status shown'),
+    changed: () => told.push('changed'),
+    cutOff: () => {},
+  });
+  await soon(() => expect([told, api.watched.get(path)]).toEqual([['listed'], 1]));
+  told.length = 0;
+  const show = (object: ApiObject, type: 'ADDED' | 'MODIFIED' | 'DELETED' = 'MODIFIED') =>
+    api.emit(path, type, object);
+  return { source, told, show };
+}
+
+it.each<[string, Traits, Traits]>([
+  ['leaves its labels', { version: '1' }, { version: '2', team: 'theirs' }],
+  ['gets its labels', { version: '1', team: 'theirs' }, { version: '2' }],
+  ['changes its spec', { version: '1' }, { version: '2', generation: 2 }],
+  ['was created anew', { version: '1' }, { version: '2', uid: 'v' }],
+])('an object that %s is news at once, while its status is written', async (_, before, after) => {
+  const { source, told, show } = await setUp(shop(before));
+  source.writing({ ...source.objects()[0]!, uid: 'u' });
+  show(shop(after));
+  await soon(() => expect(told).toEqual(['changed']));
+});
+
+it('a deletion is news at once', async () => {
+  const { source, told, show } = await setUp(shop({ version: '1' }));
+  source.writing(source.objects()[0]!);
+  show(shop({ version: '2' }), 'DELETED');
+  await soon(() => expect(told).toEqual(['changed']));
+});
+
+it('its own status is no news, whether the event or the answer comes first', async () => {
+  const { source, told, show } = await setUp(shop({ version: '1' }));
+  const object = source.objects()[0]!;
+  source.writing(object)('2');
+  show(shop({ version: '2' }));
+  await soon(() => expect(told).toEqual(['status shown']));
+  const settle = source.writing(object);
+  show(shop({ version: '3' }));
+  await aMoment();
+  expect(told).toEqual(['status shown']);
+  settle('3');
+  expect(told).toEqual(['status shown', 'status shown']);
+});
+
+it('a status that somebody else wrote is news', async () => {
+  const { told, show } = await setUp(shop({ version: '1' }));
+  show(shop({ version: '2' }));
+  await soon(() => expect(told).toEqual(['changed']));
+});
+
+it('what others do to their objects is none, unless the object still bears our name', async () => {
+  const { told, show } = await setUp(shop({ version: '1', team: 'theirs' }));
+  show(shop({ version: '2', team: 'theirs', generation: 2 }));
+  await aMoment();
+  expect(told).toEqual([]);
+  show(shop({ version: '3', team: 'theirs', controllerName: 'weir-system/weir' }));
+  await soon(() => expect(told).toEqual(['changed']));
+});

@@ -1,0 +1,339 @@
+/** What a replica writes of its objects while it leads, and how long a new leader waits. */
+import { expect, it, onTestFinished } from 'vitest';
+import { configObject, configSpec } from '../test/support/config-object-builder.ts';
+import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
+import { ManualTimers } from '../test/support/manual-timers.ts';
+import { ApiError } from './kubernetes/api-error.ts';
+import { type ConfigObject, findCondition } from './model/config-object.ts';
+import type { Decision } from './model/decision.ts';
+import type { LimiterReport } from './model/fleet-snapshot.ts';
+import { anyoneOwnsAnything } from './reconcile/claims.ts';
+import { Decider } from './reconcile/decide.ts';
+import { VersionLedger } from './reconcile/fleet-standing.ts';
+import { Removals } from './reconcile/removals.ts';
+import type { WriteOutcome } from './replicas/status-pump.ts';
+import { Announcer, StatusKeeper } from './status-keeper.ts';
+
+const controllerName = 'weir-system/weir';
+const patienceMs = 15_000;
+
+/** What the API server has; its objects outlive a replica. */
+class Cluster {
+  readonly timers = new ManualTimers();
+  readonly objects = new Map<string, ConfigObject>();
+  /** `shop False NoLimiters` for each status that was written. */
+  readonly written: string[] = [];
+  /** Of Programmed, as far as events tell of it. */
+  readonly events: string[] = [];
+  readonly notified: string[] = [];
+  #version = 0;
+
+  put(object: ConfigObject): void {
+    this.objects.set(object.uid, { ...object, resourceVersion: `${++this.#version}` });
+  }
+}
+
+/** One replica of the control plane, as far as statuses go; it leads when the test says so. */
+class Replica {
+  leads = false;
+  limiters: LimiterReport[] = [];
+  answer: (() => WriteOutcome) | undefined;
+  readonly keeper: StatusKeeper;
+  readonly removals = new Removals({ most: 10, forgetAfterMs: 45_000, dropped: () => {} });
+  readonly #cluster: Cluster;
+  readonly #ledger = new VersionLedger();
+  readonly #decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything, controllerName });
+  #decision: Decision | undefined;
+
+  constructor(cluster: Cluster) {
+    this.#cluster = cluster;
+    const { timers, objects, events, notified } = cluster;
+    const clock = { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs };
+    const replica = this;
+    this.keeper = new StatusKeeper({
+      ...recordedTelemetry(),
+      backing: {
+        get leads() {
+          return replica.leads;
+        },
+        controllerName,
+        source: {
+          start: () => {},
+          objects: () => [...objects.values()],
+          left: () => [],
+          newest: ({ uid }) => objects.get(uid),
+          isGone: ({ uid }) => !objects.has(uid),
+          close: async () => {},
+        },
+        reports: () => [{ replica: 'r', limiters: replica.limiters }],
+        statusWriter: { write: async (object, status) => replica.#write({ ...object, status }) },
+      },
+      ledger: this.#ledger,
+      decision: () => this.#decision,
+      isOversize: () => false,
+      writesPerSecond: 100,
+      clock,
+      timers,
+      random: () => 0,
+      removals: this.removals,
+      announcer: new Announcer({
+        clock,
+        recordEvent: ({ reason }) => events.push(reason),
+        notify: ({ type }, settled) => {
+          notified.push(type);
+          settled?.();
+        },
+        limitersOf: () => undefined,
+        repeatMs: 45_000,
+      }),
+    });
+    onTestFinished(() => this.keeper.close());
+  }
+
+  /** Decides on the objects as they are, and lets time pass; answers of the server come at once. */
+  async pass(ms: number): Promise<void> {
+    const { timers, objects } = this.#cluster;
+    this.#decision = this.#decider.decide([...objects.values()], new Map(), undefined, timers.nowMs);
+    this.#ledger.observe(this.#decision, timers.nowMs);
+    this.keeper.update();
+    await this.wait(ms);
+  }
+
+  async wait(ms: number): Promise<void> {
+    const { timers } = this.#cluster;
+    const endMs = timers.nowMs + ms;
+    while (timers.nowMs < endMs) {
+      timers.advance(Math.min(100, endMs - timers.nowMs));
+      await new Promise((settled) => setImmediate(settled));
+    }
+  }
+
+  /** A limiter that is connected, and has what is served now in force. */
+  connect(acceptedVersion = this.#decision?.fleets.get('default')?.version): void {
+    this.limiters = [
+      {
+        id: '1',
+        instance: 'process',
+        name: 'lim-0',
+        fleet: 'default',
+        isWeir: true,
+        countsCompatibly: false,
+        connectedMs: 0,
+        acceptedVersion,
+        refusal: undefined,
+      },
+    ];
+    this.keeper.update();
+  }
+
+  #write(object: ConfigObject): WriteOutcome {
+    const outcome = this.answer?.();
+    if (outcome !== undefined) return outcome;
+    this.#cluster.put(object);
+    const { status, reason } = findCondition(object.status, 'Programmed')!;
+    this.#cluster.written.push(`${object.name} ${status} ${reason}`);
+    return { is: 'written', version: this.#cluster.objects.get(object.uid)!.resourceVersion! };
+  }
+}
+
+const shop = configObject({ name: 'shop' });
+
+/** A cluster whose leader said of `shop` that a limiter has it in force, and is gone. */
+async function afterALeader(): Promise<Cluster> {
+  const cluster = new Cluster();
+  cluster.put(shop);
+  const first = new Replica(cluster);
+  first.leads = true;
+  await first.pass(1_000);
+  first.connect();
+  await first.pass(1_000);
+  first.leads = false;
+  first.keeper.stoppedLeading();
+  expect(cluster.written).toEqual(['shop False NoLimiters', 'shop True AllLimiters']);
+  cluster.written.length = 0;
+  cluster.events.length = 0;
+  cluster.notified.length = 0;
+  return cluster;
+}
+
+it('a new leader leaves statuses as they are for 15 s, as limiters may be on their way to it', async () => {
+  const cluster = await afterALeader();
+  const next = new Replica(cluster);
+  next.leads = true;
+  await next.pass(patienceMs - 1_000);
+  expect(cluster.written).toEqual([]);
+  // Nothing but time wakes it.
+  await next.wait(1_500);
+  expect(cluster.written).toEqual(['shop False NoLimiters']);
+});
+
+it('the wait begins with the lead, not with the process', async () => {
+  const cluster = await afterALeader();
+  const next = new Replica(cluster);
+  await next.pass(60_000);
+  next.leads = true;
+  await next.pass(patienceMs - 1_000);
+  expect(cluster.written).toEqual([]);
+});
+
+it('each lead waits anew', async () => {
+  const cluster = await afterALeader();
+  const next = new Replica(cluster);
+  next.leads = true;
+  await next.pass(1_000);
+  next.leads = false;
+  next.keeper.stoppedLeading();
+  await next.pass(60_000);
+  next.leads = true;
+  await next.pass(patienceMs - 1_000);
+  expect(cluster.written).toEqual([]);
+});
+
+it('a new leader says at once what has changed', async () => {
+  const cluster = await afterALeader();
+  cluster.put({
+    ...cluster.objects.get(shop.uid)!,
+    generation: 2,
+    spec: configSpec({ requestsPerUnit: 11 }),
+  });
+  const next = new Replica(cluster);
+  next.leads = true;
+  await next.pass(1_000);
+  expect(cluster.written).toEqual(['shop False NoLimiters']);
+});
+
+it('what has changed stays unknown for 15 s where others may be on their way', async () => {
+  const cluster = await afterALeader();
+  cluster.put({
+    ...cluster.objects.get(shop.uid)!,
+    generation: 2,
+    spec: configSpec({ requestsPerUnit: 11 }),
+  });
+  const next = new Replica(cluster);
+  next.leads = true;
+  await next.pass(100);
+  next.connect();
+  await next.pass(patienceMs - 2_000);
+  expect(cluster.written.at(-1)).toBe('shop Unknown Disconnected');
+  await next.pass(5_000);
+  expect(cluster.written.at(-1)).toBe('shop True AllLimiters');
+});
+
+it('a new leader tells of a deleted object after 15 s, since limiters may still run it', async () => {
+  const cluster = await afterALeader();
+  cluster.objects.delete(shop.uid);
+  const next = new Replica(cluster);
+  next.leads = true;
+  const { namespace, name, uid, generation } = shop;
+  const served = { fleet: 'default', domain: 'shop', resource: 'default/shop' };
+  await next.pass(100);
+  next.keeper.removedShown([{ namespace, name, uid, generation, served, removedMs: 0 }]);
+  await next.pass(patienceMs - 1_000);
+  expect(cluster.notified).toEqual([]);
+  await next.wait(1_500);
+  expect(cluster.notified).toEqual(['ratelimitconfig.removed']);
+  expect(next.removals.objects).toEqual([]);
+});
+
+it('a replica that does not lead writes nothing and tells of nothing', async () => {
+  const cluster = await afterALeader();
+  const other = new Replica(cluster);
+  await other.pass(60_000);
+  cluster.objects.delete(shop.uid);
+  await other.pass(1_000);
+  expect(other.removals.objects).toHaveLength(1);
+  await other.pass(60_000);
+  expect([cluster.written, cluster.events, cluster.notified]).toEqual([[], [], []]);
+  // By then the leader has told of it.
+  await other.pass(1_000);
+  expect(other.removals.objects).toEqual([]);
+});
+
+it('a leader tells what it wrote, and nothing of what it could not write', async () => {
+  const cluster = new Cluster();
+  cluster.put(shop);
+  const leader = new Replica(cluster);
+  leader.leads = true;
+  leader.answer = () => ({ is: 'gone' });
+  await leader.pass(1_000);
+  expect([cluster.events, cluster.notified]).toEqual([[], []]);
+  leader.answer = undefined;
+  leader.connect();
+  await leader.pass(1_000);
+  expect(cluster.written).toEqual(['shop True AllLimiters']);
+  expect(cluster.events).toEqual(['Valid', 'AllLimiters']);
+});
+
+it('events tell what is new in a status', async () => {
+  const cluster = new Cluster();
+  cluster.put(shop);
+  const leader = new Replica(cluster);
+  leader.leads = true;
+  await leader.pass(1_000);
+  expect(cluster.events).toEqual(['Valid', 'NoLimiters']);
+  leader.connect();
+  await leader.pass(1_000);
+  expect(cluster.events).toEqual(['Valid', 'NoLimiters', 'AllLimiters']);
+});
+
+it('a status whose object has changed meanwhile is decided again', async () => {
+  const cluster = new Cluster();
+  cluster.put(shop);
+  const leader = new Replica(cluster);
+  leader.leads = true;
+  leader.answer = () => {
+    leader.answer = undefined;
+    cluster.put({ ...shop, createdMs: 1 });
+    return { is: 'outdated' };
+  };
+  // Nothing but the answer wakes it: the source has shown the change before.
+  await leader.pass(1_000);
+  expect(cluster.written).toEqual(['shop False NoLimiters']);
+});
+
+it('a status that the API server rejected is written after a pause', async () => {
+  const cluster = new Cluster();
+  cluster.put(shop);
+  const leader = new Replica(cluster);
+  leader.leads = true;
+  const error = new ApiError({ status: 422, reason: 'Invalid', message: 'no' });
+  leader.answer = () => ({ is: 'refused', error });
+  await leader.pass(1_000);
+  leader.answer = undefined;
+  await leader.wait(1_000);
+  expect(cluster.written).toEqual([]);
+  await leader.wait(4_000);
+  expect(cluster.written).toEqual(['shop False NoLimiters']);
+});
+
+it('a replica that leads no longer, by the clock alone, writes nothing more', async () => {
+  const cluster = new Cluster();
+  cluster.put(shop);
+  const leader = new Replica(cluster);
+  leader.leads = true;
+  const error = new ApiError({ status: 503, reason: '', message: 'no' });
+  leader.answer = () => {
+    leader.leads = false;
+    leader.answer = undefined;
+    return { is: 'failed', error };
+  };
+  await leader.pass(10_000);
+  expect(cluster.written).toEqual([]);
+});
+
+it('a replica that stood by from the beginning waits for limiters all the same', async () => {
+  const cluster = new Cluster();
+  cluster.put(shop);
+  const [first, next] = [new Replica(cluster), new Replica(cluster)];
+  await next.pass(1_000);
+  first.leads = true;
+  await first.pass(1_000);
+  first.connect();
+  await first.pass(1_000);
+  await next.pass(1_000);
+  first.leads = false;
+  first.keeper.stoppedLeading();
+  next.leads = true;
+  await next.pass(patienceMs - 1_000);
+  expect(cluster.written).toEqual(['shop False NoLimiters', 'shop True AllLimiters']);
+});
