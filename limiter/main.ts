@@ -56,7 +56,8 @@ import { WorkerPool } from './workers/worker-pool.ts';
 import type { StartThread } from './workers/worker-thread.ts';
 
 export interface LimiterHost {
-  env: Environment;
+  /** Of the process: what turns verification off is taken out. */
+  env: Record<string, string | undefined>;
   /** Defaults to this process. */
   signals?: SignalSource;
   clock?: Clock;
@@ -92,7 +93,7 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
   const log = openLog(parsed, host);
   if (parsed.errors !== undefined) return 1;
   const { settings } = parsed;
-  if (holdTlsFloor()) verificationStays(log);
+  if (holdTlsFloor(host.env)) verificationStays(log);
   routeLibraryWarnings((text) => lines.libraryWarning(log, text));
   try {
     const modules = await loadOptionalModules(settings);

@@ -188,7 +188,8 @@ const xds = {
     name: 'XDS_MAX_STREAMS',
     kind: integer({ min: 1, max: 1_000_000 }),
     default: 10_000,
-    summary: 'Limiters that one replica serves. Beyond it the address with most streams loses its newest one, or the further one is refused, with RESOURCE_EXHAUSTED.',
+    summary:
+      'Limiters that one replica serves. Beyond it the address with most streams loses its newest one, or the further one is refused, with RESOURCE_EXHAUSTED.',
   },
   xdsKeepaliveIntervalMs: {
     name: 'XDS_KEEPALIVE_INTERVAL',

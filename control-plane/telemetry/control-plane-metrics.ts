@@ -1,9 +1,9 @@
 /** What the control plane counts, and the numbers of each fleet that a scrape asks for. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Logger } from '../../process/log/logger.ts';
+import { connectionCuts } from '../model/connection-cuts.ts';
 import type { Decision, OverrideReason, RejectionReason } from '../model/decision.ts';
 import { type FleetSnapshot, fleetSnapshot, type LimiterReport, servedTo } from '../model/fleet-snapshot.ts';
-import { connectionCuts } from '../xds/limiter-connections.ts';
 import { createMetricSet, type MetricSet } from './metric-set.ts';
 
 /** No fleet can be called so. */

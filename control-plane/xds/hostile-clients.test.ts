@@ -109,6 +109,19 @@ describe('a hostile client of discovery', () => {
     expect(running.messages()).toContain('Refused a stream');
   });
 
+  it('is not taken for one that answers as fast as rules change', async () => {
+    const { server, port } = await startXdsServer();
+    server.serve(fleetsOf(v1));
+    const client = new DeltaClient(port);
+    client.request();
+    for (let change = 0; change < 400; change += 1) {
+      const snapshot = testSnapshot('default', [`a${change}`]);
+      server.serve(fleetsOf(snapshot));
+      await eventually(() => expect(client.last?.version).toBe(snapshot.version), { intervalMs: 1 });
+    }
+    expect(client.end).toBeUndefined();
+  });
+
   it.each<[string, Parameters<DeltaClient['request']>[0]]>([
     ['a million tiny fields', { resourceNamesUnsubscribe: new Array(300_000).fill('') }],
     ['a node of megabytes', { node: { id: 'x'.repeat(300_000) } }],

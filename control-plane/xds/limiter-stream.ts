@@ -150,14 +150,17 @@ const longestTimerMs = 86_400_000;
 /** Chosen: a peer that reads takes the end of its stream in far less. */
 const cutAfterMs = 5_000;
 
-/** Chosen: far above what answers to ten changes a second take. Requests beyond `longRequestBytes` count for themselves as well. */
+/**
+ * Chosen, for requests beyond one to each response: that one is the answer, and comes as often as rules change. Requests
+ * beyond `longRequestBytes` count for themselves as well.
+ */
 const requestRate = { burst: 200, perSecond: 20 };
 const longRequestRate = { burst: 10, perSecond: 2 };
 const longRequestBytes = 64 * 1024;
 
 const tooMany: GrpcStatus = {
   code: GrpcCode.RESOURCE_EXHAUSTED,
-  message: `the stream brings more than ${requestRate.perSecond} requests a second, or ${longRequestRate.perSecond} of more than ${longRequestBytes} bytes`,
+  message: `the stream brings more than ${requestRate.perSecond} requests a second that answer nothing, or ${longRequestRate.perSecond} of more than ${longRequestBytes} bytes`,
 };
 
 const undecodable = { code: GrpcCode.INVALID_ARGUMENT, message: 'cannot decode the discovery request' };
@@ -176,6 +179,8 @@ export class LimiterStream implements Sender {
   #identified: NodeIdentity | { problem: string } | undefined;
   readonly #requests = new TokenBucket(requestRate);
   readonly #longRequests = new TokenBucket(longRequestRate);
+  /** A response was sent since the last request. */
+  #isAnswerDue = false;
   /** What its connection holds for this stream. */
   #heldBytes = 0;
   #report: LimiterReport | undefined;
@@ -283,6 +288,7 @@ export class LimiterStream implements Sender {
     this.#form.sent(response);
     this.#sentMs = clock.monotonicMs();
     this.#stopWaiting = timers.after(answerTimeoutMs, () => this.#giveUp(version));
+    this.#isAnswerDue = true;
     this.#hold(bytes.length);
     this.#call.write(withNonce(bytes, nonce), () => {
       this.#hold(0);
@@ -457,6 +463,10 @@ export class LimiterStream implements Sender {
   }
 
   #mayAsk({ length }: Buffer): boolean {
+    if (this.#isAnswerDue) {
+      this.#isAnswerDue = false;
+      return true;
+    }
     const nowMs = this.#context.clock.monotonicMs();
     return this.#requests.take(nowMs) && (length <= longRequestBytes || this.#longRequests.take(nowMs));
   }

@@ -12,6 +12,7 @@ import { bind, closeOrCut, type ListenAddress } from '../../process/net/bind.ts'
 import { addressGroup } from '../../process/net/peer.ts';
 import { type TlsFiles, watchTlsCredentials } from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import { connectionCuts } from '../model/connection-cuts.ts';
 import { type FleetSnapshot, type LimiterReport, limiterIdentity } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
@@ -26,7 +27,7 @@ import {
 import type { FleetsOfClients } from './fleet-permissions.ts';
 import { FleetResponses, SendTurns, usualClientLimitBytes } from './fleet-response.ts';
 import { registerHealth } from './health-calls.ts';
-import { connectionCuts, LimiterConnections, type LimiterConnectionsOptions } from './limiter-connections.ts';
+import { LimiterConnections, type LimiterConnectionsOptions } from './limiter-connections.ts';
 import { type DiscoveryCall, LimiterStream, type StreamContext } from './limiter-stream.ts';
 import { StreamPlaces } from './stream-places.ts';
 import { type ReviewToken, TokenReviews } from './token-reviews.ts';

@@ -10,7 +10,7 @@ const verification = 'NODE_TLS_REJECT_UNAUTHORIZED';
  * For all connections that name no version and no verification of their own: those of libraries, too. Node turns
  * verification off for a whole process by an environment variable. Takes that out, and returns whether it was set.
  */
-export function holdTlsFloor(environment: Record<string, string | undefined> = process.env): boolean {
+export function holdTlsFloor(environment: Record<string, string | undefined>): boolean {
   tls.DEFAULT_MIN_VERSION = oldestTls;
   const isOff = environment[verification] === '0';
   if (isOff) delete environment[verification];

@@ -18,7 +18,7 @@ import {
 } from '../../limiter/config-source/xds/delta-world.ts';
 import { loadResources } from '../../limiter/config-source/xds/load-resources.ts';
 import type { RuleSource } from '../../rules/model.ts';
-import { encodeResource } from '../../rules/xds/resource.ts';
+import { encodeResource, rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import { eventually } from '../support/eventually.ts';
 import { caseCount } from '../support/property-cases.ts';
 import { limit, rule, source } from '../support/rule-builder.ts';
@@ -112,7 +112,10 @@ class Pair {
   connect(): void {
     this.#form = new Incremental();
     this.#told = claimableWorld(this.inForce);
-    const first = { initialResourceVersions: versionsOf(this.#told) };
+    const first = {
+      typeUrl: rateLimitConfigTypeUrl,
+      initialResourceVersions: versionsOf(this.#told),
+    };
     this.#form.read(toBinary(DeltaDiscoveryRequestSchema, create(DeltaDiscoveryRequestSchema, first)));
     this.#form.subscribe(true);
     this.claimed = this.#form.claimedVersion;
