@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { configObject, configSpec, invalidSpec } from '../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
-import { Distribution } from './distribution.ts';
+import { Distribution, type DistributionOptions } from './distribution.ts';
 import type { ConfigObject } from './model/config-object.ts';
 import type { FleetSnapshot } from './model/fleet-snapshot.ts';
 import { anyoneOwnsAnything } from './reconcile/claims.ts';
@@ -24,7 +24,7 @@ beforeEach(() => {
   distribution = start();
 });
 
-function start(): Distribution {
+function start(options: Partial<DistributionOptions> = {}): Distribution {
   return new Distribution({
     ...recordedTelemetry(),
     source: { objects: () => objects },
@@ -41,6 +41,7 @@ function start(): Distribution {
     clock: { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs },
     timers,
     decided: () => {},
+    ...options,
   });
 }
 
@@ -66,6 +67,58 @@ describe('Distribution', () => {
     distribution.useKept(new Map([['u1', { generation: 1, spec: configSpec({ domain: 'shop' }) }]]));
     timers.advance(10_000);
     expect(served).toEqual([['shop']]);
+  });
+
+  it('serves nothing before it knows who may use what', () => {
+    let policy: typeof noPolicy | undefined;
+    distribution = start({ policy: () => policy });
+    distribution.useKept(new Map());
+    distribution.listed();
+    timers.advance(10_000);
+    expect(served).toEqual([]);
+    policy = noPolicy;
+    distribution.policyChanged();
+    timers.advance(100);
+    expect(served).toEqual([[]]);
+  });
+
+  it('serves nothing that newer schemas may say otherwise', () => {
+    let isConfirmed = false;
+    distribution = start({ schemas: { confirms: () => isConfirmed } });
+    distribution.useKept(new Map());
+    distribution.listed();
+    timers.advance(10_000);
+    expect([served, distribution.decision]).toEqual([[], undefined]);
+    isConfirmed = true;
+    distribution.policyChanged();
+    timers.advance(100);
+    expect(served).toEqual([[]]);
+  });
+
+  it('decides anew when an override ends, also after longer than timers hold', () => {
+    const days = 86_400_000;
+    const decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const ending = {
+      decide: (...args: Parameters<Decider['decide']>) => ({
+        ...decider.decide(...args),
+        dueMs: timers.nowMs < 30 * days ? 30 * days : undefined,
+      }),
+    } as Decider;
+    const waits: number[] = [];
+    const after = (ms: number, then: () => void) => {
+      waits.push(ms);
+      return timers.after(ms, then);
+    };
+    distribution = start({ decider: ending, timers: { after, every: () => () => {} } });
+    distribution.useKept(new Map());
+    distribution.listed();
+    timers.advance(30 * days - 1);
+    // Once a day.
+    expect(served).toHaveLength(30);
+    timers.advance(100);
+    expect(served).toHaveLength(31);
+    expect(Math.max(...waits)).toBeLessThan(2 ** 31);
+    expect(timers.size).toBe(0);
   });
 
   it('takes objects for the newest a second after they are reachable', () => {

@@ -59,6 +59,19 @@ describe('Cluster', () => {
     expect(asked).toEqual([`${path} ?limit=500`, `${path} ?limit=500&continue=x`]);
   });
 
+  it('asks for the labels with every page', async () => {
+    const { cluster, asked } = await clusterOf((query) =>
+      query.has('continue')
+        ? { body: { items: [2] } }
+        : { body: { metadata: { continue: 'x' }, items: [1] } },
+    );
+    await cluster.list('things', cluster.namespace, (thing) => thing, 'team=a');
+    expect(asked).toEqual([
+      `${path} ?limit=500&labelSelector=team%3Da`,
+      `${path} ?limit=500&continue=x&labelSelector=team%3Da`,
+    ]);
+  });
+
   it('asks for all at once when the server has dropped the pages', async () => {
     const { cluster, asked } = await clusterOf((query) => {
       if (query.has('continue')) return gone;

@@ -177,6 +177,47 @@ describe('KubernetesClient', () => {
     expect(requests.map(({ request }) => request.url)).toEqual(['/base/first', '/base/second']);
   });
 
+  describe('when the server ends a kept connection as a request goes out', () => {
+    /** With so many kept connections; each ends with the next request over it, new ones work. */
+    async function keeping(connections: number): Promise<KubernetesClient> {
+      const kept = new Set<Socket>();
+      const waiting: (() => void)[] = [];
+      const api = await clientOf((request, response) => {
+        if (kept.has(request.socket)) {
+          request.socket.resetAndDestroy();
+          return;
+        }
+        kept.add(request.socket);
+        if (kept.size > connections) response.end('{}');
+        else waiting.push(() => response.end('{}'));
+        if (waiting.length === connections) for (const answer of waiting.splice(0)) answer();
+      });
+      await Promise.all(Array.from({ length: connections }, () => api.request({ path: '/first' })));
+      requests.length = 0;
+      return api;
+    }
+
+    it.each(['GET', 'PUT', 'PATCH', 'DELETE'] as const)('sends a %s again', async (method) => {
+      const api = await keeping(1);
+      expect(await api.request({ path, method })).toEqual({});
+      expect(requests).toHaveLength(2);
+    });
+
+    it('does not send a POST again, which might create twice', async () => {
+      const api = await keeping(1);
+      expect(await failure(api.request({ path, method: 'POST', body: {} }))).toMatchObject({
+        reason: 'Unreachable',
+      });
+      expect(requests).toHaveLength(1);
+    });
+
+    it('sends nothing a third time', async () => {
+      const api = await keeping(3);
+      expect(await failure(api.request({ path }))).toMatchObject({ reason: 'Unreachable' });
+      expect(requests).toHaveLength(2);
+    });
+  });
+
   it('never shows what a log-in plugin printed', async () => {
     const exec = { command: 'echo', args: ['tok3n'], apiVersion: 'client.authentication.k8s.io/v1' };
     const api = await clientOf((_, response) => response.end('{}'), { exec });

@@ -2,7 +2,7 @@
 import { createServer, type ServerResponse } from 'node:http';
 import { KubeConfig } from '@kubernetes/client-node';
 import { onTestFinished } from 'vitest';
-import { KubernetesClient } from '../../control-plane/kubernetes/client.ts';
+import { KubernetesClient, type KubernetesClientOptions } from '../../control-plane/kubernetes/client.ts';
 import type { ApiObject } from '../../control-plane/kubernetes/reflector.ts';
 import { eventually } from './eventually.ts';
 import { listenInTest } from './listen-in-test.ts';
@@ -26,10 +26,16 @@ export class ScriptedApi {
   readonly lists = new Map<string, readonly ApiObject[]>();
   /** The answer to each write. */
   answer: (write: ApiWrite) => ApiAnswer | Promise<ApiAnswer> = () => ({ status: 200 });
+  /** Paths that cannot be listed or watched: the status of the answer. */
+  readonly problems = new Map<string, number>();
+  /** Of lists and watches, by path: the newest query. */
+  readonly queries = new Map<string, URLSearchParams>();
   readonly #watchers = new Map<string, ServerResponse>();
 
   /** Closed after the test under way. */
-  static async start(): Promise<{ api: ScriptedApi; client: KubernetesClient }> {
+  static async start(
+    options: Pick<KubernetesClientOptions, 'denied'> = {},
+  ): Promise<{ api: ScriptedApi; client: KubernetesClient }> {
     const api = new ScriptedApi();
     const server = createServer(async (request, response) => {
       let text = '';
@@ -44,7 +50,7 @@ export class ScriptedApi {
       { name: 'c', server: `http://127.0.0.1:${await listenInTest(server)}`, skipTLSVerify: true },
       { name: 'u', token: 'token' },
     );
-    const client = new KubernetesClient({ config, userAgent: 'weir-test' });
+    const client = new KubernetesClient({ config, userAgent: 'weir-test', ...options });
     onTestFinished(() => client.close());
     return { api, client };
   }
@@ -52,6 +58,16 @@ export class ScriptedApi {
   /** Sends an event of a watch that is open. */
   emit(path: string, type: 'ADDED' | 'MODIFIED' | 'DELETED', object: ApiObject): void {
     this.#watchers.get(path)?.write(`${JSON.stringify({ type, object })}\n`);
+  }
+
+  /** Whether a watch of the path is open. */
+  isWatched(path: string): boolean {
+    return this.#watchers.get(path)?.destroyed === false;
+  }
+
+  /** Ends all watches. */
+  endWatches(): void {
+    for (const response of this.#watchers.values()) response.destroy();
   }
 
   /** Settles when so many writes have arrived. */
@@ -62,6 +78,13 @@ export class ScriptedApi {
   }
 
   #read(path: string, query: URLSearchParams, response: ServerResponse): void {
+    this.queries.set(path, query);
+    const problem = this.problems.get(path);
+    if (problem !== undefined) {
+      response.statusCode = problem;
+      response.end(JSON.stringify({ code: problem, reason: '', message: `status ${problem}` }));
+      return;
+    }
     if (query.get('watch') === 'true') {
       this.watched.set(path, (this.watched.get(path) ?? 0) + 1);
       this.#watchers.set(path, response);

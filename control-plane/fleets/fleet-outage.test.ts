@@ -1,0 +1,104 @@
+/** What a FleetStore knows of who may use a fleet, and who is expected, while it may not read all of it. */
+import { expect, it, onTestFinished } from 'vitest';
+import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
+import { ManualTimers } from '../../test/support/manual-timers.ts';
+import { aMoment, ScriptedApi, soon } from '../../test/support/scripted-api.ts';
+import { FleetStore } from './fleet-store.ts';
+
+const path = '/apis/ratelimit.weir.dev/v1alpha1/namespaces/weir-system/ratelimitfleets';
+const namespaces = '/api/v1/namespaces';
+const slicesOf = (namespace: string) => `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
+
+function fleetOf(spec: object, resourceVersion = '1') {
+  const metadata = { name: 'edge', namespace: 'weir-system', uid: 'u', generation: 1, resourceVersion };
+  return { metadata, spec };
+}
+
+const ofService = (namespace: string, resourceVersion?: string) =>
+  fleetOf({ service: { namespace, name: 'limiters' } }, resourceVersion);
+const selecting = fleetOf({
+  allowedNamespaces: { from: 'Selector', selector: { matchLabels: { team: 'a' } } },
+});
+
+async function setUp({
+  fleets = [] as ReturnType<typeof fleetOf>[],
+  problems = {} as Record<string, number>,
+}) {
+  const { api, client } = await ScriptedApi.start();
+  api.lists.set(path, fleets);
+  for (const [of, status] of Object.entries(problems)) api.problems.set(of, status);
+  const timers = new ManualTimers();
+  const store = new FleetStore({
+    client,
+    namespace: 'weir-system',
+    services: new Map(),
+    mayWrite: () => false,
+    changed: () => {},
+    shown: () => {},
+    accessChanged: () => {},
+    clock: { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs },
+    timers,
+    random: () => 0,
+    log: recordedTelemetry().log,
+  });
+  onTestFinished(() => store.close());
+  store.start();
+  const wait = async (ms: number) => {
+    for (const endMs = timers.nowMs + ms; timers.nowMs < endMs; ) {
+      timers.advance(Math.min(5_000, endMs - timers.nowMs));
+      await aMoment();
+    }
+  };
+  return { api, store, wait };
+}
+
+it('there are no fleets where their definition is not installed', async () => {
+  const { store } = await setUp({ problems: { [path]: 404 } });
+  await soon(() => expect(store.accesses).toEqual(new Map()));
+});
+
+it('nobody knows who may use a fleet while fleets may not be read', async () => {
+  const { store, wait } = await setUp({ problems: { [path]: 403 } });
+  await wait(45_000);
+  expect(store.accesses).toBeUndefined();
+});
+
+it('who may use a fleet is not known before the labels of namespaces are', async () => {
+  const { api, store, wait } = await setUp({ fleets: [selecting], problems: { [namespaces]: 503 } });
+  await wait(45_000);
+  expect(store.accesses).toBeUndefined();
+  api.problems.clear();
+  api.lists.set(namespaces, [{ metadata: { name: 'shop', labels: { team: 'a' } } }]);
+  await wait(5_000);
+  const access = store.accesses!.get('edge') as { admits(namespace: string): boolean };
+  expect([access.admits('shop'), access.admits('mail')]).toEqual([true, false]);
+});
+
+it('a fleet stays unknown, and others are decided, where the labels may not be read for good', async () => {
+  const { store, wait } = await setUp({ fleets: [selecting], problems: { [namespaces]: 403 } });
+  await wait(20_000);
+  expect(store.accesses).toBeUndefined();
+  await wait(25_000);
+  expect(store.accesses!.get('edge')).toMatchObject({ unknown: expect.stringContaining('status 403') });
+});
+
+it.each([401, 403, 404])('a fleet says at once that its endpoints are answered with %i', async (status) => {
+  const { store } = await setUp({ fleets: [ofService('shop')], problems: { [slicesOf('shop')]: status } });
+  await soon(() => expect(store.fleets).toHaveLength(1));
+  await soon(() => expect(store.problemOf(store.fleets[0]!)?.reason).toBe('EndpointsUnknown'));
+});
+
+it('a fleet says nothing of an outage that passes', async () => {
+  const { store } = await setUp({ fleets: [ofService('shop')], problems: { [slicesOf('shop')]: 503 } });
+  await soon(() => expect(store.fleets).toHaveLength(1));
+  await aMoment();
+  expect(store.problemOf(store.fleets[0]!)).toBeUndefined();
+});
+
+it('the endpoints of a former Service are followed no longer', async () => {
+  const { api } = await setUp({ fleets: [ofService('shop')] });
+  await soon(() => expect([path, slicesOf('shop')].map((of) => api.isWatched(of))).toEqual([true, true]));
+  api.emit(path, 'MODIFIED', ofService('mail', '2'));
+  await soon(() => expect(api.isWatched(slicesOf('mail'))).toBe(true));
+  await soon(() => expect(api.isWatched(slicesOf('shop'))).toBe(false));
+});
