@@ -4,7 +4,6 @@ import { routeLibraryWarnings } from '../process/log/error-text.ts';
 import { type LogDestination, type Logger, openLog } from '../process/log/logger.ts';
 import { refuseToRun, verificationStays } from '../process/log/process-lines.ts';
 import { holdTlsFloor } from '../process/net/tls-floor.ts';
-import type { Environment } from '../process/settings/settings-reader.ts';
 import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';
 import type { SignalSource } from '../process/time/shutdown.ts';
 import { loadBacking } from './backing.ts';

@@ -11,7 +11,6 @@ import { addressText, BindError, isLoopback, type ListenAddress } from '../proce
 import { type HeldBytes, sharedCells } from '../process/net/held-bytes.ts';
 import { holdTlsFloor } from '../process/net/tls-floor.ts';
 import type { FollowedToken } from '../process/net/token-file.ts';
-import type { Environment } from '../process/settings/settings-reader.ts';
 import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';
 import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/time/shutdown.ts';
 import { type FollowedCallers, followCallersFile, openCallers } from './assembly/callers.ts';

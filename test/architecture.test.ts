@@ -251,7 +251,6 @@ const allowed: Record<string, string[]> = {
     'process/http',
     'process/log',
     'process/net',
-    'process/settings',
     'process/time',
   ],
   'limiter/assembly': [
