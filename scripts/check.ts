@@ -6,6 +6,9 @@ const steps: [string, string, string[]][] = [
   ['types of the console', 'tsc', ['-p', 'tsconfig.console.json']],
   ['lint and format', 'biome', ['check', '--error-on-warnings', '.']],
   ['generated files', 'node', ['scripts/generate.ts', '--check']],
+  ['cost of change', 'node', ['scripts/cost-of-change.ts', '--check']],
+  // A report: it fails only if it cannot be made.
+  ['size of the house', 'node', ['scripts/measure-house.ts', '--no-walks']],
 ];
 
 const failed = steps.filter(([, command, args]) => run(command, args) !== 0).map(([name]) => name);

@@ -1,0 +1,128 @@
+/**
+ * `npm run cost-of-change`: how many hand-written files touch each field of a rule, algorithm, setting, reason and flag, and
+ * which imports form cycles, beside what cost-of-change.json records. docs/testing.md says what the numbers mean.
+ */
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { projectRoot } from './commands.ts';
+import { type Cycles, cyclesOf } from './cost-of-change/cycles.ts';
+import { ruleWords } from './cost-of-change/fields.ts';
+import { type Kind, kinds, type Touched, touchedNames } from './cost-of-change/names.ts';
+import { withSources } from './cost-of-change/project.ts';
+import {
+  type CostRecord,
+  compare,
+  type Measurement,
+  nextRecord,
+  recordText,
+  sumOf,
+} from './cost-of-change/record.ts';
+
+const recordFile = join(projectRoot, 'cost-of-change.json');
+
+const usage = `Usage: npm run cost-of-change -- [${kinds.join(' | ')} | cycles] [--files] [--check | --write]
+
+Counts the hand-written files that touch each name, and the import cycles, and compares them with cost-of-change.json.
+Without a kind it prints the sum and the ten worst names of each kind; with one, all names of the kind.
+
+  --files   the files of each name as well
+  --check   prints what differs from the record alone
+  --write   records what was measured, unless a count rose without an explanation
+Exit status: 0 when all is as recorded, 1 when a count rose or the record is out of date, 2 for a wrong command line.
+`;
+
+/** Measures the project in a folder. */
+export function measureCost(root: string, configFile: string): Measurement {
+  return withSources(root, configFile, ruleWords, (sources) => ({
+    touched: touchedNames(sources),
+    cycles: cyclesOf(sources.imports),
+  }));
+}
+
+/** Chosen: what fits on a screen for five kinds. */
+const worst = 10;
+
+export function kindText(kind: Kind, touched: Touched, most: number, withFiles: boolean): string {
+  const byCount = [...touched].sort(([, a], [, b]) => b.length - a.length);
+  const rows = byCount.slice(0, most).flatMap(([name, files]) => {
+    const row = `  ${String(files.length).padStart(3)}  ${name}`;
+    return withFiles ? [row, ...files.map((file) => `         ${file}`)] : [row];
+  });
+  return [`${kind}: ${touched.size} names, ${sumOf(touched.values())} in sum`, ...rows].join('\n');
+}
+
+export function cyclesText({ groups, imports }: Cycles, withFiles: boolean): string {
+  const rows = groups.map((group) => `  ${group.join('\n    ')}`);
+  return [
+    `cycles: ${groups.length}, with ${groups.flat().length} files and ${imports.length} imports in them`,
+    ...(withFiles ? rows : []),
+  ].join('\n');
+}
+
+/** Prints how the measurement compares with the record, and says whether all is as recorded. */
+function report(measured: Measurement, isWriting: boolean): boolean {
+  const record = existsSync(recordFile)
+    ? (JSON.parse(readFileSync(recordFile, 'utf8')) as CostRecord)
+    : undefined;
+  const { problems, changes } =
+    record === undefined ? { problems: [], changes: [] } : compare(record, measured);
+  for (const problem of problems) console.log(problem);
+  if (problems.length > 0) {
+    if (isWriting) console.log('cost-of-change.json is unchanged: counts rose without an explanation');
+    return false;
+  }
+  if (isWriting) {
+    writeFileSync(recordFile, recordText(nextRecord(record, measured)));
+    console.log(changes.length === 0 ? 'no count differs from the record' : changes.join('\n'));
+    return true;
+  }
+  if (changes.length === 0 && record !== undefined) return true;
+  console.log(`${changes.join('\n')}\ncost-of-change.json is out of date: npm run cost-of-change -- --write`);
+  return false;
+}
+
+function main(): void {
+  const boolean = { type: 'boolean' } as const;
+  const options = { files: boolean, check: boolean, write: boolean, help: boolean };
+  let parsed: ReturnType<typeof parseArgs<{ options: typeof options; allowPositionals: true }>>;
+  try {
+    parsed = parseArgs({ options, allowPositionals: true });
+  } catch (error) {
+    wrongUsage((error as Error).message);
+    return;
+  }
+  const { values, positionals } = parsed;
+  const [kind, ...others] = positionals;
+  const known: readonly string[] = [...kinds, 'cycles'];
+  if (others.length > 0 || (kind !== undefined && !known.includes(kind))) {
+    wrongUsage(`${positionals.join(' ')}: no kind; take ${known.join(', ')}`);
+    return;
+  }
+  if (values.check === true && values.write === true) {
+    wrongUsage('--check and --write: take one of them');
+    return;
+  }
+  if (values.help === true) {
+    process.stdout.write(usage);
+    return;
+  }
+  const measured = measureCost(projectRoot, 'tsconfig.sources.json');
+  const withFiles = values.files === true;
+  if (values.check !== true && values.write !== true) {
+    for (const one of kind === undefined ? kinds : kinds.filter((name) => name === kind)) {
+      const most = kind === undefined ? worst : Number.POSITIVE_INFINITY;
+      console.log(`${kindText(one, measured.touched[one], most, withFiles)}\n`);
+    }
+    const isOfCycles = kind === 'cycles';
+    if (kind === undefined || isOfCycles) console.log(`${cyclesText(measured.cycles, isOfCycles)}\n`);
+  }
+  if (!report(measured, values.write === true)) process.exitCode = 1;
+}
+
+function wrongUsage(message: string): void {
+  process.stderr.write(`${message}\n\n${usage}`);
+  process.exitCode = 2;
+}
+
+if (import.meta.main) main();

@@ -1,0 +1,122 @@
+/** The files that touch each field of a rule. */
+import type { Node } from 'typescript/unstable/ast';
+import type { Sources } from './project.ts';
+import { type AnyNode, groupOf, isTypeGroup, pickedFrom, type Site } from './sites.ts';
+
+/** The types whose properties are the fields of a rule, and the file that declares them. */
+export const ruleTypes = { path: 'rules/model.ts', names: ['Rule', 'RateLimit', 'Calendar', 'ReserveTerms'] };
+
+/** Where a format spells a field otherwise than as the property in camel or snake case. */
+const otherSpellings: Readonly<Record<string, readonly string[]>> = {
+  limits: ['rateLimit', 'rateLimits', 'rate_limit', 'rate_limits'],
+  ttlSeconds: ['ttl'],
+};
+
+/** Words that a generated file has to have for its types to be those of rules. */
+export const ruleWords = ['requestsPerUnit'];
+
+/** Compound, but not of rules alone: counters and leases have a time to live, routes of Envoy have `rate_limits`. */
+const sharedSpellings: readonly string[] = [
+  'ttlSeconds',
+  'rateLimit',
+  'rateLimits',
+  'rate_limit',
+  'rate_limits',
+];
+
+const isDistinct = (spelling: string): boolean =>
+  /[a-z][A-Z]|_/.test(spelling) && !sharedSpellings.includes(spelling);
+
+export function spellingsOf(field: string): string[] {
+  const snake = field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  return [...new Set([field, snake, ...(otherSpellings[field] ?? [])])];
+}
+
+/**
+ * A distinct spelling (`hideIdentity`, `hide_identity`) touches the field wherever it is a property of the project, a whole string
+ * or a word of a regular expression: types that pass the field on repeat its name. One word (`unit`) does so only in
+ * the same type, object, list or switch as a distinct field of the same type of rules, and wherever the language
+ * service finds a reference to the property of such a type.
+ * @throws Error if a type of rules is not in the file that `ruleTypes` names
+ */
+export function fieldFiles(sources: Sources): Map<string, Set<string>> {
+  const files = new Map<string, Set<string>>();
+  for (const fields of fieldsOf(sources).values()) {
+    const carriers = new Carriers(sources, fields.flatMap(spellingsOf).filter(isDistinct));
+    for (const field of fields) {
+      const paths = spellingsOf(field).flatMap((spelling) =>
+        isDistinct(spelling) ? ownPaths(sources, spelling) : carriers.paths(spelling),
+      );
+      files.set(field, new Set([...(files.get(field) ?? []), ...paths]));
+    }
+  }
+  return files;
+}
+
+/** The properties of each type of rules. */
+function fieldsOf({ sites }: Sources): Map<string, string[]> {
+  const { path, names } = ruleTypes;
+  const fields = new Map(names.map((name): [string, string[]] => [name, []]));
+  for (const [text, same] of sites) {
+    for (const { node } of same.filter((site) => site.path === path)) {
+      fields.get(ownerOf(node as AnyNode) ?? '')?.push(text);
+    }
+  }
+  const missing = names.find((name) => fields.get(name)!.length === 0);
+  if (missing === undefined) return fields;
+  throw new Error(`${path} has no type ${missing}: correct ruleTypes in scripts/cost-of-change/fields.ts`);
+}
+
+/** The interface that declares the property of this name. */
+function ownerOf(name: AnyNode): string | undefined {
+  const group = groupOf(name) as AnyNode | undefined;
+  const isDeclared = group !== undefined && isTypeGroup(group) && name.parent.parent === group;
+  return isDeclared ? group.name?.text : undefined;
+}
+
+function ownPaths({ sites, areForeign }: Sources, spelling: string): string[] {
+  const same = sites.get(spelling) ?? [];
+  const foreign = areForeign(same.map(({ node }) => node));
+  return same.filter((_, index) => !foreign[index]).map(({ path }) => path);
+}
+
+/** The types, objects, lists and switches that hold a distinct field. */
+class Carriers {
+  readonly #sources: Sources;
+  readonly #groups: ReadonlySet<Node>;
+  /** The names of those that are types. */
+  readonly #types: ReadonlySet<string>;
+
+  constructor(sources: Sources, distinct: readonly string[]) {
+    this.#sources = sources;
+    const sites = distinct.flatMap((spelling) => this.#all(spelling));
+    const groups = sites.filter(({ form }) => form !== 'pattern').map(({ node }) => groupOf(node));
+    this.#groups = new Set(groups.filter((group) => group !== undefined));
+    const types = [...this.#groups].filter(isTypeGroup).map((group) => (group as AnyNode).name?.text);
+    this.#types = new Set(types.filter((name) => name !== undefined));
+  }
+
+  paths(spelling: string): string[] {
+    const carried = this.#all(spelling).filter((site) => site.form !== 'pattern' && this.#isCarried(site));
+    const declared = carried.filter(({ node, form }) => {
+      const group = groupOf(node);
+      return form === 'property' && group !== undefined && isTypeGroup(group);
+    });
+    const referring = declared.flatMap(({ node }) => this.#sources.references(node));
+    const counted = new Set(this.#sources.paths);
+    return [...carried.map(({ path }) => path).filter((path) => counted.has(path)), ...referring];
+  }
+
+  #all(spelling: string): readonly Site[] {
+    const { sites, generated } = this.#sources;
+    return [...(sites.get(spelling) ?? []), ...(generated.get(spelling) ?? [])];
+  }
+
+  #isCarried({ node }: Site): boolean {
+    const group = groupOf(node);
+    const picked = pickedFrom(node);
+    return (
+      (group !== undefined && this.#groups.has(group)) || (picked !== undefined && this.#types.has(picked))
+    );
+  }
+}

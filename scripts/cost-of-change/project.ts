@@ -1,0 +1,91 @@
+/** A project as the TypeScript language service sees it: its sites, its imports, and what refers to a declaration. */
+import { dirname, join, relative } from 'node:path';
+import type { Node } from 'typescript/unstable/ast';
+import { API } from 'typescript/unstable/sync';
+import { type Site, sitesOf } from './sites.ts';
+
+/** Where hand-written code is counted. */
+const countedFolders = /^(?:limiter|process|replay|rules|control-plane|cli|console|packages)\//;
+const generatedFolder = /^gen\//;
+const testFile = /\.(?:test|suite)\.[jt]s$/;
+
+export interface Sources {
+  /** The hand-written files that are no tests, sorted. */
+  readonly paths: readonly string[];
+  /** Sites of hand-written files by their text. */
+  readonly sites: ReadonlyMap<string, readonly Site[]>;
+  /** Sites of generated files, which are not counted, but declare what hand-written files refer to. */
+  readonly generated: ReadonlyMap<string, readonly Site[]>;
+  /** By file, the files that it imports, types included. */
+  readonly imports: ReadonlyMap<string, readonly string[]>;
+  /** The hand-written files that refer to the property or constant declared at the node, that of the declaration included. */
+  references(declaration: Node): string[];
+  /** Whether the name at each node is declared by a package or the language, and not by the project. */
+  areForeign(nodes: readonly Node[]): boolean[];
+}
+
+/**
+ * Reads a project and passes it on; the language service ends when `use` returns.
+ * `words`: generated files without any of these words are left unread.
+ * @throws Error where the project has no file that is counted
+ */
+export function withSources<T>(
+  root: string,
+  configFile: string,
+  words: readonly string[],
+  use: (sources: Sources) => T,
+): T {
+  const api = new API({ cwd: root });
+  try {
+    const configPath = join(root, configFile);
+    const project = api.updateSnapshot({ openProjects: [configPath] }).getProject(configPath);
+    if (project === undefined) throw new Error(`${configPath}: TypeScript cannot open the project`);
+    const { program, checker } = project;
+    const isCounted = (path: string) => countedFolders.test(path) && !testFile.test(path);
+    const all = program.getSourceFileNames().map((name) => relative(root, name));
+    const paths = all.filter(isCounted).sort();
+    if (paths.length === 0) throw new Error(`${configPath}: no file of it is counted`);
+    const imports = new Map<string, readonly string[]>();
+    const read = (path: string): readonly Site[] => {
+      const { sites, imports: written } = sitesOf(path, program.getSourceFile(join(root, path))!);
+      const relatives = written.filter((name) => name.startsWith('.'));
+      imports.set(path, [...new Set(relatives.map((name) => join(dirname(path), name)))]);
+      return sites;
+    };
+    const sites = byText(paths.flatMap(read));
+    const isMeant = (path: string) => {
+      const text = program.getSourceFile(join(root, path))!.text;
+      return words.some((word) => text.includes(word));
+    };
+    const generated = byText(all.filter((path) => generatedFolder.test(path) && isMeant(path)).flatMap(read));
+    return use({
+      paths,
+      sites,
+      generated,
+      imports: new Map(paths.map((path) => [path, imports.get(path)!])),
+      references: (declaration) => {
+        const found = checker.getReferencedSymbolsForNode(declaration, declaration.getStart());
+        const handles = found.flatMap(({ definition, references }) => [definition, ...references]);
+        return [...new Set(handles.map(({ path }) => relative(root, path)))].filter(isCounted);
+      },
+      areForeign: (nodes) =>
+        checker.getSymbolAtLocation(nodes).map((symbol) => {
+          const declarations = symbol?.declarations ?? [];
+          const isOurs = (path: string) => !path.startsWith('..') && !path.includes('node_modules/');
+          return declarations.length > 0 && !declarations.some(({ path }) => isOurs(relative(root, path)));
+        }),
+    });
+  } finally {
+    api.close();
+  }
+}
+
+function byText(sites: readonly Site[]): Map<string, Site[]> {
+  const found = new Map<string, Site[]>();
+  for (const site of sites) {
+    const same = found.get(site.text);
+    if (same === undefined) found.set(site.text, [site]);
+    else same.push(site);
+  }
+  return found;
+}

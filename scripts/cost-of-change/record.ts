@@ -1,0 +1,186 @@
+/** `cost-of-change.json`: what was measured last, and how a new measurement compares with it. Pure. */
+import type { Cycles } from './cycles.ts';
+import { type Kind, kinds, type Measured, type Touched } from './names.ts';
+
+/** Permits a rise of one name up to `count`. Written by hand. */
+export interface Explanation {
+  readonly kind: Kind;
+  readonly name: string;
+  readonly count: number;
+  /** A sentence. */
+  readonly why: string;
+}
+
+/** A name that replaces another one, and is compared with it. Written by hand; `--write` removes it. */
+export interface Rename {
+  readonly kind: Kind;
+  readonly from: string;
+  readonly to: string;
+}
+
+export interface CostRecord extends Readonly<Record<Kind, Readonly<Record<string, readonly string[]>>>> {
+  readonly cycles: { readonly groups: number; readonly imports: readonly string[] };
+  readonly explanations: readonly Explanation[];
+  readonly renames: readonly Rename[];
+}
+
+export interface Measurement {
+  readonly touched: Measured;
+  readonly cycles: Cycles;
+}
+
+/** The most files that may touch a new name. */
+export const mostOfNew: Readonly<Record<Kind, number>> = {
+  field: 6,
+  algorithm: 6,
+  setting: 3,
+  reason: 3,
+  flag: 3,
+};
+
+export const sumOf = (names: Iterable<readonly string[]>): number => {
+  let sum = 0;
+  for (const files of names) sum += files.length;
+  return sum;
+};
+
+export interface Comparison {
+  /** What may not be recorded, each with what to do. */
+  readonly problems: readonly string[];
+  /** What differs from the record and may be recorded. */
+  readonly changes: readonly string[];
+}
+
+export function compare(record: CostRecord, { touched, cycles }: Measurement): Comparison {
+  const compared = kinds.map((kind) => compareKind(kind, record, touched[kind]));
+  compared.push(compareCycles(record, cycles));
+  return {
+    problems: [
+      ...record.explanations.flatMap(vagueExplanation),
+      ...compared.flatMap(({ problems }) => problems),
+    ],
+    changes: compared.flatMap(({ changes }) => changes),
+  };
+}
+
+/** The files that the record has of a name, or of the name that it replaces; undefined for a new one. */
+function recordedFiles(kind: Kind, name: string, record: CostRecord): readonly string[] | undefined {
+  const { from } = record.renames.find((one) => one.kind === kind && one.to === name) ?? {};
+  return record[kind][name] ?? (from === undefined ? undefined : record[kind][from]);
+}
+
+function compareKind(kind: Kind, record: CostRecord, touched: Touched): Comparison {
+  const problems: string[] = [];
+  const changes: string[] = [];
+  let known = 0;
+  for (const [name, files] of touched) {
+    const before = recordedFiles(kind, name, record);
+    if (before !== undefined) known += files.length;
+    if (before === undefined && files.length > mostOfNew[kind]) {
+      problems.push(tooManyOfNew(kind, name, files));
+    } else if (before === undefined) {
+      changes.push(`${kind} ${name} is new: ${files.length}`);
+    } else if (files.length < before.length || record[kind][name] === undefined) {
+      changes.push(`${kind} ${name}: ${before.length} -> ${files.length}`);
+    }
+    if (before === undefined || files.length <= before.length) continue;
+    if (isExplained(record, kind, name, files.length)) {
+      changes.push(`${kind} ${name}: ${before.length} -> ${files.length}, as explained`);
+    } else problems.push(unexplainedRise(kind, name, before, files));
+  }
+  const isRenamed = (name: string) =>
+    record.renames.some(({ kind: of, from }) => of === kind && from === name);
+  const gone = Object.keys(record[kind]).filter((name) => !touched.has(name) && !isRenamed(name));
+  changes.push(...gone.map((name) => `${kind} ${name} is gone`));
+  const sum = sumOf(Object.values(record[kind]));
+  if (known > sum) {
+    problems.push(
+      `${kind}: the sum of its names rose from ${sum} to ${known}, new names apart. Explanations cannot raise the sum: let fewer files touch other names of this kind (npm run cost-of-change -- ${kind}).`,
+    );
+  }
+  return { problems, changes };
+}
+
+function compareCycles({ cycles: before }: CostRecord, { groups, imports }: Cycles): Comparison {
+  const added = imports.filter((one) => !before.imports.includes(one));
+  const hint = 'move what both files need to a file of its own (npm run cost-of-change -- cycles).';
+  const counts: [what: string, before: number, now: number][] = [
+    ['import cycles', before.groups, groups.length],
+    ['imports in cycles', before.imports.length, imports.length],
+  ];
+  const risen = counts.filter(([, old, now]) => now > old);
+  return {
+    problems: risen.map(
+      ([what, old, now]) => `${what}: ${old} -> ${now}${list('added', added)}\n  To do: ${hint}`,
+    ),
+    changes: counts
+      .filter(([, old, now]) => now < old)
+      .map(([what, old, now]) => `${what}: ${old} -> ${now}`),
+  };
+}
+
+const isExplained = ({ explanations }: CostRecord, kind: Kind, name: string, count: number): boolean =>
+  explanations.some((one) => one.kind === kind && one.name === name && count <= one.count);
+
+/** A sentence has some words and ends. */
+function vagueExplanation({ kind, name, why }: Explanation): string[] {
+  const isSentence = why.trim().split(/\s+/).length >= 5 && why.trim().endsWith('.');
+  return isSentence ? [] : [`explanation of ${kind} ${name}: "${why}" is not a sentence that says why`];
+}
+
+const list = (title: string, lines: readonly string[]): string =>
+  lines.length === 0 ? '' : [`\n  ${title}:`, ...lines.map((line) => `    ${line}`)].join('\n');
+
+function tooManyOfNew(kind: Kind, name: string, files: readonly string[]): string {
+  return `${kind} ${name} is new: ${files.length} files touch it, at most ${mostOfNew[kind]} may${list('files', files)}
+  To do: let a row in a table say what these files say. If the name replaces another one, add
+  { "kind": "${kind}", "from": "<the old name>", "to": "${name}" } to "renames" in cost-of-change.json.`;
+}
+
+function unexplainedRise(
+  kind: Kind,
+  name: string,
+  before: readonly string[],
+  files: readonly string[],
+): string {
+  const added = files.filter((file) => !before.includes(file));
+  return `${kind} ${name}: ${before.length} -> ${files.length}${list('added', added)}
+  To do: read the table instead of the name; or add to "explanations" in cost-of-change.json, with a sentence,
+  { "kind": "${kind}", "name": "${name}", "count": ${files.length}, "why": "…" }, and run npm run cost-of-change -- --write.`;
+}
+
+/** The measurement as the next record. Explanations that a fall has overtaken go, and so do renames. */
+export function nextRecord(record: CostRecord | undefined, { touched, cycles }: Measurement): CostRecord {
+  const isReached = ({ kind, name, count }: Explanation): boolean =>
+    (touched[kind].get(name)?.length ?? 0) >= count;
+  return {
+    explanations: record?.explanations.filter(isReached) ?? [],
+    renames: [],
+    cycles: { groups: cycles.groups.length, imports: cycles.imports },
+    field: Object.fromEntries(touched.field),
+    algorithm: Object.fromEntries(touched.algorithm),
+    setting: Object.fromEntries(touched.setting),
+    reason: Object.fromEntries(touched.reason),
+    flag: Object.fromEntries(touched.flag),
+  };
+}
+
+/** JSON with one line for each name, so that changes of different names merge. */
+export function recordText(record: CostRecord): string {
+  const entry = ([name, value]: [string, unknown]): string =>
+    `${JSON.stringify(name)}: ${JSON.stringify(value)}`;
+  const parts = Object.entries(record).map(([part, value]) => {
+    const isList = Array.isArray(value);
+    const lines = isList ? value.map((one) => JSON.stringify(one)) : Object.entries(value).map(entry);
+    const inside = part === 'cycles' ? [cyclesText(record)] : lines;
+    const [open, close] = isList ? '[]' : '{}';
+    if (inside.length === 0) return `  "${part}": ${open}${close}`;
+    return `  "${part}": ${open}\n${inside.map((line) => `    ${line}`).join(',\n')}\n  ${close}`;
+  });
+  return `{\n${parts.join(',\n')}\n}\n`;
+}
+
+function cyclesText({ cycles: { groups, imports } }: CostRecord): string {
+  const lines = imports.map((one) => `      ${JSON.stringify(one)}`);
+  return `"groups": ${groups},\n    "imports": [${lines.length === 0 ? '' : `\n${lines.join(',\n')}\n    `}]`;
+}
