@@ -46,7 +46,12 @@ function serve(requests: readonly Uint8Array[]): string {
       outcomes.add('unreadable');
       continue;
     }
-    const { refusal } = request;
+    const { refusal, typeUrl } = request;
+    // As the stream does: it passes over what asks for another type, before the form is asked.
+    if (typeUrl !== rateLimitConfigTypeUrl) {
+      outcomes.add('other type');
+      continue;
+    }
     const asks = form.subscribe(index === 0);
     if (typeof asks === 'object') {
       outcomes.add(withoutNumbers(asks.problem));
