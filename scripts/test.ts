@@ -3,6 +3,7 @@
  * `npm run test:unit` (`--unit`) runs those beside the sources alone, which need none.
  */
 import { join } from 'node:path';
+import { runWithSecondRun } from '../test/support/second-run.ts';
 import { capture, projectRoot, run } from './commands.ts';
 import { neededServers } from './needed-servers.ts';
 import { installServers } from './test-servers.ts';
@@ -31,5 +32,5 @@ if (files?.length === 0) {
   process.exitCode = 1;
 } else {
   if (!isUnit && files !== undefined) installServers(neededServers(files));
-  process.exitCode = run('vitest', ['run', ...args]);
+  process.exitCode = runWithSecondRun((extra) => run('vitest', ['run', ...(extra ?? args)]));
 }

@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { LoadedDeadline } from './machine-load.ts';
 import { outOfTime } from './second-tries.ts';
 
 export interface ChildProgramOptions {
@@ -71,14 +72,14 @@ export class ChildProgram {
     return this.#stdout;
   }
 
-  /** Waits until the output matches; rejects with the output when the program ends first or time is up. */
+  /** Waits until the output matches; rejects with the output when the program ends first, or time is up, multiplied by the machine's load. */
   async printed(pattern: RegExp, timeoutMs = 20_000): Promise<RegExpExecArray> {
     const match = (): RegExpExecArray | null => pattern.exec(this.#output);
     const found = match();
     if (found !== null) return found;
     return new Promise((resolve, reject) => {
       const finish = (settle: () => void): void => {
-        clearTimeout(timer);
+        clearInterval(timer);
         this.#waiting.delete(check);
         settle();
       };
@@ -89,23 +90,29 @@ export class ChildProgram {
         if (now !== null) finish(() => resolve(now));
         else if (this.#exited) finish(() => reject(failure('the program ended')));
       };
-      const timer = setTimeout(
-        () => finish(() => reject(outOfTime(failure(`${timeoutMs} ms passed`)))),
-        timeoutMs,
+      const deadline = new LoadedDeadline(timeoutMs);
+      const timer = setInterval(
+        () => {
+          if (deadline.isOver) finish(() => reject(outOfTime(failure(`${timeoutMs} ms passed`))));
+        },
+        Math.min(timeoutMs, 250),
       );
       this.#waiting.add(check);
       check();
     });
   }
 
-  /** Sends the signal and waits for the end; after 10 s it is killed. */
+  /** Sends the signal and waits for the end; after 10 s, multiplied by the machine's load, it is killed. */
   async stop(
     signal: NodeJS.Signals = 'SIGTERM',
   ): Promise<{ code: number | null; signal: NodeJS.Signals | null }> {
     this.#kill(signal);
-    const timer = setTimeout(() => this.#kill('SIGKILL'), 10_000);
+    const deadline = new LoadedDeadline(10_000);
+    const timer = setInterval(() => {
+      if (deadline.isOver) this.#kill('SIGKILL');
+    }, 250);
     const end = await this.ended;
-    clearTimeout(timer);
+    clearInterval(timer);
     return end;
   }
 

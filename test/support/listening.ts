@@ -1,18 +1,20 @@
 import { connect } from 'node:net';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { ChildProgram } from './child-program.ts';
-import { outOfTime } from './second-tries.ts';
+import { untilTrue } from './machine-load.ts';
 
 /** The program, once it takes connections on this port of 127.0.0.1; stopped when it does not in time. */
 export async function listening(program: ChildProgram, port: number): Promise<ChildProgram> {
-  const deadlineMs = performance.now() + 20_000;
-  while (!(await takesConnections(port))) {
+  const isListening = async (): Promise<boolean> => {
+    if (await takesConnections(port)) return true;
     if (!program.running) throw new Error(`it ended before it listened on ${port}:\n${program.output}`);
-    if (performance.now() > deadlineMs) {
-      await program.stop('SIGKILL');
-      throw outOfTime(new Error(`it does not listen on ${port}:\n${program.output}`));
-    }
-    await sleep(20);
+    return false;
+  };
+  const failure = (): Error => new Error(`it does not listen on ${port}:\n${program.output}`);
+  try {
+    await untilTrue(isListening, { timeoutMs: 20_000, intervalMs: 20, failure });
+  } catch (error) {
+    await program.stop('SIGKILL');
+    throw error;
   }
   return program;
 }

@@ -4,6 +4,7 @@
  */
 import fc from 'fast-check';
 import { beforeEach, type RunnerTestCase, type TestError, TestRunner } from 'vitest';
+import { guardAgainstHangs } from './hang-guard.ts';
 import { mayFailOnce } from './second-tries.ts';
 
 declare module 'vitest' {
@@ -35,17 +36,13 @@ export function countCases(count: number): void {
 
 const path = process.env['PROPERTY_PATH'];
 
-/** Below the time that a test has: a property without an end still tells its seed, and what it shrank to so far. */
-const timeLimitMs = 25_000 * Math.max(1, propertyTimes);
-
 fc.configureGlobal({
   numRuns: caseCount(usualCases),
   seed: propertySeed,
   ...(path !== undefined && { path, endOnFailure: true }),
-  interruptAfterTimeLimit: timeLimitMs,
-  markInterruptAsFailure: true,
   beforeEach: () => countCases(1),
 });
+guardAgainstHangs(propertyTimes);
 
 /** Where tests are tried again (vitest.config.ts), not each of them is. */
 beforeEach(({ task }) => {

@@ -1,11 +1,14 @@
 import type { Reporter, TestCase, TestModule } from 'vitest/node';
 import { costTable, type FileCost } from './cost-table.ts';
+import type { Interrupted } from './hang-guard.ts';
+import { countedBefore, type RunCounts, runAgainLater } from './second-run.ts';
 import { mayFailOnce } from './second-tries.ts';
 
 /**
  * In the gate, first what the run took. Ends a run with `N passed, N failed` (and `, N skipped` when there are any), alone on the last line; before it the seed
  * of what chance leads, and the tests that passed only when tried again. Of these only time is an excuse: for any other
- * reason they count as failed, and so does the run.
+ * reason they count as failed, and so does the run. A run with interrupted properties leaves these, and that line, to a
+ * second one (second-run.ts).
  */
 export default class SummaryReporter implements Reporter {
   readonly #startedAt = new Map<TestModule, number>();
@@ -32,15 +35,16 @@ export default class SummaryReporter implements Reporter {
 
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]): void {
     const lines: string[] = process.env['CI'] === 'true' ? ['', ...costTable(this.#costs), ''] : [];
-    const counts = { passed: 0, failed: unhandledErrors.length, skipped: 0 };
+    const counts: RunCounts = { passed: 0, failed: unhandledErrors.length, skipped: 0 };
+    const interrupted: TestCase[] = [];
     for (const module of modules) {
       if (module.errors().length > 0) counts.failed += 1;
       for (const test of module.children.allTests()) {
         const { state } = test.result();
-        const name = `${module.relativeModuleId} > ${test.fullName}`;
         const isFlaky = test.diagnostic()?.flaky === true;
-        if (isFlaky) lines.push(`passed only when tried again: ${name}`);
-        if (isFlaky && !isExcused(test)) {
+        if (isFlaky) lines.push(`passed only when tried again: ${nameOf(test)}`);
+        if (wasInterrupted(test)) interrupted.push(test);
+        else if (isFlaky && !isExcused(test)) {
           lines.push(...(test.result().errors ?? []).map(({ stack, message }) => stack ?? message));
           counts.failed += 1;
         } else if (state === 'passed' || state === 'failed' || state === 'skipped') counts[state] += 1;
@@ -48,15 +52,46 @@ export default class SummaryReporter implements Reporter {
       }
       for (const suite of module.children.allSuites()) if (suite.errors().length > 0) counts.failed += 1;
     }
+    this.#end(counts, lines, interrupted);
+  }
+
+  #end(counts: RunCounts, lines: string[], interrupted: readonly TestCase[]): void {
+    const isLeft = runAgainLater(
+      counts,
+      interrupted.map(({ module, fullName }) => ({ file: module.moduleId, name: fullName })),
+    );
+    if (!isLeft) counts.failed += interrupted.length;
+    for (const test of interrupted) lines.push(`interrupted${isLeft ? ', runs again' : ''}: ${nameOf(test)}`);
+    const before = countedBefore();
     const seed = process.env['PROPERTY_SEED'];
     if (seed !== undefined) lines.push(`seed of the property tests: ${seed}`);
-    const skipped = counts.skipped > 0 ? `, ${counts.skipped} skipped` : '';
+    const total = before === undefined ? counts : addTo(before, counts);
+    if (!isLeft) lines.push(totalLine(total));
     process.on('exit', () => {
       for (const line of lines) process.stdout.write(`${line}\n`);
-      process.stdout.write(`${counts.passed} passed, ${counts.failed} failed${skipped}\n`);
-      if (counts.failed > 0) process.exitCode ||= 1;
+      if (total.failed > 0) process.exitCode ||= 1;
     });
   }
+}
+
+/** What a second run skips has run in the first. */
+function addTo(before: RunCounts, { passed, failed }: RunCounts): RunCounts {
+  return { passed: before.passed + passed, failed: before.failed + failed, skipped: before.skipped };
+}
+
+function totalLine({ passed, failed, skipped }: RunCounts): string {
+  const ran = `${passed} passed, ${failed} failed`;
+  return skipped > 0 ? `${ran}, ${skipped} skipped` : ran;
+}
+
+function nameOf(test: TestCase): string {
+  return `${test.module.relativeModuleId} > ${test.fullName}`;
+}
+
+/** And nothing else was wrong with it. */
+function wasInterrupted(test: TestCase): boolean {
+  const { state, errors } = test.result();
+  return state === 'failed' && errors.every((error) => (error as Interrupted).interrupted === true);
 }
 
 function isExcused(test: TestCase): boolean {

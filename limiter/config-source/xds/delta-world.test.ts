@@ -331,7 +331,7 @@ describe('rules that come by changes', () => {
           });
         }
       }),
-      { numRuns: caseCount(150) },
+      { numRuns: caseCount(60) },
     );
     expect(patched).toBeGreaterThan(100);
   });
