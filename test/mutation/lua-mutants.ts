@@ -1,0 +1,94 @@
+/** Mutants of the Lua scripts, which stand in template literals of TypeScript and are one string to other tools. Pure. */
+import { parseAst } from 'rolldown/parseAst';
+
+export interface LuaMutant {
+  /** Of the change, in the text of the file. */
+  start: number;
+  end: number;
+  line: number;
+  text: string;
+  replacement: string;
+}
+
+const replacements: ReadonlyMap<string, string> = new Map([
+  ['+', '-'],
+  ['-', '+'],
+  ['*', '/'],
+  ['/', '*'],
+  ['%', '*'],
+  ['and', 'or'],
+  ['or', 'and'],
+  ['not', ''],
+  ['<', '<='],
+  ['<=', '<'],
+  ['>', '>='],
+  ['>=', '>'],
+  ['==', '~='],
+  ['~=', '=='],
+  ['true', 'false'],
+  ['false', 'true'],
+]);
+
+/** Comments and texts first, so that nothing within them is taken for an operator. Reference Manual of Lua 5.1, section 2.1. */
+const token =
+  /(?<skipped>--[^\n]*|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|\.\.\.?)|(?<number>\b\d+\b)|(?<word>[A-Za-z_]\w*)|(?<operator>[<>=~]=|[-+*/%<>])/g;
+
+/** Of all Lua in the file. */
+export function luaMutants(source: string): LuaMutant[] {
+  return luaParts(source).flatMap(({ start, text }) =>
+    mutantsOf(text).map((mutant) => ({
+      ...mutant,
+      start: start + mutant.start,
+      end: start + mutant.end,
+      line: source.slice(0, start + mutant.start).split('\n').length,
+    })),
+  );
+}
+
+export function withLuaMutant(source: string, { start, end, replacement }: LuaMutant): string {
+  return source.slice(0, start) + replacement + source.slice(end);
+}
+
+function mutantsOf(lua: string): Omit<LuaMutant, 'line'>[] {
+  return [...lua.matchAll(token)].flatMap((match) => {
+    const [text] = match;
+    const before = lua.slice(Math.max(0, match.index - 10), match.index);
+    const replacement =
+      match.groups!['number'] === undefined ? replacementOf(text, before) : String(Number(text) + 1);
+    if (replacement === undefined) return [];
+    return [{ start: match.index, end: match.index + text.length, text, replacement }];
+  });
+}
+
+function replacementOf(text: string, before: string): string | undefined {
+  const isSign = text === '-' && /(?:^|[-+*/%<>=~(,{[]|\b(?:and|or|not|return))\s*$/.test(before);
+  return isSign ? '' : replacements.get(text);
+}
+
+interface Node {
+  type: string;
+  start: number;
+  end: number;
+  quasis?: Node[];
+}
+
+/** The texts between the braces of template literals that have Lua in them. */
+function luaParts(source: string): { start: number; text: string }[] {
+  const parts: { start: number; text: string }[] = [];
+  visit(parseAst(source, { lang: 'ts' }) as unknown as Node, (node) => {
+    if (node.type !== 'TemplateLiteral') return;
+    if (!/\blocal [a-zA-Z]|\bend\n/.test(source.slice(node.start, node.end))) return;
+    for (const { start, end } of node.quasis ?? []) parts.push({ start, text: source.slice(start, end) });
+  });
+  return parts.sort((a, b) => a.start - b.start);
+}
+
+function visit(node: unknown, act: (node: Node) => void): void {
+  if (typeof node !== 'object' || node === null) return;
+  if (Array.isArray(node)) {
+    for (const element of node) visit(element, act);
+    return;
+  }
+  if ('type' in node) act(node as Node);
+  for (const value of Object.values(node)) visit(value, act);
+}

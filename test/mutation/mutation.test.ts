@@ -1,0 +1,83 @@
+import { describe, expect, it } from 'vitest';
+import { luaMutants, withLuaMutant } from './lua-mutants.ts';
+import { sampled } from './sample.ts';
+import { scoreLines } from './score.ts';
+
+describe('mutants of Lua', () => {
+  const changes = (lua: string): string[] => {
+    const source = `const script = \`local x\n${lua}\`;\n`;
+    return luaMutants(source).map((mutant) => {
+      const [, text] = /local x\n(.*)`/s.exec(withLuaMutant(source, mutant))!;
+      return text!;
+    });
+  };
+
+  it('change operators, comparisons and constants, one at a time', () => {
+    expect(changes('if not a and b <= 1 then return true end')).toEqual([
+      'if  a and b <= 1 then return true end',
+      'if not a or b <= 1 then return true end',
+      'if not a and b < 1 then return true end',
+      'if not a and b <= 2 then return true end',
+      'if not a and b <= 1 then return false end',
+    ]);
+    expect(changes('a = b + c % d ~= e')).toEqual([
+      'a = b - c % d ~= e',
+      'a = b + c * d ~= e',
+      'a = b + c % d == e',
+    ]);
+  });
+
+  it('tell a sign from a difference', () => {
+    expect(changes('f(-a, b - c)')).toEqual(['f(a, b - c)', 'f(-a, b + c)']);
+    expect(changes('return -a')).toEqual(['return a']);
+  });
+
+  it('leave comments, texts, joined texts and names alone', () => {
+    expect(changes(`-- a + 1 and true\nf('a + 1', "not", a..b, a2, order)`)).toEqual([]);
+  });
+
+  it('stand where the file has Lua, with what is around it', () => {
+    const source = [
+      'const plain = `1 + 2`;',
+      'const lua = `local a = 1',
+      // biome-ignore lint/suspicious/noTemplateCurlyInString: the text of a program.
+      'local b = ${max + 1} * 3',
+      '`;',
+    ].join('\n');
+    const found = luaMutants(source).map(({ line, text, replacement }) => [line, text, replacement]);
+    expect(found).toEqual([
+      [2, '1', '2'],
+      [3, '*', '/'],
+      [3, '3', '4'],
+    ]);
+  });
+});
+
+describe('a sample', () => {
+  const all = Array.from({ length: 100 }, (_, index) => `m${index}`);
+  const take = (elements: readonly string[], seed = 1): string[] =>
+    sampled(elements, { count: 20, seed, nameOf: (name) => name });
+
+  it('is the same for a seed, in order, and another for another seed', () => {
+    expect(take(all)).toEqual(take(all));
+    expect(take(all)).toEqual(all.filter((name) => take(all).includes(name)));
+    expect(take(all, 2)).not.toEqual(take(all));
+    expect(take(all.slice(0, 5))).toEqual(all.slice(0, 5));
+  });
+
+  it('changes by one where one is gone', () => {
+    const [gone] = take(all);
+    const rest = take(all.filter((name) => name !== gone));
+    expect(rest.filter((name) => !take(all).includes(name))).toHaveLength(1);
+  });
+});
+
+it('names survivors and the share of the killed', () => {
+  const report = { place: 'a.ts:1:2', change: 'x\n  y' };
+  expect(
+    scoreLines('a', [
+      { ...report, is: 'survived' },
+      { ...report, is: 'killed' },
+    ]),
+  ).toEqual(['survived: a.ts:1:2  x y', 'a: 1 of 2 mutants killed, 50.0 %']);
+});

@@ -1,0 +1,95 @@
+/**
+ * Runs the tests of the stores with one defect after the other in the Lua of a folder, on a real Redis. Files on disk stay as
+ * they are.
+ */
+import { globSync, readFileSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { createVitest } from 'vitest/node';
+import { projectRoot } from '../../scripts/commands.ts';
+import { type LuaMutant, luaMutants, withLuaMutant } from './lua-mutants.ts';
+import { sampled } from './sample.ts';
+import type { SampleOptions } from './sample-checker.ts';
+import type { MutantReport } from './score.ts';
+
+/** The first failure ends a mutant. */
+const testFiles = [
+  'redis-lifetimes',
+  'redis-leases',
+  'counter-store',
+  'redis-scripts',
+  'stop-when-over',
+  'redis-not-counted',
+  'redis-bounds',
+  'redis-reservations',
+].map((name) => `test/stores/${name}.test.ts`);
+
+interface FileMutant extends LuaMutant {
+  file: string;
+}
+
+/** Undefined where the folder has no Lua. Throws where the tests fail without a mutant. */
+export async function runLuaMutants(
+  folder: string,
+  options: SampleOptions,
+): Promise<MutantReport[] | undefined> {
+  const all = globSync(`${folder}/**/*.ts`, { cwd: projectRoot, exclude: ['**/*.test.ts'] })
+    .sort()
+    .flatMap((file) =>
+      luaMutants(readFileSync(resolve(projectRoot, file), 'utf8')).map((mutant) => ({ ...mutant, file })),
+    );
+  if (all.length === 0) return undefined;
+  const nameOf = ({ file, line, text, start }: FileMutant): string => `${file} ${line} ${text} ${start}`;
+  const mutants = sampled(all, { ...options, nameOf });
+  process.env['PROPERTY_SEED'] = String(options.seed);
+  if (!(await passes())) throw new Error('the tests of the stores fail without a mutant');
+  const reports: MutantReport[] = [];
+  for (const mutant of mutants) {
+    const is = (await passes(mutant)) ? 'survived' : 'killed';
+    const { file, line, text, replacement } = mutant;
+    const report = {
+      place: `${file}:${line}`,
+      change: `${text} becomes ${replacement || 'nothing'}`,
+      is,
+    } as const;
+    reports.push(report);
+    console.log(`${reports.length}/${mutants.length} ${report.place}  ${report.change}: ${is}`);
+  }
+  // Each failure was one of its mutant, and not of what an earlier one left.
+  if (!(await passes())) throw new Error('the tests of the stores fail without a mutant, after all of them');
+  return reports;
+}
+
+/** An instance of vitest for each, because one remembers failures and modules. */
+async function passes(mutant?: FileMutant): Promise<boolean> {
+  const load = (id: string): string | null =>
+    mutant !== undefined && id === resolve(projectRoot, mutant.file)
+      ? withLuaMutant(readFileSync(id, 'utf8'), mutant)
+      : null;
+  const vitest = await createVitest(
+    'test',
+    {
+      config: false,
+      root: projectRoot,
+      watch: false,
+      reporters: [],
+      include: testFiles,
+      setupFiles: ['./test/support/property-cases.ts'],
+      pool: 'forks',
+      maxWorkers: 2,
+      bail: 1,
+      testTimeout: 20_000,
+      cache: false,
+      // Its keys know neither the mutant nor this plugin.
+      fsModuleCache: false,
+    },
+    { plugins: [{ name: 'lua-mutant', enforce: 'pre', load }] },
+  );
+  try {
+    const project = vitest.getRootProject();
+    const specifications = testFiles.map((file) => project.createSpecification(resolve(projectRoot, file)));
+    const { testModules, unhandledErrors } = await vitest.runTestSpecifications(specifications);
+    return unhandledErrors.length === 0 && testModules.every((module) => module.ok());
+  } finally {
+    await vitest.close();
+  }
+}

@@ -1,0 +1,51 @@
+/**
+ * Stryker's plugin that leaves all mutants out but a sample: Stryker has no option for it. What is left out counts as an
+ * error of compilation, which no score contains.
+ */
+import type { CheckResult } from '@stryker-mutator/api/check';
+import { CheckStatus } from '@stryker-mutator/api/check';
+import type { Mutant, StrykerOptions } from '@stryker-mutator/api/core';
+import { commonTokens, declareClassPlugin, PluginKind } from '@stryker-mutator/api/plugin';
+import { sampled } from './sample.ts';
+
+/** Under this name in Stryker's options. */
+export interface SampleOptions {
+  count: number;
+  seed: number;
+}
+
+class SampleChecker {
+  static readonly inject: [typeof commonTokens.options] = [commonTokens.options];
+  readonly #options: SampleOptions;
+
+  constructor(options: StrykerOptions) {
+    this.#options = options['sample'] as SampleOptions;
+  }
+
+  async init(): Promise<void> {}
+
+  /** All in one group, so that one call of `check` sees all. */
+  async group(mutants: Mutant[]): Promise<string[][]> {
+    return [mutants.map(({ id }) => id)];
+  }
+
+  async check(mutants: Mutant[]): Promise<Record<string, CheckResult>> {
+    const chosen = new Set(sampled(mutants, { ...this.#options, nameOf }));
+    return Object.fromEntries(
+      mutants.map((mutant) => [
+        mutant.id,
+        chosen.has(mutant)
+          ? { status: CheckStatus.Passed }
+          : { status: CheckStatus.CompileError, reason: 'not in the sample' },
+      ]),
+    );
+  }
+}
+
+/** Without the absolute path, which differs between copies of the project. */
+function nameOf({ fileName, mutatorName, replacement, location: { start, end } }: Mutant): string {
+  const file = fileName.split('/').slice(-3).join('/');
+  return [file, mutatorName, start.line, start.column, end.line, end.column, replacement].join(' ');
+}
+
+export const strykerPlugins = [declareClassPlugin(PluginKind.Checker, 'sample', SampleChecker)];

@@ -1,0 +1,44 @@
+/** Mutants of TypeScript, by StrykerJS and its runner for vitest. */
+import { globSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import type { LogLevel } from '@stryker-mutator/api/core';
+import { Stryker } from '@stryker-mutator/core';
+import type { SampleOptions } from './sample-checker.ts';
+import type { MutantReport } from './score.ts';
+
+/** Undefined where the folder has no TypeScript. Throws where the tests fail without a mutant. */
+export async function runTypeScriptMutants(
+  folder: string,
+  sample: SampleOptions,
+): Promise<MutantReport[] | undefined> {
+  const mutate = globSync(`${folder}/**/*.ts`).filter((file) => !/\.(?:test|suite)\.ts$/.test(file));
+  if (mutate.length === 0) return undefined;
+  process.env['MUTANTS_OF_STORES'] = String(folder.startsWith('limiter/stores'));
+  const { seed } = sample;
+  process.env['PROPERTY_SEED'] = String(seed);
+  const results = await new Stryker({
+    mutate,
+    sample,
+    testRunner: 'vitest',
+    checkers: ['sample'],
+    plugins: ['@stryker-mutator/vitest-runner', fileURLToPath(import.meta.resolve('./sample-checker.ts'))],
+    vitest: { configFile: 'test/mutation/vitest.config.ts', related: true },
+    coverageAnalysis: 'perTest',
+    concurrency: 2,
+    reporters: ['progress-append-only'],
+    tempDirName: '.cache/mutants',
+    ignorePatterns: ['.cache', 'dist'],
+    // It reads such files by an API that TypeScript does not have any more.
+    tsconfigFile: 'none.json',
+    timeoutMS: 5_000,
+    warnings: { unknownOptions: false, preprocessorErrors: true, unserializableOptions: true, slow: true },
+    logLevel: 'warn' as LogLevel,
+  }).runMutationTest();
+  return results
+    .filter(({ status }) => status !== 'CompileError')
+    .map(({ fileName, location, mutatorName, replacement = '', status }) => ({
+      place: `${fileName.slice(fileName.indexOf(folder))}:${location.start.line}:${location.start.column}`,
+      change: `${mutatorName}: ${replacement}`,
+      is: status === 'Killed' || status === 'Timeout' ? 'killed' : 'survived',
+    }));
+}
