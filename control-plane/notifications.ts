@@ -24,6 +24,7 @@ export async function openNotifications(parts: NotificationParts): Promise<Webho
     secret: placeOf('WEBHOOK_SECRET', settings.webhookSecret, settings.webhookSecretFile),
     queueSize: settings.webhookQueueSize,
     timeoutMs: settings.webhookTimeoutMs,
+    allowLocal: settings.webhookAllowLocal,
     secretOverlapMs: settings.webhookSecretOverlapMs,
   });
 }

@@ -59,6 +59,7 @@ describe('parseControlPlaneSettings', () => {
         webhookSecretOverlapMs: 86_400_000,
         webhookQueueSize: 1000,
         webhookTimeoutMs: 10_000,
+        webhookAllowLocal: false,
         apiHost: '0.0.0.0',
         apiPort: 19_001,
         apiTlsCert: '',

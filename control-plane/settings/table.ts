@@ -299,6 +299,12 @@ const webhooks = needing(withUrls, {
     default: 10_000,
     summary: 'Bounds one attempt to post an event.',
   },
+  webhookAllowLocal: {
+    name: 'WEBHOOK_ALLOW_LOCAL',
+    kind: bool(),
+    summary:
+      'Post events to loopback, link-local, unspecified, multicast and cloud metadata addresses, too; otherwise the attempt fails.',
+  },
 } as const satisfies SettingsTable);
 
 const api = {

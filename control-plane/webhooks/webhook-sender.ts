@@ -1,11 +1,12 @@
 /** Posts one event to one endpoint, signed as the Standard Webhooks say, and says what came of it. */
-
+import { fetch, type Response } from 'undici';
 import { packageVersion } from '../../process/files/package-file.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import type { DeliveryFailure } from './delivery-queue.ts';
 import type { WebhookEndpoint } from './endpoint-url.ts';
 import { signatures } from './signing-keys.ts';
+import { webhookAgent } from './target-address.ts';
 
 export interface WebhookMessage {
   /** Header `webhook-id`. */
@@ -20,6 +21,8 @@ export interface WebhookSenderOptions {
   secrets(): readonly string[];
   /** From the start of the connection to the end of the answer. */
   timeoutMs: number;
+  /** Whether it may be posted to this machine, its link and metadata services: see `localAddressKind`. */
+  allowLocal: boolean;
   clock: Clock;
 }
 
@@ -37,10 +40,12 @@ const mostAnswerBytes = 65_536;
 export class WebhookSender {
   readonly #options: WebhookSenderOptions;
   readonly #userAgent = `weir/${packageVersion()}`;
+  readonly #agent: ReturnType<typeof webhookAgent>;
   readonly #ended = new AbortController();
 
   constructor(options: WebhookSenderOptions) {
     this.#options = options;
+    this.#agent = webhookAgent(options);
   }
 
   /** Never rejects. */
@@ -53,6 +58,7 @@ export class WebhookSender {
         headers: this.#headers(message),
         body: message.body,
         redirect: 'manual',
+        dispatcher: this.#agent,
         signal: AbortSignal.any([timeout, this.#ended.signal]),
       });
       await readAway(response);
@@ -66,6 +72,7 @@ export class WebhookSender {
   /** Cuts what is under way. */
   close(): void {
     this.#ended.abort();
+    void this.#agent.destroy();
   }
 
   #headers(message: WebhookMessage): Record<string, string> {

@@ -66,6 +66,7 @@ async function open(urls: string[], options: Partial<WebhooksOptions> = {}): Pro
     secret: { variable: 'WEBHOOK_SECRET', value: first },
     queueSize: 100,
     timeoutMs: 5_000,
+    allowLocal: true,
     secretOverlapMs: 3_600_000,
     secretIntervalMs: 10,
     clock: systemClock,

@@ -19,6 +19,8 @@ export interface WebhooksOptions extends Telemetry {
   queueSize: number;
   /** Of one attempt. */
   timeoutMs: number;
+  /** Whether events may be posted to loopback, link-local and metadata addresses. */
+  allowLocal: boolean;
   /** How long a secret that was replaced still signs. */
   secretOverlapMs: number;
   /** Events that could not be delivered for so long are dropped. Defaults to 24 h. */

@@ -229,7 +229,12 @@ export const valueCases: readonly ValueCase[] = [
     values: {
       redis,
       controlPlane: {
-        webhooks: { urlsSecret: 'webhooks', signingSecret: 'webhooks', signingSecretKey: 'signing' },
+        webhooks: {
+          urlsSecret: 'webhooks',
+          signingSecret: 'webhooks',
+          signingSecretKey: 'signing',
+          allowLocal: true,
+        },
         secretLookup: { tokenSecret: 'lookup', tlsSecret: 'lookup-tls' },
       },
     },

@@ -19,7 +19,12 @@ describeWithApiServer('a control plane that may not read RateLimitFleets', (api)
     const receiver = new WebhookReceiver();
     await receiver.start();
     onTestFinished(() => receiver.stop());
-    const env = { XDS_PORT: String(await freePort()), WEBHOOK_URLS: receiver.url, WEBHOOK_SECRET: secret };
+    const env = {
+      XDS_PORT: String(await freePort()),
+      WEBHOOK_URLS: receiver.url,
+      WEBHOOK_ALLOW_LOCAL: 'true',
+      WEBHOOK_SECRET: secret,
+    };
     const apply = (name: string): void =>
       void api().mustKubectl(['apply', '-f', '-'], {
         input: rateLimitConfigText({ name, domain: name, requests: 3 }),

@@ -229,6 +229,7 @@ describeWithApiServer('Programmed', (api) => {
     const receiver = await startReceiver();
     const port = await startLeader('joined', {
       WEBHOOK_URLS: receiver.url,
+      WEBHOOK_ALLOW_LOCAL: 'true',
       WEBHOOK_SECRET: `whsec_${Buffer.alloc(32, 7).toString('base64')}`,
       WEBHOOK_QUEUE_SIZE: '10000',
       STATUS_WRITES_PER_SECOND: '1000',

@@ -354,7 +354,7 @@ const processRows: Row[] = [
   },
 ];
 
-const posting = { WEBHOOK_URLS: 'RECEIVER', WEBHOOK_SECRET: firstSecret };
+const posting = { WEBHOOK_URLS: 'RECEIVER', WEBHOOK_ALLOW_LOCAL: 'true', WEBHOOK_SECRET: firstSecret };
 
 /** The deliveries of one limit that was accepted. */
 async function delivered(controlPlane: InProcessControlPlane): Promise<typeof receiver.deliveries> {
@@ -377,13 +377,26 @@ function signers(delivery: (typeof receiver.deliveries)[number] | undefined): st
 const webhookRows: Row[] = [
   {
     setting: 'WEBHOOK_URLS',
-    env: { WEBHOOK_SECRET: firstSecret },
+    env: { WEBHOOK_ALLOW_LOCAL: 'true', WEBHOOK_SECRET: firstSecret },
     seen: { unset: [], RECEIVER: ['ratelimitconfig.accepted'] },
     observe: async (controlPlane) => {
       const status = () => controlPlane.metric('status_writes_total{outcome="written"}');
       await eventually(async () => expect(await status()).toBe(1));
       await controlPlane.stop();
       return receiver.deliveries.map(({ body }) => JSON.parse(body).type);
+    },
+  },
+  {
+    setting: 'WEBHOOK_ALLOW_LOCAL',
+    env: { WEBHOOK_URLS: 'RECEIVER', WEBHOOK_SECRET: firstSecret },
+    seen: {
+      unset: '127.0.0.1 is a loopback address: set WEBHOOK_ALLOW_LOCAL=true to post there',
+      true: 1,
+    },
+    observe: async (controlPlane) => {
+      const problem = (): string | undefined => /127\.0\.0\.1 is a[^"]*/.exec(controlPlane.lines.join())?.[0];
+      await eventually(() => expect(problem() ?? receiver.deliveries[0]).toBeDefined());
+      return problem() ?? receiver.deliveries.length;
     },
   },
   {
@@ -394,7 +407,7 @@ const webhookRows: Row[] = [
   },
   {
     setting: 'WEBHOOK_SECRET_FILE',
-    env: { WEBHOOK_URLS: 'RECEIVER' },
+    env: { WEBHOOK_URLS: 'RECEIVER', WEBHOOK_ALLOW_LOCAL: 'true' },
     seen: {
       unset:
         'WEBHOOK_SECRET_FILE: is needed with WEBHOOK_URLS, or WEBHOOK_SECRET is: events are never posted unsigned',
@@ -408,6 +421,7 @@ const webhookRows: Row[] = [
     setting: 'WEBHOOK_SECRET_OVERLAP',
     env: {
       WEBHOOK_URLS: 'RECEIVER',
+      WEBHOOK_ALLOW_LOCAL: 'true',
       WEBHOOK_SECRET_FILE: secretFile,
       MANIFESTS_DIRECTORY: join(folder, 'rotating'),
     },
@@ -681,6 +695,7 @@ describe('a control plane', () => {
       .concat('/t0ken-in-path?q=QUERY-T0KEN');
     const controlPlane = await start({
       WEBHOOK_URLS: hidden,
+      WEBHOOK_ALLOW_LOCAL: 'true',
       WEBHOOK_SECRET_FILE: secretFile,
       API_TOKEN_FILE: file,
       LOG_LEVEL: 'debug',

@@ -26,7 +26,13 @@ describeWithApiServer('webhooks of two replicas', (api) => {
   let limiter: ScriptedXdsClient;
 
   const start = async (name: string): Promise<void> => {
-    const env = { WEBHOOK_URLS: receiver.url, WEBHOOK_SECRET: secret, API_TOKEN: token, ...leases };
+    const env = {
+      WEBHOOK_URLS: receiver.url,
+      WEBHOOK_ALLOW_LOCAL: 'true',
+      WEBHOOK_SECRET: secret,
+      API_TOKEN: token,
+      ...leases,
+    };
     replicas.push(await startReplica(api(), name, env));
   };
 

@@ -54,6 +54,9 @@
 {{- if .signingSecret }}
 - { name: WEBHOOK_SECRET_FILE, value: {{ printf "/etc/weir/webhooks/%s" .signingSecretKey | quote }} }
 {{- end }}
+{{- if .allowLocal }}
+- { name: WEBHOOK_ALLOW_LOCAL, value: "true" }
+{{- end }}
 {{- end }}
 {{- with $controlPlane.secretLookup }}
 {{- if .tokenSecret }}

@@ -1,0 +1,105 @@
+/**
+ * Which addresses webhooks may be posted to. Checked when a connection is opened, on the address that it is opened to:
+ * a name that resolves to another address a moment later gains nothing.
+ */
+import { lookup as dnsLookup, type LookupAddress, type LookupAllOptions } from 'node:dns';
+import { BlockList, isIP, type LookupFunction } from 'node:net';
+import { Agent, buildConnector } from 'undici';
+
+type Subnet = readonly [address: string, prefix: number];
+
+/** Private networks are missing on purpose: receivers inside the cluster live there. The first kind that fits names an address. */
+const localSubnets: Readonly<Record<string, readonly Subnet[]>> = {
+  'a loopback address': [
+    ['127.0.0.0', 8],
+    ['::1', 128],
+  ],
+  'an unspecified address': [
+    ['0.0.0.0', 8],
+    ['::', 128],
+  ],
+  'a link-local address': [
+    ['169.254.0.0', 16],
+    ['fe80::', 10],
+  ],
+  // Alibaba, Azure, Oracle; Amazon and Google over IPv6. Over IPv4 those two are link-local.
+  'an address of a cloud metadata service': [
+    ['100.100.100.200', 32],
+    ['168.63.129.16', 32],
+    ['192.0.0.192', 32],
+    ['fd00:ec2::254', 128],
+    ['fd20:ce::254', 128],
+  ],
+  'a multicast or broadcast address': [
+    ['224.0.0.0', 4],
+    ['255.255.255.255', 32],
+    ['ff00::', 8],
+  ],
+};
+/** IPv6 networks whose last 32 bits are an IPv4 address: IPv4-compatible, SIIT and NAT64. RFC 4291, 2765 and 6052. `BlockList` handles IPv4-mapped ones. */
+const embeddingPrefixes = ['::', '::ffff:0:', '64:ff9b::'];
+
+const localKinds = Object.entries(localSubnets).map(([kind, subnets]) => [kind, blockList(subnets)] as const);
+
+function blockList(subnets: readonly Subnet[]): BlockList {
+  const list = new BlockList();
+  for (const [address, prefix] of subnets) {
+    const isIPv6 = address.includes(':');
+    list.addSubnet(address, prefix, isIPv6 ? 'ipv6' : 'ipv4');
+    if (isIPv6) continue;
+    for (const embedding of embeddingPrefixes) list.addSubnet(embedding + address, 96 + prefix, 'ipv6');
+  }
+  return list;
+}
+
+/** The kind of local address, in words; undefined for an address that webhooks may always be posted to. */
+export function localAddressKind(address: string): string | undefined {
+  const [plain = ''] = address.split('%', 1);
+  const family = isIP(plain) === 6 ? 'ipv6' : 'ipv4';
+  return localKinds.find(([, list]) => list.check(plain, family))?.[0];
+}
+
+/** No address of the target is one that webhooks may be posted to. */
+export class LocalTargetError extends Error {
+  constructor(target: string, address: string) {
+    const resolved = target === address ? target : `${target} resolves to ${address}, which`;
+    super(`${resolved} is ${localAddressKind(address)}: set WEBHOOK_ALLOW_LOCAL=true to post there`);
+  }
+}
+
+/** The part of `dns.lookup` that is needed. */
+export type ResolveAll = (
+  hostname: string,
+  options: LookupAllOptions,
+  callback: (error: NodeJS.ErrnoException | null, found: LookupAddress[]) => void,
+) => void;
+
+/** As `dns.lookup`, without local addresses. Fails with a LocalTargetError where no other address is left. */
+export function lookupWithoutLocal(resolve: ResolveAll): LookupFunction {
+  return (hostname, options, callback) => {
+    const answered = (error: NodeJS.ErrnoException | null, found: LookupAddress[]): void => {
+      if (error !== null) return callback(error, '');
+      const allowed = found.filter(({ address }) => localAddressKind(address) === undefined);
+      const [first] = allowed;
+      if (first === undefined) callback(new LocalTargetError(hostname, found[0]?.address ?? ''), '');
+      else if (options.all === true) callback(null, allowed);
+      else callback(null, first.address, first.family);
+    };
+    resolve(hostname, { ...options, all: true }, answered);
+  };
+}
+
+/** Opens connections to allowed addresses alone, and keeps them for further events. */
+export function webhookAgent({ allowLocal }: { allowLocal: boolean }): Agent {
+  if (allowLocal) return new Agent();
+  const connect = buildConnector({ lookup: lookupWithoutLocal(dnsLookup) });
+  return new Agent({
+    connect: (options, callback) => {
+      // A literal address is not looked up.
+      const literal = options.hostname.replace(/^\[|\]$/g, '');
+      if (isIP(literal) !== 0 && localAddressKind(literal) !== undefined)
+        callback(new LocalTargetError(literal, literal), null);
+      else connect(options, callback);
+    },
+  });
+}
