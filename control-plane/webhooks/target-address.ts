@@ -78,10 +78,11 @@ export type ResolveAll = (
 export function lookupWithoutLocal(resolve: ResolveAll): LookupFunction {
   return (hostname, options, callback) => {
     const answered = (error: NodeJS.ErrnoException | null, found: LookupAddress[]): void => {
-      if (error !== null) return callback(error, '');
-      const allowed = found.filter(({ address }) => localAddressKind(address) === undefined);
+      const allowed =
+        error === null ? found.filter(({ address }) => localAddressKind(address) === undefined) : [];
       const [first] = allowed;
-      if (first === undefined) callback(new LocalTargetError(hostname, found[0]?.address ?? ''), '');
+      if (error !== null) callback(error, '');
+      else if (first === undefined) callback(new LocalTargetError(hostname, found[0]?.address ?? ''), '');
       else if (options.all === true) callback(null, allowed);
       else callback(null, first.address, first.family);
     };
