@@ -16,6 +16,7 @@ import { openAdmissionServer } from './admission/admission-server.ts';
 import type { Backing, BackingListener, OpenBacking } from './backing.ts';
 import { Distribution } from './distribution.ts';
 import { followDebugToken, openAdmin } from './http/admin.ts';
+import { CallerConnections } from './http/caller-connections.ts';
 import { type ControlPlaneView, createControlPlaneListener, Readiness } from './http/listener.ts';
 import { overrideRoutes } from './http/override-routes.ts';
 import { statusRoutes } from './http/status-routes.ts';
@@ -90,6 +91,8 @@ export class ControlPlane {
   readonly #announcer: Announcer;
   /** Without an API server there are no events. */
   readonly #meetings: MeetingWatch | undefined;
+  /** Of the HTTP ports. */
+  readonly #connections: CallerConnections;
   readonly #http: HttpListener;
   readonly #debugToken: FollowedToken;
   #webhooks: Webhooks | undefined;
@@ -107,6 +110,7 @@ export class ControlPlane {
     this.#replica = replicaName({ podName: settings.podName, hostName, random });
     this.#metrics = this.#createMetrics();
     this.#parts = { ...options, metrics: this.#metrics };
+    this.#connections = new CallerConnections(this.#parts);
     this.#backing = options.openBacking({
       ...this.#parts,
       replica: this.#replica,
@@ -160,7 +164,7 @@ export class ControlPlane {
   async #start(): Promise<void> {
     const { settings, log } = this.#options;
     this.#webhooks = await openNotifications(this.#parts);
-    this.#api = await openSecretLookup(this.#parts, this.#webhooks);
+    this.#api = await openSecretLookup(this.#parts, this.#webhooks, this.#connections.of('api'));
     this.#admission = await this.#openAdmission();
     await this.#debugToken.start();
     const httpAddress = { host: settings.httpHost, port: settings.httpPort };
@@ -309,6 +313,7 @@ export class ControlPlane {
     };
     return openAdmissionServer({
       ...this.#parts,
+      connections: this.#connections.of('admission'),
       files: { certFile, keyFile },
       answer: async (request) => {
         if (isDoubtful(request, view)) await schemas?.refresh();
@@ -458,6 +463,7 @@ export class ControlPlane {
       metrics,
       view,
       api,
+      connections: this.#connections.of('HTTP'),
       closeGraceMs: shutdownGraceMs,
       onFault,
     });

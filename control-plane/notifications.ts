@@ -1,4 +1,5 @@
 /** Webhooks and the lookup of their secret, as the settings ask for them. */
+import type { HttpConnectionsOptions } from '../process/http/http-connections.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
@@ -33,12 +34,14 @@ export async function openNotifications(parts: NotificationParts): Promise<Webho
 export async function openSecretLookup(
   parts: NotificationParts,
   webhooks: Webhooks | undefined,
+  connections: HttpConnectionsOptions,
 ): Promise<HttpListener | undefined> {
   const { apiToken, apiTokenFile, apiTlsCert: certFile, apiTlsKey: keyFile } = parts.settings;
   if (apiToken === '' && apiTokenFile === '') return undefined;
   return openSecretApi({
     ...parts,
     token: placeOf('API_TOKEN', apiToken, apiTokenFile),
+    connections,
     signingSecret: () => webhooks?.signingSecret(),
     ...(certFile === '' ? {} : { tls: { certFile, keyFile } }),
     closeGraceMs: 1_000,

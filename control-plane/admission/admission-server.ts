@@ -1,5 +1,6 @@
 /** The listener of the ValidatingWebhookConfiguration: `POST /validate`, over TLS, asked by the API server. It changes nothing. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { discardBody, readBody } from '../../process/http/request-body.ts';
 import { sendError, sendNotFound } from '../../process/http/text-response.ts';
@@ -9,10 +10,13 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { type AdmissionAnswer, type AdmissionRequest, readReview, reviewAnswer } from './admission-review.ts';
+import { ReviewLine } from './review-line.ts';
 
 export interface AdmissionServerOptions extends Telemetry {
   files: TlsFiles;
   answer(request: AdmissionRequest): Promise<AdmissionAnswer>;
+  /** Bounds its connections, and what they hold. */
+  connections: HttpConnectionsOptions;
   clock: Clock;
   timers: Timers;
   /** How often files are looked at. Defaults to 5 s. */
@@ -23,9 +27,6 @@ export interface AdmissionServerOptions extends Telemetry {
 
 /** Chosen: the API server takes requests of 3 MiB, and stores 1.5 MiB; a review has an object and the one before. */
 const mostBodyBytes = 8 * 1024 * 1024;
-/** Chosen: requests at a time, and their bodies together. */
-const mostRequests = 64;
-const mostBytes = 4 * mostBodyBytes;
 /** Chosen: far above what a body takes within a cluster. */
 const bodyTimeoutMs = 5_000;
 const discardMs = 1_000;
@@ -54,6 +55,7 @@ export async function openAdmissionServer(options: AdmissionServerOptions): Prom
     serve: (call) => desk.serve(call),
     closeGraceMs,
     tls: credentials.first,
+    connections: options.connections,
     onFault: (error) => {
       metrics.all.faults.inc();
       lines.fault(log, listenerName, error);
@@ -71,18 +73,17 @@ export async function openAdmissionServer(options: AdmissionServerOptions): Prom
   };
 }
 
-/** Takes reviews one at a time, and rests after each for as long as it took: limiters are served meanwhile. */
+/** Reads reviews, and answers them one at a time: see `ReviewLine`. */
 class AdmissionDesk {
   readonly #options: AdmissionServerOptions;
   readonly #refusals: Seldom<{ object: string; reason: string; message: string }>;
   readonly #unread: Seldom<{ from: string; reason: string }>;
-  #requests = 0;
-  #bytes = 0;
-  #turn: Promise<void> = Promise.resolve();
+  readonly #line: ReviewLine;
 
   constructor(options: AdmissionServerOptions) {
     const { timers, log } = options;
     this.#options = options;
+    this.#line = new ReviewLine(options);
     this.#refusals = new Seldom(timers, toldMs, (refusal, times) =>
       lines.admissionRefused(log, { ...refusal, times }),
     );
@@ -100,7 +101,7 @@ class AdmissionDesk {
   async serve({ target, request, response, holding }: HttpCall): Promise<void> {
     if (target.path !== '/validate') return sendNotFound(response);
     const length = Number(request.headers['content-length'] ?? Number.NaN);
-    const problem = headProblem(request, length) ?? this.#crowd(length);
+    const problem = headProblem(request, length);
     if (problem !== undefined) {
       // Who is still sending would see a connection that breaks, and no answer.
       await discardBody(request, { longestMs: discardMs, holding });
@@ -108,39 +109,15 @@ class AdmissionDesk {
       this.#refuse(request, response, problem);
       return;
     }
-    this.#requests += 1;
-    this.#bytes += length;
     const callOff = this.#options.timers.after(bodyTimeoutMs, () => request.destroy());
-    try {
-      const body = await readBody(request, { maxBytes: length, keptBytes: length, holding });
-      callOff();
-      if (body.kind === 'whole') await this.#inTurn(() => this.#review(request, response, body.bytes));
-      else if (body.kind !== 'aborted')
-        this.#refuse(request, response, { status: 400, text: 'damaged body' });
-    } finally {
-      callOff();
-      this.#requests -= 1;
-      this.#bytes -= length;
-    }
-  }
-
-  #crowd(length: number): Problem | undefined {
-    if (this.#requests < mostRequests && this.#bytes + length <= mostBytes) return undefined;
-    return { status: 503, text: 'too many reviews at a time' };
-  }
-
-  async #inTurn(work: () => Promise<void>): Promise<void> {
-    const { clock, timers } = this.#options;
-    const { promise, resolve } = Promise.withResolvers<void>();
-    const before = this.#turn;
-    this.#turn = promise;
-    await before;
-    const startMs = clock.monotonicMs();
-    try {
-      await work();
-    } finally {
-      timers.after(clock.monotonicMs() - startMs, resolve);
-    }
+    const body = await readBody(request, { maxBytes: length, keptBytes: length, holding }).finally(callOff);
+    if (body.kind === 'whole') {
+      const call = { request, response, holding };
+      const work = (): Promise<void> => this.#review(request, response, body.bytes);
+      if ((await this.#line.take(call, body.bytes.length, work)) === 'shed')
+        this.#refuse(request, response, tooMany);
+    } else if (body.kind === 'givenUp') this.#refuse(request, response, tooMany);
+    else if (body.kind !== 'aborted') this.#refuse(request, response, { status: 400, text: 'damaged body' });
   }
 
   async #review(request: IncomingMessage, response: ServerResponse, bytes: Uint8Array): Promise<void> {
@@ -170,6 +147,8 @@ class AdmissionDesk {
       { from: request.socket.remoteAddress ?? 'unknown', reason: problem.text },
       problem.text,
     );
+    // What it still sends of the body is not read.
+    if (!request.complete) response.setHeader('Connection', 'close');
     sendError(response, problem.status, problem.text);
   }
 }
@@ -178,6 +157,8 @@ interface Problem {
   status: number;
   text: string;
 }
+
+const tooMany: Problem = { status: 503, text: 'too many reviews at a time' };
 
 function headProblem({ method, headers }: IncomingMessage, length: number): Problem | undefined {
   if (method !== 'POST') return { status: 405, text: 'Method Not Allowed' };

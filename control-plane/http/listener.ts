@@ -2,6 +2,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { type ApiRouter, isApiPath, isStrayApiPath } from '../../process/http/api-router.ts';
 import { ConsoleFiles, isOfConsole } from '../../process/http/console-files.ts';
+import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { requestPath, sendError, sendNotFound, sendText } from '../../process/http/text-response.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
@@ -21,6 +22,8 @@ export interface ControlPlaneListenerOptions {
   view: ControlPlaneView;
   /** `/v1`, whose guard says who may see `/snapshot` as well. Undefined: everybody may. */
   api?: ApiRouter | undefined;
+  /** Bounds its connections. Undefined: they are not bounded. */
+  connections?: HttpConnectionsOptions | undefined;
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
   /** Called when a request was answered with 500, or cut, because something threw. */
@@ -40,6 +43,7 @@ export function createControlPlaneListener(options: ControlPlaneListenerOptions)
     admit: (request, response) => admit(request, response, options),
     isForeign: isStrayApiPath,
     serve: (call) => route(call, options),
+    connections: options.connections,
     closeGraceMs: options.closeGraceMs,
     onFault: (error) => options.onFault(error),
   });

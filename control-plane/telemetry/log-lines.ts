@@ -162,6 +162,13 @@ export function connectionCut(log: Logger, cut: { peer: string; reason: string; 
   log.error('Cut a connection of a limiter', cut);
 }
 
+export function callerConnectionCut(
+  log: Logger,
+  cut: { listener: string; peer: string; reason: string; times: number },
+): void {
+  log.warn('Cut a connection, or refused a request, of an HTTP port', cut);
+}
+
 export function otherTypeAsked(log: Logger, request: { peer: string; typeUrl: string }): void {
   log.warn('A client asks for a type that is not served', request);
 }

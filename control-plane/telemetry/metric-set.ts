@@ -116,6 +116,12 @@ function limiterMetrics(registry: Registry) {
       'Connections of limiters that were cut for the bound on idle ones, or on the memory that they hold.',
       ['reason'],
     ),
+    httpRefused: counter(
+      registry,
+      'http_refused_total',
+      'Connections of the HTTP ports that were cut, and requests that were refused, for a bound on connections.',
+      ['reason'],
+    ),
     tokenReviews: counter(
       registry,
       'xds_token_reviews_total',

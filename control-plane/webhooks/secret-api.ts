@@ -3,6 +3,7 @@
  * path, `GET /v1/webhooks/default/secret`, for whoever has the token.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
 import { sendError, sendNotFound } from '../../process/http/text-response.ts';
 import { Seldom } from '../../process/log/seldom.ts';
@@ -38,6 +39,8 @@ export interface SecretApiOptions extends Telemetry {
   timers: Timers;
   /** How often files are looked at. Defaults to 5 s. */
   intervalMs?: number;
+  /** Bounds its connections. Undefined: they are not bounded. */
+  connections?: HttpConnectionsOptions | undefined;
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
 }
@@ -66,6 +69,7 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
   const server = new HttpServer({
     admit: (request, response) => doorkeeper.admit(request, response, token.current()),
     serve: (call) => answerSecret(call, options),
+    connections: options.connections,
     closeGraceMs: options.closeGraceMs,
     onFault: (error) => {
       metrics.all.faults.inc();

@@ -1,6 +1,8 @@
 /** What kubectl says of objects that an API server asks the control plane about, before it stores them. */
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { request as httpsRequest } from 'node:https';
+import { connect } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -221,33 +223,46 @@ function suite(server: () => ApiServer, openssl: string): void {
     expect(tryOut({ name: 'a', namespace: 'shop', domain: 'a', more: twice }).stderr).toContain(denied);
   });
 
-  it('takes no more at a time than it has room for, and goes on', async () => {
+  it('answers beside slow clients', async () => {
     const tls = { ca: readFileSync(authority.caFile) };
-    const headers = (length: number) => ({
-      'content-type': 'application/json',
-      'content-length': String(length),
-    });
-    const ask = async (): Promise<number> =>
-      (await httpAsk(port, '/validate', { method: 'POST', headers: headers(1), body: '{', tls })).status;
-    await eventually(async () => {
-      const slow = Array.from({ length: 4 }, () => {
-        const request = httpsRequest({
-          ...{ host: '127.0.0.1', port, path: '/validate', method: 'POST', ...tls },
-          headers: headers(8 * 1024 * 1024),
-          agent: false,
-        });
-        request.on('error', () => {});
-        request.flushHeaders();
-        return request;
+    const slow = Array.from({ length: 68 }, (_, index) => {
+      const request = httpsRequest({
+        ...{ host: '127.0.0.1', port, path: '/validate', method: 'POST', agent: false, ...tls },
+        localAddress: '127.0.0.2',
+        headers: {
+          'content-type': 'application/json',
+          'content-length': String(index < 4 ? 8 * 1024 * 1024 : 1_000),
+        },
       });
-      await sleep(200);
-      const status = await ask();
-      for (const request of slow) request.destroy();
-      expect(status).toBe(503);
+      request.on('error', () => {});
+      request.write('{');
+      return request;
     });
-    expect(await metric('admission_reviews_total{answer="busy"}')).toBeGreaterThan(0);
-    await eventually(async () => expect(await ask()).toBe(400));
+    await Promise.all(
+      slow.map((request) => once(request, 'socket').then(([it]) => once(it, 'secureConnect'))),
+    );
+    await sleep(100);
+    expect(tryOut({ name: 'a', namespace: 'shop', domain: 'a' })).toMatchObject({ status: 0, stderr: '' });
+    expect(await metric('admission_reviews_total{answer="busy"}')).toBe(0);
+    for (const request of slow) request.destroy();
   });
+
+  it.each(['admission', 'http'] as const)(
+    'answers on the port %s beside 1,100 idle connections',
+    async (name) => {
+      const taken = name === 'http' ? plane.ports.http : port;
+      const refused = () => metric('http_refused_total{reason="too_many_connections"}');
+    const before = await refused();
+    const idle = Array.from({ length: 1_100 }, () => {
+      const socket = connect({ port: taken, host: '127.0.0.1', localAddress: '127.0.0.2' });
+      return socket.on('error', () => {});
+    });
+    await Promise.all(idle.map((socket) => once(socket, 'connect')));
+    await eventually(async () => expect((await refused()) - before).toBeGreaterThanOrEqual(100));
+    expect(tryOut({ name: 'a', namespace: 'shop', domain: 'a' })).toMatchObject({ status: 0, stderr: '' });
+    for (const socket of idle) socket.destroy();
+    },
+  );
 
   it.each([
     { setting: 'ADMISSION_HOST', value: () => '127.0.0.2', seen: / reviews on '127\.0\.0\.2:\d+'/ },

@@ -1,0 +1,83 @@
+/** Reviews whose bodies are complete and that wait to be answered, one at a time; addresses take turns. */
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { RequestHolding } from '../../process/http/http-connection.ts';
+import { addressGroup } from '../../process/net/peer.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import { WaitingLine } from '../../process/time/loop-turns.ts';
+
+/** Chosen: an API server with more than so many unanswered reviews gives up on them before their turn. */
+const mostWaiting = 64;
+
+/** `turn`: the work was done. `shed`: the review made room for others, so its caller needs an answer. `gone`: its caller left. */
+export type LineEnd = 'turn' | 'shed' | 'gone';
+
+export interface WaitingCall {
+  request: IncomingMessage;
+  response: ServerResponse;
+  holding: RequestHolding;
+}
+
+interface Waiting {
+  readonly group: string;
+  end(end: LineEnd): void;
+}
+
+export class ReviewLine {
+  readonly #clock: Clock;
+  readonly #timers: Timers;
+  readonly #waiting = new WaitingLine<Waiting>();
+  #isBusy = false;
+
+  constructor({ clock, timers }: { clock: Clock; timers: Timers }) {
+    this.#clock = clock;
+    this.#timers = timers;
+  }
+
+  /** Does the work when its turn comes, and then rests for as long as the work took, so that limiters are served meanwhile. */
+  async take(call: WaitingCall, heldBytes: number, work: () => Promise<void>): Promise<LineEnd> {
+    const end = await this.#wait(call, heldBytes);
+    if (end !== 'turn') return end;
+    const startMs = this.#clock.monotonicMs();
+    try {
+      await work();
+    } finally {
+      this.#timers.after(this.#clock.monotonicMs() - startMs, () => {
+        this.#isBusy = false;
+        this.#next();
+      });
+    }
+    return end;
+  }
+
+  #wait({ request, response, holding }: WaitingCall, heldBytes: number): Promise<LineEnd> {
+    return new Promise((resolve) => {
+      const leave = (): void => entry.end('gone');
+      const entry: Waiting = {
+        group: addressGroup(request.socket.remoteAddress),
+        end: (end) => {
+          this.#waiting.remove(entry);
+          response.off('close', leave);
+          holding.giveUp = undefined;
+          holding.hold(0);
+          resolve(end);
+        },
+      };
+      if (response.destroyed) return resolve('gone');
+      response.once('close', leave);
+      this.#waiting.add(entry);
+      holding.giveUp = () => entry.end('shed');
+      // To hold this may be what some review is given up for, possibly this one.
+      holding.hold(heldBytes);
+      if (this.#waiting.size > mostWaiting) this.#waiting.shed()?.end('shed');
+      this.#next();
+    });
+  }
+
+  #next(): void {
+    if (this.#isBusy) return;
+    const next = this.#waiting.next();
+    if (next === undefined) return;
+    this.#isBusy = true;
+    next.end('turn');
+  }
+}

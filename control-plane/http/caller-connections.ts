@@ -1,0 +1,51 @@
+/** The bounds on connections to the HTTP ports: operators and probes, the secret lookup, and admission. */
+import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
+import { httpRefusalTexts } from '../../process/http/http-connections.ts';
+import { Seldom } from '../../process/log/seldom.ts';
+import { HeldBytes } from '../../process/net/held-bytes.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import { LoopTurns } from '../../process/time/loop-turns.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
+
+/** Chosen: of each port; far above what API servers, probes, scrapers and operators open. */
+const maxConnections = 1_000;
+/** Chosen: of all ports together; a twelfth of the memory that the chart allows, and eight of the largest reviews. */
+const maxHeldBytes = 64 * 1024 * 1024;
+/** Chosen: any peer can cause these log lines. */
+const seldomMs = 60_000;
+
+export interface CallerConnectionsOptions extends Telemetry {
+  clock: Clock;
+  timers: Timers;
+}
+
+export class CallerConnections {
+  readonly #options: CallerConnectionsOptions;
+  readonly #held: HeldBytes;
+  readonly #turns = new LoopTurns();
+  readonly #cuts: Seldom<{ listener: string; peer: string; reason: string }>;
+
+  constructor(options: CallerConnectionsOptions) {
+    const { clock, timers, log } = options;
+    this.#options = options;
+    this.#held = new HeldBytes({ maxBytes: maxHeldBytes, timers });
+    this.#cuts = new Seldom(clock, seldomMs, (cut, times) =>
+      lines.callerConnectionCut(log, { ...cut, times }),
+    );
+  }
+
+  /** For one listener, under its name in logs. */
+  of(listener: string): HttpConnectionsOptions {
+    return {
+      maxConnections,
+      held: this.#held,
+      turns: this.#turns,
+      changed: () => {},
+      refused: (refusal, peer) => {
+        this.#options.metrics.all.httpRefused.inc({ reason: refusal });
+        this.#cuts.note({ listener, peer, reason: httpRefusalTexts[refusal] }, refusal);
+      },
+    };
+  }
+}
