@@ -252,15 +252,15 @@ function suite(server: () => ApiServer, openssl: string): void {
     async (name) => {
       const taken = name === 'http' ? plane.ports.http : port;
       const refused = () => metric('http_refused_total{reason="too_many_connections"}');
-    const before = await refused();
-    const idle = Array.from({ length: 1_100 }, () => {
-      const socket = connect({ port: taken, host: '127.0.0.1', localAddress: '127.0.0.2' });
-      return socket.on('error', () => {});
-    });
-    await Promise.all(idle.map((socket) => once(socket, 'connect')));
-    await eventually(async () => expect((await refused()) - before).toBeGreaterThanOrEqual(100));
-    expect(tryOut({ name: 'a', namespace: 'shop', domain: 'a' })).toMatchObject({ status: 0, stderr: '' });
-    for (const socket of idle) socket.destroy();
+      const before = await refused();
+      const idle = Array.from({ length: 1_100 }, () => {
+        const socket = connect({ port: taken, host: '127.0.0.1', localAddress: '127.0.0.2' });
+        return socket.on('error', () => {});
+      });
+      await Promise.all(idle.map((socket) => once(socket, 'connect')));
+      await eventually(async () => expect((await refused()) - before).toBeGreaterThanOrEqual(100));
+      expect(tryOut({ name: 'a', namespace: 'shop', domain: 'a' })).toMatchObject({ status: 0, stderr: '' });
+      for (const socket of idle) socket.destroy();
     },
   );
 

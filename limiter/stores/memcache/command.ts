@@ -70,8 +70,15 @@ export function versionCommand(done: (reply: string | StoreError) => void): Comm
 /** One `get` of several keys: what was found is told value by value, then `done`, once. */
 export class GetCommand implements Command {
   readonly text: string;
+  readonly #keys: readonly string[];
   readonly #found: (key: string, value: string | undefined) => void;
   readonly #done: (error: StoreError | undefined) => void;
+  /** Values that the reply may still have. */
+  #left: number;
+  /** Behind the key of the last value: a node answers in the order of the keys. */
+  #next = 0;
+  /** Set once a proxy answers in another order. */
+  #asked: ReadonlySet<string> | undefined;
 
   constructor(
     keys: readonly string[],
@@ -79,13 +86,28 @@ export class GetCommand implements Command {
     done: (error: StoreError | undefined) => void,
   ) {
     this.text = `get ${keys.join(' ')}\r\n`;
+    this.#keys = keys;
+    this.#left = keys.length;
     this.#found = found;
     this.#done = done;
   }
 
+  /** A node that sends other keys, or more values than keys, must not fill the memory. */
   onValue(key: string, value: string | undefined): boolean {
+    if (this.#left === 0 || !this.#isAsked(key)) return false;
+    this.#left -= 1;
     this.#found(key, value);
     return true;
+  }
+
+  #isAsked(key: string): boolean {
+    const at = this.#keys.indexOf(key, this.#next);
+    if (at !== -1) {
+      this.#next = at + 1;
+      return true;
+    }
+    this.#asked ??= new Set(this.#keys);
+    return this.#asked.has(key);
   }
 
   onLine(line: string): boolean {
