@@ -1,6 +1,9 @@
 /** The bounds on connections to the HTTP ports: operators and probes, the secret lookup, and admission. */
-import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
-import { httpRefusalTexts } from '../../process/http/http-connections.ts';
+import {
+  type HttpConnectionsOptions,
+  httpRefusals,
+  httpRefusalTexts,
+} from '../../process/http/http-connections.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import { HeldBytes } from '../../process/net/held-bytes.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
@@ -27,8 +30,9 @@ export class CallerConnections {
   readonly #cuts: Seldom<{ listener: string; peer: string; reason: string }>;
 
   constructor(options: CallerConnectionsOptions) {
-    const { clock, timers, log } = options;
+    const { clock, timers, log, metrics } = options;
     this.#options = options;
+    for (const reason of httpRefusals) metrics.all.httpRefused.inc({ reason }, 0);
     this.#held = new HeldBytes({ maxBytes: maxHeldBytes, timers });
     this.#cuts = new Seldom(clock, seldomMs, (cut, times) =>
       lines.callerConnectionCut(log, { ...cut, times }),

@@ -1,6 +1,5 @@
 /** What the control plane counts, and the numbers of each fleet that a scrape asks for. */
 import { collectDefaultMetrics, Registry } from 'prom-client';
-import { httpRefusals } from '../../process/http/http-connections.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import { connectionCuts } from '../model/connection-cuts.ts';
 import type { Decision, OverrideReason, RejectionReason } from '../model/decision.ts';
@@ -144,7 +143,6 @@ export class ControlPlaneMetrics {
     buildInfo.set({ version, node: nodeVersion }, 1);
     for (const reason of streamRefusals) streamsRefused.inc({ reason }, 0);
     for (const reason of Object.keys(connectionCuts)) this.all.connectionsCut.inc({ reason }, 0);
-    for (const reason of httpRefusals) this.all.httpRefused.inc({ reason }, 0);
     for (const outcome of ['written', 'failed', 'outdated']) statusWrites.inc({ outcome }, 0);
     for (const reason of dropReasons) webhookDropped.inc({ reason }, 0);
     for (const reason of lookupRefusals) secretLookupsRefused.inc({ reason }, 0);

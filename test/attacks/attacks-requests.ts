@@ -206,6 +206,7 @@ const names: readonly Attack[] = [
     [
       ['memcached-space', 'a space', 'a b'],
       ['memcached-long', '300 bytes', 'a'.repeat(300)],
+      ['memcached-command', 'a line feed and a command', 'a\r\nflush_all\r\n'],
     ] as const
   ).map(([name, kind, value]) =>
     passing(
