@@ -44,7 +44,7 @@ function fromNumber(value: number, written: unknown): number {
   if (!(ms >= 0)) throw notATime(written);
   if (ms >= endMs) {
     throw new RecordingError(
-      `time ${JSON.stringify(written)} is after the year 2199: numbers are seconds or milliseconds since 1970, not microseconds or nanoseconds`,
+      `time ${typeof written === 'number' ? written : JSON.stringify(written)} is after the year 2199: numbers are seconds or milliseconds since 1970, not microseconds or nanoseconds`,
     );
   }
   return Math.floor(ms);
@@ -67,23 +67,43 @@ export interface RecordedRequest {
 
 type Fields = Record<string, unknown>;
 
+/** What one request may consist of: a limiter refuses larger ones before it counts them. */
+export interface RecordedBounds {
+  maxDescriptors: number;
+  maxEntries: number;
+}
+
+const unbounded: RecordedBounds = {
+  maxDescriptors: Number.POSITIVE_INFINITY,
+  maxEntries: Number.POSITIVE_INFINITY,
+};
+
 /** Undefined for a line without a descriptor: a proxy asks nothing then. Throws a RecordingError for a line that is no request. */
-export function readRecordedRequest(line: string): RecordedRequest | undefined {
+export function readRecordedRequest(line: string, bounds = unbounded): RecordedRequest | undefined {
   const fields = parseObject(line);
   const timeMs = readRecordedTime(fields['time']);
   const domain = fields['domain'];
   if (typeof domain !== 'string' || domain === '') throw new RecordingError('domain is missing');
   const list = fields['descriptors'];
   if (!Array.isArray(list)) throw new RecordingError('descriptors is not a list');
+  refuseMore(list, 'descriptors', bounds.maxDescriptors, 'REQUEST_MAX_DESCRIPTORS');
   const descriptors: Descriptor[] = [];
   for (let index = 0; index < list.length; index++) {
     const descriptor = readDescriptor(list[index], index);
-    if (descriptor !== undefined) descriptors.push(descriptor);
+    if (descriptor === undefined) continue;
+    const where = `descriptors[${index}]`;
+    refuseMore(descriptor.entries, where, bounds.maxEntries, 'REQUEST_MAX_ENTRIES');
+    descriptors.push(descriptor);
   }
   if (descriptors.length === 0) return undefined;
   const hitsAddend = readHits(field(fields, 'hitsAddend', 'hits_addend'), 'hitsAddend') ?? 0;
   if (hitsAddend > maxUint32) throw new RecordingError(`hitsAddend is at most ${maxUint32}`);
   return { timeMs, request: { domain, descriptors, hitsAddend } };
+}
+
+function refuseMore(list: readonly unknown[], where: string, most: number, setting: string): void {
+  if (list.length <= most) return;
+  throw new RecordingError(`${where} has ${list.length} elements, more than the ${most} of ${setting}`);
 }
 
 function parseObject(line: string): Fields {

@@ -94,9 +94,13 @@ export class Replay {
   /** Empty lines are none. Throws TooManyBadLines. */
   addLine(text: string, line: number): void {
     if (text === '' || /^\s*$/.test(text)) return;
+    const { settings } = this.#options;
     let recorded: RecordedRequest | undefined;
     try {
-      recorded = readRecordedRequest(text);
+      recorded = readRecordedRequest(text, {
+        maxDescriptors: settings.requestMaxDescriptors,
+        maxEntries: settings.requestMaxEntries,
+      });
     } catch (error) {
       if (!(error instanceof RecordingError)) throw error;
       this.badLines.add(line, error.message);

@@ -86,7 +86,7 @@ const allowed: Record<string, string[]> = {
     'rules/manifest',
     'rules/overrides',
   ],
-  'cli/replay': ['cli/shared', 'limiter/settings', 'process/log', 'replay', 'rules'],
+  'cli/replay': ['cli/shared', 'limiter/settings', 'process/files', 'process/log', 'replay', 'rules'],
   'cli/schema': ['cli/shared', 'process/files'],
   'cli/shared': [
     'control-plane/kubernetes',

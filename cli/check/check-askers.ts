@@ -9,7 +9,7 @@ import { reviewEnvoy } from '../../rules/proxy/envoy-review.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { refuseOutside } from '../shared/contained-files.ts';
-import { hintOf, readGiven } from '../shared/flags.ts';
+import { hintOf, readGiven, UsageError } from '../shared/flags.ts';
 import { type RuleInput, standardInput } from '../shared/read-input.ts';
 import { type CheckedInput, type CheckOptions, linesOfTexts, profilesOf, readings } from './check-input.ts';
 import { count, findingOf, type LinesOf } from './check-report.ts';
@@ -103,7 +103,9 @@ function textOf(path: string, roots: readonly string[]): string {
   refuseOutside(`--envoy ${path}`, path, roots);
   const bytes = readGiven(`--envoy ${path}`, path === '-' ? 0 : path);
   const text = decodeYaml(bytes);
-  return typeof text === 'string' ? text : bytes.toString('utf8');
+  if (typeof text !== 'string')
+    throw new UsageError(`--envoy ${path}: ${text.text}, from character ${text.offset + 1} on`);
+  return text;
 }
 
 function linesOfAll(files: readonly { path: string; text: string }[], inputs: readonly RuleInput[]): LinesOf {

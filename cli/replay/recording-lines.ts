@@ -1,8 +1,9 @@
 /** A recording from the disk, in blocks of whole lines, unpacked where its name ends in .gz. */
 import { isUtf8 } from 'node:buffer';
 import { createReadStream, fstatSync, openSync } from 'node:fs';
-import { pipeline, type Readable } from 'node:stream';
+import { pipeline, Readable } from 'node:stream';
 import { createGunzip } from 'node:zlib';
+import { openNamedPipe } from '../../process/files/bounded-file.ts';
 
 const newline = 0x0a;
 /** Some programs begin a file with it. */
@@ -32,6 +33,11 @@ export function openRecording(path: string, standardInput: Readable): OpenedReco
       lines: (take) => readLines(standardInput.on('data', count), take),
     };
   }
+  const pipe = openNamedPipe(path);
+  if (pipe !== undefined) {
+    const counted = Readable.from(pipe, { objectMode: false }).on('data', count);
+    return { bytes: undefined, bytesRead: () => bytesRead, lines: (take) => linesOf(counted, path, take) };
+  }
   const fd = openSync(path, 'r');
   const stats = fstatSync(fd);
   return {
@@ -40,12 +46,16 @@ export function openRecording(path: string, standardInput: Readable): OpenedReco
     lines: (take) => {
       const file = createReadStream(path, { fd, highWaterMark: 256 * 1024 });
       file.on('data', (chunk) => count(chunk as Buffer));
-      if (!path.endsWith('.gz')) return readLines(file, take);
-      // An error of the file comes out of the unpacked stream.
-      const unpacked = pipeline(file, createGunzip({ chunkSize: 256 * 1024 }), () => {});
-      return readLines(unpacked, take).catch(rethrowInWords);
+      return linesOf(file, path, take);
     },
   };
+}
+
+function linesOf(file: Readable, path: string, take: (text: string, line: number) => void): Promise<void> {
+  if (!path.endsWith('.gz')) return readLines(file, take);
+  // An error of the file comes out of the unpacked stream.
+  const unpacked = pipeline(file, createGunzip({ chunkSize: 256 * 1024 }), () => {});
+  return readLines(unpacked, take).catch(rethrowInWords);
 }
 
 /** An error of zlib carries the number of one of the system's, which has nothing to do with it. */

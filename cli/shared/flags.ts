@@ -1,5 +1,5 @@
-import { readFileSync } from 'node:fs';
 import { parseArgs, styleText } from 'node:util';
+import { readBoundedFile } from '../../process/files/bounded-file.ts';
 import { errorText, systemErrorReason } from '../../process/log/error-text.ts';
 import { parseGoBool, parseGoDuration } from '../../process/settings/go-values.ts';
 import { type CounterKeys, counterKeyForms } from '../../rules/counter-keys.ts';
@@ -308,7 +308,7 @@ export function perUnit(unit: string): string {
 /** Reads what a command line names. `name` is what the message begins with; `path` may be the number of an open file. @throws UsageError */
 export function readGiven(name: string, path: string | number): Buffer {
   try {
-    return readFileSync(path);
+    return readBoundedFile(path);
   } catch (error) {
     throw new UsageError(`${name}: ${systemErrorReason(error)}`, { cause: error });
   }

@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs';
 import { looksLikeCallers } from '../../limiter/callers/callers-file.ts';
 import { unplacedError } from '../../limiter/config-source/config-source.ts';
 import { type RuleFolderReading, readRuleFolder } from '../../limiter/config-source/file/rule-folder.ts';
+import { readBoundedFile } from '../../process/files/bounded-file.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { textKind } from '../../rules/documents/read-rule-file-texts.ts';
 import { readRuleTexts, type TextsReading } from '../../rules/documents/read-rule-texts.ts';
@@ -79,7 +79,7 @@ function readPath(path: string, roots: readonly string[]): RuleFolderReading {
 
 function readStandardInput(): RuleFolderReading {
   try {
-    return { files: [{ path: standardInput, text: readFileSync(0) }], errors: [], warnings: [] };
+    return { files: [{ path: standardInput, text: readBoundedFile(0) }], errors: [], warnings: [] };
   } catch (error) {
     return { files: [], errors: [unplacedError('unreadable', '-', systemErrorReason(error))], warnings: [] };
   }

@@ -68,6 +68,13 @@ function hostileLinks(): string {
   return secret;
 }
 
+/** Rules with a mistake each, by names that a shell or a runner could take for commands. */
+function hostileNames(): void {
+  const names = ['$(>pwned)', '`>pwned`', '";>pwned;"', "'>pwned'", '--strict', 'a%0A::error::x'];
+  names.push('b\n::set-output name=pwned::x', 'c\n::add-mask::x', 'd e\tf');
+  for (const name of names) writeFileSync(join(folder, 'rules', `${name}.yaml`), 'domain: ""\n');
+}
+
 interface Outcome {
   status: number | null;
   stdout: string;
@@ -164,6 +171,20 @@ describe('the action', () => {
       expect(stdout + stderr).not.toContain('\u001b');
       expect(stdout + stderr).not.toMatch(/^::|##\[/m);
     }
+  });
+
+  it('takes names of files for names', () => {
+    hostileNames();
+    for (const outcome of [step('check'), step('compare', { BASE: 'main' })]) {
+      expect([outcome.status, outcome.stdout + outcome.stderr]).toEqual([
+        outcome.status,
+        expect.not.stringMatching(/^::(?!error file=)|^--strict|##\[/m),
+      ]);
+      expect(outcome.status).toBeGreaterThan(0);
+      expect(outcome.said('GITHUB_OUTPUT')).not.toContain('pwned');
+    }
+    expect(step('check').stdout).toContain('%250A');
+    expect(existsSync(join(folder, 'pwned'))).toBe(false);
   });
 
   it('runs the commit that it is of', () => {
@@ -336,6 +357,14 @@ describe("GitLab's template", () => {
       expect(outcome.stdout).not.toContain(secret);
     }
     expect(readFileSync(join(folder, 'weir-check.xml'), 'utf8')).not.toContain(secret);
+  });
+
+  it('takes names of files for names', async () => {
+    hostileNames();
+    const { status, stdout } = await job('weir-check');
+    expect([status, stdout]).toEqual([1, expect.not.stringMatching(/^::|^--strict|section_start/m)]);
+    expect(readFileSync(join(folder, 'weir-check.xml'), 'utf8')).toContain('::set-output name=pwned');
+    expect(existsSync(join(folder, 'pwned'))).toBe(false);
   });
 
   describeWithServer('its check', xmllintProgram, (xmllint) => {

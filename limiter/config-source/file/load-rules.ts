@@ -1,5 +1,6 @@
 import { readFileSync, readlinkSync, realpathSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { FileBoundError, readBoundedFile } from '../../../process/files/bounded-file.ts';
 import { isSystemError, systemErrorCode, systemErrorReason } from '../../../process/log/error-text.ts';
 import { unreadDocuments } from '../../../rules/documents/read-rule-file-texts.ts';
 import { looksLikeRules, readRuleFiles } from '../../../rules/reader/read-rule-files.ts';
@@ -51,10 +52,14 @@ export function readFiles(listed: readonly ListedFile[], maxBytes: number): File
       return contents;
     }
     try {
-      const text = readFileSync(path);
+      const text = readBoundedFile(path, { mostBytes: maxBytes - bytes });
       bytes += text.length;
       contents.files.push({ name, text });
     } catch (error) {
+      if (error instanceof FileBoundError) {
+        contents.errors.push(unplacedError('unreadable', name, error.message));
+        continue;
+      }
       if (!isSystemError(error)) throw error;
       if (systemErrorCode(error) === 'ENOENT') contents.gone.push(name);
       else contents.errors.push(unplacedError('unreadable', name, systemErrorReason(error)));

@@ -1,0 +1,125 @@
+/** Files that others name or write, read whole: a bound on their size, no device, and no endless wait for a pipe. */
+import { closeSync, constants, fstatSync, openSync, readSync, statSync } from 'node:fs';
+import { setTimeout as delay } from 'node:timers/promises';
+import { isatty } from 'node:tty';
+import { systemErrorCode } from '../log/error-text.ts';
+
+/** Chosen: the rules of the largest limiters are a tenth of it. */
+export const mostFileBytes = 256 * 1024 * 1024;
+
+/** Chosen: a shell starts the program that writes to a pipe before the one that reads, or at once after it. */
+const writerWaitMs = 2_000;
+const pauseMs = 2;
+const chunkBytes = 256 * 1024;
+
+/** The file is there and must not be read, or not to its end. */
+export class FileBoundError extends Error {
+  override readonly name = 'FileBoundError';
+}
+
+export interface FileBounds {
+  mostBytes?: number;
+  /** How long a named pipe may have no writer. */
+  waitMs?: number;
+}
+
+/** `path` may be the number of an open file. Blocks. @throws FileBoundError, or an error of the system */
+export function readBoundedFile(path: string | number, bounds: FileBounds = {}): Buffer {
+  const { mostBytes = mostFileBytes } = bounds;
+  if (typeof path === 'number') return Buffer.concat(chunksOf(new Source(path, bounds), mostBytes));
+  // Opening a pipe would wait for its writer.
+  const fd = openSync(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  try {
+    refuseDevice(fd);
+    return Buffer.concat(chunksOf(new Source(fd, isNamedPipe(path, fd) ? bounds : { waitMs: 0 }), mostBytes));
+  } finally {
+    closeSync(fd);
+  }
+}
+
+function chunksOf(source: Source, mostBytes: number): Buffer[] {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  for (;;) {
+    const chunk = source.read();
+    if (chunk === 'end') return chunks;
+    if (chunk === 'later') {
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, pauseMs);
+      continue;
+    }
+    bytes += chunk.length;
+    if (bytes > mostBytes) throw new FileBoundError(`holds more than ${mostBytes} bytes, which is the bound`);
+    chunks.push(chunk);
+  }
+}
+
+/** What a named pipe holds, as it comes. Undefined for whatever is none. @throws an error of the system */
+export function openNamedPipe(path: string, bounds: FileBounds = {}): AsyncGenerator<Buffer> | undefined {
+  if (isOfProcess(path) || !statSync(path).isFIFO()) return undefined;
+  return pipeChunks(openSync(path, constants.O_RDONLY | constants.O_NONBLOCK), bounds);
+}
+
+async function* pipeChunks(fd: number, bounds: FileBounds): AsyncGenerator<Buffer> {
+  const source = new Source(fd, bounds);
+  try {
+    for (;;) {
+      const chunk = source.read();
+      if (chunk === 'end') return;
+      if (chunk === 'later') await delay(pauseMs);
+      else yield chunk;
+    }
+  } finally {
+    closeSync(fd);
+  }
+}
+
+/** An open file, which may have nothing to read yet. */
+class Source {
+  readonly #fd: number;
+  readonly #waitMs: number;
+  readonly #untilMs: number;
+  /** Whether a writer was there: then the end is the end. */
+  #hasWriter: boolean;
+
+  constructor(fd: number, { waitMs = writerWaitMs }: FileBounds) {
+    this.#fd = fd;
+    this.#waitMs = waitMs;
+    this.#untilMs = performance.now() + waitMs;
+    this.#hasWriter = waitMs === 0 || !fstatSync(fd).isFIFO() || fd === 0;
+  }
+
+  read(): Buffer | 'later' | 'end' {
+    const buffer = Buffer.allocUnsafe(chunkBytes);
+    try {
+      const count = readSync(this.#fd, buffer);
+      if (count > 0) this.#hasWriter = true;
+      if (count > 0) return buffer.subarray(0, count);
+    } catch (error) {
+      if (systemErrorCode(error) !== 'EAGAIN') throw error;
+      this.#hasWriter = true;
+      return 'later';
+    }
+    if (this.#hasWriter) return 'end';
+    if (performance.now() < this.#untilMs) return 'later';
+    throw new FileBoundError(`is a pipe that no program has written to for ${this.#waitMs} ms`);
+  }
+}
+
+function isNamedPipe(path: string, fd: number): boolean {
+  return !isOfProcess(path) && fstatSync(fd).isFIFO();
+}
+
+/** Pipes of the shell have no name of their own, and had a writer when they were made. */
+function isOfProcess(path: string): boolean {
+  return /^\/(?:dev|proc)\//.test(path);
+}
+
+function refuseDevice(fd: number): void {
+  const stats = fstatSync(fd);
+  if (stats.isBlockDevice() || (stats.isCharacterDevice() && !isatty(fd) && !isEmptyDevice(stats.rdev)))
+    throw new FileBoundError('is a device, and is not read');
+}
+
+function isEmptyDevice(device: number): boolean {
+  return device === statSync('/dev/null').rdev;
+}
