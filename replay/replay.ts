@@ -1,3 +1,5 @@
+import type { RequestLimits } from '../limiter/decide/request-bounds.ts';
+import { requestBounds } from '../limiter/settings/counting-settings.ts';
 import type { LimiterSettings } from '../limiter/settings/settings.ts';
 import { Algorithm, type RateLimit, type Rule, type RuleSource, Unit, unitFromText } from '../rules/model.ts';
 import { compileRules } from '../rules/table/compile-rules.ts';
@@ -81,10 +83,12 @@ export class Replay {
   askedNothing = 0;
   readonly #window: SortWindow<HeldRequest>;
   readonly #options: ReplayOptions;
+  readonly #limits: RequestLimits;
 
   constructor(options: ReplayOptions) {
     const { rules, against, settings, sortWindow, maxBadLines } = options;
     this.#options = options;
+    this.#limits = requestBounds(settings).limits;
     this.rules = new ReplayedRules({ table: tableOf(rules), settings });
     this.against = against && new ReplayedRules({ table: tableOf(against), settings });
     this.badLines = new BadLines(maxBadLines);
@@ -94,13 +98,9 @@ export class Replay {
   /** Empty lines are none. Throws TooManyBadLines. */
   addLine(text: string, line: number): void {
     if (text === '' || /^\s*$/.test(text)) return;
-    const { settings } = this.#options;
     let recorded: RecordedRequest | undefined;
     try {
-      recorded = readRecordedRequest(text, {
-        maxDescriptors: settings.requestMaxDescriptors,
-        maxEntries: settings.requestMaxEntries,
-      });
+      recorded = readRecordedRequest(text, this.#limits);
     } catch (error) {
       if (!(error instanceof RecordingError)) throw error;
       this.badLines.add(line, error.message);

@@ -91,8 +91,16 @@ describe('a recording', () => {
   };
 
   it.each([
-    ['too many descriptors', line({}, Array(200_001).fill([['a', 'x']])), '256 of REQUEST_MAX_DESCRIPTORS'],
-    ['too many entries', line({}, [Array(65).fill(['a', 'x'])]), '64 of REQUEST_MAX_ENTRIES'],
+    [
+      'too many descriptors',
+      line({}, Array(200_001).fill([['a', 'x']])),
+      '200001 elements, and a limiter refuses more than 256',
+    ],
+    [
+      'too many entries',
+      line({}, [Array(65).fill(['a', 'x'])]),
+      '65 elements, and a limiter refuses more than 64',
+    ],
     ['a time without end', line({}).replace('"time":1', '"time":1e400'), 'time Infinity is after'],
     ['NaN', line({}).replace('"time":1', '"time":NaN'), 'is not JSON'],
     ['depth', line({}).replace('[[[', '['.repeat(levels)), 'is not JSON'],
