@@ -9,5 +9,6 @@ export default defineConfig({
     exclude: ['**/*.timing.test.ts', 'node_modules/**', '.cache/**'],
     setupFiles: ['./test/support/property-cases.ts'],
     pool: 'forks',
+    testTimeout: 180_000,
   },
 });
