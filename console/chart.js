@@ -6,8 +6,8 @@ import Plot from '../node_modules/uplot/dist/uPlot.esm.js';
 const uPlot = Plot;
 
 export const series = [
-  { name: 'allowed', label: 'Allowed' },
-  { name: 'over', label: 'Over limit' },
+  { name: 'allowed', label: 'Passed' },
+  { name: 'over', label: 'Limited' },
   { name: 'near', label: 'Near limit' },
   { name: 'shadowed', label: 'Shadowed' },
 ];

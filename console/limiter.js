@@ -20,7 +20,7 @@ function summary(desk) {
     ${storeBadge(store)}
     ${rules.lastLoadFailed ? badge('bad', 'last load failed') : ''}
     ${rules.overrides > 0 ? badge('warn', `${rules.overrides} override${rules.overrides === 1 ? '' : 's'}`) : ''}
-    <span class="rate"><b>${number(rates.decisions)}</b>/s, <b class=${rates.overLimit > 0 ? 'over' : ''}>${number(rates.overLimit)}</b> over</span>`;
+    <span class="rate"><b>${number(rates.decisions)}</b>/s, <b class=${rates.limited > 0 ? 'over' : ''}>${number(rates.limited)}</b> limited</span>`;
 }
 
 /** @param {any} store */

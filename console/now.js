@@ -19,7 +19,7 @@ export const now = {
       held,
       ({ rates, history }) => html`
       <dl class="tiles">
-        ${tile('Decisions', rates.decisions, '/s')}${tile('Over limit', rates.overLimit, '/s', 'over')}
+        ${tile('Decisions', rates.decisions, '/s')}${tile('Limited', rates.limited, '/s', 'over')}
         ${tile('Near limit', rates.nearLimit, '/s', 'near')}${tile('Shadowed', rates.shadow, '/s', 'shadowed')}
         <div><dt>p50, p99</dt><dd>${milliseconds(rates.p50Ms)} <small>${milliseconds(rates.p99Ms)}</small></dd></div>
       </dl>

@@ -67,16 +67,16 @@ function drawRule(desk, rule, keys, depth) {
     shadowMode,
     quotaMode,
     hitsPerSecond,
-    overPerSecond,
+    limitedPerSecond,
     hits,
-    overLimit,
+    limited,
     rules: below = [],
   } = rule;
   const worst = keys.filter((one) => one.rule === path);
   const line = html`<span class="rule"><span class="entry"><span class="key">${shown(key)}</span>${value ? html`<span class="equals">=</span>${shown(value)}` : nothing}</span>
     ${limits.map((/** @type {any} */ limit) => html`<span class="limit">${limit.name ? html`${shown(limit.name)}: ` : nothing}${limitText(limit)}</span>`)}
     ${shadowMode ? badge('plain', 'shadow') : nothing}${quotaMode ? badge('plain', 'quota') : nothing}
-    <span class="rate">${hitsPerSecond === null ? nothing : html`<b>${number(hitsPerSecond)}</b>/s, <b class=${overPerSecond > 0 ? 'over' : ''}>${number(overPerSecond)}</b> over`}</span></span>`;
+    <span class="rate">${hitsPerSecond === null ? nothing : html`<b>${number(hitsPerSecond)}</b>/s, <b class=${limitedPerSecond > 0 ? 'over' : ''}>${number(limitedPerSecond)}</b> limited`}</span></span>`;
   if (below.length === 0 && worst.length === 0) return html`<div class="leaf">${line}</div>`;
   const isOpen = opened.get(path) ?? (wanted !== '' || depth < 2);
   const toggled = (/** @type {any} */ event) => {
@@ -88,7 +88,7 @@ function drawRule(desk, rule, keys, depth) {
     ${
       isOpen
         ? html`
-      ${worst.length === 0 ? nothing : html`<p class="worst"><span class="faint">${number(overLimit)} of ${number(hits)} over; most often</span> ${worst.slice(0, mostOffenders).map((one) => html`<span class="offender">${shown(one.key)} <b>${number(one.atMost)}</b></span>`)}</p>`}
+      ${worst.length === 0 ? nothing : html`<p class="worst"><span class="faint">${number(limited)} of ${number(hits)} limited; most often over</span> ${worst.slice(0, mostOffenders).map((one) => html`<span class="offender">${shown(one.key)} <b>${number(one.atMost)}</b></span>`)}</p>`}
       ${below.length === 0 ? nothing : level(desk, below, keys, depth + 1)}`
         : nothing
     }

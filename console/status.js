@@ -46,7 +46,8 @@ export const status = {
         ])}
         ${card(`Per second, over ${rates.seconds} s`, [
           ['Decisions', number(rates.decisions)],
-          ['Over limit', number(rates.overLimit)],
+          ['Hits passed', number(rates.allowed)],
+          ['Hits limited', number(rates.limited)],
           ['Near limit', number(rates.nearLimit)],
           ['Shadowed', number(rates.shadow)],
           ['p50, p99', html`${milliseconds(rates.p50Ms)}, ${milliseconds(rates.p99Ms)}`],

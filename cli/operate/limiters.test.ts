@@ -18,7 +18,7 @@ const well = {
   failing: [],
   rules: { version: 'v1', lastLoadFailed: false, overrides: 0 },
   store: { type: 'redis', connected: true, breaker: 'closed' },
-  rates: { decisions: 1200.5, overLimit: 3.25, p99Ms: 4 },
+  rates: { decisions: 1200.5, limited: 3.25, overLimit: 9, p99Ms: 4 },
 };
 
 /** What answers as a limiter would that says this of itself; resolves to its address. */
@@ -47,7 +47,7 @@ describe('limiters', () => {
     expect(found).toMatchObject({ status: 0, stderr: '' });
     expect(found.stdout).toMatch(/^LIMITER +ADDRESS +STATE .*\nlim-0 +127.0.0.1:\d+ +ok .*\nlim-1 +127/);
     expect(found.stdout).toContain(
-      '2 of 2 limiters answered; 2,401 decisions/s, 6.5 over limit/s, p99 4 ms at most\n',
+      '2 of 2 limiters answered; 2,401 decisions/s, 6.5 limited/s, p99 4 ms at most\n',
     );
     const { stdout } = await status('--limiter', a, '--limiter', b, '-o', 'json');
     expect(JSON.parse(stdout)).toMatchObject({ ok: true, totals: { limiters: 2, answered: 2, p99Ms: 4 } });

@@ -87,7 +87,7 @@ export interface StatusReport {
   ok: boolean;
   /** What is not of one limiter alone. */
   problems: string[];
-  totals: { limiters: number; answered: number; decisions: number; overLimit: number; p99Ms: number | null };
+  totals: { limiters: number; answered: number; decisions: number; limited: number; p99Ms: number | null };
   /** As each answered, with its address and what is wrong with it. */
   limiters: Json[];
 }
@@ -111,7 +111,7 @@ export function statusReport(members: readonly Member[], silent: readonly Silent
       limiters: members.length + silent.length,
       answered: members.length,
       decisions: sum(({ decisions }) => decisions),
-      overLimit: sum(({ overLimit }) => overLimit),
+      limited: sum(limitedOf),
       p99Ms: slowest.length === 0 ? null : Math.max(...slowest),
     },
     limiters: [...answered, ...lost],
@@ -138,6 +138,11 @@ function loadErrorText(error: Json): string {
   return `${[source, line, column].filter((part) => part !== null).join(':')}: ${text}`;
 }
 
+/** Hits of requests that were refused. Limiters of before tell of hits beyond limits alone. */
+function limitedOf({ limited, overLimit }: Json): number | undefined {
+  return limited ?? overLimit;
+}
+
 export function statusText(report: StatusReport): string {
   const rows = report.limiters.map((one): Row => {
     const { address, limiter = {}, rules = {}, store = {}, rates = {}, startedAt = limiter.startedAt } = one;
@@ -153,16 +158,16 @@ export function statusText(report: StatusReport): string {
       STORE: store.type,
       BREAKER: store.breaker,
       'DECISIONS/S': rates.decisions === undefined ? undefined : rateText(rates.decisions),
-      'OVER/S': rates.overLimit === undefined ? undefined : rateText(rates.overLimit),
+      'LIMITED/S': limitedOf(rates) === undefined ? undefined : rateText(limitedOf(rates)!),
       P99: millisecondsText(rates.p99Ms),
     };
   });
-  const { limiters, answered, decisions, overLimit, p99Ms } = report.totals;
+  const { limiters, answered, decisions, limited, p99Ms } = report.totals;
   const wrong = report.limiters.flatMap(({ address, limiter, problems }) =>
     problems.map((problem: string) => ({ LIMITER: limiter?.name ?? address, PROBLEM: problem })),
   );
   const all = [...wrong, ...report.problems.map((problem) => ({ LIMITER: 'all', PROBLEM: problem }))];
-  const rates = `${rateText(decisions)} decisions/s, ${rateText(overLimit)} over limit/s`;
+  const rates = `${rateText(decisions)} decisions/s, ${rateText(limited)} limited/s`;
   const slowest = p99Ms === null ? '' : `, p99 ${millisecondsText(p99Ms)} at most`;
   const sum = `${answered} of ${limiters} limiters answered; ${rates}${slowest}\n`;
   return [table(rows), ...(all.length > 0 ? [table(all)] : []), sum].join('\n');

@@ -19,12 +19,14 @@ function fixture() {
     domains: () => ['shop', 'shop.eu', 'n_1.2.3.4'],
     onLook: () => {},
   });
-  const count = (key: string, allowed: number, over = 0, perValue = false): void => {
+  const count = (key: string, passed: number, limited = 0, perValue = false): void => {
     const metric = registry.ruleMetric(key, perValue);
     const slot = registry.slotOf(metric);
-    registry.add(slot + RuleStat.totalHits, allowed + over);
-    registry.add(slot + RuleStat.withinLimit, allowed);
-    registry.add(slot + RuleStat.overLimit, over);
+    registry.add(slot + RuleStat.totalHits, passed + limited);
+    registry.add(slot + RuleStat.passed, passed);
+    registry.add(slot + RuleStat.limited, limited);
+    // Another limit refused the rest.
+    registry.add(slot + RuleStat.overLimit, limited / 2);
   };
   const pass = async (seconds: number): Promise<void> => {
     for (let n = 0; n < seconds; n += 2) {
@@ -46,10 +48,10 @@ describe('rates', () => {
     registry.add(requests, 100);
     count('shop.k', 60, 40);
     await pass(10);
-    expect(sampler.rates).toMatchObject({ seconds: 10, decisions: 10, allowed: 6, overLimit: 4 });
+    expect(sampler.rates).toMatchObject({ seconds: 10, decisions: 10, allowed: 6, limited: 4, overLimit: 2 });
     registry.add(requests, 100);
     await pass(2);
-    expect(sampler.rates).toMatchObject({ seconds: 2, decisions: 50, allowed: 0, overLimit: 0 });
+    expect(sampler.rates).toMatchObject({ seconds: 2, decisions: 50, allowed: 0, limited: 0, overLimit: 0 });
   });
 
   it('have the quantiles of how long decisions took, a fifth off at most', async () => {
@@ -69,9 +71,9 @@ describe('rates', () => {
     count('shop.k', 30, 10);
     await pass(10);
     const slot = registry.slotOfRule('shop.k')!;
-    expect(sampler.ofRule(slot)).toMatchObject({ hitsPerSecond: 4, overPerSecond: 1 });
+    expect(sampler.ofRule(slot)).toEqual({ hitsPerSecond: 4, limitedPerSecond: 1, overPerSecond: 0.5 });
     await pass(10);
-    expect(sampler.ofRule(slot)).toMatchObject({ hitsPerSecond: 0, overPerSecond: 0 });
+    expect(sampler.ofRule(slot)).toEqual({ hitsPerSecond: 0, limitedPerSecond: 0, overPerSecond: 0 });
   });
 });
 

@@ -19,22 +19,27 @@ const tickMs = 2_000;
 const ticksPerStep = 5;
 const lookedMs = 60_000;
 
-/** Offsets from the first slot of a rule, in the order of a point. */
-const pointStats = [
-  RuleStat.withinLimit,
-  RuleStat.overLimit,
+/** Offsets from the first slot of a rule: those of a point, in its order, then those of rates alone. */
+const lookedAt = [
+  RuleStat.passed,
+  RuleStat.limited,
   RuleStat.nearLimit,
   RuleStat.shadowMode,
+  RuleStat.overLimit,
 ] as const;
+const pointStats = 4;
 
-/** Seconds since 1970 at its end, then hits a step: allowed, over, near, shadowed. */
+/** Seconds since 1970 at its end, then hits a step: passed, limited, near, shadowed. */
 export type RatePoint = [number, number, number, number, number];
 
 export interface Rates {
   /** Over how long; 0 before the first look. All others are a second. */
   readonly seconds: number;
   readonly decisions: number;
+  /** Hits of requests by their answers: each hit is in one of the two. */
   readonly allowed: number;
+  readonly limited: number;
+  /** Hits by what each limit says, whatever the answer was. */
   readonly overLimit: number;
   readonly nearLimit: number;
   readonly shadow: number;
@@ -44,7 +49,7 @@ export interface Rates {
 }
 
 const noRates: Rates = {
-  ...{ seconds: 0, decisions: 0, allowed: 0, overLimit: 0, nearLimit: 0, shadow: 0 },
+  ...{ seconds: 0, decisions: 0, allowed: 0, limited: 0, overLimit: 0, nearLimit: 0, shadow: 0 },
   ...{ p50Ms: null, p99Ms: null },
 };
 
@@ -56,16 +61,21 @@ export interface RateHistory {
   readonly domains: { domain: string; points: RatePoint[] }[];
 }
 
+const none: readonly number[] = lookedAt.map(() => 0);
+
 /** One metric of rules. */
 interface Row {
   readonly slot: number;
   /** Of what the slot stood for when it was read last. */
   generation: number;
   domain: string;
-  /** Totals, in the order of a point, then all hits. */
+  /** Totals, in the order of `lookedAt`. */
   readonly last: number[];
+  /** Of all hits. */
+  lastHits: number;
+  /** Of what is looked at, in the same order, and of all hits. */
+  readonly perSecond: number[];
   hitsPerSecond: number;
-  overPerSecond: number;
 }
 
 export interface RateSamplerOptions {
@@ -87,7 +97,7 @@ const slotsPerTurn = 8_192;
 /** At all rows, once. */
 interface Look {
   readonly seconds: number;
-  /** In the order of a point. */
+  /** In the order of `lookedAt`. */
   readonly sums: number[];
   /** Of the rules in force, by the name in metric keys. */
   readonly domains: ReadonlyMap<string, string>;
@@ -127,9 +137,10 @@ export class RateSampler {
   }
 
   /** Hits a second of what is counted from this slot on. */
-  ofRule(slot: number): { hitsPerSecond: number; overPerSecond: number } {
+  ofRule(slot: number): { hitsPerSecond: number; limitedPerSecond: number; overPerSecond: number } {
     this.#lookedMs = this.#options.clock.monotonicMs();
-    return this.#rows.get(slot) ?? { hitsPerSecond: 0, overPerSecond: 0 };
+    const { hitsPerSecond = 0, perSecond = none } = this.#rows.get(slot) ?? {};
+    return { hitsPerSecond, limitedPerSecond: perSecond[1]!, overPerSecond: perSecond[4]! };
   }
 
   /** `most` domains, of those that may be shown. */
@@ -171,7 +182,7 @@ export class RateSampler {
     if (seconds <= 0) return;
     this.#lastMs = nowMs;
     await this.#findRows();
-    const sums = [0, 0, 0, 0];
+    const sums = [...none];
     const domains = new Map(this.#options.domains().map((domain) => [sanitizeMetricKey(domain), domain]));
     let looked = 0;
     for (const row of this.#rows.values()) {
@@ -185,11 +196,11 @@ export class RateSampler {
     ];
     const decisions = requests.reduce((sum, name) => sum + (registry.valueNamed(name) ?? 0), 0);
     const perSecond = (value: number): number => Math.round((10 * value) / seconds) / 10;
-    const [allowed, overLimit, nearLimit, shadow] = sums.map(perSecond) as [number, number, number, number];
+    const [allowed = 0, limited = 0, nearLimit = 0, shadow = 0, overLimit = 0] = sums.map(perSecond);
     this.#rates = {
       seconds: Math.round(seconds * 10) / 10,
       decisions: perSecond(Math.max(0, decisions - this.#lastDecisions)),
-      ...{ allowed, overLimit, nearLimit, shadow },
+      ...{ allowed, limited, overLimit, nearLimit, shadow },
       p50Ms: quantileMs(latencies, 0.5),
       p99Ms: quantileMs(latencies, 0.99),
     };
@@ -208,40 +219,41 @@ export class RateSampler {
         slot,
         generation: 0,
         domain: '',
-        last: [0, 0, 0, 0, 0],
+        last: [...none],
+        lastHits: 0,
+        perSecond: [...none],
         hitsPerSecond: 0,
-        overPerSecond: 0,
       });
     }
   }
 
   #lookAt(row: Row, { seconds, sums, domains }: Look): void {
     const { registry } = this.#options;
-    const { slot, last } = row;
+    const { slot, last, perSecond } = row;
     const generation = registry.generationOf(slot);
     if (generation !== row.generation) {
       row.generation = generation;
       row.domain = generation === 0 ? '' : domainOf(registry.slotNameAt(slot)?.name ?? '', domains);
       last.fill(0);
+      row.lastHits = 0;
     }
     const hits = registry.valueOf(slot + RuleStat.totalHits);
-    const had = last[4]!;
+    const had = row.lastHits;
     row.hitsPerSecond = Math.max(0, hits - had) / seconds;
-    last[4] = hits;
+    row.lastHits = hits;
+    perSecond.fill(0);
     // A quiet one costs no more than this.
-    if (hits === had || generation === 0) {
-      row.overPerSecond = 0;
-      return;
-    }
+    if (hits === had || generation === 0) return;
     const series = this.#seriesOf(row.domain);
-    for (const [n, stat] of pointStats.entries()) {
+    for (const [n, stat] of lookedAt.entries()) {
       const value = registry.valueOf(slot + stat);
       const more = Math.max(0, value - last[n]!);
       last[n] = value;
       sums[n]! += more;
+      perSecond[n] = more / seconds;
+      if (n >= pointStats) continue;
       this.#total.add(n, more);
       series?.add(n, more);
-      if (n === 1) row.overPerSecond = more / seconds;
     }
   }
 
@@ -285,11 +297,11 @@ function domainOf(name: string, domains: ReadonlyMap<string, string>): string {
   return name.split('.', 1)[0]!;
 }
 
-/** Hits of the last hour, four a step, and of the step that goes on. */
+/** Hits of the last hour, a point each step, and of the step that goes on. */
 class Series {
-  readonly #points = new Float64Array(mostPoints * 4);
-  readonly #open = new Float64Array(4);
-  /** Allowed and over limit, of all steps and the open one. */
+  readonly #points = new Float64Array(mostPoints * pointStats);
+  readonly #open = new Float64Array(pointStats);
+  /** Passed and limited, of all steps and the open one. */
   weight = 0;
 
   add(stat: number, hits: number): void {
@@ -298,13 +310,13 @@ class Series {
   }
 
   endStep(at: number): void {
-    const [allowed, over] = this.at(at);
-    this.weight -= allowed! + over!;
-    this.#points.set(this.#open, at * 4);
+    const [passed, limited] = this.at(at);
+    this.weight -= passed! + limited!;
+    this.#points.set(this.#open, at * pointStats);
     this.#open.fill(0);
   }
 
   at(step: number): Float64Array {
-    return this.#points.subarray(step * 4, step * 4 + 4);
+    return this.#points.subarray(step * pointStats, (step + 1) * pointStats);
   }
 }

@@ -113,12 +113,25 @@ function limitJson(limit: RateLimit): object {
 }
 
 interface Figures {
+  /** Of all requests, and by their answers: each hit is passed or limited. */
   hits: number;
+  passed: number;
+  limited: number;
   overLimit: number;
   nearLimit: number;
   hitsPerSecond: number;
+  limitedPerSecond: number;
   overPerSecond: number;
 }
+
+const noFigures: Figures = {
+  ...{ hits: 0, passed: 0, limited: 0, overLimit: 0, nearLimit: 0 },
+  ...{ hitsPerSecond: 0, limitedPerSecond: 0, overPerSecond: 0 },
+};
+const nothingCounted = Object.fromEntries(Object.keys(noFigures).map((name) => [name, null])) as Record<
+  keyof Figures,
+  null
+>;
 
 /** What was counted for rules, for one question. */
 class RuleFigures {
@@ -135,18 +148,18 @@ class RuleFigures {
     limits: readonly RateLimit[],
     varies: boolean,
   ): Figures | Record<keyof Figures, null> {
-    if (limits.length === 0 || limits[0]!.unlimited) {
-      return { hits: null, overLimit: null, nearLimit: null, hitsPerSecond: null, overPerSecond: null };
-    }
+    if (limits.length === 0 || limits[0]!.unlimited) return nothingCounted;
     const [domain = '', ...segments] = path;
     const undotted = this.#parts.explaining.names.sanitizeDescriptorMetricDots;
     const written = [domain, ...segments.map((one) => (undotted ? one.replaceAll('.', '_') : one))];
     const all = limits.map((limit) => this.#ofLimit(written, limits, limit, varies));
     const sum = (name: keyof Figures): number => all.reduce((total, one) => total + one[name], 0);
-    const { hits, hitsPerSecond } = all[0]!;
+    // All limits count the hits of the same requests.
+    const { hits, passed, limited, hitsPerSecond, limitedPerSecond } = all[0]!;
     return {
-      ...{ hits, overLimit: sum('overLimit'), nearLimit: sum('nearLimit') },
-      ...{ hitsPerSecond: rounded(hitsPerSecond), overPerSecond: rounded(sum('overPerSecond')) },
+      ...{ hits, passed, limited, overLimit: sum('overLimit'), nearLimit: sum('nearLimit') },
+      ...{ hitsPerSecond: rounded(hitsPerSecond), limitedPerSecond: rounded(limitedPerSecond) },
+      overPerSecond: rounded(sum('overPerSecond')),
     };
   }
 
@@ -181,13 +194,16 @@ class RuleFigures {
 
   #sum(slots: readonly number[]): Figures {
     const { registry, sampler } = this.#parts;
-    const figures: Figures = { hits: 0, overLimit: 0, nearLimit: 0, hitsPerSecond: 0, overPerSecond: 0 };
+    const figures = { ...noFigures };
     for (const slot of slots) {
       figures.hits += registry.valueOf(slot + RuleStat.totalHits);
+      figures.passed += registry.valueOf(slot + RuleStat.passed);
+      figures.limited += registry.valueOf(slot + RuleStat.limited);
       figures.overLimit += registry.valueOf(slot + RuleStat.overLimit);
       figures.nearLimit += registry.valueOf(slot + RuleStat.nearLimit);
-      const { hitsPerSecond, overPerSecond } = sampler.ofRule(slot);
+      const { hitsPerSecond, limitedPerSecond, overPerSecond } = sampler.ofRule(slot);
       figures.hitsPerSecond += hitsPerSecond;
+      figures.limitedPerSecond += limitedPerSecond;
       figures.overPerSecond += overPerSecond;
     }
     return figures;

@@ -31,7 +31,7 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
         await at.codes({ remote_address: '203.0.113.8' }, 12);
         const over = await at.page
           .locator('.tiles > div')
-          .filter({ hasText: 'Over limit' })
+          .filter({ hasText: 'Limited' })
           .locator('dd')
           .textContent();
         expect(Number.parseFloat(over ?? '')).toBeGreaterThan(0);

@@ -231,16 +231,19 @@ export const alertCases: Record<string, AlertCase> = {
     fires: {
       [ruleStat('over_limit')]: '0+120x60',
       [ruleStat('shadow_mode')]: '0x60',
-      [ruleStat('total_hits')]: '0+200x60',
+      [ruleStat('limited')]: '0+120x60',
+      [ruleStat('passed')]: '0+80x60',
     },
+    // Over the limit, and let pass by SHADOW_MODE of the whole limiter.
     quiet: {
       [ruleStat('over_limit')]: '0+120x60',
-      [ruleStat('shadow_mode')]: '0+60x60',
-      [ruleStat('total_hits')]: '0+200x60',
+      [ruleStat('shadow_mode')]: '0x60',
+      [ruleStat('limited')]: '0x60',
+      [ruleStat('passed')]: '0+200x60',
     },
     labels: { domain: 'api', key1: 'user', key2: 'path' },
     kept: [...perJob],
-    summary: 'Most hits of api user path are over limit',
+    summary: 'Most hits of api user path are refused',
   },
   WeirSourceDisconnected: gauge(
     'weir_control_plane_source_connected',
