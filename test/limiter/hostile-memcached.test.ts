@@ -126,7 +126,13 @@ describe('a limiter whose memcached sends', () => {
       ['a', 'b', 'c'].map(async (two) => (await limiter.ask('w', [{ two }])).body?.overallCode),
     );
     await sleep(100);
-    expect(liveBytes() - before).toBeLessThan(32 * 1024 * 1024);
+    // What the socket has read and nobody holds any more is freed by the second or third collection.
+    let held = Number.POSITIVE_INFINITY;
+    for (let look = 0; look < 5; look++) {
+      held = Math.min(held, liveBytes() - before);
+      await sleep(10);
+    }
+    expect(held).toBeLessThan(32 * 1024 * 1024);
     expect(await asked).toEqual(['OVER_LIMIT', 'OVER_LIMIT', 'OVER_LIMIT']);
     expect(performance.now() - startMs).toBeLessThan(3_000);
     expect(limiter.lines.join('\n')).toContain(error);
