@@ -1,5 +1,6 @@
 import { namespaceProblem, objectNameProblem } from '../../rules/manifest/read-manifests.ts';
 import type { JsonObject } from '../../rules/model.ts';
+import { formatRuleError } from '../../rules/rule-error.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
@@ -68,6 +69,7 @@ function convert(flags: ParsedFlags): number {
   const mergeDomains = flags.on('merge-domain-configs');
   const input = readInput(path, { mergeDomains, roots: rootsOf(flags) });
   if (printInputErrors(input)) return 2;
+  warnOfRepeatedKeys(input);
   const chosen = servedByFlags(flags);
   const served = target === 'manifest' ? input.sources : sourcesServedBy(input.sources, chosen);
   const domain = flags.text('domain');
@@ -109,6 +111,13 @@ function isRefused({ losses, problems }: Conversion, allowLoss: boolean): boolea
   for (const loss of losses) printProblem(`${allowLoss ? 'warning: ' : ''}${loss}`);
   if (losses.length > 0 && !allowLoss) process.stderr.write('weir: --allow-loss leaves that out\n');
   return problems.length > 0 || (losses.length > 0 && !allowLoss);
+}
+
+/** Limiters load such files, as the Go service does, so the conversion goes on. */
+function warnOfRepeatedKeys({ warnings }: RuleInput): void {
+  for (const warning of warnings) {
+    if (warning.code === 'duplicate-key') printProblem(`warning: ${formatRuleError(warning)}`);
+  }
 }
 
 function noteComments({ texts }: RuleInput): void {

@@ -440,7 +440,7 @@ export function adminRefused(
   log: Logger,
   refusal: { from: string; counter: string; reason: string; times: number },
 ): void {
-  log.warn('A request of the admin API was refused', refusal);
+  log.warn('A request to the listener for operators was refused', refusal);
 }
 
 export function debugTokenRotated(log: Logger): void {

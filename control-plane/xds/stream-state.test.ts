@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { StreamState } from './limiter-stream.ts';
+import { StreamState } from './stream-state.ts';
 
 function subscribed(): StreamState {
   const state = new StreamState('s');

@@ -244,10 +244,14 @@ describe('/v1/commit and /v1/release', () => {
       'unknown',
       { unknown: 'charge', actual: 5 },
     ]);
-    const detail = expect.stringContaining(`there is no reservation "${madeId}", or no longer`);
+    const detail = `there is no reservation "${madeId}", or no longer`;
+    const advice = '; a commit with domain and descriptors is charged nevertheless';
     for (const remembered of [undefined, question]) {
       budgets.remembered = remembered;
       expect(await post(budgets, '/v1/commit', { reservationId: madeId, actualAmount: 5 })).toMatchObject({
+        ...{ status: 404, body: { detail: detail + advice } },
+      });
+      expect(await post(budgets, '/v1/release', { reservationId: madeId })).toMatchObject({
         ...{ status: 404, body: { detail } },
       });
     }

@@ -103,11 +103,13 @@ async function postedTo(call: HttpCall, options: BudgetOptions): Promise<Uint8Ar
 }
 
 async function answerCommit(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
-  await answerSettle(call, asker, options, readBody(await postedTo(call, options), asker, commitForm));
+  const body = readBody(await postedTo(call, options), asker, commitForm);
+  await answerSettle(call, asker, options, { ...body, advice: commitAdvice });
 }
 
 async function answerRelease(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
-  await answerSettle(call, asker, options, readBody(await postedTo(call, options), asker, releaseForm));
+  const body = readBody(await postedTo(call, options), asker, releaseForm);
+  await answerSettle(call, asker, options, { ...body, advice: '' });
 }
 
 async function answerSettle(
@@ -118,19 +120,22 @@ async function answerSettle(
     domain,
     asked,
     more: { id, actual },
+    advice,
   }: {
     domain: string | undefined;
     asked: Asked | undefined;
     more: { id: string; actual: number | undefined };
+    /** Ends the answer where there is no such reservation. */
+    advice: string;
   },
 ): Promise<void> {
   const about = kindOfId(id) === 'nothing' ? ofNothing : asked && questionOf(asked, call, options);
-  const question = about ?? (await recalled(id, domain, asker, options.budgets));
+  const question = about ?? (await recalled({ id, domain, advice }, asker, options.budgets));
   const unknown = about === undefined ? 'tell' : 'charge';
   const { outcome, charged, amount, lost, scopes } = await told<SettleAnswer>((done) =>
     options.budgets.settle({ ...question, id, actual, unknown }, callerOf(asker), done),
   );
-  if (outcome === 'unknown' && about === undefined) throw noReservation(id);
+  if (outcome === 'unknown' && about === undefined) throw noReservation(id, advice);
   sendJson(call.response, 200, {
     reservationId: id,
     outcome,
@@ -146,14 +151,13 @@ const ofNothing: BudgetQuestion = { domain: '', descriptors: [] };
 
 /** Of a reservation in a domain that is not the caller's nothing is told, not even that there is one. */
 async function recalled(
-  id: string,
-  domain: string | undefined,
+  { id, domain, advice }: { id: string; domain: string | undefined; advice: string },
   { caller }: HttpAsker,
   budgets: Budgets,
 ): Promise<RecalledReservation> {
   const found = await budgets.recall(id, domain);
   if (found !== undefined && 'failure' in found) throw problemOfBudget(found);
-  if (found === undefined || caller?.hasDomain(found.domain) === false) throw noReservation(id);
+  if (found === undefined || caller?.hasDomain(found.domain) === false) throw noReservation(id, advice);
   return found;
 }
 
@@ -281,11 +285,10 @@ function problemOfBudget({ failure, message, retryAfterSeconds: roomIn }: Budget
   return new ApiProblem(statuses[failure], message, waits === undefined ? {} : { retryAfterSeconds: waits });
 }
 
-function noReservation(id: string): ApiProblem {
-  return new ApiProblem(
-    404,
-    `there is no reservation ${shown(id)}, or no longer; a commit with domain and descriptors is charged nevertheless`,
-  );
+const commitAdvice = '; a commit with domain and descriptors is charged nevertheless';
+
+function noReservation(id: string, advice: string): ApiProblem {
+  return new ApiProblem(404, `there is no reservation ${shown(id)}, or no longer${advice}`);
 }
 
 function scopeJson(scope: BudgetScope): object {

@@ -5,6 +5,7 @@ import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import { checkParameters } from '../../process/http/api-router.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { endAnswer, readJsonBody } from '../../process/http/json-exchange.ts';
+import { writeDetail } from '../../process/http/text-response.ts';
 import { budgetJson } from '../../rules/budget-fields.ts';
 import { algorithmNames, unitName } from '../../rules/model.ts';
 import { Code } from '../decide/messages.ts';
@@ -48,9 +49,10 @@ async function answerTooLarge(
   await endAnswer(call, isOver ? 429 : 200, { 'Content-Type': 'application/json' }, body);
 }
 
-/** Beyond the rate of its caller. Nothing of the question is read. */
-export function answerExcessCheck(call: HttpCall, excess: Excess): Promise<void> {
+/** Beyond the rate of its caller, which `reason` says in words. Nothing of the question is read. */
+export function answerExcessCheck(call: HttpCall, excess: Excess, reason: string): Promise<void> {
   const isOver = excess.code() === Code.OVER_LIMIT;
+  writeDetail(call.response, reason);
   if (isOver) call.response.setHeader('Retry-After', retryAfterSeconds);
   const body = `${JSON.stringify({ code: isOver ? 'OVER_LIMIT' : 'OK', descriptors: [] })}\n`;
   return endAnswer(call, isOver ? 429 : 200, { 'Content-Type': 'application/json' }, body);

@@ -185,7 +185,7 @@ export class ApiListener implements HttpListener {
   async #refuse(call: HttpCall, { refused, asOverLimit: caller }: CallerRefusal): Promise<void> {
     const { target, request } = call;
     if (caller !== undefined && target.path === '/v1/check')
-      return answerExcessCheck(call, this.#options.excess);
+      return answerExcessCheck(call, this.#options.excess, refused.message);
     if (caller !== undefined && target.path.startsWith(forwardAuthPath))
       return this.#options.answerForwardAuth(call, { request, caller, span: undefined, isExcess: true });
     throw problemOf(refused);

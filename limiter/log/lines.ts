@@ -483,7 +483,7 @@ export function adminRefused(
   log: Logger,
   refused: { peer: string; counter: string; reason: string; times: number },
 ): void {
-  log.warn('A request of the admin API was refused', refused);
+  log.warn('A request to the debug listener was refused', refused);
 }
 
 export function debugTokenRotated(log: Logger): void {

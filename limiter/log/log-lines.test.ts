@@ -134,7 +134,7 @@ describe('log lines', () => {
         'level=error msg="The files of overrides cannot be used: the last good ones stay in force" problems="[\\"a.yaml:1:1: domain: is required\\"]" total=1',
         'level=warning msg="The store came back without overrides, and has those again that this limiter knew" overrides=4',
         'level=warning msg="An operator changed something" what=counters-reset caller="debug token" peer="10.0.0.1:4711" claimsUnverified=ann@desk domain=shop target="ip=10.0.0.2" before="used 12 of 10" after="used 0"',
-        'level=warning msg="A request of the admin API was refused" peer="10.0.0.1:4711" counter=foreign reason="the request comes from a page of \\"null\\" (Origin)" times=2',
+        'level=warning msg="A request to the debug listener was refused" peer="10.0.0.1:4711" counter=foreign reason="the request comes from a page of \\"null\\" (Origin)" times=2',
         'level=info msg="A new token of the debug listener is in use"',
         'level=error msg="The file with the token of the debug listener cannot be used: the token before stays" reason="DEBUG_TOKEN_FILE: /t: the token is empty"',
       ],

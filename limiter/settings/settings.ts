@@ -103,7 +103,7 @@ const listeners = {
     kind: integer({ min: 1, max: 1_000_000 }),
     default: 1_000,
     summary:
-      'Connections at a time of the HTTP listener, and of those for debug and Prometheus each; beyond it the one that waits for its peer longest, idle or with a request that does not end, is closed for the new one. With `LIMITER_WORKERS`, of each worker. Not in the Go service.',
+      'Connections at a time of the HTTP listener, and of those for debug and Prometheus each; beyond it the address with most connections that wait for their peer, idle or with a request that does not end, loses the one that waits longest. With `LIMITER_WORKERS`, of each worker. Not in the Go service.',
   },
   connectionsMaxBytes: {
     name: 'CONNECTIONS_MAX_BYTES',

@@ -122,6 +122,24 @@ describe('HttpServer', () => {
     ]);
   });
 
+  it.each([
+    ['idle', ''],
+    ['unfinished', 'GET / HTTP/1.1\r\nHost: a\r\n'],
+    ['receiving', 'POST /wait HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\n'],
+    ['busy', 'GET /wait HTTP/1.1\r\nHost: a\r\n\r\n'],
+  ])('leaves alone an address that has few, while another has many that are %s', async (_, text) => {
+    const { peer, refused } = await start();
+    const neighbour = await peer('127.0.0.2');
+    if (text.includes('/wait')) neighbour.socket.write(text);
+    const crowd = [await peer(), await peer()];
+    for (const one of crowd) if (text !== '') one.socket.write(text);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+    const third = await peer();
+    await eventually(() => expect(crowd[0]?.isClosed).toBe(true));
+    expect([neighbour, crowd[1], third].map((one) => one?.isClosed)).toEqual([false, false, false]);
+    expect(refused).toEqual(['too_many_connections']);
+  });
+
   it('closes none with a request under way while one is idle, and else the one that began first', async () => {
     const { peer, calls, refused } = await start();
     const waiting = [await peer(), await peer()];

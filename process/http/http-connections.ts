@@ -4,8 +4,8 @@
  *
  *   accepted ──> idle ──request──> busy ──last response is over──> idle
  *
- * The one that waits for its peer longest makes room: idle, or with a request that does not end. Where none does, the one
- * whose request began first.
+ * Of the address with most connections that wait for their peer, idle or with a request that does not end, the one that
+ * waits longest makes room. Where none waits: of the address with most requests, the one whose request began first.
  */
 import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import type { Server as TlsServer } from 'node:https';
@@ -13,12 +13,12 @@ import type { Socket } from 'node:net';
 import type { HeldBytes } from '../net/held-bytes.ts';
 import { addressGroup, peerName } from '../net/peer.ts';
 import { LoopTurns, type TurnTaker, WaitingLine } from '../time/loop-turns.ts';
-import { firstOf, HttpConnection, type RequestHolding, unwatched } from './http-connection.ts';
+import { HttpConnection, type RequestHolding, unwatched } from './http-connection.ts';
 
 /** Why a connection was closed, or a request of it refused, and what that says in words. */
 export const httpRefusalTexts = {
   too_many_connections:
-    'as many connections as may be are open, and it was idle, or its request unfinished, longest',
+    'as many connections as may be are open, and of the address that has most of them it was idle, or its request unfinished, longest',
   too_many_bytes: 'it held most of what all connections may hold for what their peers have not done yet',
   too_many_pieces: 'its body came in more pieces than its bytes justify',
   too_many_header_bytes: 'the line and headers of its request are longer than 32 KiB',
@@ -41,9 +41,9 @@ export class HttpConnections {
   readonly #options: HttpConnectionsOptions;
   /** By address and port: of TLS there is one socket to accept and another one to ask. */
   readonly #byName = new Map<string, HttpConnection>();
-  /** Each in the order in which they became so. */
-  readonly #idle = new Set<HttpConnection>();
-  readonly #busy = new Set<HttpConnection>();
+  /** Each by address, in the order in which they became so. */
+  readonly #idle = new WaitingLine<HttpConnection>();
+  readonly #busy = new WaitingLine<HttpConnection>();
   /** That have sent more than a request at once. */
   readonly #eager = new Set<HttpConnection>();
   readonly #turns: LoopTurns;
@@ -82,11 +82,13 @@ export class HttpConnections {
       if (!request.socket.destroyed) serve(unwatched());
       return;
     }
-    if (this.#idle.delete(connection)) this.#moved(connection);
-    this.#busy.add(connection);
+    if (this.#idle.remove(connection)) {
+      this.#moved(connection);
+      this.#busy.add(connection);
+    }
     response.once('close', () => {
       connection.end(response);
-      if (connection.isBusy || !this.#busy.delete(connection)) return;
+      if (connection.isBusy || !this.#busy.remove(connection)) return;
       this.#moved(connection);
       this.#idle.add(connection);
     });
@@ -167,14 +169,19 @@ export class HttpConnections {
   }
 
   #makeRoom(): void {
-    const [idle] = this.#idle;
-    const [busy] = this.#busy;
-    // Of those that wait for their turn nobody knows what they have sent meanwhile.
-    const slow =
-      firstOf(this.#busy, (connection) => connection.isReceiving) ??
-      firstOf(this.#busy, (connection) => connection.isUnfinished);
-    const isSlowFirst = slow !== undefined && (idle === undefined || slow.since < idle.since);
-    const connection = (isSlowFirst ? slow : idle) ?? busy;
+    const idle = [...this.#idle.groups()].map(([group, members]) => ({ group, ...crowdOf(members) }));
+    const waiting = new Map(idle.map((crowd) => [crowd.group, crowd]));
+    for (const [group, members] of this.#busy.groups()) {
+      const unfinished = [...members].filter((connection) => connection.isUnfinished);
+      if (unfinished.length === 0) continue;
+      // What those have sent meanwhile that wait for their turn is not known.
+      const slow = unfinished.find((connection) => connection.isReceiving) ?? unfinished[0]!;
+      const { first = slow, count = 0 } = waiting.get(group) ?? {};
+      const longest = slow.since < first.since ? slow : first;
+      waiting.set(group, { group, count: count + unfinished.length, first: longest });
+    }
+    const busy = [...this.#busy.groups()].map(([, members]) => crowdOf(members));
+    const connection = firstOfLargest(waiting.values()) ?? firstOfLargest(busy);
     if (connection !== undefined) this.#refuse(connection, 'too_many_connections');
   }
 
@@ -201,7 +208,7 @@ export class HttpConnections {
   #forget(connection: HttpConnection): void {
     connection.closed();
     this.#eager.delete(connection);
-    if (!this.#idle.delete(connection) && !this.#busy.delete(connection)) return;
+    if (!this.#idle.remove(connection) && !this.#busy.remove(connection)) return;
     this.#options.changed(-1);
     if (this.#byName.get(connection.name) === connection) this.#byName.delete(connection.name);
   }
@@ -210,6 +217,27 @@ export class HttpConnections {
     const name = peerName(socket);
     return name === undefined ? undefined : this.#byName.get(name);
   }
+}
+
+/** Connections of one address. */
+interface Crowd {
+  count: number;
+  first: HttpConnection;
+}
+
+function crowdOf(members: ReadonlySet<HttpConnection>): Crowd {
+  const [first] = members;
+  return { count: members.size, first: first! };
+}
+
+/** Of addresses with as many, the one whose first came so earliest. */
+function firstOfLargest(crowds: Iterable<Crowd>): HttpConnection | undefined {
+  let largest: Crowd | undefined;
+  for (const crowd of crowds) {
+    const lead = crowd.count - (largest?.count ?? 0);
+    if (lead > 0 || (lead === 0 && crowd.first.since < largest!.first.since)) largest = crowd;
+  }
+  return largest?.first;
 }
 
 interface Comer extends TurnTaker {

@@ -42,11 +42,22 @@ export class WaitingLine<Member extends { readonly group: string } = TurnTaker> 
     this.size += 1;
   }
 
-  remove(taker: Member): void {
+  /** Whether it was there. */
+  remove(taker: Member): boolean {
     const group = this.#groups.get(taker.group);
-    if (group?.delete(taker) !== true) return;
+    if (group?.delete(taker) !== true) return false;
     this.size -= 1;
     if (group.size === 0) this.#groups.delete(taker.group);
+    return true;
+  }
+
+  /** By name, each with those that wait, the longest waiting first. */
+  groups(): Iterable<readonly [name: string, members: ReadonlySet<Member>]> {
+    return this.#groups;
+  }
+
+  *[Symbol.iterator](): Iterator<Member> {
+    for (const group of this.#groups.values()) yield* group;
   }
 
   /** Takes out whose turn it is, among the groups that fit. Undefined: nobody waits. */

@@ -81,6 +81,18 @@ descriptors:
     }
   });
 
+  it('warns of a repeated key, of which the last one counts as in limiters', () => {
+    const input = 'domain: one\ndescriptors:\n- key: a\ndomain: two\n';
+    const { status, stdout, stderr } = runWeir(['convert', '-', '--to', 'manifest'], { input });
+    expect([status, stderr]).toEqual([
+      0,
+      expect.stringMatching(
+        /^weir: warning: <stdin>:4:1: .*key 'domain' is repeated, the last one counts\n$/,
+      ),
+    ]);
+    expect(stdout).toContain('  domain: two\n');
+  });
+
   it('makes names of objects out of domains', () => {
     const names = ['Shop_API', 'a..b', '*', 'x/y.z'].map((domain) => {
       const input = JSON.stringify({ domain, descriptors: [] });

@@ -140,7 +140,7 @@ describe('/v1 of the control plane', () => {
     expect(await status({ origin: 'http://rebound.example' })).toBe(403);
     expect(await controlPlane.metric('api_refused_total{reason="foreign"}')).toBe(2);
     const lines = controlPlane.lines.filter((line) =>
-      line.includes('A request of the admin API was refused'),
+      line.includes('A request to the listener for operators was refused'),
     );
     expect(lines).toHaveLength(1);
   });

@@ -553,7 +553,9 @@ describe('the debug listener', () => {
     expect((await httpAsk(limiter.ports.debug, '/livez', { headers: foreign })).status).toBe(200);
     write(entry.replace('[read]', '[ask]'));
     await eventually(async () => expect(await status({ authorization: tokenOf('reader') })).toBe(403));
-    const lines = limiter.lines.filter((line) => line.includes('A request of the admin API was refused'));
+    const lines = limiter.lines.filter((line) =>
+      line.includes('A request to the debug listener was refused'),
+    );
     expect(lines.join()).toContain('others.example');
     expect(lines.join()).not.toContain(secret);
   });

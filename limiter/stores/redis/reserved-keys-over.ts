@@ -16,8 +16,9 @@ export const anyReservedKey = 'weir:reserve-any';
 
 /**
  * Says behind all else in `out` which keys have reservations that are open, 1, or expired, 2. `over` are the numbers in KEYS of
- * those that are over, nil without any: then nothing of it runs. `isCluster`: nothing says whether anything is reserved at all. What is reserved is not one of KEYS, as who may not read
- * it may count. TIME comes last: behind it Redis before 5.0 writes nothing.
+ * those that are over, nil without any: then nothing of it runs. `isCluster`: nothing says whether anything is reserved at all.
+ * What is reserved is not one of KEYS: a user without the right to read it may still count. TIME comes last: Redis before 5.0
+ * writes nothing after it.
  */
 export const luaTellOver = `
 if over and (isCluster or type(pcall('GET', '${anyReservedKey}')) == 'string') then

@@ -1,0 +1,80 @@
+export type StreamPhase = 'waiting' | 'settled' | 'in flight';
+
+export interface Answer {
+  kind: 'accepted' | 'refused';
+  version: string;
+}
+
+/**
+ * What one stream of a limiter is owed, and what its requests mean. Pure: versions come in, versions go out.
+ *
+ *   waiting ──subscribe──> settled ──send──> in flight ──accept──> settled
+ *                             ^                  └──────refuse───────┘
+ *
+ * - One response is in flight at a time. Versions offered meanwhile replace each other: only the newest one is due.
+ * - Nothing is due before a version was offered: an empty answer would mean no limits.
+ * - A version is due once. One that was refused becomes due again only after another one was sent, or when the limiter asks.
+ * - Only the nonce of the response in flight makes a request an answer. Other nonces are of older responses, of another
+ *   stream (clients repeat the last one when they connect again), or come with a change of the subscription.
+ */
+export class StreamState {
+  readonly #noncePrefix: string;
+  #phase: StreamPhase = 'waiting';
+  #offered: string | undefined;
+  #sent: { version: string; nonce: string } | undefined;
+  #sends = 0;
+  #isAskedFor = false;
+
+  /** `noncePrefix` has to differ for every stream of every replica. */
+  constructor(noncePrefix: string) {
+    this.#noncePrefix = noncePrefix;
+  }
+
+  get phase(): StreamPhase {
+    return this.#phase;
+  }
+
+  /** Of the response in flight, or of the last one. */
+  get sentVersion(): string | undefined {
+    return this.#sent?.version;
+  }
+
+  /** Whether the version that was offered last is to be sent now. */
+  get isDue(): boolean {
+    if (this.#phase !== 'settled' || this.#offered === undefined) return false;
+    return this.#isAskedFor || this.#offered !== this.#sent?.version;
+  }
+
+  /** The first request for our type came, whatever version and nonce it carries. */
+  subscribe(): void {
+    if (this.#phase !== 'waiting') throw new Error('the stream is subscribed already');
+    this.#phase = 'settled';
+  }
+
+  /** `version` is what the limiter is to have in force from now on. */
+  offer(version: string): void {
+    this.#offered = version;
+  }
+
+  /** The limiter wants what is offered, also where it was sent that version. */
+  ask(): void {
+    this.#isAskedFor = true;
+  }
+
+  /** Takes what is due into flight. */
+  send(): { version: string; nonce: string } {
+    if (!this.isDue) throw new Error('nothing is due');
+    this.#sends++;
+    this.#isAskedFor = false;
+    this.#sent = { version: this.#offered as string, nonce: `${this.#noncePrefix}.${this.#sends}` };
+    this.#phase = 'in flight';
+    return this.#sent;
+  }
+
+  /** A further request for our type; undefined when it answers nothing. */
+  answer(nonce: string, isRefusal: boolean): Answer | undefined {
+    if (this.#phase !== 'in flight' || this.#sent?.nonce !== nonce) return undefined;
+    this.#phase = 'settled';
+    return { kind: isRefusal ? 'refused' : 'accepted', version: this.#sent.version };
+  }
+}
