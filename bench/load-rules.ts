@@ -144,7 +144,13 @@ async function measureChange(domains: number): Promise<void> {
     ...{ maxMessageBytes: -1, keepaliveMs: 0, connectRetryMs: 100, backoff, incremental: true },
     ...{ node: { id: 'bench', metadata: {}, version: '1' }, checks: { mergeDomains: false }, review },
     ...{ clock: systemClock, timers: systemTimers },
-    listener: { connected() {}, attemptFailed() {}, noRulesYet() {}, notIncremental() {} },
+    listener: {
+      connected() {},
+      attemptFailed() {},
+      noRulesYet() {},
+      tlsFilesRefused() {},
+      notIncremental() {},
+    },
   });
   const { listener } = listenForLoads();
   await source.start({ ...listener, loaded: () => events.loaded(), reviewed: () => events.reviewed() });

@@ -1,6 +1,7 @@
 import { envoyFindingKinds } from '../../rules/proxy/envoy-review.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import type { LineIndex } from '../../rules/yaml/places.ts';
+import { activeCharacters } from '../shared/active-characters.ts';
 import { escaped, type Paint, UsageError } from '../shared/flags.ts';
 import { wordLength } from './caret.ts';
 import type { CheckedInput } from './check-input.ts';
@@ -143,8 +144,7 @@ function printable(text: string): string {
   return text.replace(active, '\ufffd').replace(/##(?=\w*\[)/g, '#\ufffd');
 }
 
-// biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
-const active = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g;
+const active = new RegExp(`[\\u0000-\\u0008\\u000b-\\u001f${activeCharacters}]`, 'g');
 
 const wide =
   /[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff01-\uff60\uffe0-\uffe6]|\p{Emoji_Presentation}|[\u{20000}-\u{3fffd}]/u;

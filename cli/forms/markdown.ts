@@ -21,7 +21,7 @@ function entity(character: string): string {
   return `&#${character.codePointAt(0)};`;
 }
 
-/** A name or a value of others, as code. */
+/** A name or a value of others, as code. Neither GitHub nor GitLab looks for references in it. */
 export function markdownCode(text: string): string {
   const line = clipped(text);
   if (line === '') return '`""`';
@@ -30,13 +30,21 @@ export function markdownCode(text: string): string {
   return `<code>${line.replace(/[^A-Za-z0-9 ]/gu, entity).replaceAll('&#64;', '&#64;&#8203;')}</code>`;
 }
 
-/** A sentence that quotes others. Behind @ and #, a space of no width keeps names and numbers from being mentioned. */
+/** What the reader of Markdown itself acts on, and, before a name or a number, what refers to something in GitLab. */
+const meaning =
+  /[&<>`*[\]\\|~$]|[!%^](?=["\w])|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|(?<!\d):(?=\S)|:(?=[^\s\d])|(?<=www)\./gi;
+/** GitHub and GitLab look for these once more when entities are characters again: references, emoji, addresses. */
+const referring = /[&~$!%^:.]/;
+
+function inert(character: string, at: number, line: string): string {
+  const isReference = referring.test(character) && /["\w/]/.test(line[at + 1] ?? '');
+  return entity(character) + (isReference ? '&#8203;' : '');
+}
+
+/** A sentence that quotes others. Spaces of no width keep names and numbers from being mentioned. */
 export function markdownText(text: string): string {
   return clipped(text)
-    .replace(
-      /[&<>`*[\]\\|~$]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|(?<!\d):(?=\S)|:(?=[^\s\d])|(?<=www)\./gi,
-      entity,
-    )
+    .replace(meaning, inert)
     .replaceAll('@', '&#64;&#8203;')
     .replace(/(?<!&)#/g, '&#35;&#8203;')
     .replace(/GH-(?=\d)/gi, (prefix) => `${prefix}&#8203;`);

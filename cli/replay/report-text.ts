@@ -9,7 +9,7 @@ import type {
   RuleReport,
   RuleSetReport,
 } from '../../replay/replay-report.ts';
-import { perUnit } from '../shared/flags.ts';
+import { escaped, perUnit } from '../shared/flags.ts';
 
 /** Columns as wide as their widest cell, two spaces apart; those named in `right` are numbers. */
 function textTable(rows: readonly (readonly string[])[], right: ReadonlySet<number>): string[] {
@@ -41,7 +41,12 @@ export function reportText(report: ReplayReport): string {
       ...section('Those that they are held against', ruleSetLines(against)),
     );
   }
-  return `${lines.join('\n')}\n`;
+  return inert(lines);
+}
+
+/** Names are spelled out where they are shown; what is left could be commands of a runner, or turn text around. */
+function inert(lines: readonly string[]): string {
+  return lines.map((line) => `${escaped(line)}\n`).join('');
 }
 
 /** Only who is limited by one set of rules alone, by which rules, and who most. */
@@ -52,7 +57,7 @@ export function differenceText(report: ReplayReport): string {
     lines.push(...changeLines('Newly limited', difference.newlyLimited));
     lines.push(...changeLines('No longer limited', difference.noLongerLimited));
   }
-  return `${lines.join('\n')}\n`;
+  return inert(lines);
 }
 
 function omissionLines({ askedNothing, badLines }: ReplayReport): string[] {

@@ -4,6 +4,7 @@ import { errorText, systemErrorReason } from '../../process/log/error-text.ts';
 import { parseGoBool, parseGoDuration } from '../../process/settings/go-values.ts';
 import { type CounterKeys, counterKeyForms } from '../../rules/counter-keys.ts';
 import { usualTextBytes } from '../../rules/long-text.ts';
+import { activeCharacters } from './active-characters.ts';
 
 /** A command line that cannot be understood; the message is for the person who typed it. */
 export class UsageError extends Error {
@@ -280,18 +281,15 @@ export function paintFor(stream: NodeJS.WriteStream): Paint {
   return (style, text) => styleText(style, text, { stream, validateStream: true });
 }
 
+const active = new RegExp(`[\\u0000-\\u001f${activeCharacters}]`, 'g');
+
 /** A text of others on one line: what could act on a terminal, or as a command (`##[...]`) on a runner of jobs, is spelled out. */
 export function escaped(text: string): string {
-  return (
-    text
-      // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for
-      .replace(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, (one) =>
-        one < ' '
-          ? JSON.stringify(one).slice(1, -1)
-          : `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,
-      )
-      .replace(/##(?=\w*\[)/g, '#\\u0023')
-  );
+  return text
+    .replace(active, (one) =>
+      one < ' ' ? JSON.stringify(one).slice(1, -1) : `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`,
+    )
+    .replace(/##(?=\w*\[)/g, '#\\u0023');
 }
 
 /** Prints a line on standard error. Names of files and texts of rules come from others: none of them begins a line, or acts. */

@@ -1,6 +1,8 @@
 /** How commands print what they found: for people in lines and tables, for programs as JSON or YAML. */
+
 import type { JsonObject } from '../../rules/model.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
+import { activeCharacters } from './active-characters.ts';
 import { escaped, type FlagTypes, type ParsedFlags, UsageError } from './flags.ts';
 
 /** `text` is for people: a table, where there is one. */
@@ -22,11 +24,13 @@ export function outputFormat(
   throw new UsageError(`--output is ${others.toReversed().join(', ')} or ${last}, not "${output}"`);
 }
 
+const active = new RegExp(`[${activeCharacters}]`, 'g');
+
 /** What is JSON already, in the form that was asked for. Nothing in it acts on a terminal, and it means what it meant. */
 export function dataText(json: string, format: 'json' | 'yaml'): string {
   const text = format === 'json' ? json : yamlText(JSON.parse(json) as JsonObject);
   // Such characters are in quotes in both forms.
-  return text.replace(/[\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff]/g, (one) => {
+  return text.replace(active, (one) => {
     return `\\u${one.charCodeAt(0).toString(16).padStart(4, '0')}`;
   });
 }

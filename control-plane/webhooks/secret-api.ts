@@ -66,6 +66,11 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
     throw error;
   });
   const doorkeeper = new Doorkeeper(options);
+  const handshakes = new Seldom<{ peer: string; reason: string }>(
+    options.timers,
+    refusalsToldMs,
+    (failure, times) => lines.handshakeFailed(log, { ...failure, times }),
+  );
   const server = new HttpServer({
     admit: (request, response) => doorkeeper.admit(request, response, token.current()),
     serve: (call) => answerSecret(call, options),
@@ -75,6 +80,7 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
       metrics.all.faults.inc();
       lines.fault(log, listenerName, error);
     },
+    onHandshakeFailed: (peer, reason) => handshakes.note({ peer, reason }),
     ...(tls === undefined ? {} : { tls: tls.first }),
   });
   return {
@@ -83,6 +89,7 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
       token.close();
       tls?.close();
       await server.close();
+      handshakes.close();
       doorkeeper.close();
     },
   };

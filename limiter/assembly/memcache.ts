@@ -4,11 +4,10 @@ import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import { memcacheNodeBack, memcacheNodeLost, memcacheProblem, memcacheSrvFailed } from '../log/lines.ts';
 import { createMemcacheStats, registerMemcacheNodes } from '../stats/registry/memcache-stats.ts';
-import { ClientTls } from '../stores/client-tls.ts';
 import { lookUpNodes, parseMemcacheAddresses, type ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import { type MemcacheEvents, MemcacheStore } from '../stores/memcache/memcache-store.ts';
 import type { LimiterContext, OpenedStore } from './context.ts';
-import { clientTlsFiles } from './store.ts';
+import { openClientTls } from './store.ts';
 
 /** Chosen, of each text. */
 const problemsToldMs = 10_000;
@@ -20,11 +19,11 @@ export function openMemcache(
   context: LimiterContext,
   resolveSrv: ResolveSrv = resolveSrvBySystem,
 ): OpenedStore {
-  const { settings, clock, random, registry } = context;
+  const { settings, clock, random, registry, log } = context;
   const { memcacheHostPort, memcacheSrv } = settings;
   const store = new MemcacheStore({
     nodes: memcacheSrv === '' ? parseMemcacheAddresses(memcacheHostPort) : [],
-    tls: settings.memcacheTls ? new ClientTls(clientTlsFiles(settings, 'memcache')) : undefined,
+    tls: settings.memcacheTls ? openClientTls(settings, 'memcache', log) : undefined,
     connectionsPerNode: settings.memcacheMaxIdleConns,
     clock,
     random,

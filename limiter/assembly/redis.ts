@@ -22,13 +22,12 @@ import {
   type RedisStoreSettings,
   redisAddress,
 } from '../settings/redis-settings.ts';
-import type { LimiterSettings } from '../settings/settings.ts';
 import { registerNodeStats, registerPoolStats } from '../stats/registry/limiter-stats.ts';
-import { ClientTls } from '../stores/client-tls.ts';
+import type { ClientTls } from '../stores/client-tls.ts';
 import { RedisClusterStore } from '../stores/redis/cluster-store.ts';
 import { RedisStore } from '../stores/redis/redis-store.ts';
 import type { LimiterContext, OpenedStore } from './context.ts';
-import { clientTlsFiles } from './store.ts';
+import { openClientTls } from './store.ts';
 
 /** By the store's name in lines: its statistics, its component of the process's health, and its settings. */
 const roles = {
@@ -76,7 +75,7 @@ export function openRedis(
       redisLeasesRefused(log, label, reason);
       stopLeases();
     },
-    tls: redisTls(settings, own),
+    tls: redisTls(context, own),
     timeoutMs: own.redisTimeoutMs,
     closeOnReadOnly: settings.redisCloseConnectionOnReadOnlyError,
     random,
@@ -118,15 +117,16 @@ export function openRedis(
   return { store, connect, reservations: store.reservations };
 }
 
-function redisTls(settings: LimiterSettings, own: RedisStoreSettings): ClientTls | undefined {
-  return own.redisTls ? new ClientTls(clientTlsFiles(settings, 'redis')) : undefined;
+function redisTls({ settings, log }: LimiterContext, own: RedisStoreSettings): ClientTls | undefined {
+  return own.redisTls ? openClientTls(settings, 'redis', log) : undefined;
 }
 
 /** The office of the process: connections of its own, opened when something is asked. Throws as `openRedis`. */
-export function openRedisOffice({ settings, timers, random, log }: LimiterContext): StoreOffice {
+export function openRedisOffice(context: LimiterContext): StoreOffice {
+  const { settings, timers, random, log } = context;
   const servers = (own: RedisStoreSettings): RedisServers =>
     openServers(redisAddress(own), {
-      tls: redisTls(settings, own),
+      tls: redisTls(context, own),
       timeoutMs: Math.max(leastOfficeMs, own.redisTimeoutMs),
       timers,
       random,

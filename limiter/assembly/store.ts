@@ -1,10 +1,17 @@
 /** The store that the settings name, and what stands before one that may fail: a breaker around each, and the answer of last resort. */
 import { randomBytes } from 'node:crypto';
+import type { Logger } from '../../process/log/logger.ts';
 import { ticksAfterReading } from '../../process/time/clock.ts';
 import type { FlushTurn } from '../../process/time/loop-turns.ts';
 import type { LimitPlan } from '../decide/plan.ts';
 import { lengthOf } from '../decide/windows.ts';
-import { hitsNotDelivered, storeAskedAgain, storeNotAsked, storeStillNotAsked } from '../log/lines.ts';
+import {
+  clientTlsRefused,
+  hitsNotDelivered,
+  storeAskedAgain,
+  storeNotAsked,
+  storeStillNotAsked,
+} from '../log/lines.ts';
 import type { CountedHit } from '../service/counted-hit.ts';
 import { lookedAt } from '../service/reserved-counter.ts';
 import { reservationBounds, usualLease } from '../settings/counting-settings.ts';
@@ -17,7 +24,7 @@ import {
 } from '../stats/registry/limiter-stats.ts';
 import { BreakerStore } from '../stores/calm/breaker-store.ts';
 import { LocalFallbackStore } from '../stores/calm/local-fallback-store.ts';
-import type { ClientTlsFiles } from '../stores/client-tls.ts';
+import { ClientTls } from '../stores/client-tls.ts';
 import type { CounterOp, CounterStore } from '../stores/counter-store.ts';
 import { LeaseStore } from '../stores/leases/lease-store.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
@@ -278,13 +285,18 @@ function newMemoryStore({ settings, clock, registry }: LimiterContext): MemorySt
   return store;
 }
 
-/** TLS of a client: REDIS_TLS_* or MEMCACHE_TLS_*. */
-export function clientTlsFiles(settings: LimiterSettings, client: 'redis' | 'memcache'): ClientTlsFiles {
-  return {
+/** TLS of a client: REDIS_TLS_* or MEMCACHE_TLS_*. Throws an Error on files that cannot be used. */
+export function openClientTls(
+  settings: LimiterSettings,
+  client: 'redis' | 'memcache',
+  log: Logger,
+): ClientTls {
+  const files = {
     certPath: settings[`${client}TlsClientCert`],
     keyPath: settings[`${client}TlsClientKey`],
     caPath: settings[`${client}TlsCaCert`],
     skipHostnameVerification: settings[`${client}TlsSkipHostnameVerification`],
     settingPrefix: client === 'redis' ? 'REDIS_TLS_' : 'MEMCACHE_TLS_',
-  };
+  } as const;
+  return new ClientTls(files, (reason) => clientTlsRefused(log, client, reason));
 }

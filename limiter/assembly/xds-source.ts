@@ -5,7 +5,7 @@ import { libraryWarning } from '../../process/log/process-lines.ts';
 import { budgetsRulesVersion } from '../../rules/model.ts';
 import { routeGrpcErrors } from '../config-source/xds/ads-stream.ts';
 import { XdsConfigSource } from '../config-source/xds/xds-source.ts';
-import { xdsLines } from '../log/lines.ts';
+import { clientTlsRefused, xdsLines } from '../log/lines.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { xdsMaxMessageBytes, xdsSettings } from '../settings/xds-settings.ts';
 import { registerXdsStats } from '../stats/registry/limiter-stats.ts';
@@ -53,7 +53,7 @@ export function openXds(context: LimiterContext): OpenedConfigSource {
     },
     clock,
     timers,
-    listener,
+    listener: { ...listener, tlsFilesRefused: (reason) => clientTlsRefused(log, 'xDS', reason) },
   });
   registerXdsStats(registry, () => source.connected);
   return { source, origin: listener };

@@ -68,6 +68,11 @@ export function certificateRefused(log: Logger, listener: CertificateOwner, reas
   log.error('A new certificate cannot be used: the one before stays', { listener, reason });
 }
 
+/** Once for each reason, until the files are good again. */
+export function clientTlsRefused(log: Logger, client: 'redis' | 'memcache' | 'xDS', reason: string): void {
+  log.error('The TLS files of a client cannot be used: the last good ones stay', { client, reason });
+}
+
 /** Callers that check it will not connect. */
 export function certificateExpired(log: Logger, listener: CertificateOwner, expires: string): void {
   log.warn(`The certificate of the ${listener} listener has expired`, { expires });

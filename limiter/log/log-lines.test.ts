@@ -269,6 +269,7 @@ describe('log lines', () => {
         xds.connected();
         xds.notIncremental();
         xds.noRulesYet();
+        lines.clientTlsRefused(log, 'xDS', 'CERT: /c.pem: gone');
         xds.noRules();
         xds.unreachable('it broke', true);
         xds.unreachable('it never was there', false);
@@ -279,6 +280,7 @@ describe('log lines', () => {
         'level=info msg="Connected to the xDS server" server="cp:18000"',
         'level=warning msg="The xDS server does not know incremental xDS: it is asked for the state of the world" server="cp:18000"',
         'level=warning msg="The xDS server has not sent any rules yet" server="cp:18000"',
+        'level=error msg="The TLS files of a client cannot be used: the last good ones stay" client=xDS reason="CERT: /c.pem: gone"',
         'level=warning msg="No rules are loaded: no request is limited" server="cp:18000"',
         'level=error msg="No rules come from the xDS server: trying again, what is loaded stays in force" server="cp:18000" reason="it broke"',
         'level=error msg="No rules come from the xDS server: trying again, nothing is loaded yet" server="cp:18000" reason="it never was there"',

@@ -7,6 +7,7 @@ import {
   type SecureContext,
 } from 'node:tls';
 import { errorText } from '../../process/log/error-text.ts';
+import { LastGood } from '../../process/net/last-good.ts';
 import { readPemFile, trustedAuthorities } from '../../process/net/tls-credentials.ts';
 import { oldestTls } from '../../process/net/tls-floor.ts';
 
@@ -32,19 +33,21 @@ interface Pem {
 /** Files are read again for every connection, so that they can rotate; while they cannot be used, the last good ones are. */
 export class ClientTls {
   readonly #files: ClientTlsFiles;
-  #pem: Pem;
-  #context: SecureContext;
+  readonly #context: LastGood<{ pem: Pem; context: SecureContext }>;
 
-  /** Throws an Error on files that are missing or no PEM. The words are the Go service's. */
-  constructor(files: ClientTlsFiles) {
+  /** `refused` gets the reason for which changed files are not used. Throws an Error on files that are missing or no PEM. The words are the Go service's. */
+  constructor(files: ClientTlsFiles, refused: (reason: string) => void) {
     this.#files = files;
-    this.#pem = readFiles(files);
-    this.#context = secureContext(files, this.#pem);
+    this.#context = new LastGood((before) => {
+      const pem = readFiles(files);
+      const isSame = (['cert', 'key', 'ca'] as const).every((part) => pem[part] === before?.pem[part]);
+      return isSame ? before! : { pem, context: secureContext(files, pem) };
+    }, refused);
   }
 
   /** For `tls.connect`: what is copied from it is of this moment. */
   get options(): ConnectionOptions {
-    const context = () => this.#current();
+    const context = () => this.#context.current().context;
     return {
       rejectUnauthorized: true,
       get secureContext() {
@@ -52,20 +55,6 @@ export class ClientTls {
       },
       ...(this.#files.skipHostnameVerification ? { checkServerIdentity: () => undefined } : {}),
     };
-  }
-
-  #current(): SecureContext {
-    try {
-      const pem = readFiles(this.#files);
-      const { cert, key, ca } = this.#pem;
-      if (pem.cert !== cert || pem.key !== key || pem.ca !== ca) {
-        this.#context = secureContext(this.#files, pem);
-        this.#pem = pem;
-      }
-    } catch {
-      // A rotation is under way, or went wrong: the server says so once the certificate has ended.
-    }
-    return this.#context;
   }
 }
 
@@ -91,14 +80,16 @@ function settingOf({ settingPrefix }: ClientTlsFiles, name: string): string {
 }
 
 function secureContext(files: ClientTlsFiles, { cert, key, ca }: Pem): SecureContext {
-  const { caPath } = files;
+  const { certPath, caPath } = files;
   const authorities = {
     minVersion: oldestTls,
     ...(caPath === '' ? {} : { ca: trustedAuthorities(ca, caPath, settingOf(files, 'CACERT')) }),
   } as const;
-  if (cert === '') return createSecureContext(authorities);
+  if (certPath === '') return createSecureContext(authorities);
   try {
-    return createSecureContext({ ...authorities, cert, key });
+    // As bytes: TLS takes empty text for none, and would show no certificate while somebody writes the file.
+    const pair = { cert: Buffer.from(cert, 'latin1'), key: Buffer.from(key, 'latin1') };
+    return createSecureContext({ ...authorities, ...pair });
   } catch (error) {
     throw new Error(`${pairProblem(files)}: ${errorText(error)}`, { cause: error });
   }

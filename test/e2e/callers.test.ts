@@ -412,8 +412,10 @@ describe('a rate', () => {
           { overallCode: 'OVER_LIMIT' },
         ]);
         const check = await firstExcess(post('/v1/check', body), ({ status }) => status === 429);
-        expect([check.headers['retry-after'], JSON.parse(check.body)]).toEqual([
+        const { 'retry-after': after, 'weir-error': reason } = check.headers;
+        expect([after, reason, JSON.parse(check.body)]).toEqual([
           '1',
+          'caller one asks more than 1 times a second (requests_per_second)',
           { code: 'OVER_LIMIT', descriptors: [] },
         ]);
       }

@@ -19,7 +19,7 @@ describeWithServer('the client of a store', opensslProgram, (openssl) => {
     const { port } = await bind(server, { host: '127.0.0.1', port: 0 });
     onTestFinished(() => void server.close());
     const files = { certPath: '', keyPath: '', caPath: '', skipHostnameVerification: false };
-    const socket = dial({ host: '127.0.0.1', port }, new ClientTls(files));
+    const socket = dial({ host: '127.0.0.1', port }, new ClientTls(files, () => {}));
     const outcome = new Promise((resolve) => {
       socket.on('secureConnect', () => resolve('opened'));
       socket.on('error', ({ code }: NodeJS.ErrnoException) => resolve(code));

@@ -56,13 +56,16 @@ describeWithServer('memcache over TLS', 'path' in openssl ? memcachedProgram : o
     node: MemcachedServer,
     files: Partial<ClientTlsFiles> = {},
   ): { store: MemcacheStore; news: MemcacheNews } {
-    const tls = new ClientTls({
-      certPath: client.certFile,
-      keyPath: client.keyFile,
-      caPath: authority.caFile,
-      skipHostnameVerification: false,
-      ...files,
-    });
+    const tls = new ClientTls(
+      {
+        certPath: client.certFile,
+        keyPath: client.keyFile,
+        caPath: authority.caFile,
+        skipHostnameVerification: false,
+        ...files,
+      },
+      () => {},
+    );
     const news = new MemcacheNews();
     const store = openMemcacheStore(node.address, { tls, events: news });
     onTestFinished(() => store.close());

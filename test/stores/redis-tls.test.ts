@@ -49,13 +49,10 @@ describeWithServer('RedisStore over TLS', 'path' in openssl ? redisProgram : ope
   afterAll(() => Promise.all([open, closed, ...others].map(({ server }) => server.stop())));
 
   const tls = (files: Partial<ClientTlsFiles> = {}) =>
-    new ClientTls({
-      certPath: '',
-      keyPath: '',
-      caPath: authority.caFile,
-      skipHostnameVerification: false,
-      ...files,
-    });
+    new ClientTls(
+      { certPath: '', keyPath: '', caPath: authority.caFile, skipHostnameVerification: false, ...files },
+      () => {},
+    );
 
   /** A server with a certificate that something is wrong with. */
   async function serverWith(pair: CertificatePair): Promise<RedisTlsServer> {
@@ -211,7 +208,7 @@ describeWithServer('ClientTls', opensslProgram, (program) => {
     writeFileSync(junk, 'no certificate');
     const failure = (files: Partial<ClientTlsFiles>) => {
       try {
-        return void new ClientTls({ ...none, ...files });
+        return void new ClientTls({ ...none, ...files }, () => {});
       } catch (error) {
         return (error as Error).message;
       }

@@ -37,6 +37,7 @@ export class WatchedXdsSource {
       listener: {
         connected: () => this.told.push('connected'),
         attemptFailed: (reason) => this.told.push(`failed: ${reason}`),
+        tlsFilesRefused: (reason) => this.told.push(`files: ${reason}`),
         notIncremental: () => this.told.push('not incremental'),
         noRulesYet: () => this.told.push('no rules yet'),
       },

@@ -1,9 +1,10 @@
 /** How the server is known, and the limiter to it. Files are read anew for every connection, so that they can rotate. */
-import { createSecureContext } from 'node:tls';
+import { createSecureContext, type SecureContext } from 'node:tls';
 import { type ChannelCredentials, type ChannelOptions, credentials } from '@grpc/grpc-js';
 import { tlsTarget } from '../../../process/grpc/grpc-js.ts';
 import { errorText } from '../../../process/log/error-text.ts';
 import { tokenProblem } from '../../../process/net/bearer-token.ts';
+import { LastGood } from '../../../process/net/last-good.ts';
 import { readPemFile, trustedAuthorities } from '../../../process/net/tls-credentials.ts';
 import { oldestTls } from '../../../process/net/tls-floor.ts';
 import { ConfigSourceError } from '../config-source.ts';
@@ -26,17 +27,36 @@ export interface AdsCredentials {
   options: ChannelOptions;
 }
 
-/** `tls` undefined: none. Throws a ConfigSourceError that names the setting of a file that is missing or no PEM. */
-export function adsCredentials(target: string, tls: AdsTls | undefined): AdsCredentials {
-  if (tls === undefined) return { credentials: credentials.createInsecure(), options: {} };
-  const { verify, options } = tlsTarget(target, tls.serverName);
-  const context = orRefuse(() =>
-    createSecureContext({ minVersion: oldestTls, ...authorities(tls), ...clientPair(tls) }),
-  );
-  return {
-    credentials: credentials.createFromSecureContext(context, { ...verify, rejectUnauthorized: true }),
-    options,
-  };
+/** How connections to one server are made. Files that cannot be used are reported once, and the last good ones stay. */
+export class AdsTransport {
+  readonly #target: string;
+  readonly #serverName: string;
+  readonly #context: LastGood<SecureContext> | undefined;
+
+  /** `tls` undefined: none. Throws a ConfigSourceError that names the setting of a file that is missing or no PEM. */
+  constructor(target: string, tls: AdsTls | undefined, refused: (reason: string) => void) {
+    this.#target = target;
+    this.#serverName = tls?.serverName ?? '';
+    this.#context = tls && orRefuse(() => new LastGood(() => secureContext(tls), refused));
+  }
+
+  /** Of the files as they are now. Undefined: no TLS. */
+  get secureContext(): SecureContext | undefined {
+    return this.#context?.current();
+  }
+
+  /** For one connection. */
+  credentials(): AdsCredentials {
+    const context = this.secureContext;
+    if (context === undefined) return { credentials: credentials.createInsecure(), options: {} };
+    const { verify, options } = tlsTarget(this.#target, this.#serverName);
+    const verified = { ...verify, rejectUnauthorized: true };
+    return { credentials: credentials.createFromSecureContext(context, verified), options };
+  }
+}
+
+function secureContext(tls: AdsTls): SecureContext {
+  return createSecureContext({ minVersion: oldestTls, ...authorities(tls), ...clientPair(tls) });
 }
 
 /** None where no certificate is set. */

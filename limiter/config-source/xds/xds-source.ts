@@ -14,7 +14,7 @@ import {
   type ReviewOutcome,
 } from '../config-source.ts';
 import { type LoadThread, type LoadThreadLimits, runLoadThread } from '../load-thread.ts';
-import { type AdsTls, adsCredentials, readTokenFile } from './ads-credentials.ts';
+import { type AdsTls, AdsTransport, readTokenFile } from './ads-credentials.ts';
 import {
   AdsStream,
   type AdsStreamOptions,
@@ -189,6 +189,8 @@ export interface XdsListener {
   attemptFailed(reason: string, retryMs: number): void;
   /** The server took the stream and has not sent any rules yet. Told once. */
   noRulesYet(): void;
+  /** TLS files changed and cannot be used: the last good ones stay. */
+  tlsFilesRefused(reason: string): void;
   /** The server does not know incremental xDS. Told once, until it does. */
   notIncremental(): void;
 }
@@ -223,6 +225,7 @@ export class XdsConfigSource implements ConfigSource {
   readonly #session: XdsSession<Response>;
   readonly #loader: ResponseLoader;
   #listener: ConfigListener | undefined;
+  #transport: AdsTransport | undefined;
   #stream: AdsStream | undefined;
   #callOffTimer: (() => void) | undefined;
   #hashInForce: string | undefined;
@@ -275,7 +278,8 @@ export class XdsConfigSource implements ConfigSource {
 
   /** Connects without waiting for it. Rejects with a ConfigSourceError on files that cannot be used. */
   async start(listener: ConfigListener): Promise<void> {
-    adsCredentials(this.#options.target, this.#options.tls);
+    const { target, tls, listener: news } = this.#options;
+    this.#transport = new AdsTransport(target, tls, (reason) => news.tlsFilesRefused(reason));
     this.#readToken();
     this.#listener = listener;
     this.#carryOut(this.#session.start());
@@ -303,7 +307,7 @@ export class XdsConfigSource implements ConfigSource {
   }
 
   #connect(): void {
-    const { target, tls, node, incremental } = this.#options;
+    const { node, incremental } = this.#options;
     const isIncremental = incremental && !this.#isDeclined;
     this.#isDeclined = false;
     this.#told = isIncremental ? emptyWorld : undefined;
@@ -313,7 +317,7 @@ export class XdsConfigSource implements ConfigSource {
         {
           ...this.#options,
           path: isIncremental ? adsPaths.incremental : adsPaths.stateOfTheWorld,
-          credentials: adsCredentials(target, tls),
+          credentials: this.#transport!.credentials(),
           token: this.#token,
           userAgent: `weir/${node.version}`,
           keepaliveMs: this.#keepaliveMs,
