@@ -29,10 +29,8 @@ export function awaitCrds(api: ApiServer): void {
     .filter((name) => name.endsWith('.ratelimit.weir.dev'))
     .map((name) => name.replace(/^.*\//, ''));
   if (kinds.length === 0) throw new Error('no kind of Weir is installed');
-  for (const kind of kinds) {
-    untilItWorks(api, ['wait', '--for=condition=Established', `crd/${kind}`]);
-    untilItWorks(api, ['get', kind, '--all-namespaces']);
-  }
+  untilItWorks(api, ['wait', '--for=condition=Established', ...kinds.map((kind) => `crd/${kind}`)]);
+  untilItWorks(api, ['get', kinds.join(','), '--all-namespaces']);
 }
 
 function untilItWorks(api: ApiServer, args: string[]): void {
