@@ -11,7 +11,7 @@ const isUnit = process.env['TESTS_BESIDE_SOURCES'] === 'true';
 const timing = '**/*.timing.test.ts';
 const faults = ['budgets', 'faults', 'soak', 'stores'].map((folder) => `test/${folder}/*.timing.test.ts`);
 const exclude = ['node_modules/**', 'dist/**', '.cache/**', ...(isUnit ? ['test/**', timing] : [])];
-const globalSetup = './test/support/weir-program.ts';
+const globalSetup = ['./test/support/weir-program.ts', './test/support/api-servers/api-server-pool.ts'];
 
 export default defineConfig({
   test: {

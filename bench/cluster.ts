@@ -9,7 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { KubernetesClient } from '../control-plane/kubernetes/client.ts';
 import { loadKubernetesConfig } from '../control-plane/kubernetes/client-config.ts';
-import { type ApiServer, startApiServer } from '../test/support/api-server.ts';
+import type { ApiServer } from '../test/support/api-server.ts';
 import {
   createPods,
   installPrerequisites,
@@ -18,6 +18,7 @@ import {
   writeEndpoints,
 } from '../test/support/cluster.ts';
 import { LimiterClient } from '../test/support/limiter-client.ts';
+import { startApiServer } from '../test/support/own-api-server.ts';
 import { rateLimitConfig } from '../test/support/rate-limit-config.ts';
 import { startWeirLikeClient } from '../test/support/xds-client.ts';
 

@@ -8,7 +8,7 @@ import { conditionOf, installPrerequisites, messageOf, startReplica } from '../s
 import { configObject } from '../support/config-object-builder.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
-import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
 import { type ManifestOptions, rateLimitConfigText } from '../support/rate-limit-config.ts';
@@ -23,7 +23,7 @@ afterEach(async () => {
 
 const patient = { timeoutMs: 30_000 };
 
-describeWithApiServer('domains and fleets', (api) => {
+describeWithOwnApiServer('domains and fleets', (api) => {
   beforeAll(() => {
     installPrerequisites(api());
     for (const namespace of ['owner', 'squatter']) api().mustKubectl(['create', 'namespace', namespace]);

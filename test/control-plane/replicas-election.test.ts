@@ -6,7 +6,7 @@ import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { allowLeases } from '../support/cluster.ts';
 import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
-import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
 
@@ -62,7 +62,7 @@ function lease(api: ApiServer, name: string): LeaseJson {
   return JSON.parse(api.mustKubectl(['get', 'lease', name, '-n', namespace, '-o', 'json'])) as LeaseJson;
 }
 
-describeWithApiServer('an election on the API server', (api) => {
+describeWithOwnApiServer('an election on the API server', (api) => {
   beforeAll(() => {
     api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
     allowLeases(api(), 'first', 'renewed', 'killed', 'released', 'many', 'deleted', 'outage');

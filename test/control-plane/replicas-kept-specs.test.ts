@@ -5,7 +5,7 @@ import { KeptSpecStore } from '../../control-plane/replicas/kept-specs.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
-import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
 
@@ -48,7 +48,7 @@ const names = (api: ApiServer) =>
     .split(' ')
     .filter(Boolean);
 
-describeWithApiServer('kept specs on the API server', (api) => {
+describeWithOwnApiServer('kept specs on the API server', (api) => {
   beforeAll(() => {
     api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
   });

@@ -6,7 +6,7 @@ import { Replicas, type ReplicasOptions } from '../../control-plane/replicas/rep
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer, ApiUser } from '../support/api-server.ts';
 import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
-import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 
 const namespace = 'weir-system';
@@ -107,7 +107,7 @@ function published(api: ApiServer, name: string): number {
   return Number(revision.split('-').at(-1));
 }
 
-describeWithApiServer('replicas on the API server', (api) => {
+describeWithOwnApiServer('replicas on the API server', (api) => {
   beforeAll(() => {
     api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
   });

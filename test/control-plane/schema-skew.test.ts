@@ -19,7 +19,7 @@ import {
   startXdsLimiter,
 } from '../support/cluster.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
-import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { opensslProgram } from '../support/find-server.ts';
@@ -70,7 +70,7 @@ const older = definition((_, rule) => {
 });
 
 describeWithServer('a control plane with a CRD of another version', opensslProgram, (openssl) => {
-  describeWithApiServer('on a real API server', (server) => suite(server, openssl));
+  describeWithOwnApiServer('on a real API server', (server) => suite(server, openssl));
 });
 
 function suite(server: () => ApiServer, openssl: string): void {

@@ -4,9 +4,10 @@ import { afterEach, beforeAll, expect, it } from 'vitest';
 
 import type { ApiServer } from '../support/api-server.ts';
 import { allowLeases, installPrerequisites } from '../support/cluster.ts';
-import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { InProcessControlPlane } from '../support/in-process-control-plane.ts';
+import type { OwnApiServer } from '../support/own-api-server.ts';
 import { rateLimitConfig } from '../support/rate-limit-config.ts';
 import { ScriptedXdsClient } from '../support/xds-client.ts';
 
@@ -16,7 +17,7 @@ interface Row {
   seen: Record<string, unknown>;
   /** What it takes to see something. */
   env?: Record<string, string>;
-  observe(controlPlane: InProcessControlPlane, api: ApiServer): unknown;
+  observe(controlPlane: InProcessControlPlane, api: OwnApiServer): unknown;
 }
 
 const namespace = 'weir-system';
@@ -188,7 +189,7 @@ const rows: Row[] = [
   },
 ];
 
-describeWithApiServer('what a setting does in a cluster', (api) => {
+describeWithOwnApiServer('what a setting does in a cluster', (api) => {
   let running: InProcessControlPlane | undefined;
 
   beforeAll(() => {

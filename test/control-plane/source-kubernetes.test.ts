@@ -6,9 +6,10 @@ import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { awaitCrds } from '../support/cluster.ts';
 import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
-import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithApiServer, describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
+import type { OwnApiServer } from '../support/own-api-server.ts';
 import { rateLimitConfigText } from '../support/rate-limit-config.ts';
 
 const crds = fileURLToPath(new URL('../../crds', import.meta.url));
@@ -79,8 +80,8 @@ describeWithApiServer('KubernetesSource before its kind is installed', (api) => 
   });
 });
 
-describeWithApiServer('KubernetesSource', (server) => {
-  let api: ApiServer;
+describeWithOwnApiServer('KubernetesSource', (server) => {
+  let api: OwnApiServer;
   let one: string;
   let two: string;
   let count = 0;

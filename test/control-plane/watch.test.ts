@@ -2,11 +2,11 @@ import { beforeEach, expect, it, onTestFinished } from 'vitest';
 import { type ApiRequest, KubernetesClient } from '../../control-plane/kubernetes/client.ts';
 import { ResourceWatch, type ResourceWatchOptions } from '../../control-plane/kubernetes/watch.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
-import type { ApiServer } from '../support/api-server.ts';
-import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
 import { compactEtcd } from '../support/etcd-compaction.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
+import type { OwnApiServer } from '../support/own-api-server.ts';
 
 type Options = Partial<ResourceWatchOptions<string>>;
 
@@ -87,8 +87,8 @@ class CountingClient extends KubernetesClient {
   }
 }
 
-describeWithApiServer('ResourceWatch', (server) => {
-  let api: ApiServer;
+describeWithOwnApiServer('ResourceWatch', (server) => {
+  let api: OwnApiServer;
   let client: KubernetesClient;
   let namespace: string;
   let count = 0;

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse, parseAllDocuments } from 'yaml';
 import { awaitCrds } from '../support/cluster.ts';
 import { type ForeignModule, foreignModules } from '../support/definitions.ts';
-import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { commandsToRun } from '../support/documents.ts';
 import { type EnvoyProcess, startEnvoy } from '../support/envoy.ts';
@@ -216,7 +216,7 @@ function keysOf(value: unknown): string[] {
 const isWithout = 'missing' in found && process.env['CI'] !== 'true';
 
 describe.skipIf(isWithout)("by the projects' own definitions", () => {
-  describeWithApiServer('the objects of examples', (api) => {
+  describeWithOwnApiServer('the objects of examples', (api) => {
     const dryRun = (objects: readonly object[]) =>
       api().kubectl(['apply', '--server-side', '--dry-run=server', '--validate=strict', '-f', '-'], {
         input: JSON.stringify({ apiVersion: 'v1', kind: 'List', items: objects }),

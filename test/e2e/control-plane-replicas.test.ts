@@ -9,7 +9,7 @@ import {
   startXdsLimiter,
 } from '../support/cluster.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
-import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
 import type { LimiterProcess } from '../support/limiter-process.ts';
@@ -28,7 +28,7 @@ const leases = {
 const eventFields =
   'jsonpath={range .items[*]}{.type} {.regarding.name}{.involvedObject.name} {.note}{.message}{"\\n"}{end}';
 
-describeWithApiServer('two replicas and three limiters', (api) => {
+describeWithOwnApiServer('two replicas and three limiters', (api) => {
   const replicas: ControlPlaneProcess[] = [];
   const limiters: LimiterProcess[] = [];
   let foreign: ScriptedXdsClient;

@@ -1,13 +1,8 @@
 import { spawnSync } from 'node:child_process';
-import { generateKeyPairSync } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { get } from 'node:https';
-import { tmpdir } from 'node:os';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
-import { ChildProgram } from './child-program.ts';
-import { apiServerProgram, etcdProgram, findServer, kubectlProgram } from './find-server.ts';
-import { freePort } from './free-port.ts';
+import { kubectlProgram, programPath } from './find-server.ts';
+import { type HttpAnswer, httpAsk } from './http-ask.ts';
 
 /** Who may ask, by the token that is their name; `admin` may do everything, the others what RBAC gives them. */
 const users = {
@@ -27,26 +22,28 @@ export interface KubectlResult {
   stderr: string;
 }
 
-/** A real kube-apiserver on a real etcd, both on loopback, in a folder of their own. */
+/** Where a server listens, and the folder with its certificate and key. */
+export interface ApiServerPlace {
+  url: string;
+  folder: string;
+}
+
+/** A real kube-apiserver as a suite uses it: its users, kubectl and tokens. An `OwnApiServer` can be stopped, too. */
 export class ApiServer {
-  readonly folder = mkdtempSync(join(tmpdir(), 'weir-apiserver-'));
-  #etcd: ChildProgram | undefined;
-  #server: ChildProgram | undefined;
-  #etcdUrl = '';
-  #port = 0;
+  /** The suite's own, in that of the server: kubeconfigs and kubectl's caches. */
+  readonly folder: string;
+  readonly #place: ApiServerPlace;
+
+  constructor(place: ApiServerPlace) {
+    this.#place = place;
+    this.folder = mkdtempSync(join(place.folder, 'suite-'));
+    for (const user of Object.keys(users) as ApiUser[]) {
+      writeFileSync(this.kubeconfig(user), this.#kubeconfigText(user));
+    }
+  }
 
   get url(): string {
-    return `https://127.0.0.1:${this.#port}`;
-  }
-
-  /** Of etcd's clients. */
-  get etcdUrl(): string {
-    return this.#etcdUrl;
-  }
-
-  get pid(): number {
-    if (this.#server === undefined) throw new Error('the API server is not running');
-    return this.#server.pid;
+    return this.#place.url;
   }
 
   /** Path of a kubeconfig file for this user. */
@@ -62,67 +59,13 @@ export class ApiServer {
     return path;
   }
 
-  async start(): Promise<void> {
-    await this.#startEtcd();
-    this.#port = await freePort();
-    this.#writeCredentials();
-    await this.startServer();
-  }
-
-  /** Starts it again on the same port, on what etcd holds. */
-  async startServer(): Promise<void> {
-    const at = (name: string): string => join(this.folder, name);
-    const server = new ChildProgram({
-      command: path(apiServerProgram),
-      args: [
-        `--etcd-servers=${this.#etcdUrl}`,
-        '--bind-address=127.0.0.1',
-        '--advertise-address=127.0.0.1',
-        `--secure-port=${this.#port}`,
-        `--cert-dir=${at('certificates')}`,
-        `--token-auth-file=${at('tokens.csv')}`,
-        '--authorization-mode=RBAC',
-        '--service-account-issuer=https://kubernetes.default.svc',
-        `--service-account-key-file=${at('service-account.key')}`,
-        `--service-account-signing-key-file=${at('service-account.key')}`,
-        '--service-cluster-ip-range=10.0.0.0/24',
-        '--disable-admission-plugins=ServiceAccount',
-        '--endpoint-reconciler-type=none',
-        '--v=1',
-      ],
-    });
-    this.#server = server;
-    for (let attempt = 0; !(await this.#isReady()); attempt++) {
-      if (!server.running || attempt > 1200) {
-        throw new Error(`kube-apiserver did not start:\n${server.output.slice(-4000)}`);
-      }
-      await sleep(50);
-    }
-  }
-
-  get serverRuns(): boolean {
-    return this.#server?.running === true;
-  }
-
-  /** Ends the server alone; etcd keeps what there is. */
-  async stopServer(signal: 'SIGTERM' | 'SIGKILL' = 'SIGKILL'): Promise<void> {
-    await this.#server?.stop(signal);
-    this.#server = undefined;
-  }
-
-  async stop(): Promise<void> {
-    await this.stopServer();
-    await this.#etcd?.stop('SIGKILL');
-    rmSync(this.folder, { recursive: true, force: true });
-  }
-
   /** Runs kubectl, with `input` as its standard input and more of an environment. */
   kubectl(
     args: readonly string[],
     options: { input?: string; user?: ApiUser; env?: NodeJS.ProcessEnv } = {},
   ): KubectlResult {
     const { PATH } = process.env;
-    const { status, stdout, stderr } = spawnSync(path(kubectlProgram), args, {
+    const { status, stdout, stderr } = spawnSync(programPath(kubectlProgram), args, {
       env: { PATH, HOME: this.folder, KUBECONFIG: this.kubeconfig(options.user), ...options.env },
       input: options.input ?? '',
       encoding: 'utf8',
@@ -148,40 +91,12 @@ export class ApiServer {
 
   /** PEM of the key that tokens of service accounts are signed with. */
   get accountKey(): string {
-    return readFileSync(join(this.folder, 'service-account.key'), 'utf8');
+    return readFileSync(accountKeyFile(this.#place), 'utf8');
   }
 
-  async #startEtcd(): Promise<void> {
-    const [client, peer] = [await freePort(), await freePort()];
-    this.#etcdUrl = `http://127.0.0.1:${client}`;
-    const peerUrl = `http://127.0.0.1:${peer}`;
-    this.#etcd = new ChildProgram({
-      command: path(etcdProgram),
-      args: [
-        `--data-dir=${join(this.folder, 'etcd')}`,
-        `--listen-client-urls=${this.#etcdUrl}`,
-        `--advertise-client-urls=${this.#etcdUrl}`,
-        `--listen-peer-urls=${peerUrl}`,
-        `--initial-advertise-peer-urls=${peerUrl}`,
-        `--initial-cluster=default=${peerUrl}`,
-        '--unsafe-no-fsync',
-      ],
-    });
-    await this.#etcd.printed(/ready to serve client requests/);
-  }
-
-  #writeCredentials(): void {
-    mkdirSync(join(this.folder, 'certificates'));
-    const { privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 });
-    const pem = privateKey.export({ type: 'pkcs1', format: 'pem' });
-    writeFileSync(join(this.folder, 'service-account.key'), pem);
-    const tokens = Object.entries(users).map(([token, { user, groups }], index) => {
-      return `${token}-token,${user},${index + 1},"${groups}"\n`;
-    });
-    writeFileSync(join(this.folder, 'tokens.csv'), tokens.join(''));
-    for (const user of Object.keys(users) as ApiUser[]) {
-      writeFileSync(this.kubeconfig(user), this.#kubeconfigText(user));
-    }
+  /** Deletes the suite's folder; the server runs on. */
+  close(): void {
+    rmSync(this.folder, { recursive: true, force: true });
   }
 
   #kubeconfigText(user: ApiUser): string {
@@ -190,51 +105,47 @@ kind: Config
 current-context: test
 clusters:
   - name: test
-    cluster: { server: '${this.url}', certificate-authority: '${this.#certificatePath()}' }
+    cluster: { server: '${this.url}', certificate-authority: '${certificateFile(this.#place)}' }
 users:
   - name: ${user}
-    user: { token: ${user}-token }
+    user: { token: ${tokenOf(user)} }
 contexts:
   - name: test
     context: { cluster: test, user: ${user} }
 `;
   }
-
-  #certificatePath(): string {
-    return join(this.folder, 'certificates', 'apiserver.crt');
-  }
-
-  #isReady(): Promise<boolean> {
-    return new Promise((resolve) => {
-      try {
-        const ca = readFileSync(this.#certificatePath());
-        const headers = { authorization: 'Bearer admin-token' };
-        const request = get(`${this.url}/readyz`, { ca, headers, agent: false }, (response) => {
-          response.resume();
-          resolve(response.statusCode === 200);
-        });
-        request.on('error', () => resolve(false));
-      } catch {
-        resolve(false);
-      }
-    });
-  }
 }
 
-/** Starts a server of the test's own; it takes about five seconds. */
-export async function startApiServer(): Promise<ApiServer> {
-  const server = new ApiServer();
-  try {
-    await server.start();
-    return server;
-  } catch (error) {
-    await server.stop();
-    throw error;
-  }
+/** PEM of the key that tokens of service accounts are signed with. */
+export function accountKeyFile({ folder }: ApiServerPlace): string {
+  return join(folder, 'service-account.key');
 }
 
-function path(program: Parameters<typeof findServer>[0]): string {
-  const found = findServer(program);
-  if ('missing' in found) throw new Error(found.missing);
-  return found.path;
+/** Tokens, users and groups, as `--token-auth-file` has them. */
+export function tokenFileText(): string {
+  return Object.entries(users)
+    .map(([name, { user, groups }], index) => `${tokenOf(name)},${user},${index + 1},"${groups}"\n`)
+    .join('');
+}
+
+/** Asks the server without kubectl. */
+export async function askApiServer(
+  place: ApiServerPlace,
+  path: string,
+  { user = 'admin', body }: { user?: ApiUser; body?: object } = {},
+): Promise<HttpAnswer> {
+  const authorization = `Bearer ${tokenOf(user)}`;
+  return httpAsk(Number(new URL(place.url).port), path, {
+    tls: { ca: readFileSync(certificateFile(place)) },
+    headers: { authorization, 'content-type': 'application/json' },
+    ...(body !== undefined && { method: 'POST', body: JSON.stringify(body) }),
+  });
+}
+
+function certificateFile({ folder }: ApiServerPlace): string {
+  return join(folder, 'certificates', 'apiserver.crt');
+}
+
+function tokenOf(user: string): string {
+  return `${user}-token`;
 }

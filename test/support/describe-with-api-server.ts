@@ -1,31 +1,56 @@
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
-import { type ApiServer, startApiServer } from './api-server.ts';
+import type { ApiServer } from './api-server.ts';
+import { HeldApiServer } from './api-servers/held-api-server.ts';
 import { apiServerProgram, etcdProgram, findServer, kubectlProgram } from './find-server.ts';
+import { type OwnApiServer, startApiServer } from './own-api-server.ts';
+
+/** Chosen: a guard against hangs. The start itself has a bound that scales with the machine's load. */
+const hookTimeoutMs = 10 * 60_000;
 
 /**
- * A suite with an API server of its own, started before its tests and stopped after them. Where a program is missing
- * the suite is skipped, with the reason in its name; with CI=true it fails instead.
+ * A suite with an API server for itself that has the state of one just started: no objects, kinds or rights of other suites.
+ * Other suites use the same server before and after, so versions of objects do not start low, and it cannot be stopped. Where
+ * a program is missing the suite is skipped, with the reason in its name; with CI=true it fails instead.
  */
 export function describeWithApiServer(name: string, suite: (api: () => ApiServer) => void): void {
+  describeWithPrograms(name, () => {
+    let server: HeldApiServer | undefined;
+    beforeAll(async () => {
+      server = await HeldApiServer.take(name);
+    }, hookTimeoutMs);
+    afterAll(async () => {
+      await server?.release();
+    }, hookTimeoutMs);
+    suite(() => server as ApiServer);
+  });
+}
+
+/** As `describeWithApiServer`, for a suite that stops its server or installs kinds of others: no other suite uses it. */
+export function describeWithOwnApiServer(name: string, suite: (api: () => OwnApiServer) => void): void {
+  describeWithPrograms(name, () => {
+    let server: OwnApiServer | undefined;
+    beforeAll(async () => {
+      server = await startApiServer();
+    }, hookTimeoutMs);
+    // A test that failed while it had stopped the server leaves it to the next one as it found it.
+    afterEach(async () => {
+      if (server?.serverRuns === false) await server.startServer();
+    }, hookTimeoutMs);
+    afterAll(async () => {
+      await server?.stop();
+    });
+    suite(() => server as OwnApiServer);
+  });
+}
+
+/** Without a server: for a suite that starts its own. */
+export function describeWithPrograms(name: string, suite: () => void): void {
   const missing = [etcdProgram, apiServerProgram, kubectlProgram].flatMap((program) => {
     const found = findServer(program);
     return 'missing' in found ? [found.missing] : [];
   });
   if (missing.length === 0) {
-    describe(name, () => {
-      let server: ApiServer | undefined;
-      beforeAll(async () => {
-        server = await startApiServer();
-      });
-      // A test that failed while it had stopped the server leaves it to the next one as it found it.
-      afterEach(async () => {
-        if (server?.serverRuns === false) await server.startServer();
-      });
-      afterAll(async () => {
-        await server?.stop();
-      });
-      suite(() => server as ApiServer);
-    });
+    describe(name, suite);
   } else if (process.env['CI'] === 'true') {
     it(`${name}: has its servers`, () => {
       throw new Error(missing.join('; '));

@@ -1,7 +1,7 @@
 import { it } from 'vitest';
 import type { ApiServer } from './api-server.ts';
 import { foreignModules } from './definitions.ts';
-import { describeWithApiServer } from './describe-with-api-server.ts';
+import { describeWithOwnApiServer } from './describe-with-api-server.ts';
 import { describeWithServer } from './describe-with-server.ts';
 import { helmProgram } from './find-server.ts';
 
@@ -17,7 +17,7 @@ export function describeWithChart(
     const found = foreignModules('chart');
     if ('modules' in found) {
       const files = found.modules.flatMap((module) => module.files);
-      describeWithApiServer('on a real API server', (api) => suite(api, files));
+      describeWithOwnApiServer('on a real API server', (api) => suite(api, files));
     } else if (process.env['CI'] === 'true') {
       it('has the definitions of others', () => {
         throw new Error(found.missing);

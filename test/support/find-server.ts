@@ -121,6 +121,13 @@ export function findServer(
   return { missing: `${command} is neither named by ${names},${path} nor in .cache/servers` };
 }
 
+/** Path of a program that has to be there. */
+export function programPath(program: ServerProgram): string {
+  const found = findServer(program);
+  if ('missing' in found) throw new Error(found.missing);
+  return found.path;
+}
+
 function isExecutable(path: string): boolean {
   try {
     accessSync(path, constants.X_OK);

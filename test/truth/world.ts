@@ -1,8 +1,8 @@
 /** Everything that runs, and what can happen to it; what is seen of it at one moment. */
 import { KubernetesClient } from '../../control-plane/kubernetes/client.ts';
 import { loadKubernetesConfig } from '../../control-plane/kubernetes/client-config.ts';
-import { type ApiServer, startApiServer } from '../support/api-server.ts';
 import { installPrerequisites } from '../support/cluster.ts';
+import { type OwnApiServer, startApiServer } from '../support/own-api-server.ts';
 import type { TcpProxy } from '../support/tcp-proxy.ts';
 import { PartlyRefusingLimiter } from './delta-limiter.ts';
 import {
@@ -69,7 +69,7 @@ export interface WorldOptions {
 }
 
 export class World {
-  readonly server: ApiServer;
+  readonly server: OwnApiServer;
   readonly objects: TestObjects;
   readonly replicas: Replica[];
   /** Of another class, and of ours. */
@@ -91,7 +91,7 @@ export class World {
   private constructor(
     options: WorldOptions,
     parts: {
-      server: ApiServer;
+      server: OwnApiServer;
       client: KubernetesClient;
       replicas: Replica[];
       other: Replica;

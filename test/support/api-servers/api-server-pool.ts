@@ -1,0 +1,155 @@
+/**
+ * The API servers that suites share: the main process of a run starts one when a suite asks and none is free, so a run has no
+ * more of them than suites at a time. A suite holds a server by a connection to a Unix socket. When that ends, because the suite
+ * or its process did, the server is cleaned for the next one; where that fails, another server replaces it.
+ */
+import { once } from 'node:events';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { createInterface } from 'node:readline';
+import type { ApiServerPlace } from '../api-server.ts';
+import { ApiServerProcesses } from './api-server-processes.ts';
+import { CleanState } from './clean-state.ts';
+import { deleteWithUs } from './end-with-us.ts';
+
+/** Names the socket to workers. */
+export const poolVariable = 'WEIR_API_SERVERS';
+
+/** What a suite writes to the socket, as a line. */
+export interface PoolQuestion {
+  suite: string;
+}
+
+/** What it gets, as a line. */
+export type PoolAnswer = { place: ApiServerPlace } | { error: string };
+
+interface SharedServer {
+  processes: ApiServerProcesses;
+  clean: CleanState;
+  lastSuite: string;
+}
+
+export class ApiServerPool {
+  readonly #folder = mkdtempSync(join(tmpdir(), 'weir-apiservers-'));
+  readonly #listener: Server = createServer((socket) => this.#serve(socket));
+  /** Clean, or becoming so; undefined where that failed. */
+  readonly #free: Promise<SharedServer | undefined>[] = [];
+  readonly #running = new Set<ApiServerProcesses>();
+  #started = 0;
+  #suites = 0;
+  #cpuSeconds = 0;
+  #closed = false;
+  #endGuard = (): void => {};
+  readonly #make: () => ApiServerProcesses;
+
+  constructor(make = () => new ApiServerProcesses()) {
+    this.#make = make;
+  }
+
+  get socketPath(): string {
+    return join(this.#folder, 'pool');
+  }
+
+  /** How many servers it started, and for how many suites. */
+  get counts(): { servers: number; suites: number } {
+    return { servers: this.#started, suites: this.#suites };
+  }
+
+  /** Processor time of its servers; until `close` without those that run. */
+  get cpuSeconds(): number {
+    return this.#cpuSeconds;
+  }
+
+  async listen(): Promise<void> {
+    this.#endGuard = deleteWithUs(this.#folder);
+    this.#listener.listen(this.socketPath);
+    await once(this.#listener, 'listening');
+    this.#listener.unref();
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true;
+    this.#listener.close();
+    await Promise.all([...this.#running].map((processes) => this.#end(processes)));
+    rmSync(this.#folder, { recursive: true, force: true });
+    this.#endGuard();
+  }
+
+  async #serve(socket: Socket): Promise<void> {
+    socket.on('error', () => {});
+    const ended = new Promise((resolve) => socket.once('close', resolve));
+    const answer = (line: PoolAnswer): void => void socket.write(`${JSON.stringify(line)}\n`);
+    const [line] = (await once(createInterface(socket), 'line')) as [string];
+    const { suite } = JSON.parse(line) as PoolQuestion;
+    this.#suites += 1;
+    try {
+      const server = await this.#take();
+      server.lastSuite = suite;
+      answer({ place: server.processes.place });
+      await ended;
+      this.#free.push(this.#cleaned(server));
+    } catch (error) {
+      answer({ error: String(error) });
+    }
+  }
+
+  async #take(): Promise<SharedServer> {
+    for (;;) {
+      const next = this.#free.shift();
+      if (next === undefined) return this.#start();
+      const server = await next;
+      // Again, since something that a suite left running may have written since.
+      const cleaned = server === undefined ? undefined : await this.#cleaned(server);
+      if (cleaned !== undefined) return cleaned;
+    }
+  }
+
+  async #start(): Promise<SharedServer> {
+    this.#started += 1;
+    const processes = this.#make();
+    this.#running.add(processes);
+    try {
+      await processes.start();
+      const clean = await CleanState.of(processes.place, processes.etcdUrl);
+      return { processes, clean, lastSuite: '' };
+    } catch (error) {
+      await this.#end(processes);
+      throw error;
+    }
+  }
+
+  async #cleaned(server: SharedServer): Promise<SharedServer | undefined> {
+    try {
+      await server.clean.restore();
+      return server;
+    } catch (error) {
+      if (this.#closed) return undefined;
+      console.warn(`The API server after the suite "${server.lastSuite}" is replaced: ${String(error)}`);
+      await this.#end(server.processes);
+      return undefined;
+    }
+  }
+
+  async #end(processes: ApiServerProcesses): Promise<void> {
+    if (this.#running.delete(processes)) this.#cpuSeconds += processes.cpuSeconds;
+    await processes.stop();
+  }
+}
+
+/** What vitest calls once a project: the first makes the pool of the run. */
+export default async function setup(): Promise<(() => Promise<void>) | undefined> {
+  if (process.env[poolVariable] !== undefined) return undefined;
+  const pool = new ApiServerPool();
+  await pool.listen();
+  process.env[poolVariable] = pool.socketPath;
+  return async () => {
+    await pool.close();
+    const { servers, suites } = pool.counts;
+    if (servers > 0) {
+      const cpu = `${pool.cpuSeconds.toFixed(0)} s of CPU`;
+      console.log(`API servers: ${servers} started for ${suites} suites, ${cpu}`);
+    }
+  };
+}
