@@ -77,8 +77,7 @@ describeWithApiServer('control planes of one cluster', (server) => {
   }
 
   function shown(): Shown[] {
-    const { items } = JSON.parse(api.mustKubectl(['get', 'rlc', '-n', namespace, '-o', 'json']));
-    return items as Shown[];
+    return api.read('ratelimitconfigs', { namespace }).items;
   }
 
   /** `a True Ready by first-system/weir-control-plane`, in the order of names. */
@@ -90,8 +89,7 @@ describeWithApiServer('control planes of one cluster', (server) => {
   }
 
   function eventsOf(reason: string): number {
-    const args = ['get', 'events', '-n', namespace, '--field-selector', `reason=${reason}`, '-o', 'name'];
-    return api.mustKubectl(args).trim().split('\n').filter(Boolean).length;
+    return api.read('events', { namespace }, `?fieldSelector=reason=${reason}`).items.length;
   }
 
   const writes = async (...planes: InProcessControlPlane[]): Promise<number> => {

@@ -51,7 +51,7 @@ describeWithOwnApiServer('domains and fleets', (api) => {
   const awaitAccepted = (namespace: string, status: string): Promise<void> =>
     eventually(() => expect(accepted(namespace)).toBe(status), patient);
   const record = (): string =>
-    api().mustKubectl(['get', 'configmap', 'weir-domains', '-n', 'weir-system', '-o', 'jsonpath={.data}']);
+    JSON.stringify(api().read('configmaps', { name: 'weir-domains', namespace: 'weir-system' }).data);
   const awaitRecord = (namespace: string): Promise<void> =>
     eventually(
       () => expect(record()).toContain(`default/shop\\":{\\"namespaces\\":[\\"${namespace}\\"]}`),

@@ -6,6 +6,7 @@ import {
   installPrerequisites,
   messageOf,
   startReplica,
+  type WrittenCondition,
 } from '../support/cluster.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
@@ -56,11 +57,10 @@ describeWithApiServer('Programmed', (api) => {
       input: rateLimitConfigText({ name, domain: name, requests }),
     });
   const programmed = (): string => conditionOf(api(), 'shop', 'Programmed');
-  const generation = (): string =>
-    api().mustKubectl(['get', 'rlc', 'shop', '-o', 'jsonpath={.status.observedGeneration}']);
+  const shop = () => api().read('ratelimitconfigs', { name: 'shop', namespace: 'default' });
+  const generation = (): number | undefined => shop().status?.observedGeneration;
   /** Whether that is said of the present generation: the one before may have been in force as well. */
-  const isOfNow = (): boolean =>
-    api().mustKubectl(['get', 'rlc', 'shop', '-o', 'jsonpath={.metadata.generation}']) === generation();
+  const isOfNow = (): boolean => shop().metadata.generation === generation();
 
   /** A leader behind a proxy, which notices soon that the API server does not answer. */
   const startBehindProxy = async (name: string): Promise<{ proxy: TcpProxy; port: number }> => {
@@ -132,8 +132,8 @@ describeWithApiServer('Programmed', (api) => {
       api().mustKubectl(['apply', '-f', '-'], { input: text });
     };
     const said = () => conditionOf(api(), 'slide', 'Programmed');
-    const fleet = (path: string) =>
-      api().mustKubectl(['get', 'rlf', 'default', '-n', 'weir-system', '-o', `jsonpath=${path}`]);
+    const fleet = () =>
+      api().read('ratelimitfleets', { name: 'default', namespace: 'weir-system' }).status ?? {};
     apply(31, 'slide');
     await eventually(() => expect(said()).toBe('True AllLimiters'));
     applySliding(32);
@@ -144,12 +144,11 @@ describeWithApiServer('Programmed', (api) => {
     );
     expect(said()).toBe('False LimiterTooOld');
     expect(conditionOf(api(), 'slide', 'Ready')).toBe('False LimiterTooOld');
-    await eventually(() => expect(fleet('{.status.limiters} {.status.current}')).toBe('2/2 1'));
-    expect(fleet('{.status.conditions[0].reason}')).toBe('LimiterTooOld');
+    await eventually(() => expect(fleet()).toMatchObject({ limiters: '2/2', current: 1 }));
+    expect(fleet().conditions[0].reason).toBe('LimiterTooOld');
     expect(clients.map(({ last }) => last?.limits.get('slide'))).toEqual([31, 32]);
-    await eventually(() =>
-      expect(api().mustKubectl(['get', 'cm', '-n', 'weir-system', '-o', 'name'])).toContain('weir-kept-'),
-    );
+    const configMaps = () => JSON.stringify(api().read('configmaps', { namespace: 'weir-system' }));
+    await eventually(() => expect(configMaps()).toContain('weir-kept-'));
 
     await running.shift()?.stop();
     const second = await startLeader('plane-2');
@@ -157,7 +156,7 @@ describeWithApiServer('Programmed', (api) => {
     await limiter(second, 'lim-new', { rulesVersion: 2 });
     applySliding(33);
     await eventually(() => expect(clients.at(-1)?.last?.limits.get('slide')).toBe(33));
-    await eventually(() => expect(fleet('{.status.current}')).toBe('1'));
+    await eventually(() => expect(fleet().current).toBe(1));
     expect(said()).toBe('False LimiterTooOld');
     expect(again.received.map(({ limits }) => limits.get('slide'))).toEqual([31]);
 
@@ -170,15 +169,8 @@ describeWithApiServer('Programmed', (api) => {
     await startLeader('alone');
     apply(3);
     await eventually(() => expect(programmed()).toBe('False NoLimiters'));
-    const events = [
-      'get',
-      'events',
-      '--field-selector',
-      'reason=NoLimiters',
-      '-o',
-      'jsonpath={.items[*].type}',
-    ];
-    await eventually(() => expect(api().mustKubectl(events)).toMatch(/^Warning/));
+    const events = () => api().read('events', { namespace: 'default' }, '?fieldSelector=reason=NoLimiters');
+    await eventually(() => expect(events().items[0]?.type).toBe('Warning'));
   }, 60_000);
 
   it('does not depend on a replica cut off from the API server: it sends no old rules to who has rules', async () => {
@@ -247,16 +239,19 @@ describeWithApiServer('Programmed', (api) => {
     }
     const states = (): string[] =>
       api()
-        .mustKubectl([
-          'get',
-          'rlc',
-          '-n',
-          'many',
-          '-o',
-          'jsonpath={range .items[*]}{.metadata.name} {.metadata.resourceVersion} {.status.conditions[?(@.type=="Ready")].status}{"\\n"}{end}',
-        ])
-        .trim()
-        .split('\n');
+        .read('ratelimitconfigs', { namespace: 'many' })
+        .items.map(
+          ({
+            metadata,
+            status,
+          }: {
+            metadata: Record<string, string>;
+            status?: { conditions: WrittenCondition[] };
+          }) => {
+            const ready = status?.conditions.find(({ type }) => type === 'Ready');
+            return `${metadata['name']} ${metadata['resourceVersion']} ${ready?.status}`;
+          },
+        );
     const isReady = (line: string): boolean => line.endsWith(' True');
     await eventually(() => expect(states().filter(isReady)).toHaveLength(501), { timeoutMs: 60_000 });
     const page = async (): Promise<string> =>

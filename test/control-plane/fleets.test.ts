@@ -64,8 +64,8 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
     });
   /** `2 True AllLimiters`: the generation, and what is said of it. */
   const programmed = (): string => {
-    const generation = ['get', 'rlc', 'shop', '-o', 'jsonpath={.status.observedGeneration}'];
-    return `${api().mustKubectl(generation)} ${conditionOf(api(), 'shop', 'Programmed')}`;
+    const { status } = api().read('ratelimitconfigs', { name: 'shop', namespace: 'default' });
+    return `${status?.observedGeneration} ${conditionOf(api(), 'shop', 'Programmed')}`;
   };
   const fleet = (): string[] => {
     const [, row = ''] = api().mustKubectl(['get', 'rlf', '-n', namespace]).trim().split('\n');

@@ -1,5 +1,13 @@
 import { afterEach, beforeAll, expect, it, onTestFinished } from 'vitest';
-import { installPrerequisites, startReplica, startXdsLimiter } from '../support/cluster.ts';
+import type { ReadKind } from '../support/api-server.ts';
+import {
+  conditionIn,
+  conditionOf,
+  installPrerequisites,
+  startReplica,
+  startXdsLimiter,
+  statusAndReason,
+} from '../support/cluster.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
@@ -15,7 +23,6 @@ afterEach(async () => {
   await Promise.all(running.splice(0).map((replica) => replica.stop()));
 });
 
-/** Each look is a kubectl. */
 const soon = (check: Parameters<typeof eventually>[0]): Promise<void> =>
   eventually(check, { timeoutMs: 25_000 });
 
@@ -42,12 +49,12 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     return client;
   };
   const apply = (input: string): string => api().mustKubectl(['apply', '-f', '-'], { input });
-  const get = (kind: string, name: string, path: string): string =>
-    api().mustKubectl(['get', kind, name, '-o', `jsonpath=${path}`]);
-  const said = (name: string, type = 'Ready', kind = 'rlo'): string =>
-    get(kind, name, `{.status.conditions[?(@.type=="${type}")]['status','reason']}`);
-  const messageOf = (name: string, type = 'Ready'): string =>
-    get('rlo', name, `{.status.conditions[?(@.type=="${type}")].message}`);
+  const statusOf = (kind: ReadKind, name: string) =>
+    api().read(kind, { name, namespace: 'default' }).status ?? {};
+  const ready = (name: string, namespace = 'default') =>
+    conditionIn(api(), { kind: 'ratelimitoverrides', name, namespace }, 'Ready');
+  const said = (name: string): string => statusAndReason(ready(name));
+  const messageOf = (name: string): string | undefined => ready(name)?.message;
 
   it.each([
     ['two effects', { ...usual, block: true }, 'exactly one effect is needed'],
@@ -93,16 +100,16 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     expect(messageOf('sale')).toContain(
       'too old for rules of version 3 and served nothing of it: lim-old since',
     );
-    await soon(() => expect(said('shop', 'Ready', 'rlc')).toBe('True Ready'));
+    await soon(() => expect(conditionOf(api(), 'shop', 'Ready')).toBe('True Ready'));
     await soon(() => expect(old.last?.names).toEqual(['default/shop']));
     await soon(() => expect(now.last?.names).toEqual(['default/shop', 'override/default/sale']));
     old.close();
     await soon(() => expect(said('sale')).toMatch(/^Unknown Disconnected|^True Ready/));
-    await soon(() => expect(get('rlc', 'shop', '{.status.overrides}')).toBe('1'));
+    await soon(() => expect(statusOf('ratelimitconfigs', 'shop').overrides).toBe(1));
 
     const until = new Date(Date.now() + 10_000).toISOString();
     apply(overrideText('sale', { ...usual, permanent: undefined, expiresAt: until }));
-    await soon(() => expect(get('rlo', 'sale', '{.status.endsAt}')).toBe(until));
+    await soon(() => expect(statusOf('ratelimitoverrides', 'sale').endsAt).toBe(until));
     await soon(() => expect(said('sale')).toBe('False Expired'));
     expect(Date.now()).toBeGreaterThan(Date.parse(until));
     expect(messageOf('sale')).toBe(`it ended at ${until}`);
@@ -110,7 +117,7 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     const table = api().mustKubectl(['get', 'rlo', 'sale']);
     expect(table).toMatch(/^NAME +DOMAIN +MATCH +EFFECT +ENDS +READY +AGE/);
     expect(table).toContain(`sale   shop     key=a   100 a window   ${until}   False`);
-    await soon(() => expect(get('rlc', 'shop', '{.status.overrides}')).toBe(''));
+    await soon(() => expect(statusOf('ratelimitconfigs', 'shop').overrides).toBeUndefined());
     api().mustKubectl(['delete', 'rlo', 'sale']);
   }, 120_000);
 
@@ -146,17 +153,7 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     expect(messageOf('long')).toContain('OVERRIDES_MAX_SECONDS');
     api().mustKubectl(['create', 'namespace', 'other']);
     apply(overrideText('theirs', usual, 'other'));
-    const theirs = () =>
-      api().mustKubectl([
-        'get',
-        'rlo',
-        'theirs',
-        '-n',
-        'other',
-        '-o',
-        'jsonpath={.status.conditions[0].reason}',
-      ]);
-    await soon(() => expect(theirs()).toBe('DomainNotAllowed'));
+    await soon(() => expect(ready('theirs', 'other')?.reason).toBe('DomainNotAllowed'));
     const events = () =>
       api().mustKubectl(['get', 'events', '-A', '-o', 'custom-columns=K:.involvedObject.kind,R:.reason']);
     await soon(() => expect(events()).toMatch(/RateLimitOverride +Conflicted/));

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeAll, expect, it } from 'vitest';
 import type { ApiServer } from '../support/api-server.ts';
-import { allowLeases, installPrerequisites } from '../support/cluster.ts';
+import { allowLeases, installPrerequisites, type WrittenCondition } from '../support/cluster.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { InProcessControlPlane } from '../support/in-process-control-plane.ts';
@@ -12,11 +12,12 @@ const count = 500;
 const namespace = 'default';
 
 function reasons(api: ApiServer): string[] {
-  const reason = '{.status.conditions[?(@.type=="Programmed")].reason}';
-  return api
-    .mustKubectl(['get', 'rlc', '-n', namespace, '-o', `jsonpath={range .items[*]}${reason}{"\\n"}{end}`])
-    .split('\n')
-    .slice(0, -1);
+  const { items } = api.read('ratelimitconfigs', { namespace }) as {
+    items: { status?: { conditions: WrittenCondition[] } }[];
+  };
+  return items.map(
+    ({ status }) => status?.conditions.find(({ type }) => type === 'Programmed')?.reason ?? 'none',
+  );
 }
 
 const all = (reason: string): string[] => Array<string>(count).fill(reason);

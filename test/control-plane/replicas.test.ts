@@ -87,24 +87,17 @@ const namesOf = ({ replicas }: { replicas: Replicas }) => replicas.living().map(
 const limitersOf = ({ replicas }: { replicas: Replicas }) =>
   replicas.living().flatMap(({ limiters }) => limiters.map(({ id }) => id));
 
-function names(api: ApiServer, kind: string, selector = 'ratelimit.weir.dev/role'): string[] {
-  const args = ['get', kind, '-n', namespace, '-l', selector, '-o', 'jsonpath={.items[*].metadata.name}'];
-  return api.mustKubectl(args).split(' ').filter(Boolean).sort();
+function names(api: ApiServer, kind: 'leases' | 'configmaps'): string[] {
+  const { items } = api.read(kind, { namespace }, '?labelSelector=ratelimit.weir.dev%2Frole') as {
+    items: { metadata: { name: string } }[];
+  };
+  return items.map(({ metadata }) => metadata.name).sort();
 }
 
 /** How often the replica's report was written. */
 function published(api: ApiServer, name: string): number {
-  const path = 'jsonpath={.data.revision}';
-  const revision = api.mustKubectl([
-    'get',
-    'configmap',
-    `weir-limiters-${name}`,
-    '-n',
-    namespace,
-    '-o',
-    path,
-  ]);
-  return Number(revision.split('-').at(-1));
+  const { data } = api.read('configmaps', { name: `weir-limiters-${name}`, namespace });
+  return Number(data.revision.split('-').at(-1));
 }
 
 describeWithOwnApiServer('replicas on the API server', (api) => {

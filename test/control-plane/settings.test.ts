@@ -38,7 +38,7 @@ interface Lease {
 }
 
 function leases(api: ApiServer, inNamespace = namespace): Lease[] {
-  return JSON.parse(api.mustKubectl(['get', 'leases', '-n', inNamespace, '-o', 'json'])).items;
+  return api.read('leases', { namespace: inNamespace }).items;
 }
 
 /** Once the replica leads. */

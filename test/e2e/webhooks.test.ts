@@ -82,16 +82,10 @@ describeWithApiServer('webhooks of two replicas', (api) => {
 
   /** The name of the ConfigMap of deleted objects, empty while there is none. */
   const keptObjects = (): string =>
-    api().mustKubectl([
-      'get',
-      'configmaps',
-      '-n',
-      'weir-system',
-      '-l',
-      'ratelimit.weir.dev/role=removed',
-      '-o',
-      'jsonpath={.items[*].metadata.name}',
-    ]);
+    api()
+      .read('configmaps', { namespace: 'weir-system' }, '?labelSelector=ratelimit.weir.dev%2Frole%3Dremoved')
+      .items.map(({ metadata }: { metadata: { name: string } }) => metadata.name)
+      .join(' ');
 
   it('tell of what becomes accepted and programmed, refused, rejected', async () => {
     apply({ name: 'shop', domain: 'shop', requests: 1 });

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import type { ApiServer } from './api-server.ts';
+import type { ApiServer, ReadKind } from './api-server.ts';
 import { type ControlPlaneProcess, startControlPlane } from './control-plane-process.ts';
 import { type LimiterProcess, startLimiter } from './limiter-process.ts';
 
@@ -137,12 +137,34 @@ export function writeEndpoints(
 
 /** The status of a RateLimitConfig's condition as `True AllLimiters`, empty while there is none. */
 export function conditionOf(api: ApiServer, name: string, type: string, namespace = 'default'): string {
-  const path = `{.status.conditions[?(@.type=="${type}")]['status','reason']}`;
-  return api.mustKubectl(['get', 'rlc', name, '-n', namespace, '-o', `jsonpath=${path}`]);
+  return statusAndReason(conditionIn(api, { kind: 'ratelimitconfigs', name, namespace }, type));
 }
 
 /** As `conditionOf`, its message. */
 export function messageOf(api: ApiServer, name: string, type: string, namespace = 'default'): string {
-  const path = `{.status.conditions[?(@.type=="${type}")].message}`;
-  return api.mustKubectl(['get', 'rlc', name, '-n', namespace, '-o', `jsonpath=${path}`]);
+  return conditionIn(api, { kind: 'ratelimitconfigs', name, namespace }, type)?.message ?? '';
+}
+
+export interface WrittenCondition {
+  type: string;
+  status: string;
+  reason: string;
+  message: string;
+}
+
+/** As an object of the API server has it; undefined while there is none. Throws where there is no such object. */
+export function conditionIn(
+  api: ApiServer,
+  { kind, ...where }: { kind: ReadKind; name: string; namespace: string },
+  type: string,
+): WrittenCondition | undefined {
+  const object = api.read(kind, where);
+  if (object === undefined) throw new Error(`there is no ${kind} ${where.namespace}/${where.name}`);
+  const conditions: WrittenCondition[] = object.status?.conditions ?? [];
+  return conditions.find((condition) => condition.type === type);
+}
+
+/** As `True AllLimiters`. */
+export function statusAndReason(condition: WrittenCondition | undefined): string {
+  return condition === undefined ? '' : `${condition.status} ${condition.reason}`;
 }
