@@ -1,17 +1,78 @@
 import { randomInt } from 'node:crypto';
-import { defineConfig } from 'vitest/config';
+import { defineConfig, type TestProjectConfiguration } from 'vitest/config';
+import { SlowFirst } from './test/support/slow-first.ts';
 
 // `npm run properties` says how many times the cases of property tests are run, and repeats a seed; else each run has a new
 // one. The workers and what reads this file once more for a project find it in the environment.
 const propertyTimes = Number(process.env['PROPERTY_TIMES'] ?? 1);
 process.env['PROPERTY_SEED'] ??= String(randomInt(2 ** 31));
 
-// `npm run test:unit` sets it.
-const isUnit = process.env['TESTS_BESIDE_SOURCES'] === 'true';
+// `npm run test:unit` and `npm run test:nightly` set it.
+const selected = process.env['TESTS'];
+const isUnit = selected === 'unit';
 const timing = '**/*.timing.test.ts';
+const nightly = '**/*.nightly.test.ts';
 const faults = ['budgets', 'faults', 'soak', 'stores'].map((folder) => `test/${folder}/*.timing.test.ts`);
-const exclude = ['node_modules/**', 'dist/**', '.cache/**', ...(isUnit ? ['test/**', timing] : [])];
+/** Of two cores: most of their time such tests wait. */
+const workersThatWait = 4;
+const never = ['node_modules/**', 'dist/**', '.cache/**'];
+const exclude = [...never, nightly, ...(isUnit ? ['test/**', timing] : [])];
 const globalSetup = ['./test/support/weir-program.ts', './test/support/api-servers/api-server-pool.ts'];
+
+/** One group after the other: quick tests first, and what measures time with nothing of ours beside it. */
+const projects: TestProjectConfiguration[] = [
+  {
+    // Beside the sources. They start no program and change nothing of their process, so that files share it.
+    extends: true,
+    test: {
+      name: 'unit',
+      include: ['**/*.test.ts'],
+      exclude: [...exclude, 'test/**', timing],
+      isolate: false,
+    },
+  },
+  {
+    // They start programs and servers: where two wait for theirs, others work.
+    extends: true,
+    test: {
+      name: 'tests',
+      include: ['test/**/*.test.ts'],
+      exclude: [...exclude, timing],
+      globalSetup,
+      maxWorkers: workersThatWait,
+      sequence: { groupOrder: 1 },
+    },
+  },
+  {
+    // They wait for what a fault takes, and leave most of a core to the tests before.
+    extends: true,
+    test: {
+      name: 'faults',
+      include: faults,
+      exclude,
+      globalSetup,
+      maxWorkers: workersThatWait,
+      sequence: { groupOrder: 1 },
+    },
+  },
+  {
+    extends: true,
+    test: {
+      name: 'timing',
+      include: [timing],
+      exclude: [...exclude, ...faults],
+      globalSetup,
+      maxWorkers: 1,
+      sequence: { groupOrder: 2 },
+    },
+  },
+];
+
+/** Too long for the gate. */
+const nightlyProject: TestProjectConfiguration = {
+  extends: true,
+  test: { name: 'nightly', include: [nightly], exclude: never, globalSetup, maxWorkers: 1 },
+};
 
 export default defineConfig({
   test: {
@@ -24,46 +85,7 @@ export default defineConfig({
     hookTimeout: 180_000,
     // What second-tries.ts allows, and named at the end of the run.
     retry: process.env['CI'] === 'true' ? 1 : 0,
-    // One after the other: quick ones first, and what measures time with nothing of ours beside it.
-    projects: [
-      {
-        // Beside the sources. They start no program and change nothing of their process, so that files share it.
-        extends: true,
-        test: {
-          name: 'unit',
-          include: ['**/*.test.ts'],
-          exclude: [...exclude, 'test/**', timing],
-          isolate: false,
-        },
-      },
-      {
-        // They start programs and servers: where two wait for theirs, a third works.
-        extends: true,
-        test: {
-          name: 'tests',
-          include: ['test/**/*.test.ts'],
-          exclude: [...exclude, timing],
-          globalSetup,
-          maxWorkers: 3,
-          sequence: { groupOrder: 1 },
-        },
-      },
-      {
-        // They wait for what a fault takes, and leave most of a core alone.
-        extends: true,
-        test: { name: 'faults', include: faults, exclude, globalSetup, sequence: { groupOrder: 2 } },
-      },
-      {
-        extends: true,
-        test: {
-          name: 'timing',
-          include: [timing],
-          exclude: [...exclude, ...faults],
-          globalSetup,
-          maxWorkers: 1,
-          sequence: { groupOrder: 3 },
-        },
-      },
-    ],
+    projects: selected === 'nightly' ? [nightlyProject] : projects,
+    sequence: { sequencer: SlowFirst },
   },
 });

@@ -31,7 +31,7 @@ interface ReleaseOptions {
   /** Without a tag. Registries know small letters alone. */
   image: string;
   out: string;
-  /** Node's names of those that the command line is made for. */
+  /** Node's names of those that the command line is made for; it may be for none. */
   processors: readonly string[];
 }
 
@@ -76,7 +76,7 @@ The repository in package.json names it all: image, chart, and what documents an
   --dry-run              makes the files, says what would refuse the release, and prints the commands that push
   --repository <name>    <owner>/<name> on GitHub, in place of that of package.json
   --image <name>         where the image goes, without a tag (default: ghcr.io/<owner>/<name>); the chart goes below it
-  --processors <list>    those of the command line (default: x64,arm64)
+  --processors <list>    those of the command line (default: x64,arm64); none leaves it out
   --out <folder>         for the files, empty or new (default: dist-release, which is emptied)
 
 Exit status: 0 when all is done, 1 when something was refused or failed, 2 for a wrong command line.
@@ -110,7 +110,7 @@ function readOptions(args: readonly string[]): ReleaseOptions | undefined {
   if (!/^[a-z0-9.-]+(?::\d+)?(?:\/[a-z0-9._-]+)+$/.test(image)) {
     throw new FlagError(`--image is <registry>/<name> in small letters and without a tag, not "${image}"`);
   }
-  const processors = values.processors.split(',');
+  const processors = values.processors === 'none' ? [] : values.processors.split(',');
   const unknown = processors.find((name) => !knownProcessors.includes(name));
   if (unknown !== undefined)
     throw new FlagError(`--processors takes ${knownProcessors.join(',')}, not "${unknown}"`);

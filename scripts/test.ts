@@ -1,6 +1,7 @@
 /**
  * `npm test`: installs the servers that the selected tests talk to, and runs these; arguments go to vitest.
- * `npm run test:unit` (`--unit`) runs those beside the sources alone, which need none.
+ * `npm run test:unit` (`--unit`) runs those beside the sources alone, which need none, and `npm run test:nightly` (`--nightly`)
+ * those that are too long for the gate.
  */
 import { join } from 'node:path';
 import { runWithSecondRun } from '../test/support/second-run.ts';
@@ -8,10 +9,11 @@ import { capture, projectRoot, run } from './commands.ts';
 import { neededServers } from './needed-servers.ts';
 import { installServers } from './test-servers.ts';
 
-const isUnit = process.argv[2] === '--unit';
-const args = process.argv.slice(isUnit ? 3 : 2);
+const [, selected] = /^--(unit|nightly)$/.exec(process.argv[2] ?? '') ?? [];
+const args = process.argv.slice(selected === undefined ? 2 : 3);
+const isUnit = selected === 'unit';
 // vitest.config.ts reads it.
-if (isUnit) process.env['TESTS_BESIDE_SOURCES'] = 'true';
+if (selected !== undefined) process.env['TESTS'] = selected;
 
 /** Absolute paths; undefined where vitest does not understand the arguments, of which it says more when it runs. */
 function selectedFiles(): string[] | undefined {

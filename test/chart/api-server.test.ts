@@ -71,12 +71,21 @@ describeWithChart('the objects of the chart', (api, definitions) => {
       { input },
     );
 
-  it.each(valueCases)('are accepted, every one, with $name', ({ values }) => {
-    const objects = renderChart(values);
-    const { status, stdout, stderr } = dryRun(renderChartText(values));
+  it('are accepted, every one, with all kinds of values', { timeout: 120_000 }, () => {
+    // As Helm writes them, since kubectl reads YAML in its own way. Most are the same with many values.
+    const documents = new Set(
+      valueCases.flatMap(({ values }) =>
+        renderChartText(values)
+          .split(/^---$/m)
+          .map((text) => text.replaceAll(/^# Source: .*$/gm, '').trim())
+          .filter((text) => text !== ''),
+      ),
+    );
+    expect(documents.size).toBeGreaterThan(3 * valueCases.length);
+    const { status, stdout, stderr } = dryRun([...documents].join('\n---\n'));
     const deprecated = /^Warning: .*"PreferClose" is deprecated.*\n/gm;
     expect([status, stderr.replace(deprecated, '')]).toEqual([0, '']);
-    expect(stdout.trim().split('\n')).toHaveLength(objects.length);
+    expect(stdout.trim().split('\n')).toHaveLength(documents.size);
   });
 
   it('are refused by that server with a field that does not exist', () => {

@@ -6,6 +6,7 @@ import { type JsonSchema, readChartValues } from '../../scripts/chart-values.ts'
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { helmProgram } from '../support/find-server.ts';
 import {
+  type ChartRun,
   chartFolder,
   objectsIn,
   podOf,
@@ -68,6 +69,21 @@ const needed = [
 ];
 const isNeeded = ({ path }: Named): boolean => needed.includes(path.join('.'));
 const shallow = everything.filter(({ path }) => path.length <= 2);
+/** Those that have to be there are tried alone, and what is above others, which would hide them. */
+const groups = Map.groupBy(shallow, ({ path, mayBeNull }) => {
+  const isAlone = !mayBeNull || path.length === 1;
+  return isAlone ? path.join('.') : path[0]!;
+})
+  .values()
+  .flatMap((some) => inParts(some, 8))
+  .map((some) => ({ some, names: some.map(({ path }) => path.join('.')).join(', ') }))
+  .toArray();
+
+function inParts<T>(items: readonly T[], size: number): T[][] {
+  return Array.from({ length: Math.ceil(items.length / size) }, (_, i) =>
+    items.slice(i * size, (i + 1) * size),
+  );
+}
 
 describeWithServer('a value that is null', helmProgram, () => {
   it('is empty where the default is, for all such values at once', { timeout: 60_000 }, () => {
@@ -87,13 +103,25 @@ describeWithServer('a value that is null', helmProgram, () => {
     expect(runHelm(install, values as unknown as Values)).toMatchObject({ status: 0, stderr: '' });
   });
 
-  const cases = shallow.map((one) => [one.path.join('.'), one] as const);
-  it.each(cases)('%s is empty or refused in words', (_, { path, mayBeNull }) => {
-    const { status, stdout, stderr } = tryChart(withNulls([path]));
-    if (!mayBeNull) expect(stderr).toContain(`missing property '${path.at(-1)}'`);
-    // Of our own: "execution error at (weir/templates/checks.yaml:1:4): ...".
-    else if (status !== 0) expect(stderr).toContain('execution error at (weir/templates/checks');
-    else expect(JSON.stringify(objectsIn(stdout))).not.toContain(':null');
+  /** Renders with them alone; what is wrong, if anything is. */
+  const renderWithout = (some: readonly Named[]): ChartRun =>
+    tryChart(withNulls(some.map(({ path }) => path)));
+  const expectNoNull = ({ stdout }: ChartRun): void =>
+    expect(JSON.stringify(objectsIn(stdout))).not.toContain(':null');
+
+  // Neighbours at once: where they are refused together, each is tried alone.
+  it.each(groups)('is empty or refused in words: $names', ({ some }) => {
+    const together = renderWithout(some);
+    if (together.status === 0) expectNoNull(together);
+    else
+      for (const { path, mayBeNull } of some) {
+        const alone = renderWithout([{ path, mayBeNull }]);
+        if (!mayBeNull) expect(alone.stderr).toContain(`missing property '${path.at(-1)}'`);
+        // Of our own: "execution error at (weir/templates/checks.yaml:1:4): ...".
+        else if (alone.status !== 0)
+          expect(alone.stderr).toContain('execution error at (weir/templates/checks');
+        else expectNoNull(alone);
+      }
   });
 
   it('of certManager is empty', () => {

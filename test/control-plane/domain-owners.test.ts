@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
 import type { Decision, ServedConfig, Verdict } from '../../control-plane/model/decision.ts';
 import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
@@ -8,7 +7,7 @@ import { conditionOf, installPrerequisites, messageOf, startReplica } from '../s
 import { configObject } from '../support/config-object-builder.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
-import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
 import { type ManifestOptions, rateLimitConfigText } from '../support/rate-limit-config.ts';
@@ -23,7 +22,7 @@ afterEach(async () => {
 
 const patient = { timeoutMs: 30_000 };
 
-describeWithOwnApiServer('domains and fleets', (api) => {
+describeWithApiServer('domains and fleets', (api) => {
   beforeAll(() => {
     installPrerequisites(api());
     for (const namespace of ['owner', 'squatter']) api().mustKubectl(['create', 'namespace', namespace]);
@@ -110,21 +109,6 @@ describeWithOwnApiServer('domains and fleets', (api) => {
     await awaitAccepted('squatter', 'True Valid');
     await awaitRecord('squatter');
   }, 60_000);
-
-  it('gives it when the API server was away meanwhile, and not before', async () => {
-    const replica = await start('a', { DOMAIN_RELEASE_DELAY: '10s' });
-    const limiter = await connect(replica, 'lim-0');
-    apply('owner');
-    await awaitRecord('owner');
-    apply('squatter');
-    await awaitAccepted('squatter', 'False DomainConflict');
-    api().mustKubectl(['delete', 'rlc', 'limits', '-n', 'owner']);
-    await api().stopServer();
-    await sleep(10_000);
-    expect(limiter.last?.names).not.toContain('squatter/limits');
-    await api().startServer();
-    await awaitAccepted('squatter', 'True Valid');
-  }, 120_000);
 
   /** Every domain has a name that compresses badly. */
   const decisionOf = (count: number): Decision => {

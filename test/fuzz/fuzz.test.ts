@@ -20,7 +20,7 @@ describe('a short run finds nothing', () => {
   it.each(fuzzTargets.map(({ name }) => name))('in %s', async (target) => {
     const corpus = readCorpus(path('./corpus'), target);
     expect(corpus.length).toBeGreaterThan(4);
-    const seconds = 5 * Math.max(1, propertyTimes);
+    const seconds = 2 * Math.max(1, propertyTimes);
     const result = await fuzzTarget({
       ...{ targetsUrl: url('./targets.ts'), target, corpus, seed: propertySeed, seconds },
     });

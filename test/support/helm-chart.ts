@@ -95,8 +95,17 @@ export function runHelm(command: readonly string[], values: Values = {}, kubecon
   }
 }
 
+const renderings = new Map<string, ChartRun>();
+
+/** Renders each values once: the chart stays as it is while tests run. */
 export function tryChart(values: Values): ChartRun {
-  return runHelm(['template', release.name, chartFolder, '--namespace', release.namespace], values);
+  const key = JSON.stringify(values);
+  let rendering = renderings.get(key);
+  if (rendering === undefined) {
+    rendering = runHelm(['template', release.name, chartFolder, '--namespace', release.namespace], values);
+    renderings.set(key, rendering);
+  }
+  return rendering;
 }
 
 /** The text that Helm would apply. Throws what Helm says when it refuses the values. */

@@ -1,0 +1,37 @@
+import { setTimeout as sleep } from 'node:timers/promises';
+import { expect, it, onTestFinished } from 'vitest';
+import { conditionOf, installPrerequisites, startReplica } from '../support/cluster.ts';
+import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
+import { eventually } from '../support/eventually.ts';
+import { rateLimitConfigText } from '../support/rate-limit-config.ts';
+import { startWeirLikeClient } from '../support/xds-client.ts';
+
+const patient = { timeoutMs: 30_000 };
+
+describeWithOwnApiServer('a domain whose owner is deleted', (api) => {
+  it('is given away once the delay is over, also when the API server was away meanwhile', async () => {
+    installPrerequisites(api());
+    for (const namespace of ['owner', 'squatter']) api().mustKubectl(['create', 'namespace', namespace]);
+    const replica = await startReplica(api(), 'a', { DOMAIN_RELEASE_DELAY: '10s' });
+    onTestFinished(() => replica.stop());
+    const limiter = await startWeirLikeClient({ port: replica.ports.xds, pod: 'lim-0' });
+    onTestFinished(() => limiter.close());
+    const apply = (namespace: string): string =>
+      api().mustKubectl(['apply', '-f', '-'], {
+        input: rateLimitConfigText({ name: 'limits', namespace, domain: 'shop', requests: 1 }),
+      });
+    const awaitAccepted = (namespace: string, status: string): Promise<void> =>
+      eventually(() => expect(conditionOf(api(), 'limits', 'Accepted', namespace)).toBe(status), patient);
+    const record = () => api().read('configmaps', { name: 'weir-domains', namespace: 'weir-system' });
+    apply('owner');
+    await eventually(() => expect(JSON.stringify(record()?.data)).toContain('owner'), patient);
+    apply('squatter');
+    await awaitAccepted('squatter', 'False DomainConflict');
+    api().mustKubectl(['delete', 'rlc', 'limits', '-n', 'owner']);
+    await api().stopServer();
+    await sleep(10_000);
+    expect(limiter.last?.names).not.toContain('squatter/limits');
+    await api().startServer();
+    await awaitAccepted('squatter', 'True Valid');
+  }, 120_000);
+});
