@@ -34,6 +34,8 @@ export interface AttackPace {
   scale: number;
   /** How long the good client is alone before, and after, for what the attack leaves behind. */
   calmMs: number;
+  /** Of what an attack draws by chance. */
+  seed: number;
 }
 
 export interface AttackFigures {
@@ -187,14 +189,14 @@ export class AttackSite {
     return this.#limiter.program.running;
   }
 
-  async attack({ name }: Attack, { seconds, scale, calmMs }: AttackPace): Promise<AttackFigures> {
+  async attack({ name }: Attack, { seconds, scale, calmMs, seed }: AttackPace): Promise<AttackFigures> {
     const { ports, pid, program } = this.#limiter;
     const printedBefore = program.output.length;
     await sleep(calmMs);
     const calm = await this.#figures();
     const beforeMiB = residentMiB(pid, 'VmRSS');
     resetPeak(pid);
-    const attacker = await attackerReport({ name, ports, seconds, scale });
+    const attacker = await attackerReport({ name, ports, seconds, scale, seed });
     await sleep(calmMs);
     const good = await this.#figures();
     const end = this.#oomKills() > 0 ? 'ended for want of memory' : 'ended';

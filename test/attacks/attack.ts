@@ -27,6 +27,8 @@ export interface AttackTarget {
   ports: { grpc: number; http: number };
   /** So many of what an attack has many of; a tenth or so in the short form. */
   many(count: number): number;
+  /** From 0 to below 1, by the seed of the run. */
+  random(): number;
   got: Tally;
 }
 

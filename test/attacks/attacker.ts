@@ -1,6 +1,7 @@
 /** The attacker's process: one attack for so long, then what it got. Its end closes all of its connections. */
 import { setTimeout as sleep } from 'node:timers/promises';
 
+import { seededRandom } from '../../bench/zipf.ts';
 import { allAttacks } from './all-attacks.ts';
 import { type AttackTarget, Tally } from './attack.ts';
 
@@ -10,6 +11,7 @@ export interface AttackerOrder {
   seconds: number;
   /** Of 1. */
   scale: number;
+  seed: number;
 }
 
 export interface AttackerReport {
@@ -21,13 +23,13 @@ export interface AttackerReport {
 const begunPatienceMs = 30_000;
 
 process.on('disconnect', () => process.exit());
-const { name, ports, seconds, scale } = JSON.parse(process.argv[2] as string) as AttackerOrder;
+const { name, ports, seconds, scale, seed } = JSON.parse(process.argv[2] as string) as AttackerOrder;
 const attack = allAttacks.find((one) => one.name === name);
 if (attack === undefined) throw new Error(`no attack is named ${name}`);
 const got = new Tally();
 const many = (count: number): number => Math.max(1, Math.round(count * scale));
 let isOver = false;
-const run = attack.run({ ports, got, many }).then(() => {
+const run = attack.run({ ports, got, many, random: seededRandom(seed) }).then(() => {
   isOver = true;
 });
 await Promise.race([run, sleep(seconds * 1000)]);

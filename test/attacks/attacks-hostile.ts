@@ -35,7 +35,7 @@ async function passedBy(
   { name, program, speaksHttp2, start }: PublishedProxy,
   from: string,
   count: number,
-  { ports: { grpc, http }, got }: AttackTarget,
+  { ports: { grpc, http }, got, random }: AttackTarget,
 ): Promise<string[]> {
   const found = findServer(program);
   if ('missing' in found) throw new Error(found.missing);
@@ -51,7 +51,7 @@ async function passedBy(
       ({ status } = await httpAsk(ports.proxy, '/', { from }));
     if (status !== 429) return [`${name} never refused`];
     const before = service.came.length;
-    const seed = Math.trunc(Math.random() * 2 ** 31);
+    const seed = Math.trunc(random() * 2 ** 31);
     const statuses = await sendAll(hostileRequests(seed, speaksHttp2), count, { port: ports.proxy, from });
     for (const [kind, times] of statuses) got.add(kind === 'none' ? 'no answer' : `HTTP ${kind}`, times);
     await sleep(100);

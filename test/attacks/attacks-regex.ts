@@ -36,8 +36,8 @@ export function regexProfiles(): string {
 }
 
 /** Random `/` and `a`, about as many as the headers of a request may have. */
-function hostilePath(): string {
-  return `/${Array.from({ length: 14_000 }, () => '/a'[Math.floor(Math.random() * 2)]).join('')}`;
+function hostilePath(random: () => number): string {
+  return `/${Array.from({ length: 14_000 }, () => '/a'[Math.floor(random() * 2)]).join('')}`;
 }
 
 /** Four connections, each with the next request when the last one is answered. */
@@ -45,11 +45,11 @@ function asking(name: string, profile: string, what: string): Attack {
   return {
     name,
     what,
-    async run({ ports, got }) {
+    async run({ ports, got, random }) {
       const requests = Array.from({ length: 20 }, () => {
         const line = `GET /v1/forward-auth/${profile} HTTP/1.1\r\nhost: limiter\r\n`;
         const headers = `x-forwarded-method: GET\r\nx-forwarded-host: shop\r\nx-forwarded-for: 192.0.2.1\r\n`;
-        return Buffer.from(`${line}${headers}x-forwarded-uri: ${hostilePath()}\r\n\r\n`);
+        return Buffer.from(`${line}${headers}x-forwarded-uri: ${hostilePath(random)}\r\n\r\n`);
       });
       await openMany(
         4,

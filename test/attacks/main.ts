@@ -1,4 +1,5 @@
 /** `npm run attacks`: every attack against a limiter of its own; `attacksHelp` has the flags. */
+import { randomInt } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { parseArgs } from 'node:util';
@@ -9,7 +10,7 @@ import { allAttacks } from './all-attacks.ts';
 import type { Attack } from './attack.ts';
 import { type AttackFigures, AttackSite, bounds, limitMiB, missingFor, problemsOf } from './attack-run.ts';
 
-const attacksHelp = `Usage: npm run attacks -- [--only <name>]... [--seconds <n>] [--list] [--write]
+const attacksHelp = `Usage: npm run attacks -- [--only <name>]... [--seconds <n>] [--seed <n>] [--list] [--write]
 
 Attacks a limiter as strangers would, on loopback, with a client beside it that does no harm. Each attack has a limiter
 of its own, with ${limitMiB} MiB of memory where a cgroup can be made (as root, as a rule); without, its memory is looked
@@ -17,6 +18,7 @@ at all the same. Needs redis-server, memcached, openssl, envoy, nginx, caddy and
 
   --only <name>   this attack and no other; may be repeated
   --seconds <n>   1 to 600 for each attack (default 5)
+  --seed <n>      of what an attack draws by chance, 1 to 2147483647 (default: another one each time)
   --list          what there is, and no attack
   --write         writes the table into docs/attacks.md, when every attack was run
 
@@ -48,13 +50,14 @@ if (options.list) {
 
 function readOptions(
   args: string[],
-): { only: string[]; seconds: number; list: boolean; write: boolean } | undefined {
+): { only: string[]; seconds: number; seed: number; list: boolean; write: boolean } | undefined {
   const { values } = parseArgs({
     args,
     options: {
       help: { type: 'boolean', short: 'h', default: false },
       only: { type: 'string', multiple: true, default: [] },
       seconds: { type: 'string', default: '5' },
+      seed: { type: 'string', default: String(randomInt(1, 2 ** 31)) },
       list: { type: 'boolean', default: false },
       write: { type: 'boolean', default: false },
     },
@@ -66,12 +69,14 @@ function readOptions(
     list,
     write,
     seconds: numberFlag({ flag: '--seconds', text: values.seconds, least: 1, most: 600 }),
+    seed: numberFlag({ flag: '--seed', text: values.seed, least: 1, most: 2 ** 31 - 1, whole: true }),
   };
 }
 
 async function attackAll(): Promise<void> {
   const rows: string[] = [];
   let withstood = 0;
+  console.log(`attacks: seed ${options.seed}, ${chosen.length} attacks`);
   for (const attack of chosen) {
     try {
       const figures = await attackOne(attack, rows.length === 0);
@@ -105,7 +110,7 @@ async function attackOne(attack: Attack, isFirst: boolean): Promise<AttackFigure
   try {
     if (isFirst && site.unlimited !== undefined)
       console.error(`WITHOUT A LIMIT ON MEMORY: ${site.unlimited}`);
-    return await site.attack(attack, { seconds: options.seconds, scale: 1, calmMs: 500 });
+    return await site.attack(attack, { seconds: options.seconds, scale: 1, calmMs: 500, seed: options.seed });
   } finally {
     await site.close();
   }

@@ -1,11 +1,12 @@
 /** What the repository says to its host: workflows, the dev container, forms, and what keeps versions up to date. */
 import { spawnSync } from 'node:child_process';
-import { globSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { chmodSync, globSync, readFileSync, writeFileSync } from 'node:fs';
+import { delimiter, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { actionlintProgram } from '../support/find-server.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
 
 const root = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
@@ -52,8 +53,9 @@ describeWithServer('actionlint', actionlintProgram, (actionlint) => {
 });
 
 describe('the workflows', () => {
-  it('are the gate and the release', () => {
-    expect(paths).toEqual(['.github/workflows/gate.yml', '.github/workflows/release.yml']);
+  it('are the gate, the long tests and the release', () => {
+    const names = ['gate', 'nightly', 'release'];
+    expect(paths).toEqual(names.map((name) => `.github/workflows/${name}.yml`));
   });
 
   it('use actions of one commit each, with its version beside it', () => {
@@ -67,10 +69,11 @@ describe('the workflows', () => {
     for (const [name, lines] of commits) expect(new Set(lines).size, name).toBe(1);
   });
 
-  it('may read, and write what a release is', () => {
+  it('may read, and write what a release is, and an issue', () => {
     for (const { permissions } of Object.values(workflows)) expect(permissions).toEqual({ contents: 'read' });
     const more = jobs.flatMap(({ permissions }) => permissions ?? []);
     expect(more).toEqual([
+      { contents: 'read', issues: 'write' },
       { contents: 'write', packages: 'write', 'id-token': 'write', attestations: 'write' },
     ]);
   });
@@ -78,6 +81,8 @@ describe('the workflows', () => {
   it('leave what the gate and a release do to scripts', () => {
     expect(workflows['.github/workflows/gate.yml']?.jobs['gate']?.steps?.at(-1)).toEqual({ run: '.ci/run' });
     expect(workflows['.github/workflows/release.yml']?.jobs['release']?.needs).toBe('gate');
+    expect(commands.join('\n')).toContain('npm run nightly -- --report nightly.md ');
+    expect(commands).toContain('node scripts/nightly-issue.ts');
     expect(commands).toContain('npm run release -- --repository "$GITHUB_REPOSITORY"');
     expect(
       commands.filter((text) => /docker|helm (?:push|package)|npm (?:publish|pack)|\bgh /.test(text)),
@@ -87,11 +92,47 @@ describe('the workflows', () => {
   });
 });
 
+describe('the issue of a nightly run that failed', () => {
+  /** Runs the script with a `gh` that writes down what it is asked, and knows this open issue. */
+  function write(openIssue: string, report: string): string[] {
+    const folder = temporaryFolder();
+    const gh = join(folder, 'gh');
+    const answer = `[ "$1 $2" != "issue list" ] || echo '${openIssue}'`;
+    writeFileSync(gh, `#!/bin/sh\nfor word; do echo "$word" >> ${folder}/asked; done\n${answer}\n`);
+    chmodSync(gh, 0o755);
+    const { status, stderr } = spawnSync(process.execPath, [join(root, 'scripts/nightly-issue.ts')], {
+      env: {
+        PATH: [folder, process.env['PATH'] ?? ''].join(delimiter),
+        REPORT: report,
+        RUN_URL: 'https://host/us/weir/actions/runs/5',
+      },
+      encoding: 'utf8',
+    });
+    expect([status, stderr]).toEqual([0, '']);
+    return readFileSync(join(folder, 'asked'), 'utf8').split('\n');
+  }
+
+  it('is opened with the report, and the label that finds it again', () => {
+    const asked = write('', '| truth | FAILED | 9 s | 7 |\n');
+    const text = asked.slice(asked.lastIndexOf('issue')).join('\n');
+    expect(text).toMatch(/^issue\ncreate\n--title\nThe nightly run failed\n--label\nnightly\n--body\n/);
+    expect(text).toContain('https://host/us/weir/actions/runs/5\n\n| truth | FAILED | 9 s | 7 |');
+  });
+
+  it('is commented on while it is open', () => {
+    const asked = write('42', '');
+    expect(asked.slice(asked.lastIndexOf('issue'))).toEqual(
+      expect.arrayContaining(['issue', 'comment', '42', '--body']),
+    );
+    expect(asked.join('\n')).toContain('ended before it wrote a report');
+  });
+});
+
 describe('the rest of the files for the host', () => {
   it('name the Node that the project runs on', () => {
     const { image } = JSON.parse(read('.devcontainer/devcontainer.json')) as { image: string };
     const named = [image, ...jobs.flatMap(({ container }) => container ?? [])];
-    expect(named.length).toBe(2);
+    expect(named.length).toBe(3);
     for (const name of named) expect(name).toBe(`node:${own.devDependencies['node']}-bookworm`);
   });
 

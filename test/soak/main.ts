@@ -1,4 +1,4 @@
-/** `npm run soak -- [--minutes N]`: ten minutes, unless told otherwise, and 100,000 refused values; ends with an error when something was wrong. */
+/** `npm run soak`: ten minutes of load by default, then 100,000 refused values; soak-options.ts has the flags. */
 import { findServer, redisProgram } from '../support/find-server.ts';
 import { readOrExplain } from '../support/script-flags.ts';
 import { refusedValuesVerdict, refuseValues } from './refused-values.ts';
@@ -8,15 +8,22 @@ import { verdict } from './verdict.ts';
 
 const refusedValues = 100_000;
 const explained = { help: soakHelp, script: 'soak' };
-const { minutes } = readOrExplain(() => readSoakOptions(process.argv.slice(2)), explained);
+const { minutes, seed } = readOrExplain(() => readSoakOptions(process.argv.slice(2)), explained);
 const redis = findServer(redisProgram);
 if ('missing' in redis) {
   console.error(redis.missing);
   process.exitCode = 2;
 } else {
   const durationMs = minutes * 60_000;
-  console.log(`soak: ${minutes} minute${minutes === 1 ? '' : 's'}, a line each ${(minutes * 60) / 5} s`);
-  const report = await soak({ redisPath: redis.path, durationMs, progress: (line) => console.log(line) });
+  console.log(
+    `soak: seed ${seed}, ${minutes} minute${minutes === 1 ? '' : 's'}, a line each ${(minutes * 60) / 5} s`,
+  );
+  const report = await soak({
+    redisPath: redis.path,
+    seed,
+    durationMs,
+    progress: (line) => console.log(line),
+  });
   console.log(JSON.stringify(report, null, 2));
   const refusals = await refuseValues({ redisPath: redis.path, values: refusedValues });
   console.log(JSON.stringify(refusals));

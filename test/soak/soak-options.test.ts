@@ -18,8 +18,8 @@ const run = (...args: string[]): Promise<{ code: number; stdout: string; stderr:
 
 describe('npm run soak', () => {
   it('takes ten minutes, or as many as it is told', () => {
-    expect(readSoakOptions([])).toEqual({ minutes: 10 });
-    expect(readSoakOptions(['--minutes', '1.5'])).toEqual({ minutes: 1.5 });
+    expect(readSoakOptions([])).toEqual({ minutes: 10, seed: 7 });
+    expect(readSoakOptions(['--minutes', '1.5', '--seed', '9'])).toEqual({ minutes: 1.5, seed: 9 });
     expect(readSoakOptions(['--help', '--minutes', '0'])).toBeUndefined();
   });
 
@@ -30,6 +30,7 @@ describe('npm run soak', () => {
     ],
     [['--minutes', 'ten'], '--minutes is a number from 1 to 1440, not "ten"'],
     [['--minutes', '1441'], '--minutes is a number from 1 to 1440, not "1441"'],
+    [['--seed', '0'], '--seed is a whole number from 1 to 2147483647, not "0"'],
     [['--hours', '1'], "Unknown option '--hours'"],
   ])('refuses %j before it starts anything', async (args, message) => {
     const stderr = `${message}\n"npm run soak -- --help" says what it takes.\n`;

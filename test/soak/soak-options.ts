@@ -2,11 +2,12 @@ import { parseArgs } from 'node:util';
 
 import { numberFlag } from '../support/script-flags.ts';
 
-export const soakHelp = `Usage: npm run soak -- [--minutes <n>]
+export const soakHelp = `Usage: npm run soak -- [--minutes <n>] [--seed <n>]
 
 Puts a limiter under load, judges every answer, and looks at its memory. Needs redis-server.
 
   --minutes <n>  1 to 1440 (default 10); below a minute caches still fill, and memory tells nothing
+  --seed <n>     of the order of calls and connections, 1 to 2147483647 (default 7)
 
 A line at each fifth of the time: answers so far, calls that failed while Redis was away (it is ended once, at two
 fifths), wrong answers, and live memory in bytes after a garbage collection. At the end the whole report as JSON. Then
@@ -15,17 +16,25 @@ are over. Then what was wrong, a line each.
 Exit status: 0 when nothing was wrong, 1 when something was, 2 for a wrong command line or no redis-server.
 `;
 
+export interface SoakFlags {
+  minutes: number;
+  seed: number;
+}
+
 /** Undefined when help is asked for. @throws FlagError, or an error of Node's parser */
-export function readSoakOptions(args: readonly string[]): { minutes: number } | undefined {
+export function readSoakOptions(args: readonly string[]): SoakFlags | undefined {
   const { values } = parseArgs({
     args: [...args],
     options: {
       help: { type: 'boolean', short: 'h', default: false },
       minutes: { type: 'string', default: '10' },
+      seed: { type: 'string', default: '7' },
     },
   });
   if (values.help) return undefined;
   const because = 'in less, caches still fill, and memory tells nothing';
-  const text = values.minutes;
-  return { minutes: numberFlag({ flag: '--minutes', text, least: 1, most: 1440, because }) };
+  return {
+    minutes: numberFlag({ flag: '--minutes', text: values.minutes, least: 1, most: 1440, because }),
+    seed: numberFlag({ flag: '--seed', text: values.seed, least: 1, most: 2 ** 31 - 1, whole: true }),
+  };
 }

@@ -32,6 +32,7 @@ export interface SoakReport {
 
 export interface SoakOptions {
   redisPath: string;
+  seed: number;
   durationMs: number;
   /** Told now and then. */
   progress?: (line: string) => void;
@@ -75,10 +76,10 @@ async function soakLimiter(
   limiter: LimiterProcess,
   redis: RedisServer,
   folder: string,
-  { durationMs, progress = () => {} }: SoakOptions,
+  { seed, durationMs, progress = () => {} }: SoakOptions,
 ): Promise<SoakReport> {
   const inspected = await InspectedProcess.of(limiter.program);
-  const load = new SoakLoad(limiter.ports.grpc, seededRandom(7));
+  const load = new SoakLoad(limiter.ports.grpc, seededRandom(seed));
   let version = 0;
   const reloads = setInterval(() => {
     load.calls.wrote(++version);

@@ -1,0 +1,190 @@
+/** The long tests of `npm run nightly`, its command line, and the words of its report. Pure. */
+import { parseArgs } from 'node:util';
+import { FlagError, numberFlag } from '../test/support/script-flags.ts';
+
+export interface NightlyPart {
+  /** Selects it on the command line. */
+  name: string;
+  what: string;
+  /** What follows `npm run`. */
+  args(seed: number): string[];
+  /** A part that runs longer hangs: it is stopped, and has failed. Chosen: about three times what it takes on two cores. */
+  mostMinutes: number;
+}
+
+export const nightlyParts: readonly NightlyPart[] = [
+  {
+    name: 'truth',
+    what: 'statuses are true while API server, replicas and limiters fail',
+    args: (seed) => ['truth', '--', '--minutes', '10', '--seed', `${seed}`],
+    mostMinutes: 30,
+  },
+  {
+    name: 'soak',
+    what: 'a limiter under load answers rightly and its memory does not grow',
+    args: (seed) => ['soak', '--', '--minutes', '10', '--seed', `${seed}`],
+    mostMinutes: 30,
+  },
+  {
+    name: 'attacks',
+    what: 'a limiter with little memory serves its callers while it is attacked',
+    args: (seed) => ['attacks', '--', '--seed', `${seed}`],
+    mostMinutes: 30,
+  },
+  {
+    name: 'budgets',
+    what: 'reservations keep budgets while limiters and Redis die',
+    args: (seed) => ['budgets', '--', '--seed', `${seed}`],
+    mostMinutes: 15,
+  },
+  {
+    name: 'faults',
+    what: 'hits are neither lost nor counted twice while a store fails',
+    args: (seed) => ['faults', '--', '--seed', `${seed}`],
+    mostMinutes: 15,
+  },
+  {
+    name: 'fuzz',
+    what: 'mutated bytes from the network crash nothing',
+    args: (seed) => ['fuzz', '--', '--rounds', '1', '--seed', `${seed}`],
+    mostMinutes: 15,
+  },
+  {
+    name: 'properties',
+    what: 'property, model and fuzz tests hold for ten times their cases',
+    args: (seed) => ['properties', '--', '--times', '10', '--seed', `${seed}`],
+    mostMinutes: 60,
+  },
+  {
+    name: 'mutants',
+    what: 'tests of limiter/decide find 80% of small defects',
+    args: (seed) => ['mutants', '--', 'limiter/decide', '--least', '80', '--seed', `${seed}`],
+    mostMinutes: 60,
+  },
+];
+
+export const nightlyHelp = `Usage: npm run nightly -- [name ...] [--seed <n>] [--report <file>] [--list]
+
+Runs the long tests one after the other, all of them or the named ones, and goes on after a failure. Needs the servers of
+npm run test:servers.
+
+  name             ${nightlyParts.map(({ name }) => name).join(', ')}
+  --seed <n>       of every part, 1 to 2147483647 (default: another one each time)
+  --report <file>  writes the table, and the last lines of each part that failed, as Markdown
+  --list           prints the parts and what they show, and runs nothing
+
+At the end it prints a table with the result, the wall time and the seed of each part, and the commands that repeat what failed.
+Ctrl-C stops the part that runs, and prints the table.
+Exit status: 0 when all parts passed, 1 when one failed, 2 for a wrong command line, 130 after Ctrl-C.
+`;
+
+export interface NightlyOptions {
+  parts: readonly NightlyPart[];
+  seed: number;
+  /** Path of the report. */
+  report: string | undefined;
+  list: boolean;
+}
+
+/** Returns undefined when help is asked for. @throws FlagError, or an error of Node's parser */
+export function readNightlyOptions(args: readonly string[], anySeed: number): NightlyOptions | undefined {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      help: { type: 'boolean', short: 'h', default: false },
+      seed: { type: 'string', default: String(anySeed) },
+      report: { type: 'string' },
+      list: { type: 'boolean', default: false },
+    },
+  });
+  if (values.help) return undefined;
+  const known = nightlyParts.map(({ name }) => name);
+  const unknown = positionals.filter((name) => !known.includes(name));
+  if (unknown.length > 0)
+    throw new FlagError(`there is no part ${unknown.join(', ')}; there are ${known.join(', ')}`);
+  return {
+    parts: nightlyParts.filter(({ name }) => positionals.length === 0 || positionals.includes(name)),
+    seed: numberFlag({ flag: '--seed', text: values.seed, least: 1, most: 2 ** 31 - 1, whole: true }),
+    report: values.report,
+    list: values.list,
+  };
+}
+
+export interface PartOutcome {
+  part: NightlyPart;
+  seed: number;
+  /** Why it failed, such as `exit status 1`; undefined when it passed. */
+  failure: string | undefined;
+  seconds: number;
+  /** What it printed last. */
+  output: string;
+}
+
+/** Returns the command that runs a part again with its seed. */
+export function repeating({ part, seed }: Pick<PartOutcome, 'part' | 'seed'>): string {
+  return `npm run ${part.args(seed).join(' ')}`;
+}
+
+const heading = ['part', 'result', 'wall time', 'seed'];
+
+function cellsOf(outcome: PartOutcome): string[] {
+  const { part, failure, seconds, seed } = outcome;
+  const result = failure === undefined ? 'passed' : `FAILED: ${failure}`;
+  return [part.name, result, wallTime(seconds), `${seed}`];
+}
+
+/** Returns the lines for the terminal, without their ends. */
+export function nightlyTable(outcomes: readonly PartOutcome[]): string[] {
+  const rows = [heading, ...outcomes.map(cellsOf)];
+  const widths = heading.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)));
+  const line = (row: readonly string[]): string =>
+    row.map((cell, column) => cell.padEnd(widths[column]!)).join('  ');
+  return [
+    ...rows.map((row) => line(row).trimEnd()),
+    ...failedOf(outcomes).map((outcome) => `repeat ${outcome.part.name} with: ${repeating(outcome)}`),
+  ];
+}
+
+/** Returns the same as Markdown, with the last lines of the parts that failed. */
+export function nightlyReport(outcomes: readonly PartOutcome[]): string {
+  const rows = [heading, heading.map(() => '---'), ...outcomes.map(cellsOf)];
+  return [
+    ...rows.map((row) => `| ${row.join(' | ')} |`),
+    ...failedOf(outcomes).flatMap((outcome) => [
+      '',
+      `### ${outcome.part.name}`,
+      '',
+      `Repeat it with \`${repeating(outcome)}\`. The last lines of its output:`,
+      '',
+      ...quoted(outcome.output),
+    ]),
+    '',
+  ].join('\n');
+}
+
+function failedOf(outcomes: readonly PartOutcome[]): PartOutcome[] {
+  return outcomes.filter(({ failure }) => failure !== undefined);
+}
+
+function wallTime(seconds: number): string {
+  const [minutes, rest] = [Math.floor(Math.round(seconds) / 60), Math.round(seconds) % 60];
+  return minutes > 0 ? `${minutes} min ${rest} s` : `${rest} s`;
+}
+
+/** Of the output of one part, in characters. Chosen: all parts may fail, and an issue on GitHub has at most 65,536. */
+const mostQuoted = 6_000;
+
+/** Indented, as no text can end such a block. */
+function quoted(output: string): string[] {
+  const kept: string[] = [];
+  let room = mostQuoted;
+  for (const line of output.trimEnd().split('\n').reverse()) {
+    // biome-ignore lint/suspicious/noControlCharactersInRegex: colors of a terminal, ECMA-48, section 5.4.
+    const text = `    ${line.replaceAll(/\u001b\[[0-9;]*m|\r/g, '').slice(0, 500)}`;
+    room -= text.length + 1;
+    if (room < 0) break;
+    kept.unshift(text);
+  }
+  return kept;
+}
