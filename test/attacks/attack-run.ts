@@ -114,7 +114,7 @@ export function problemsOf(figures: AttackFigures, slowness = 1): string[] {
       ? []
       : [`the good client was refused ${good.failed} times: ${good.failures.join('; ')}`]),
     ...(good.answered > 0 ? [] : ['the good client got no answer']),
-    ...(attacker.reached === undefined ? [] : [attacker.reached]),
+    ...[attacker.reached, attacker.missed].filter((what) => what !== undefined),
   ];
 }
 
@@ -128,6 +128,7 @@ export class AttackSite {
   readonly #limiter: LimiterProcess;
   readonly #oomKills: () => number;
   readonly #good: ChildProcess;
+  #attacker: ChildProcess;
   readonly #undo: Undo;
 
   private constructor(
@@ -145,6 +146,8 @@ export class AttackSite {
     this.#good = forkBeside('good-client.ts', { ports, pid, tls });
     for (const thread of [...threadsOf(pid), this.#good.pid as number]) preferThread(thread);
     undo.push(() => void this.#good.kill('SIGKILL'));
+    this.#attacker = forkBeside('attacker.ts');
+    undo.push(() => void this.#attacker.kill('SIGKILL'));
   }
 
   /** @throws when a program that it needs is not there */
@@ -196,7 +199,7 @@ export class AttackSite {
     const calm = await this.#figures();
     const beforeMiB = residentMiB(pid, 'VmRSS');
     resetPeak(pid);
-    const attacker = await attackerReport({ name, ports, seconds, scale, seed });
+    const attacker = await this.#attackBy({ name, ports, seconds, scale, seed });
     await sleep(calmMs);
     const good = await this.#figures();
     const end = this.#oomKills() > 0 ? 'ended for want of memory' : 'ended';
@@ -208,6 +211,19 @@ export class AttackSite {
 
   async close(): Promise<void> {
     await undoAll(this.#undo);
+  }
+
+  /** Its process is ended when it is not done long after the attack's time. */
+  async #attackBy(order: AttackerOrder): Promise<AttackerReport> {
+    if (!this.#attacker.connected) this.#attacker = forkBeside('attacker.ts');
+    const attacker = this.#attacker;
+    const timer = setTimeout(() => attacker.kill('SIGKILL'), order.seconds * 1000 + attackerPatienceMs);
+    try {
+      attacker.send(order);
+      return (await messageOf(attacker)) as AttackerReport;
+    } finally {
+      clearTimeout(timer);
+    }
   }
 
   async #figures(): Promise<GoodFigures> {
@@ -261,27 +277,24 @@ function tlsSettings(folder: string): Record<string, string> {
   return { GRPC_SERVER_USE_TLS: 'true', GRPC_SERVER_TLS_CERT: certFile, GRPC_SERVER_TLS_KEY: keyFile };
 }
 
-async function attackerReport(order: AttackerOrder): Promise<AttackerReport> {
-  const attacker = forkBeside('attacker.ts', order);
-  const timer = setTimeout(() => attacker.kill('SIGKILL'), order.seconds * 1000 + attackerPatienceMs);
-  try {
-    return (await messageOf(attacker)) as AttackerReport;
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-function forkBeside(file: string, order: GoodClientOrder | AttackerOrder): ChildProcess {
-  return fork(fileURLToPath(new URL(file, import.meta.url)), [JSON.stringify(order)], { execArgv: [] });
+function forkBeside(file: string, order?: GoodClientOrder): ChildProcess {
+  const args = order === undefined ? [] : [JSON.stringify(order)];
+  return fork(fileURLToPath(new URL(file, import.meta.url)), args, { execArgv: [] });
 }
 
 async function messageOf(child: ChildProcess): Promise<unknown> {
-  const ended = once(child, 'exit').then(([code, signal]) => {
-    throw new Error(`${child.spawnargs[1]} ended with ${code ?? signal} before it said anything`);
+  const listening = new AbortController();
+  const { signal } = listening;
+  const ended = once(child, 'exit', { signal }).then(([code, by]) => {
+    throw new Error(`${child.spawnargs[1]} ended with ${code ?? by} before it said anything`);
   });
-  const [message] = await Promise.race([once(child, 'message'), ended]);
   ended.catch(() => {});
-  return message;
+  try {
+    const [message] = await Promise.race([once(child, 'message', { signal }), ended]);
+    return message;
+  } finally {
+    listening.abort();
+  }
 }
 
 const threadsOf = (pid: number): number[] => readdirSync(`/proc/${pid}/task`).map(Number);

@@ -19,6 +19,8 @@ export interface Attack {
   tls?: boolean;
   /** Others that it starts by itself. */
   programs?: readonly ServerProgram[];
+  /** A kind of answer that shows that the attack took place and met its defense. A run in which it does not come fails. */
+  meets: RegExp;
   /** Ends early or never: time ends it. */
   run(target: AttackTarget): Promise<void>;
 }
@@ -32,7 +34,10 @@ export interface AttackTarget {
   got: Tally;
 }
 
-/** What the attacker got, by kind. */
+/** Ends the loops of an attack whose time is over. */
+class AttackOver extends Error {}
+
+/** What the attacker got, by kind. It also ends the attack. */
 export class Tally {
   readonly counts = new Map<string, number>();
   /** Why the attack reached what it was made for, where answers tell. */
@@ -41,6 +46,32 @@ export class Tally {
   kept = 0;
   /** Time ended before everything was begun. */
   isPart = false;
+  isOver = false;
+  readonly #peers = new Set<{ close(): void }>();
+
+  /** Closes the connections that are open, and opens no more. */
+  end(): void {
+    this.isOver = true;
+    for (const peer of this.#peers) peer.close();
+  }
+
+  /** `end` closes it. @throws when the attack is over */
+  opens(peer: { close(): void }): void {
+    if (this.isOver) throw new AttackOver();
+    this.#peers.add(peer);
+  }
+
+  closed(peer: { close(): void }): void {
+    this.#peers.delete(peer);
+  }
+
+  /** Returns whether something of this kind came, or connections of that kind are open. */
+  has(kind: RegExp): boolean {
+    return (
+      (this.kept > 0 && kind.test('connections kept')) ||
+      [...this.counts.keys()].some((what) => kind.test(what))
+    );
+  }
 
   add(what: string, times = 1): void {
     this.counts.set(what, (this.counts.get(what) ?? 0) + times);
@@ -82,6 +113,7 @@ export class RawPeer {
     { from = attackerAddress, deaf = false, tls = false }: PeerOptions = {},
   ) {
     this.got = got;
+    got.opens(this);
     const to = { host: '127.0.0.1', port, localAddress: from, noDelay: true };
     this.#socket = tls
       ? connectTls({ ...to, ALPNProtocols: ['h2'], rejectUnauthorized: false })
@@ -102,6 +134,7 @@ export class RawPeer {
     this.#socket.on('close', () => {
       if (!this.isClosed) got.add(why);
       if (this.#isKept) got.kept -= 1;
+      got.closed(this);
       this.isClosed = true;
       this.wake();
     });
@@ -256,13 +289,19 @@ export class H2Peer extends RawPeer {
     } else if (type === FrameType.SETTINGS && flags !== Flag.ACK) {
       for (let at = 0; at < payload.length; at += 6) {
         if (payload.readUInt16BE(at) === Setting.INITIAL_WINDOW_SIZE)
-          this.#streamWindow = payload.readUInt32BE(at + 2);
+          this.#initialWindow(payload.readUInt32BE(at + 2));
       }
     } else if (type === FrameType.PING && flags !== Flag.ACK) {
       void this.write(ping(payload.toString('latin1'), Flag.ACK));
     }
     const mayEnd = type === FrameType.HEADERS || type === FrameType.DATA;
     if (mayEnd && (flags & Flag.END_STREAM) !== 0) this.#ended.add(id);
+  }
+
+  /** Of streams that are open as well: RFC 9113, section 6.9.2. */
+  #initialWindow(bytes: number): void {
+    for (const [id, window] of this.#windows) this.#windows.set(id, window + bytes - this.#streamWindow);
+    this.#streamWindow = bytes;
   }
 
   #section(block: Buffer): void {

@@ -1,4 +1,4 @@
-/** The attacker's process: one attack for so long, then what it got. Its end closes all of its connections. */
+/** The attacker's process: does one attack after the other, and says what it got. After each it closes its connections. */
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { seededRandom } from '../../bench/zipf.ts';
@@ -17,26 +17,43 @@ export interface AttackerOrder {
 export interface AttackerReport {
   got: string;
   reached: string | undefined;
+  /** Why the attack did not take place as a whole; undefined when it did. */
+  missed: string | undefined;
 }
 
-/** An attack that is not begun as a whole after its time goes on for so long. */
-const begunPatienceMs = 30_000;
+/** An attack that is not begun as a whole after its time, or has not met its defense, goes on for so long. */
+const patienceMs = 15_000;
+/** All of an attack that took longer than its time to begin has to be there for a moment. */
+const momentMs = 500;
+
+async function attackBy({ name, ports, seconds, scale, seed }: AttackerOrder): Promise<AttackerReport> {
+  const attack = allAttacks.find((one) => one.name === name);
+  if (attack === undefined) throw new Error(`no attack is named ${name}`);
+  const got = new Tally();
+  const many = (count: number): number => Math.max(1, Math.round(count * scale));
+  let isOver = false;
+  const run = attack.run({ ports, got, many, random: seededRandom(seed) }).finally(() => {
+    isOver = true;
+  });
+  await Promise.race([run, sleep(seconds * 1000)]);
+  const isAwaited = (): boolean => !isOver && (got.isPart || !got.has(attack.meets));
+  if (isAwaited()) {
+    for (let waitedMs = 0; isAwaited() && waitedMs < patienceMs; waitedMs += 10) await sleep(10);
+    await sleep(Math.min(momentMs, seconds * 1000));
+  }
+  const missed = got.isPart
+    ? `the attack had begun in part only: ${got}`
+    : got.has(attack.meets)
+      ? undefined
+      : `the attack met nothing like ${attack.meets.source}, but ${got}`;
+  const report = { got: String(got), reached: got.reached, missed };
+  run.catch(() => {});
+  got.end();
+  return report;
+}
 
 process.on('disconnect', () => process.exit());
-const { name, ports, seconds, scale, seed } = JSON.parse(process.argv[2] as string) as AttackerOrder;
-const attack = allAttacks.find((one) => one.name === name);
-if (attack === undefined) throw new Error(`no attack is named ${name}`);
-const got = new Tally();
-const many = (count: number): number => Math.max(1, Math.round(count * scale));
-let isOver = false;
-const run = attack.run({ ports, got, many, random: seededRandom(seed) }).then(() => {
-  isOver = true;
-});
-await Promise.race([run, sleep(seconds * 1000)]);
-if (got.isPart) {
-  // All of it has to be there for a moment.
-  for (let waitedMs = 0; got.isPart && !isOver && waitedMs < begunPatienceMs; waitedMs += 50) await sleep(50);
-  await sleep(500);
-}
-const report: AttackerReport = { got: String(got), reached: got.reached };
-process.send?.(report, () => process.exit(0));
+process.on(
+  'message',
+  (order: AttackerOrder) => void attackBy(order).then((report) => process.send?.(report)),
+);

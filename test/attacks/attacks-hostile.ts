@@ -14,6 +14,7 @@ export const hostileAttacks: readonly Attack[] = [
     name: 'hostile-client',
     what: '10,000 requests of every form by a client that is over its limit, through Envoy, nginx, Caddy and HAProxy with the configurations of `examples/`',
     programs: publishedProxies.map(({ program }) => program),
+    meets: /^HTTP 429$/,
     async run(target) {
       const { got, many } = target;
       got.isPart = true;

@@ -2,6 +2,7 @@
 import { type Attack, attackerAddress, never, openMany, RawPeer } from './attack.ts';
 import { drip, openManyForEver } from './attacks-http2.ts';
 
+const kept = /^connections kept$/;
 const text = (value: string): Buffer => Buffer.from(value, 'latin1');
 const post = (length: number): string =>
   `POST /json HTTP/1.1\r\nhost: limiter\r\ncontent-length: ${length}\r\n\r\n`;
@@ -15,9 +16,14 @@ const longAsk = JSON.stringify({
 const chunked = 'POST /json HTTP/1.1\r\nhost: limiter\r\ntransfer-encoding: chunked\r\n\r\n';
 
 /** Four connections that write as fast as they can; one that is ended is opened again. */
-function httpFlood(name: string, what: string, begin: string, bytes: string): Attack {
+function httpFlood(
+  { name, what, meets }: Pick<Attack, 'name' | 'what' | 'meets'>,
+  begin: string,
+  bytes: string,
+): Attack {
   return {
     name,
+    meets,
     what: `${what}, without end, on four connections, each opened again when it is ended`,
     async run({ ports, got }) {
       const piece = text(bytes);
@@ -35,6 +41,7 @@ export const http1Attacks: readonly Attack[] = [
   {
     name: 'json-unfinished-bodies',
     what: '100 bodies of `/json` of 4 MiB, but for the last byte',
+    meets: kept,
     async run({ ports, got, many }) {
       const part = Buffer.alloc(4_194_303, 0x20);
       await openMany(
@@ -51,6 +58,7 @@ export const http1Attacks: readonly Attack[] = [
   {
     name: 'json-unfinished-chunks',
     what: '100 bodies of `/json` in chunks of a byte with 60 bytes of extension each, 500 each half second',
+    meets: /^HTTP 400$|^connections kept$/,
     async run({ ports, got, many }) {
       const chunks = text(`1;${'x'.repeat(60)}\r\n \r\n`.repeat(500));
       await openMany(
@@ -67,6 +75,7 @@ export const http1Attacks: readonly Attack[] = [
   {
     name: 'http-header-section-unended',
     what: '1,500 connections, on each a header section of 15 KiB without its end',
+    meets: kept,
     async run({ ports, got, many }) {
       const begin = text(
         `GET /healthcheck HTTP/1.1\r\nhost: limiter\r\n${`x-filler: ${'a'.repeat(90)}\r\n`.repeat(145)}`,
@@ -82,6 +91,7 @@ export const http1Attacks: readonly Attack[] = [
   {
     name: 'slowloris',
     what: 'Slow writers: 1,500 connections, on each a header line a tenth of a second, without end',
+    meets: kept,
     async run({ ports, got, many }) {
       await openMany(
         many(1500),
@@ -97,6 +107,7 @@ export const http1Attacks: readonly Attack[] = [
   {
     name: 'http-slow-bodies',
     what: 'Slow writers: 1,500 bodies of `/json` that come a byte each 100 ms',
+    meets: kept,
     async run({ ports, got, many }) {
       await openMany(
         many(1500),
@@ -112,6 +123,7 @@ export const http1Attacks: readonly Attack[] = [
   {
     name: 'http-idle',
     what: '3,000 idle connections, each after one answer',
+    meets: /^HTTP 200$/,
     async run({ ports, got, many }) {
       const get = text('GET /healthcheck HTTP/1.1\r\nhost: limiter\r\n\r\n');
       await openMany(
@@ -125,6 +137,7 @@ export const http1Attacks: readonly Attack[] = [
   {
     name: 'http-connections-10000',
     what: '10,000 connections without a byte',
+    meets: kept,
     async run({ ports, got, many }) {
       await openMany(many(10_000), () => new RawPeer(ports.http, got));
       await never;
@@ -133,6 +146,7 @@ export const http1Attacks: readonly Attack[] = [
   {
     name: 'http-never-reading',
     what: 'Slow readers: 100 connections that take nothing from their sockets, on each `/json` with 64 descriptors every 50 ms',
+    meets: kept,
     async run({ ports, got, many }) {
       const asks = text(`${post(longAsk.length)}${longAsk}`);
       await openMany(
@@ -143,16 +157,26 @@ export const http1Attacks: readonly Attack[] = [
       await never;
     },
   },
-  httpFlood('http-pipelining', 'Pipelined requests of `/json`', '', `${post(ask.length)}${ask}`.repeat(100)),
-  httpFlood('http-tiny-chunks', 'Bodies of `/json` in chunks of a byte', chunked, '1\r\n \r\n'.repeat(1000)),
+  httpFlood(
+    { name: 'http-pipelining', what: 'Pipelined requests of `/json`', meets: /^HTTP (?:200|429)$/ },
+    '',
+    `${post(ask.length)}${ask}`.repeat(100),
+  ),
+  httpFlood(
+    { name: 'http-tiny-chunks', what: 'Bodies of `/json` in chunks of a byte', meets: /^HTTP 400$/ },
+    chunked,
+    '1\r\n \r\n'.repeat(1000),
+  ),
   {
     name: 'http-churn',
     what: 'Connections that come, ask for `/healthcheck` and go without the answer, sixteen at a time, without end',
+    meets: /^requests begun$/,
     async run({ ports, got }) {
       await openManyForEver(16, async () => {
         const peer = new RawPeer(ports.http, got, { from: attackerAddress });
         await peer.opened();
         await peer.write(text('GET /healthcheck HTTP/1.1\r\nhost: limiter\r\n\r\n'));
+        if (!peer.isClosed) got.add('requests begun');
         peer.close();
       });
     },

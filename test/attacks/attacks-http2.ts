@@ -25,10 +25,20 @@ const repeated = (count: number, make: (i: number) => Buffer): Buffer =>
 /** Indexed field, RFC 7541, section 6.1: the newest entry of the dynamic table. */
 const newestEntry = 0xbe;
 
+/** How the limiter ends a connection, by its reason. */
+const rapidReset = /\(rapid_reset\)$/;
+const provokedReset = /\(provoked_reset\)$/;
+const continuationFlood = /\(continuation_flood\)$/;
+const controlFlood = /\(control_flood\)$/;
+/** How it refuses a call. */
+const headersTooLarge = /^HTTP 431$/;
+const kept = /^connections kept$/;
+
 /** Four connections send the same kind of bytes without end; one that is ended is opened again. */
-function flood(name: string, what: string, chunk: (peer: H2Peer) => Buffer): Attack {
+function flood(name: string, what: string, meets: RegExp, chunk: (peer: H2Peer) => Buffer): Attack {
   return {
     name,
+    meets,
     what: `${what}, on four connections, each opened again when it is ended`,
     async run({ ports, got }) {
       const one = async (): Promise<never> => {
@@ -44,7 +54,7 @@ function flood(name: string, what: string, chunk: (peer: H2Peer) => Buffer): Att
 }
 
 const floods: readonly Attack[] = [
-  flood('rapid-reset', 'Rapid reset, CVE-2023-44487: calls, each reset at once', (peer) =>
+  flood('rapid-reset', 'Rapid reset, CVE-2023-44487: calls, each reset at once', rapidReset, (peer) =>
     repeated(100, () => {
       const id = peer.nextId();
       return Buffer.concat([peer.headers(id), resetStream(id, 8)]);
@@ -53,6 +63,7 @@ const floods: readonly Attack[] = [
   flood(
     'made-you-reset',
     'MadeYouReset, CVE-2025-8671: calls, each followed by a frame that makes the server reset it',
+    provokedReset,
     (peer) =>
       repeated(100, (i) => {
         const id = peer.nextId();
@@ -68,31 +79,42 @@ const floods: readonly Attack[] = [
   flood(
     'continuation',
     'CONTINUATION flood, CVE-2024-27983: HEADERS without an end, then CONTINUATION of 1 KiB',
+    continuationFlood,
     (peer) => {
       const field = peer.block(['x-filler', 'a'.repeat(1000)]);
       const begin = frame(FrameType.HEADERS, 0, peer.nextId(), peer.block());
       return Buffer.concat([begin, repeated(60, () => frame(FrameType.CONTINUATION, 0, 1, field))]);
     },
   ),
-  flood('ping', 'PING flood, CVE-2019-9512', () => repeated(500, () => ping())),
-  flood('settings', 'SETTINGS flood, CVE-2019-9515: each to be acknowledged', () =>
+  flood('ping', 'PING flood, CVE-2019-9512', controlFlood, () => repeated(500, () => ping())),
+  flood('settings', 'SETTINGS flood, CVE-2019-9515: each to be acknowledged', controlFlood, () =>
     repeated(300, (i) => settings([Setting.INITIAL_WINDOW_SIZE, 65_535 + (i % 2)])),
   ),
-  flood('empty-data', 'Empty frames, CVE-2019-9518: DATA of no bytes for an open call', (peer) => {
-    const id = peer.nextId();
-    return Buffer.concat([peer.headers(id), repeated(500, () => data(id, ''))]);
-  }),
-  flood('empty-headers', 'Empty HEADERS, each a call without a field', (peer) =>
+  flood(
+    'empty-data',
+    'Empty frames, CVE-2019-9518: DATA of no bytes for an open call',
+    controlFlood,
+    (peer) => {
+      const id = peer.nextId();
+      return Buffer.concat([peer.headers(id), repeated(500, () => data(id, ''))]);
+    },
+  ),
+  flood('empty-headers', 'Empty HEADERS, each a call without a field', provokedReset, (peer) =>
     repeated(300, () => frame(FrameType.HEADERS, Flag.END_HEADERS | Flag.END_STREAM, peer.nextId())),
   ),
-  flood('priority', 'PRIORITY flood, CVE-2019-9513', () => repeated(500, (i) => priority(2 * i + 1, 0))),
-  flood('window-update', 'WINDOW_UPDATE flood: a byte each', () => repeated(500, () => windowUpdate(0, 1))),
-  flood('unknown-frames', 'Frames of a type that nobody knows', () =>
+  flood('priority', 'PRIORITY flood, CVE-2019-9513', controlFlood, () =>
+    repeated(500, (i) => priority(2 * i + 1, 0)),
+  ),
+  flood('window-update', 'WINDOW_UPDATE flood: a byte each', controlFlood, () =>
+    repeated(500, () => windowUpdate(0, 1)),
+  ),
+  flood('unknown-frames', 'Frames of a type that nobody knows', controlFlood, () =>
     repeated(500, () => frame(0x42, 0, 0, uint32(1))),
   ),
   flood(
     'hpack-bomb',
     'HPACK bomb: 4,000 bytes in the table, then calls that name them 16,000 times',
+    headersTooLarge,
     (peer) => {
       const fill = peer.headers(peer.nextId(), Flag.END_STREAM, [...callFields, 'x-bomb', 'a'.repeat(4000)]);
       const block = Buffer.alloc(16_000, newestEntry);
@@ -104,6 +126,7 @@ const floods: readonly Attack[] = [
   flood(
     'hpack-huffman',
     'Header sections of 64 KiB of Huffman code, as many letters as it can have',
+    headersTooLarge,
     (peer) => {
       // Five bits for "0" (RFC 7541, appendix B): a literal that enters no table, its length in three more bytes.
       const text = Buffer.alloc(64_000, 0);
@@ -112,12 +135,17 @@ const floods: readonly Attack[] = [
       return repeated(3, () => section(peer.nextId(), block));
     },
   ),
-  flood('header-list', 'Calls with header lists above SETTINGS_MAX_HEADER_LIST_SIZE', (peer) => {
-    const fields = [...callFields];
-    for (let i = 0; i < 600; i++) fields.push(`x-header-${i}`, 'a'.repeat(150));
-    const block = peer.block(fields);
-    return repeated(3, () => section(peer.nextId(), block));
-  }),
+  flood(
+    'header-list',
+    'Calls with header lists above SETTINGS_MAX_HEADER_LIST_SIZE',
+    headersTooLarge,
+    (peer) => {
+      const fields = [...callFields];
+      for (let i = 0; i < 600; i++) fields.push(`x-header-${i}`, 'a'.repeat(150));
+      const block = peer.block(fields);
+      return repeated(3, () => section(peer.nextId(), block));
+    },
+  ),
 ];
 
 /** A header section of a request without a body, in as many frames as it takes. */
@@ -137,6 +165,7 @@ function openStreams(name: string, where: string, from: (index: number) => strin
   return {
     name,
     what: `100 connections ${where}, 1,000 calls on each, of whose messages 20 of 4,000 bytes come`,
+    meets: kept,
     async run({ ports, got, many }) {
       const part = Buffer.concat([Buffer.from([0]), uint32(4000), Buffer.alloc(20)]);
       const open = (index: number): Promise<H2Peer> =>
@@ -164,6 +193,7 @@ const holders: readonly Attack[] = [
   {
     name: 'unfinished-messages',
     what: '100 connections, four messages of 4 MiB on each, of which all comes that the windows let pass, but for the end',
+    meets: /^answers$/,
     async run({ ports, got, many }) {
       const part = Buffer.concat([Buffer.from([0]), uint32(4_194_304), Buffer.alloc(1_100_000)]);
       await openMany(
@@ -184,6 +214,7 @@ const holders: readonly Attack[] = [
   {
     name: 'header-section-unended',
     what: '1,000 connections, on each a header section of 60 KiB without END_HEADERS',
+    meets: kept,
     async run({ ports, got, many }) {
       const piece = Buffer.alloc(15_000, newestEntry - 0x3c);
       await openMany(
@@ -201,6 +232,7 @@ const holders: readonly Attack[] = [
   {
     name: 'closed-window',
     what: '100 connections that open no window for answers (SETTINGS_INITIAL_WINDOW_SIZE 0), a call of 256 descriptors on each every 50 ms',
+    meets: kept,
     async run({ ports, got, many }) {
       await openMany(
         many(100),
@@ -213,6 +245,7 @@ const holders: readonly Attack[] = [
   {
     name: 'closed-window-short',
     what: 'The same with 1,000 calls of one descriptor on each of 100 connections',
+    meets: kept,
     async run({ ports, got, many }) {
       await openMany(
         many(100),
@@ -225,6 +258,7 @@ const holders: readonly Attack[] = [
   {
     name: 'window-by-byte',
     what: 'Slow readers: 100 connections, 200 calls on each, whose answers may go out a byte at a time',
+    meets: kept,
     async run({ ports, got, many }) {
       await openMany(
         many(100),
@@ -240,6 +274,7 @@ const holders: readonly Attack[] = [
   {
     name: 'never-reading',
     what: 'Slow readers: 100 connections with open windows that take nothing from their sockets, a call of 256 descriptors on each every 50 ms',
+    meets: kept,
     async run({ ports, got, many }) {
       const windows: [number, number][] = [[Setting.INITIAL_WINDOW_SIZE, largest31]];
       await openMany(
@@ -255,6 +290,7 @@ const holders: readonly Attack[] = [
   {
     name: 'slow-writers',
     what: 'Slow writers: 1,000 connections, each with a call that comes a byte each 100 ms',
+    meets: kept,
     async run({ ports, got, many }) {
       await openMany(
         many(1000),
@@ -271,6 +307,7 @@ const holders: readonly Attack[] = [
   {
     name: 'health-watches',
     what: '100 connections with 1,000 health watches on each',
+    meets: kept,
     async run({ ports, got, many }) {
       const fields = callFields.with(5, '/grpc.health.v1.Health/Watch');
       await openMany(
@@ -300,6 +337,7 @@ const connections: readonly Attack[] = [
   {
     name: 'connections-10000',
     what: '10,000 connections that have begun HTTP/2 and are idle',
+    meets: kept,
     async run({ ports, got, many }) {
       await openMany(many(10_000), () => new H2Peer(ports.grpc, got).begin());
       await never;
@@ -308,6 +346,7 @@ const connections: readonly Attack[] = [
   {
     name: 'connections-silent',
     what: '10,000 connections without a byte',
+    meets: kept,
     async run({ ports, got, many }) {
       await openMany(many(10_000), () => new RawPeer(ports.grpc, got));
       await never;
@@ -316,13 +355,19 @@ const connections: readonly Attack[] = [
   {
     name: 'connections-churn',
     what: 'Connections that come, begin HTTP/2 and go, sixteen at a time, without end',
+    meets: /^connections begun$/,
     async run({ ports, got }) {
-      await openManyForEver(16, async () => (await new H2Peer(ports.grpc, got).begin()).close());
+      await openManyForEver(16, async () => {
+        const peer = await new H2Peer(ports.grpc, got).begin();
+        if (!peer.isClosed) got.add('connections begun');
+        peer.close();
+      });
     },
   },
   {
     name: 'tls-half-open',
     what: '5,000 TLS handshakes on the gRPC listener that stop in the middle of the first message',
+    meets: kept,
     tls: true,
     async run({ ports, got, many }) {
       // The header of a record, and of a ClientHello, of which 500 bytes are told and 50 come.
@@ -338,6 +383,7 @@ const connections: readonly Attack[] = [
   {
     name: 'tls-handshakes',
     what: 'TLS handshakes that are finished and left, eight at a time, without end',
+    meets: /^handshakes$/,
     tls: true,
     async run({ ports, got }) {
       await openManyForEver(8, async () => {
@@ -351,6 +397,7 @@ const connections: readonly Attack[] = [
   {
     name: 'not-http2',
     what: '64 KiB of chance on new connections, sixteen at a time, without end',
+    meets: /^connections closed$/,
     async run({ ports, got }) {
       const noise = Buffer.alloc(65_536);
       for (let i = 0, x = 1; i < noise.length; i++) {
@@ -363,9 +410,12 @@ const connections: readonly Attack[] = [
           new Promise<void>((resolve) => {
             const to = { host: '127.0.0.1', port: ports.grpc, localAddress: attackerAddress };
             const socket = connect(to, () => socket.end(noise));
+            const peer = { close: () => void socket.destroy() };
+            got.opens(peer);
             socket.resume();
             socket.on('error', () => {});
             socket.on('close', () => {
+              got.closed(peer);
               got.add('connections closed');
               resolve();
             });

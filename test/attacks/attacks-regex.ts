@@ -45,6 +45,7 @@ function asking(name: string, profile: string, what: string): Attack {
   return {
     name,
     what,
+    meets: /^HTTP 200$/,
     async run({ ports, got, random }) {
       const requests = Array.from({ length: 20 }, () => {
         const line = `GET /v1/forward-auth/${profile} HTTP/1.1\r\nhost: limiter\r\n`;

@@ -24,7 +24,8 @@ at all the same. Needs redis-server, memcached, openssl, envoy, nginx, caddy and
 
 Of each: memory that is resident before and at most, the slowest answer that the good client got, without the time in
 which the machine gave it or the limiter no core, and what the attacker got. Wrong is: ${bounds.residentMiB} MiB or more, an answer after
-more than ${bounds.worstMs} ms, a refusal of the good client, a limiter that ended, an attack that reached what it was made for.
+more than ${bounds.worstMs} ms, a refusal of the good client, a limiter that ended, an attack that reached what it was made for, and an attack
+that did not take place as a whole.
 Exit status: 0 when nothing was wrong, 1 when something was, 2 for a wrong command line or a program that is missing.
 `;
 const document = new URL('../../docs/attacks.md', import.meta.url);
