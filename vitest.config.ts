@@ -51,6 +51,7 @@ const projects: TestProjectConfiguration[] = [
       include: faults,
       exclude,
       globalSetup,
+      maxConcurrency: 3,
       maxWorkers: workersThatWait,
       sequence: { groupOrder: 1 },
     },

@@ -60,6 +60,8 @@ describe('the ledger of streams', () => {
       'leaked: 7, and 0 is the most',
       'lost: 100, and 50 is the most',
       'only 1 of 100 streams were answered',
+      'retries: none in this run',
+      'died: none in this run',
     ]);
     expect(budgetTable([figures])).toContain('| still reserved after the TTL | 7 |');
   });

@@ -23,6 +23,23 @@ export interface BudgetLoad extends LoadShape {
   hurtStoreMs: number;
 }
 
+/** Everything of a load follows from how long its reservations live: what happens comes sooner in a short run. */
+export function budgetLoad({
+  streams,
+  seed,
+  ttlMs,
+}: Pick<BudgetLoad, 'streams' | 'seed' | 'ttlMs'>): BudgetLoad {
+  return {
+    ...{ streams, seed, ttlMs },
+    withinMs: ttlMs / 10,
+    lastMs: [ttlMs / 10, ttlMs / 3],
+    patienceMs: ttlMs * 0.75,
+    againMs: ttlMs / 20,
+    killLimiterMs: ttlMs / 15,
+    hurtStoreMs: ttlMs / 6,
+  };
+}
+
 const limiterCount = 4;
 const sampleMs = 250;
 /** What whole seconds and a busy machine add to a TTL. */

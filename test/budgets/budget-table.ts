@@ -46,6 +46,9 @@ export function budgetBreaches(figures: BudgetFigures, unreplicated = 0): string
   const { overspentBudgets, answered, streams } = figures;
   if (overspentBudgets > 0 && unreplicated === 0) breaches.push(`${overspentBudgets} budgets were overspent`);
   if (answered < streams / 2) breaches.push(`only ${answered} of ${streams} streams were answered`);
+  const happened = { retries: figures.retries, died: figures.died };
+  for (const [name, times] of Object.entries(happened))
+    if (times === 0) breaches.push(`${name}: none in this run`);
   return breaches;
 }
 

@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util';
 import { withTable } from '../faults/fault-table.ts';
 import { findServer, redisProgram } from '../support/find-server.ts';
 import { numberFlag, readOrExplain } from '../support/script-flags.ts';
-import { type BudgetLoad, runBudgets } from './budget-run.ts';
+import { budgetLoad, runBudgets } from './budget-run.ts';
 import { restartedRedis } from './budget-stores.ts';
 import { budgetBreaches, budgetTable } from './budget-table.ts';
 import { checkThenCharge, reserveThenCommit, type Way } from './ways.ts';
@@ -59,17 +59,7 @@ if ('missing' in redis) {
   console.error(redis.missing);
   process.exit(2);
 }
-const load: BudgetLoad = {
-  streams,
-  seed,
-  withinMs: 6000,
-  lastMs: [6000, 20_000],
-  patienceMs: 45_000,
-  againMs: 3000,
-  ttlMs: 60_000,
-  killLimiterMs: 4000,
-  hurtStoreMs: 10_000,
-};
+const load = budgetLoad({ streams, seed, ttlMs: 60_000 });
 
 async function run(way: Way, path: string) {
   console.error(`${way.name}: ${streams} streams`);

@@ -1,33 +1,37 @@
-import { describe, expect, it } from 'vitest';
+import { describe, type ExpectStatic, it } from 'vitest';
 import { findServer } from '../support/find-server.ts';
 import type { FaultCase } from './fault-case.ts';
 import { breaches } from './fault-figures.ts';
 import { type FaultPace, type FaultReport, runFaultCase } from './fault-run.ts';
 
 /** A shorter time than `npm run faults` takes. */
-export const testPace: FaultPace = { perSecond: 400, calmMs: 600, outageMs: 1200 };
+export const testPace: FaultPace = { perSecond: 300, calmMs: 500, outageMs: 1200 };
 
 /** Code that is compiled late and caches that fill; a leak of what waits would be more. */
 export const maxHeapGrowthBytes = 4 * 1024 * 1024;
 
-/** One test for each case: its bounds hold, the program had no fault of its own, its memory is back where it was. */
+/** One test for each case, several at a time, as they mostly wait: its bounds hold, the program had no fault of its own, its memory is back where it was. */
 export function faultSuite(
   name: string,
   cases: readonly FaultCase[],
-  { pace = testPace, check = () => {} }: { pace?: FaultPace; check?: (report: FaultReport) => void } = {},
+  {
+    pace = testPace,
+    check = () => {},
+  }: { pace?: FaultPace; check?: (report: FaultReport, expect: ExpectStatic) => void } = {},
 ): void {
   describe(name, () => {
     for (const faultCase of cases) {
       const missing = missingServer(faultCase);
       const isOptional = process.env['CI'] !== 'true';
       const title = missing === undefined ? faultCase.name : `${faultCase.name} (${missing})`;
-      it.skipIf(missing !== undefined && isOptional)(title, { timeout: 90_000 }, async () => {
+      const isSkipped = missing !== undefined && isOptional;
+      it.skipIf(isSkipped)(title, { timeout: 90_000, concurrent: true }, async ({ expect }) => {
         const report = await runFaultCase(faultCase, pace);
         const told = JSON.stringify({ ...report, messages: [...report.messages] });
         expect(breaches(report.figures, faultCase.bounds), told).toEqual([]);
         expect(report.internalFaults).toEqual([]);
         expect(report.heapGrowthBytes, told).toBeLessThan(maxHeapGrowthBytes);
-        check(report);
+        check(report, expect);
       });
     }
   });

@@ -48,6 +48,10 @@ export class SoakCalls {
   readonly #byKind: Record<SoakCall['kind'], SoakCall[]>;
   #writtenVersion = 0;
   #seenVersion = 0;
+  /** Answers by rules that came during the run. */
+  newRules = 0;
+  /** Answers over the limit of a counted key. */
+  reachedLimits = 0;
 
   constructor(random: () => number) {
     this.#random = random;
@@ -90,6 +94,7 @@ export class SoakCalls {
       case 'blocked':
         return isAllowed ? 'a blocked key was allowed' : undefined;
       case 'counted':
+        if (!isAllowed) this.reachedLimits += 1;
         return call.allowed > countedLimit ? `${call.allowed} were allowed of ${countedLimit}` : undefined;
       case 'versioned':
         return this.#judgeVersion(response, seenVersionBefore);
@@ -98,6 +103,7 @@ export class SoakCalls {
 
   #judgeVersion(response: RateLimitResponse, seenVersionBefore: number): string | undefined {
     const version = (response.statuses[0]?.currentLimit?.requestsPerUnit ?? 0) - versionBase;
+    if (version > 0) this.newRules += 1;
     this.#seenVersion = Math.max(this.#seenVersion, version);
     return version < seenVersionBefore || version > this.#writtenVersion
       ? `decided by version ${version} of the rules after ${seenVersionBefore} had, with ${this.#writtenVersion} written`

@@ -1,4 +1,5 @@
 /** 5,000 calls a second over 200 connections that come and go; every answer is judged. */
+import type { SoakEvents } from './soak.ts';
 import { type SoakCall, SoakCalls } from './soak-calls.ts';
 import { SoakConnection } from './soak-connection.ts';
 
@@ -22,6 +23,7 @@ export class SoakLoad {
   faultCount = 0;
   opened = 0;
   readonly faults: string[] = [];
+  #ended = 0;
   #timer: NodeJS.Timeout | undefined;
 
   constructor(port: number, random: () => number) {
@@ -49,6 +51,11 @@ export class SoakLoad {
     for (const connection of this.#connections) connection.close();
     if (this.#connections.size > 0) await gone;
     for (const fault of this.calls.lostAllowances()) this.fault(fault);
+  }
+
+  get happened(): SoakEvents {
+    const { newRules, reachedLimits } = this.calls;
+    return { failedCalls: this.failed, newRules, reachedLimits, connectionsEnded: this.#ended };
   }
 
   fault(what: string): void {
@@ -87,6 +94,7 @@ export class SoakLoad {
       calls: least + Math.floor(this.#random() * (most - least)),
       onGone: (gone, problem) => {
         this.#connections.delete(gone);
+        this.#ended += 1;
         if (problem !== undefined) this.fault(`a connection ended: ${problem}`);
         if (this.#connections.size === 0) for (const settle of this.#gone.splice(0)) settle();
       },

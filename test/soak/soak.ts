@@ -1,4 +1,4 @@
-/** A limiter under load for minutes: rules come anew every ten seconds, Redis goes away once, memory is looked at. */
+/** A limiter under load: meanwhile its rules change six times and more, Redis goes away once, and its memory is measured. */
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -23,11 +23,23 @@ export interface SoakReport {
   /** At the end, that the limiter says. */
   connectionsLeft: number;
   rulesLoaded: number;
+  /** What every run has to have at least once. */
+  happened: SoakEvents;
   /** At equal distances, the first after a fifth of the time, with the caches full. */
   memory: LiveMemory[];
   exitCode: number | null;
   /** What the limiter printed that it does not print in peace. */
   complaints: string[];
+}
+
+export interface SoakEvents {
+  /** Calls that failed while Redis was away. */
+  failedCalls: number;
+  /** Calls whose answer was decided by a version of the rules that came during the run. */
+  newRules: number;
+  /** Calls of counted keys that their limit refused. */
+  reachedLimits: number;
+  connectionsEnded: number;
 }
 
 export interface SoakOptions {
@@ -38,11 +50,15 @@ export interface SoakOptions {
   progress?: (line: string) => void;
 }
 
-const reloadEveryMs = 10_000;
+/** Rules change, and Redis is away, for a part of the run; in a long run, for so long at most. */
+const reloadEvery = { part: 1 / 6, mostMs: 10_000 };
 const samples = 5;
-const redisAwayMs = 2_000;
+const redisAway = { part: 1 / 15, mostMs: 2_000 };
 /** After Redis is back, until the limiter asks it again: connections are made anew, its breaker has to see it. */
-const recoveryMs = 10_000;
+const recovery = { part: 1 / 4, mostMs: 10_000 };
+
+const spanOf = (durationMs: number, { part, mostMs }: { part: number; mostMs: number }): number =>
+  Math.min(mostMs, durationMs * part);
 
 export async function soak(options: SoakOptions): Promise<SoakReport> {
   const folder = mkdtempSync(join(tmpdir(), 'weir-soak-'));
@@ -81,14 +97,17 @@ async function soakLimiter(
   const inspected = await InspectedProcess.of(limiter.program);
   const load = new SoakLoad(limiter.ports.grpc, seededRandom(seed));
   let version = 0;
-  const reloads = setInterval(() => {
-    load.calls.wrote(++version);
-    writeRules(folder, version);
-  }, reloadEveryMs);
+  const reloads = setInterval(
+    () => {
+      load.calls.wrote(++version);
+      writeRules(folder, version);
+    },
+    spanOf(durationMs, reloadEvery),
+  );
   const memory: LiveMemory[] = [];
   try {
     load.start();
-    const restarted = sleep(durationMs * 0.4).then(() => restart(redis, load));
+    const restarted = sleep(durationMs * 0.4).then(() => restart(redis, load, durationMs));
     for (let i = 0; i < samples; i++) {
       await sleep(durationMs / samples);
       memory.push(await inspected.liveMemory());
@@ -114,6 +133,7 @@ async function soakLimiter(
     faults,
     connectionsOpened,
     ...statistics,
+    happened: load.happened,
     memory,
     exitCode,
     complaints,
@@ -127,12 +147,12 @@ function writeRules(folder: string, version: number): void {
 }
 
 /** Politely, so that every count is in its file. */
-async function restart(redis: RedisServer, load: SoakLoad): Promise<void> {
+async function restart(redis: RedisServer, load: SoakLoad, durationMs: number): Promise<void> {
   load.mayFail = true;
   await redis.kill('SIGTERM');
-  await sleep(redisAwayMs);
+  await sleep(spanOf(durationMs, redisAway));
   await redis.start();
-  await sleep(recoveryMs);
+  await sleep(spanOf(durationMs, recovery));
   load.mayFail = false;
 }
 

@@ -12,7 +12,8 @@ export function verdict(report: SoakReport): string[] {
   if (faultCount > faults.length) problems.push(`${faultCount - faults.length} faults more`);
   if (connectionsLeft !== 0) problems.push(`${connectionsLeft} connections were left`);
   if (exitCode !== 0) problems.push(`the limiter ended with ${exitCode}`);
-  if (report.rulesLoaded < 2) problems.push('rules were not loaded again');
+  for (const [name, count] of Object.entries(report.happened))
+    if (count === 0) problems.push(`${name}: none in this run`);
   return [...problems, ...growth(report.memory)];
 }
 
