@@ -8,7 +8,7 @@ export async function runProgram(name) {
   const { main } = await import(
     existsSync(source) ? source.href : new URL('../dist/cli/main.js', import.meta.url).href
   );
-  await main(process.argv.slice(2), name);
+  process.exitCode = await main(process.argv.slice(2), undefined, name);
 }
 
 /** Ends the process with one sentence, and the status of what cannot be run, when the running Node is older than package.json's `engines` asks for. */

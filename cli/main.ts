@@ -9,6 +9,7 @@ import {
   hintOf,
   UsageError,
 } from './shared/flags.ts';
+import { type CommandIo, io, processIo, withIo } from './shared/io.ts';
 
 interface CommandEntry {
   summary: string;
@@ -149,13 +150,13 @@ async function dispatch(args: string[], program: keyof typeof programs): Promise
   const name = given === '/bin/ratelimit' ? 'limiter' : given;
   const commands = programs[program];
   if (/^(--?version|version)$/.test(name)) {
-    process.stdout.write(`weir ${packageVersion()} (node ${process.versions.node})\n`);
+    io().stdout.write(`weir ${packageVersion()} (node ${process.versions.node})\n`);
     return 0;
   }
   if (name === 'help' && Object.hasOwn(commands, rest[0] ?? ''))
     return dispatch([...rest, '--help'], program);
   if (/^(--?help|-h|help)$/.test(name)) {
-    process.stdout.write(helpText(program));
+    io().stdout.write(helpText(program));
     return 0;
   }
   const command = Object.hasOwn(commands, name) ? commands[name] : undefined;
@@ -170,28 +171,32 @@ async function dispatch(args: string[], program: keyof typeof programs): Promise
   return (await command.load())(rest);
 }
 
-/** Runs the command that the arguments name and ends the process with its status; 2 for a wrong command line. */
-export async function main(args: string[], program: keyof typeof programs = 'weir'): Promise<void> {
-  endureClosedPipes([process.stdout, process.stderr]);
-  try {
-    process.exitCode = await dispatch(args, program);
-  } catch (error) {
-    if (error instanceof CommandError) {
-      process.stderr.write(`${program}: ${escaped(error.message)}\n`);
-      process.exitCode = error.exitStatus;
-      return;
+/** Runs the command that the arguments name. Resolves to the exit status; 2 for a wrong command line. */
+export async function main(
+  args: string[],
+  given: CommandIo = processIo,
+  program: keyof typeof programs = 'weir',
+): Promise<number> {
+  endureClosedPipes([given.stdout, given.stderr]);
+  return withIo(given, async () => {
+    try {
+      return await dispatch(args, program);
+    } catch (error) {
+      if (error instanceof CommandError) {
+        given.stderr.write(`${program}: ${escaped(error.message)}\n`);
+        return error.exitStatus;
+      }
+      if (!(error instanceof UsageError)) throw error;
+      given.stderr.write(`${program}: ${escaped(error.message)}\n${moreHelp(args, error, program)}`);
+      return 2;
     }
-    if (!(error instanceof UsageError)) throw error;
-    const [name = ''] = args;
-    const isHinted = error.message.includes('did you mean');
-    const more = Object.hasOwn(programs[program], name)
-      ? `"${program} ${name} --help" says what it takes.\n`
-      : isHinted
-        ? `"${program} --help" lists the commands.\n`
-        : `\n${helpText(program)}`;
-    process.stderr.write(`${program}: ${escaped(error.message)}\n${more}`);
-    process.exitCode = 2;
-  }
+  });
+}
+
+function moreHelp([name = '']: string[], { message }: UsageError, program: keyof typeof programs): string {
+  if (Object.hasOwn(programs[program], name)) return `"${program} ${name} --help" says what it takes.\n`;
+  if (message.includes('did you mean')) return `"${program} --help" lists the commands.\n`;
+  return `\n${helpText(program)}`;
 }
 
 if (import.meta.main) refuseToRun('cli/main.ts', '<command>');

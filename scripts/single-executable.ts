@@ -14,7 +14,10 @@ import { mustRun, projectRoot } from './commands.ts';
 const entry = `
 import { basename } from 'node:path';
 import { main } from ${JSON.stringify(join(projectRoot, 'cli/main.ts'))};
-void main(process.argv.slice(2), basename(process.argv0) === 'kubectl-weir' ? 'kubectl weir' : 'weir');
+const name = basename(process.argv0) === 'kubectl-weir' ? 'kubectl weir' : 'weir';
+void main(process.argv.slice(2), undefined, name).then((status) => {
+  process.exitCode = status;
+});
 `;
 
 /** In place of the commands that start threads from files beside them, which one file has not. */

@@ -14,6 +14,7 @@ import { tlsTarget } from '../../process/grpc/grpc-js.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { maxUint32, Unit, unitName } from '../../rules/model.ts';
 import { commandOf, perUnit, UsageError, wholeNumber } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import { dataText, outputFlag, outputFormat } from '../shared/output.ts';
 import { diagnose } from './ask-diagnosis.ts';
 import { type AskAddress, type AskTls, askTls, askTlsFlags, askToken, parseAddress } from './ask-target.ts';
@@ -76,11 +77,11 @@ export const askCommand = commandOf(
         ? askLimiter(request, call)
         : askUntilOverLimit(request, call, untilSeconds));
       const json = `${toJsonString(RateLimitResponseSchema, response)}\n`;
-      process.stdout.write(output === 'text' ? describeAnswer(request, response) : dataText(json, output));
+      io().stdout.write(output === 'text' ? describeAnswer(request, response) : dataText(json, output));
       return 0;
     } catch (error) {
       if (!(error instanceof CallFailed)) throw error;
-      process.stderr.write(`request error: ${error.message}\n`);
+      io().stderr.write(`request error: ${error.message}\n`);
       return 1;
     }
   },

@@ -1,9 +1,11 @@
 /** Whom `weir ask` asks, and what it shows there. */
+
 import { resolve } from 'node:path';
 import { createSecureContext } from 'node:tls';
 import { errorText } from '../../process/log/error-text.ts';
 import { tokenProblem } from '../../process/net/bearer-token.ts';
 import { type FlagTypes, type ParsedFlags, readGiven, UsageError } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 
 /** Where one connection goes. */
 export type AskEndpoint = { host: string; port: number } | { path: string };
@@ -82,7 +84,7 @@ export function askTls(flags: ParsedFlags): AskTls | undefined {
 
 /** The token of a file, else of the variable WEIR_TOKEN; undefined without either. Shown nowhere. */
 export function askToken(path: string | undefined): string | undefined {
-  const variable = process.env['WEIR_TOKEN'];
+  const variable = io().env['WEIR_TOKEN'];
   if (path === undefined && !variable) return undefined;
   const from = path === undefined ? 'WEIR_TOKEN' : `--token-file: ${path}`;
   const token = (path === undefined ? `${variable}` : `${readGiven(from, path)}`).trim();

@@ -1,6 +1,7 @@
 import { hash, randomBytes } from 'node:crypto';
 import { anonymousCaller, callerName, unknownCaller } from '../../limiter/callers/callers-file.ts';
 import { commandOf, UsageError } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 
 const help = `Usage: weir callers token <name>
 
@@ -33,8 +34,8 @@ export const callersCommand = commandOf(
       );
     }
     const secret = randomBytes(secretBytes).toString('base64url');
-    process.stdout.write(`${name}.${secret}\n`);
-    process.stderr.write(entryText(name, hash('sha256', secret)));
+    io().stdout.write(`${name}.${secret}\n`);
+    io().stderr.write(entryText(name, hash('sha256', secret)));
     return 0;
   },
   ['token'],

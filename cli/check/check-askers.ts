@@ -10,6 +10,7 @@ import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { refuseOutside } from '../shared/contained-files.ts';
 import { hintOf, readGiven, UsageError } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import { type RuleInput, standardInput } from '../shared/read-input.ts';
 import { type CheckedInput, type CheckOptions, linesOfTexts, profilesOf, readings } from './check-input.ts';
 import { count, findingOf, type LinesOf } from './check-report.ts';
@@ -101,7 +102,7 @@ function summaryOf(review: { isOpen: boolean } | undefined, isFailed: boolean): 
 
 function textOf(path: string, roots: readonly string[]): string {
   refuseOutside(`--envoy ${path}`, path, roots);
-  const bytes = readGiven(`--envoy ${path}`, path === '-' ? 0 : path);
+  const bytes = readGiven(`--envoy ${path}`, path === '-' ? io().stdinFile : path);
   const text = decodeYaml(bytes);
   if (typeof text !== 'string')
     throw new UsageError(`--envoy ${path}: ${text.text}, from character ${text.offset + 1} on`);

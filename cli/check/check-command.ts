@@ -13,6 +13,7 @@ import {
   paintFor,
   UsageError,
 } from '../shared/flags.ts';
+import { io, printLine } from '../shared/io.ts';
 import { dataText } from '../shared/output.ts';
 import { type RuleInput, readInput } from '../shared/read-input.ts';
 import { type CheckedInput, checkInput } from './check-input.ts';
@@ -166,10 +167,10 @@ export const checkCommand = commandOf(
       inputs.push(...checkAskers(envoyFiles, read, options));
     }
     const exitStatus = statusOf(inputs);
-    if (form === 'json' || form === 'yaml') process.stdout.write(dataText(checkJson(inputs), form));
+    if (form === 'json' || form === 'yaml') io().stdout.write(dataText(checkJson(inputs), form));
     else if (form !== 'text')
-      process.stdout.write(reportText(checkReport(inputs, { isQuiet, exitStatus }), form, process.cwd()));
-    else if (!inGoWords) process.stdout.write(checkText(inputs, paintFor(process.stdout), isQuiet));
+      io().stdout.write(reportText(checkReport(inputs, { isQuiet, exitStatus }), form, io().cwd()));
+    else if (!inGoWords) io().stdout.write(checkText(inputs, paintFor(io().stdout), isQuiet));
     return exitStatus;
   },
 );
@@ -219,24 +220,24 @@ function printLikeGo(
   check: (path: string) => CheckedInput,
   isQuiet: boolean,
 ): CheckedInput[] {
-  const paint = paintFor(process.stdout);
-  if (!isQuiet) console.log('checking rate limit configs...');
+  const paint = paintFor(io().stdout);
+  if (!isQuiet) printLine('checking rate limit configs...');
   const inputs = paths.map((path) => {
-    if (!isQuiet) console.log(loadingText(path));
+    if (!isQuiet) printLine(loadingText(path));
     const input = check(path);
-    if (!isQuiet) for (const file of input.files) console.log(`opening config file: ${escaped(file)}`);
-    process.stdout.write(findingsText(input, (finding) => goFindingText(finding, paint), isQuiet));
+    if (!isQuiet) for (const file of input.files) printLine(`opening config file: ${escaped(file)}`);
+    io().stdout.write(findingsText(input, (finding) => goFindingText(finding, paint), isQuiet));
     return input;
   });
   if (isQuiet) return inputs;
   const { errors, warnings, allowed } = sumsOf(inputs);
-  if (errors > 0) console.log(count(errors, 'error'));
-  if (warnings > 0) console.log(count(warnings, 'warning'));
-  if (allowed > 0) console.log(`${count(allowed, 'finding')} waived by --allow`);
+  if (errors > 0) printLine(count(errors, 'error'));
+  if (warnings > 0) printLine(count(warnings, 'warning'));
+  if (allowed > 0) printLine(`${count(allowed, 'finding')} waived by --allow`);
   const isOfCallersAlone = inputs.every(
     ({ files, callersFiles }) => callersFiles.length > 0 && callersFiles.length === files.length,
   );
-  if (errors === 0) console.log(isOfCallersAlone ? 'all callers files ok' : 'all rate limit configs ok');
+  if (errors === 0) printLine(isOfCallersAlone ? 'all callers files ok' : 'all rate limit configs ok');
   return inputs;
 }
 

@@ -1,5 +1,7 @@
 /** Completion for shells: scripts made of the flags that commands declare, so that pressing Tab starts no program. */
+
 import { type Command, commandOf, commandOfVerbs, type FlagTypes, helpFlag } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 
 /** A command as completion knows it. */
 export interface NamedCommand {
@@ -24,7 +26,7 @@ Exit status: 0, or 2 for a wrong command line.
 export function completionCommand(load: () => Promise<readonly NamedCommand[]>): Command {
   const verb = (script: (commands: readonly NamedCommand[]) => string) =>
     commandOf(help, {}, async () => {
-      process.stdout.write(script(await load()));
+      io().stdout.write(script(await load()));
       return 0;
     });
   return commandOfVerbs(help, { bash: verb(bashScript), zsh: verb(zshScript), fish: verb(fishScript) });

@@ -5,6 +5,7 @@ import { yamlText } from '../../rules/write/yaml-text.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import { commandOf, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import { type OutputFormat, outputFlag, outputFormat } from '../shared/output.ts';
 import {
   printClashes,
@@ -85,7 +86,7 @@ function convert(flags: ParsedFlags): number {
   const conversion = convertRules(sources, target, { name, namespace: flags.text('namespace'), ...chosen });
   if (isRefused(conversion, flags.on('allow-loss'))) return 1;
   if (format !== 'json' && target !== 'xds') noteComments(input);
-  process.stdout.write(written(conversion.documents, target === 'xds' ? 'json' : format));
+  io().stdout.write(written(conversion.documents, target === 'xds' ? 'json' : format));
   return 0;
 }
 
@@ -109,7 +110,7 @@ function refuseBadNames(flags: ParsedFlags): void {
 function isRefused({ losses, problems }: Conversion, allowLoss: boolean): boolean {
   for (const problem of problems) printProblem(problem);
   for (const loss of losses) printProblem(`${allowLoss ? 'warning: ' : ''}${loss}`);
-  if (losses.length > 0 && !allowLoss) process.stderr.write('weir: --allow-loss leaves that out\n');
+  if (losses.length > 0 && !allowLoss) io().stderr.write('weir: --allow-loss leaves that out\n');
   return problems.length > 0 || (losses.length > 0 && !allowLoss);
 }
 
@@ -125,7 +126,7 @@ function noteComments({ texts }: RuleInput): void {
     const decoded = decodeYaml(text);
     return typeof decoded === 'string' && /(?:^|\s)#/m.test(decoded);
   });
-  if (hasComments) process.stderr.write('weir: comments are not carried over\n');
+  if (hasComments) io().stderr.write('weir: comments are not carried over\n');
 }
 
 function written(documents: readonly JsonObject[], format: OutputFormat): string {

@@ -9,6 +9,7 @@ import { type ReportForm, reportFlag, reportForm } from '../forms/report.ts';
 import { differenceText } from '../replay/report-text.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import { commandOf, escaped, type ParsedFlags, paintFor, printProblem, UsageError } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import { dataText } from '../shared/output.ts';
 import {
   clashesOf,
@@ -214,14 +215,14 @@ function print(
       ...(replay && { replay: replay.report }),
       ...(errors.length > 0 && { errors: errors.map(errorValue) }),
     };
-    process.stdout.write(dataText(diffJson(changes, more), form));
+    io().stdout.write(dataText(diffJson(changes, more), form));
   } else if (form !== 'text') {
-    process.stdout.write(reportText(diffReport(found, { exitStatus, isQuiet }), form, process.cwd()));
+    io().stdout.write(reportText(diffReport(found, { exitStatus, isQuiet }), form, io().cwd()));
   } else if (errors.length === 0 && !isQuiet) {
-    process.stdout.write(diffText(changes, paintFor(process.stdout)));
-    if (replay !== undefined) process.stdout.write(`\n${differenceText(replay.report)}`);
+    io().stdout.write(diffText(changes, paintFor(io().stdout)));
+    if (replay !== undefined) io().stdout.write(`\n${differenceText(replay.report)}`);
   }
-  if (failure !== undefined) process.stderr.write(`${escaped(failure)}\n`);
+  if (failure !== undefined) io().stderr.write(`${escaped(failure)}\n`);
 }
 
 /** What limiters of one fleet of one class load, before and after. */

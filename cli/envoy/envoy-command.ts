@@ -8,6 +8,7 @@ import {
 } from '../../rules/proxy/needed-rate-limits.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import { commandOf, escaped, hintOf, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import {
   printClashes,
   printInputErrors,
@@ -82,7 +83,7 @@ function writeEnvoy(flags: ParsedFlags): number {
   if (needed.length === 0)
     throw new UsageError(`no rule of "${escaped(domain)}" has a limit: there is nothing to ask for`);
   noteGuesses(needed);
-  process.stdout.write(envoyOutputs[output](needed, { domain, limiter }));
+  io().stdout.write(envoyOutputs[output](needed, { domain, limiter }));
   return 0;
 }
 

@@ -12,6 +12,7 @@ import {
   readTime,
   UsageError,
 } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import { dataText, type OutputFormat, outputFlag, outputFormat } from '../shared/output.ts';
 import {
   printClashes,
@@ -160,8 +161,8 @@ export function printExplanation(
   if (printClashes(sources, { mergeDomains, support })) return 2;
   const request = explainRequest(sources, options);
   request.descriptors = request.descriptors.map((told, index) => withKnown(told, known[index]));
-  const report = new ExplainReport(sources, paintFor(process.stdout), options.usualLease);
-  process.stdout.write(
+  const report = new ExplainReport(sources, paintFor(io().stdout), options.usualLease);
+  io().stdout.write(
     format === 'text'
       ? report.text(options.domain, request)
       : dataText(explainJson(options.domain, request, sources), format),

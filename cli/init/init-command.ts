@@ -4,6 +4,7 @@ import { createInterface } from 'node:readline/promises';
 import { packageFile } from '../../process/files/package-file.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { CommandError, commandOf, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import {
   type ProxyName,
   parseBy,
@@ -91,16 +92,12 @@ export const initCommand = commandOf(
     // Steps are typed into a shell as they are printed.
     if (!/^[\w./-]+$/.test(folder) || folder.startsWith('-'))
       throw new UsageError(`"${folder}": take a folder of letters, digits, ".", "_", "-" and "/"`);
-    const terminal = process.stdin.isTTY && process.stdout.isTTY ? openTerminal() : undefined;
+    const terminal = io().stdin.isTTY && io().stdout.isTTY ? openTerminal() : undefined;
     try {
       const by = flags.list('by').join(',') || undefined;
       const text = (name: string) => (name === 'by' ? by : flags.text(name));
       const answers = await answersOf({ text }, terminal?.ask);
-      write(
-        starterFiles(answers, folder, packageExample, programWord(process.env)),
-        folder,
-        flags.on('force'),
-      );
+      write(starterFiles(answers, folder, packageExample, programWord(io().env)), folder, flags.on('force'));
     } finally {
       terminal?.close();
     }
@@ -109,7 +106,7 @@ export const initCommand = commandOf(
 );
 
 function openTerminal(): { ask: Ask; close(): void } {
-  const lines = createInterface({ input: process.stdin, output: process.stdout });
+  const lines = createInterface({ input: io().stdin, output: io().stdout });
   const ended = new Promise<undefined>((resolve) => lines.once('close', () => resolve(undefined)));
   return { ask: (question) => Promise.race([lines.question(question), ended]), close: () => lines.close() };
 }
@@ -180,7 +177,7 @@ function write({ files, steps }: Starter, folder: string, isForced: boolean): vo
     } catch (error) {
       throw new CommandError(`${path}: ${systemErrorReason(error)}`);
     }
-    process.stdout.write(`wrote ${path}\n`);
+    io().stdout.write(`wrote ${path}\n`);
   }
-  for (const { what, command } of steps) process.stdout.write(`\n${what}\n  ${command}\n`);
+  for (const { what, command } of steps) io().stdout.write(`\n${what}\n  ${command}\n`);
 }

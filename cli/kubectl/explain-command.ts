@@ -6,6 +6,7 @@ import { formatManifestError } from '../../rules/rule-error.ts';
 import { printExplanation, requestFlags, requestHelp, requestOf } from '../explain/explain-command.ts';
 import { clusterCommand, clusterHelp } from '../shared/cluster.ts';
 import { escaped, UsageError } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import { outputFormat } from '../shared/output.ts';
 import { type ServedBy, servedByFlags, sourcesServedBy } from '../shared/read-input.ts';
 import { type ShownObject, shownObject } from './shown-objects.ts';
@@ -45,7 +46,7 @@ export const explainCommand = clusterCommand(help, requestFlags, async (flags, c
   const { sources, notes, problems } = rulesInForce(objects, options.domain, servedByFlags(flags));
   if (namespace !== undefined && !sources.some(({ source }) => source.domain === options.domain))
     notes.push(`only namespace ${namespace} was looked at: the domain may have rules in another one`);
-  for (const text of [...notes, ...problems]) process.stderr.write(`kubectl weir: ${escaped(text)}\n`);
+  for (const text of [...notes, ...problems]) io().stderr.write(`kubectl weir: ${escaped(text)}\n`);
   if (problems.length > 0) return 2;
   // The control plane has let them in beside each other, so that domains are merged where there are several.
   return printExplanation(sources, options, { format, mergeDomains: true });

@@ -5,6 +5,7 @@ import { namespaceProblem, objectNameProblem } from '../../rules/manifest/read-m
 import { plural } from '../../rules/manifest/spec-model.ts';
 import { type Cluster, clusterCommand, clusterHelp, placeText } from '../shared/cluster.ts';
 import { escaped, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import { dataText, type OutputFormat, outputFlag, outputFormat } from '../shared/output.ts';
 import {
   type ShownFleet,
@@ -43,7 +44,7 @@ export const statusCommand = clusterCommand(
       throw new UsageError(`status takes the name of one object, "${stray}" is another`);
     if (name !== undefined) return statusOfOne(name, cluster, output);
     const facts = { ...(await gathered(flags, cluster)), place: cluster.place };
-    process.stdout.write(
+    io().stdout.write(
       output === 'text' ? statusText(facts, { wide: isWide }) : dataText(statusJson(facts), output),
     );
     return allReady(facts) ? 0 : 1;
@@ -59,7 +60,7 @@ async function statusOfOne(name: string, cluster: Cluster, output: OutputFormat)
   const object = shownObject(
     await (ofOverride === undefined ? cluster.get(plural, name) : cluster.get(overridePlural, ofOverride)),
   );
-  process.stdout.write(output === 'text' ? objectText(object) : dataText(objectJson(object), output));
+  io().stdout.write(output === 'text' ? objectText(object) : dataText(objectJson(object), output));
   return object.why === undefined ? 0 : 1;
 }
 
@@ -105,7 +106,7 @@ async function shownList<T>(
     if (!(error instanceof ApiError && (error.status === 403 || error.status === 404))) throw error;
     const what = kinds === fleetPlural ? 'fleets' : 'overrides';
     const note = `no ${what} are shown ${placeText(namespace)}: ${error.message}`;
-    process.stderr.write(`kubectl weir: ${escaped(note)}\n`);
+    io().stderr.write(`kubectl weir: ${escaped(note)}\n`);
     return [];
   }
 }

@@ -1,4 +1,5 @@
 import { UsageError } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import { durationText, outputFlag, outputFormat, printedText, type Row, table } from '../shared/output.ts';
 import { type Json, limiterHelp, tellOf } from './limiters.ts';
 import { askHolders, domainAndEntries, entryTexts, limitersCommand } from './operate-command.ts';
@@ -43,7 +44,7 @@ export const budgetCommand = limitersCommand(help, outputFlag, async (flags, lim
     ),
   );
   const report = { budgets, silent: [...silent, ...failed] };
-  process.stdout.write(
+  io().stdout.write(
     printedText(report, format, () => (budgets.length === 0 ? '' : table(budgets.map(rowOf)))),
   );
   return report.silent.length === 0 && without.length === 0 ? 0 : 1;

@@ -7,6 +7,7 @@ import {
   UsageError,
   wholeNumber,
 } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import { durationText, outputFlag, outputFormat, printedText, type Row, table } from '../shared/output.ts';
 import { type Json, type Limiters, limiterHelp, type Member, type Silent, tellOf } from './limiters.ts';
 import {
@@ -98,7 +99,7 @@ const listCommand = limitersCommand(
     const notes = [...new Set(groups.flatMap((group) => group.notes))];
     const isCut = all.length > most || groups.some((group) => group.isCut);
     const report = { counters: all.slice(0, most), more: isCut, notes, silent: [...silent, ...failed] };
-    process.stdout.write(printedText(report, format, () => listText(report, domain)));
+    io().stdout.write(printedText(report, format, () => listText(report, domain)));
     return report.silent.length === 0 ? 0 : 1;
   },
 );
@@ -236,7 +237,7 @@ const resetCommand = limitersCommand(
       ],
       silent: [...silent, ...failed],
     };
-    process.stdout.write(printedText(report, format, () => resetText(report)));
+    io().stdout.write(printedText(report, format, () => resetText(report)));
     const isSure = report.limiters.every(({ confirmed }) => confirmed) && report.missing.length === 0;
     return isSure && report.silent.length === 0 ? 0 : 1;
   },

@@ -1,4 +1,5 @@
 /** The limiters that a command asks: all at once, with a bound on time, and with a word on those that did not answer. */
+
 import { lookup } from 'node:dns/promises';
 import { request } from 'node:http';
 import { isIP } from 'node:net';
@@ -17,6 +18,7 @@ import {
   readGiven,
   UsageError,
 } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import { podsOf } from './pods.ts';
 
 export const limiterFlags = {
@@ -95,7 +97,7 @@ export function namesLimiters(flags: ParsedFlags): boolean {
 }
 
 function limitersOfEnvironment(): string[] {
-  const parts = (process.env['WEIR_LIMITERS'] ?? '').split(',');
+  const parts = (io().env['WEIR_LIMITERS'] ?? '').split(',');
   return parts.map((part) => part.trim()).filter((part) => part !== '');
 }
 
@@ -284,7 +286,7 @@ function answerOf(
 /** One line each on standard error. */
 export function tellOf(silent: readonly Silent[]): void {
   for (const { address, problem } of silent)
-    process.stderr.write(`weir: ${escaped(`${address}: ${problem}`)}\n`);
+    io().stderr.write(`weir: ${escaped(`${address}: ${problem}`)}\n`);
 }
 
 export function endpoint(host: string, port: number): string {
@@ -327,7 +329,7 @@ function givenTimeout(text: string | undefined): number {
 /** Shown nowhere. @throws UsageError */
 function givenToken(flags: ParsedFlags): string | undefined {
   const flag = flags.text('token-file');
-  const path = flag ?? process.env['WEIR_TOKEN_FILE'];
+  const path = flag ?? io().env['WEIR_TOKEN_FILE'];
   if (path === undefined || path === '') return undefined;
   const name = flag === undefined ? 'WEIR_TOKEN_FILE' : '--token-file';
   const token = readGiven(`${name} ${path}`, path).toString().trim();
@@ -338,7 +340,7 @@ function givenToken(flags: ParsedFlags): string | undefined {
 
 /** `ada@laptop`, of printable ASCII: what limiters put into their log, unverified. */
 function userName(): string {
-  let user = process.env['USER'] ?? 'unknown';
+  let user = io().env['USER'] ?? 'unknown';
   try {
     user = userInfo().username;
   } catch {

@@ -1,6 +1,5 @@
 import { readOverride } from '../../rules/overrides/read-override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
-
 import { clusterFlags, tellingOfClusters } from '../shared/cluster.ts';
 import {
   commandOf,
@@ -10,6 +9,7 @@ import {
   type ParsedFlags,
   UsageError,
 } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import { type OutputFormat, outputFlag, outputFormat, printedText } from '../shared/output.ts';
 import { type Json, limiterFlags, namesLimiters, type Silent, tellOf } from './limiters.ts';
 import { askHolders, domainAndEntries, entryTexts, orLimiters, withLimiters } from './operate-command.ts';
@@ -167,7 +167,7 @@ function checkOverride(body: Json): void {
 
 async function setByApi(flags: ParsedFlags, body: Json, format: OutputFormat): Promise<number> {
   if (flags.on('dry-run')) {
-    process.stdout.write(printedText(body, format === 'text' ? 'yaml' : format, () => ''));
+    io().stdout.write(printedText(body, format === 'text' ? 'yaml' : format, () => ''));
     return 0;
   }
   const method = body.grant === undefined ? 'PUT' : 'POST';
@@ -187,7 +187,7 @@ function tellOfStandings(overrides: readonly Json[]): boolean {
     if (!message || (standing !== 'NoRule' && standing !== 'InForce')) continue;
     const words = escaped(message).replace('requestsPerUnit needs a unit then', '--limit needs --unit then');
     const how = standing === 'NoRule' ? 'is set and changes nothing' : 'note';
-    process.stderr.write(`weir: ${escaped(limiter)}: ${how}: ${words}\n`);
+    io().stderr.write(`weir: ${escaped(limiter)}: ${how}: ${words}\n`);
   }
   return overrides.every(({ standing }) => standing !== 'NoRule');
 }
@@ -198,7 +198,7 @@ function printChange(
   format: OutputFormat,
   text = overridesText,
 ): number {
-  process.stdout.write(printedText(report, format, () => text(report.overrides)));
+  io().stdout.write(printedText(report, format, () => text(report.overrides)));
   return report.silent.length === 0 ? 0 : 1;
 }
 

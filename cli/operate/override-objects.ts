@@ -1,4 +1,5 @@
 /** Overrides as objects of a cluster: made beside the domain's RateLimitConfig, looked for, and removed. */
+
 import { hash } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
@@ -11,6 +12,7 @@ import type { Entry } from '../../rules/model.ts';
 import { readOverride } from '../../rules/overrides/read-override.ts';
 import { Cluster, placeText } from '../shared/cluster.ts';
 import { CommandError, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import { durationText, type OutputFormat, printedText, table } from '../shared/output.ts';
 import type { Json } from './limiters.ts';
 import { entriesText } from './operate-command.ts';
@@ -32,14 +34,14 @@ export async function putObject(flags: ParsedFlags, body: Json, format: OutputFo
     const namespace = owner.namespace ?? cluster?.namespace;
     const object = overrideObject(body, { ...owner, namespace });
     if (isDry || cluster === undefined || namespace === undefined) {
-      process.stdout.write(printedText(object, format === 'text' ? 'yaml' : format, () => ''));
+      io().stdout.write(printedText(object, format === 'text' ? 'yaml' : format, () => ''));
       return 0;
     }
     const written = await writtenObject(cluster, namespace, object, body);
     const { name } = written.metadata;
-    process.stderr.write(`weir: ratelimitoverride/${name} ${written.did} ${placeText(namespace)}\n`);
+    io().stderr.write(`weir: ratelimitoverride/${name} ${written.did} ${placeText(namespace)}\n`);
     const shown = await settled(cluster, { namespace, name, waitMs });
-    process.stdout.write(printedText(shown.object, format, () => overridesText([rowOf(shown.object)])));
+    io().stdout.write(printedText(shown.object, format, () => overridesText([rowOf(shown.object)])));
     if (shown.isReady || waitMs === 0) return 0;
     throw new CommandError(`${namespace}/${name} is not Ready: ${shown.why}`);
   } finally {
@@ -81,7 +83,7 @@ async function ownerOf(cluster: Cluster | undefined, flags: ParsedFlags, domain:
   const [owner] = places.values();
   if (owner !== undefined) return owner;
   if (cluster !== undefined)
-    process.stderr.write(
+    io().stderr.write(
       `weir: no RateLimitConfig of domain ${JSON.stringify(domain)} was found ${placeText(given)}\n`,
     );
   return {
@@ -250,7 +252,7 @@ export async function listObjects(
   try {
     const all = await readable(cluster, overridePlural, (one) => one as Json);
     const items = all.filter(({ spec }) => domain === undefined || spec?.domain === domain);
-    process.stdout.write(printedText({ overrides: items }, format, () => overridesText(items.map(rowOf))));
+    io().stdout.write(printedText({ overrides: items }, format, () => overridesText(items.map(rowOf))));
     return 0;
   } finally {
     cluster.close();
@@ -278,7 +280,7 @@ export async function removeObjects(
     if (typeof what === 'string' && meant.length > 1)
       throw new UsageError(`"${what}" is in several namespaces: say which by -n`);
     for (const { metadata } of meant) await cluster.write('DELETE', overridePlural, metadata);
-    process.stdout.write(printedText({ removed: meant }, format, () => removedText(meant.map(rowOf))));
+    io().stdout.write(printedText({ removed: meant }, format, () => removedText(meant.map(rowOf))));
     return 0;
   } finally {
     cluster.close();

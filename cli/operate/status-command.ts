@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
 import { commandOf, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import {
   durationText,
   type OutputFormat,
@@ -66,17 +67,17 @@ export async function watched(
   if (!flags.on('watch') && flags.text('interval') !== undefined)
     throw new UsageError('--interval has no effect without --watch');
   const ended = new AbortController();
-  for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => ended.abort());
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) io().once(signal, () => ended.abort());
   for (let round = 0; ; round++) {
     const { status, text } = await look();
-    const between = process.stdout.isTTY
+    const between = io().stdout.isTTY
       ? '\u001b[H\u001b[2J'
       : format === 'yaml'
         ? '---\n'
         : round === 0
           ? ''
           : '\n';
-    process.stdout.write(flags.on('watch') ? between + text : text);
+    io().stdout.write(flags.on('watch') ? between + text : text);
     if (!flags.on('watch') || ended.signal.aborted) return status;
     await sleep(intervalMs, undefined, { signal: ended.signal }).catch(() => undefined);
     if (ended.signal.aborted) return status;

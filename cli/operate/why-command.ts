@@ -1,4 +1,5 @@
 import { escaped, readTime, UsageError, wholeNumber } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import { outputFlag, outputFormat, printedText } from '../shared/output.ts';
 import { type Json, limiterHelp, tellOf } from './limiters.ts';
 import { domainAndEntries, entriesText, entryTexts, limitersCommand, windowOf } from './operate-command.ts';
@@ -67,7 +68,7 @@ export const whyCommand = limitersCommand(
     if (remembered.length === 0) return 1;
     refusals.sort((a, b) => (a.at < b.at ? 1 : -Number(a.at > b.at)));
     const report = { refusals: refusals.slice(0, most), remembered, silent };
-    process.stdout.write(printedText(report, format, () => whyText(report)));
+    io().stdout.write(printedText(report, format, () => whyText(report)));
     return refusals.length > 0 && silent.length === 0 ? 0 : 1;
   },
 );

@@ -13,6 +13,7 @@ import {
   UsageError,
   wholeNumber,
 } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import { type OutputFormat, outputFlag, outputFormat, printedText } from '../shared/output.ts';
 import {
   printClashes,
@@ -177,7 +178,7 @@ export const replayCommand = commandOf(
       roots: options.roots,
     });
     if (report === undefined) return 2;
-    process.stdout.write(printedText(report, wanted.output, () => reportText(report)));
+    io().stdout.write(printedText(report, wanted.output, () => reportText(report)));
     return boundsAreKept(report, wanted) ? 0 : 1;
   },
 );
@@ -260,13 +261,13 @@ async function replayFile(path: string, replay: Replay): Promise<boolean> {
   const name = path === '-' ? '<stdin>' : path;
   let recording: OpenedRecording;
   try {
-    recording = openRecording(path, process.stdin);
+    recording = openRecording(path, io().stdin);
   } catch (error) {
     printProblem(`${name}: ${systemErrorReason(error)}`);
     return false;
   }
   const progress = new Progress({
-    output: process.stderr,
+    output: io().stderr,
     nowMs: () => performance.now(),
     totalBytes: recording.bytes,
   });
@@ -290,7 +291,7 @@ async function replayFile(path: string, replay: Replay): Promise<boolean> {
 function printBadLines(name: string, { badLines }: Replay): void {
   for (const { line, reason } of badLines.first) printProblem(`${name}:${line}: ${reason}`);
   const more = badLines.count - badLines.first.length;
-  if (more > 0) process.stderr.write(`... and ${more} more lines that could not be replayed\n`);
+  if (more > 0) io().stderr.write(`... and ${more} more lines that could not be replayed\n`);
 }
 
 function boundsAreKept({ requests, rules, difference }: ReplayReport, wanted: Wanted): boolean {
@@ -305,9 +306,7 @@ function boundsAreKept({ requests, rules, difference }: ReplayReport, wanted: Wa
   ];
   const broken = bounds.filter(({ bound, count }) => bound?.isExceeded(count, requests) === true);
   for (const { flag, words, bound, count } of broken) {
-    process.stderr.write(
-      `weir: ${count} of ${requests} requests ${words}, more than ${flag} ${bound?.text}\n`,
-    );
+    io().stderr.write(`weir: ${count} of ${requests} requests ${words}, more than ${flag} ${bound?.text}\n`);
   }
   return broken.length === 0;
 }

@@ -1,5 +1,6 @@
 import { packageFile } from '../../process/files/package-file.ts';
 import { commandOf, hintOf, UsageError } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 
 /** What there is a JSON Schema of, each in schemas/<name>.json. */
 export const schemaKinds = [
@@ -30,7 +31,7 @@ export const schemaCommand = commandOf(
         stray.length > 0 ? 'schema takes one name' : `${which}: ${schemaKinds.join(', ')}`,
       );
     }
-    process.stdout.write(packageFile(`schemas/${kind}.json`));
+    io().stdout.write(packageFile(`schemas/${kind}.json`));
     return 0;
   },
   schemaKinds,

@@ -1,4 +1,5 @@
 /** The cluster that kubectl would ask: its kubeconfig, contexts and namespaces, with kubectl's flags. */
+
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
 import type { KubeConfig } from '@kubernetes/client-node';
@@ -17,6 +18,7 @@ import {
   type ParsedFlags,
   UsageError,
 } from './flags.ts';
+import { io } from './io.ts';
 
 /** What these commands take in the same way as kubectl. */
 export const clusterHelp = `  -n, --namespace <name>      look in this namespace (default: that of the context, else "default")
@@ -102,9 +104,9 @@ export class Cluster {
     this.config = loadKubernetesConfig({
       kubeconfig: kubeconfigPaths(flags.text('kubeconfig')),
       context: flags.text('context'),
-      serviceHost: process.env['KUBERNETES_SERVICE_HOST'],
-      servicePort: process.env['KUBERNETES_SERVICE_PORT'],
-      home: process.env['HOME'],
+      serviceHost: io().env['KUBERNETES_SERVICE_HOST'],
+      servicePort: io().env['KUBERNETES_SERVICE_PORT'],
+      home: io().env['HOME'],
     });
     const { config } = this;
     this.#client = new KubernetesClient({ config, userAgent: `kubectl-weir/${packageVersion()}`, timeoutMs });
@@ -210,8 +212,8 @@ function kubeconfigPaths(given: string | undefined): string | undefined {
     if (existsSync(given)) return given;
     throw new KubernetesConfigError(`--kubeconfig ${given}: no such file`);
   }
-  if (process.env['KUBECONFIG']) return process.env['KUBECONFIG'];
-  const inHome = join(process.env['HOME'] ?? '', '.kube', 'config');
+  if (io().env['KUBECONFIG']) return io().env['KUBECONFIG'];
+  const inHome = join(io().env['HOME'] ?? '', '.kube', 'config');
   return existsSync(inHome) ? inHome : undefined;
 }
 

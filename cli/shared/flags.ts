@@ -1,3 +1,4 @@
+import type { Writable } from 'node:stream';
 import { parseArgs, styleText } from 'node:util';
 import { readBoundedFile } from '../../process/files/bounded-file.ts';
 import { errorText, systemErrorReason } from '../../process/log/error-text.ts';
@@ -5,6 +6,7 @@ import { parseGoBool, parseGoDuration } from '../../process/settings/go-values.t
 import { type CounterKeys, counterKeyForms } from '../../rules/counter-keys.ts';
 import { usualTextBytes } from '../../rules/long-text.ts';
 import { activeCharacters } from './active-characters.ts';
+import { io } from './io.ts';
 
 /** A command line that cannot be understood; the message is for the person who typed it. */
 export class UsageError extends Error {
@@ -90,7 +92,7 @@ export function commandOf(
   const command = async (args: string[]) => {
     const flags = parseFlags(args, types);
     if (!flags.on('help')) return run(flags);
-    process.stdout.write(help);
+    io().stdout.write(help);
     return 0;
   };
   return Object.assign(command, { flags: types, verbs: {}, words });
@@ -104,7 +106,7 @@ export function commandOfVerbs(help: string, verbs: Readonly<Record<string, Comm
     if (Object.hasOwn(verbs, verb)) return verbs[verb]!(rest);
     if (!/^(?:--?help|-h)$/.test(verb))
       throw new UsageError(`"${verb}" is none of ${names.join(', ')}${hintOf(verb, names)}`);
-    process.stdout.write(help);
+    io().stdout.write(help);
     return 0;
   };
   return Object.assign(command, { flags: {}, verbs, words: [] });
@@ -191,7 +193,7 @@ export function wholeNumber(
 /** `--counter-keys compatible|unambiguous`; where it is missing the variable COUNTER_KEYS, else compatible. @throws UsageError */
 export function counterKeysOf(flags: ParsedFlags): CounterKeys {
   const flag = flags.text('counter-keys');
-  const given = flag ?? process.env['COUNTER_KEYS'] ?? 'compatible';
+  const given = flag ?? io().env['COUNTER_KEYS'] ?? 'compatible';
   const form = counterKeyForms.find((known) => known === given.toLowerCase());
   if (form !== undefined) return form;
   const name = flag === undefined ? 'the variable COUNTER_KEYS' : '--counter-keys';
@@ -201,7 +203,7 @@ export function counterKeysOf(flags: ParsedFlags): CounterKeys {
 /** `--max-text-bytes <number>`; where it is missing the variable REQUEST_MAX_TEXT_BYTES, else its default. @throws UsageError */
 export function maxTextBytesOf(flags: ParsedFlags): number {
   const flag = flags.text('max-text-bytes');
-  const given = flag ?? process.env['REQUEST_MAX_TEXT_BYTES'] ?? String(usualTextBytes);
+  const given = flag ?? io().env['REQUEST_MAX_TEXT_BYTES'] ?? String(usualTextBytes);
   if (/^\d{2,7}$/.test(given) && Number(given) >= 16) return Number(given);
   const name = flag === undefined ? 'the variable REQUEST_MAX_TEXT_BYTES' : '--max-text-bytes';
   throw new UsageError(`${name} is a number of bytes from 16 on, not "${given}"`);
@@ -277,7 +279,7 @@ export function endureClosedPipes(streams: readonly PrintedStream[]): void {
 /** Colours a text for a stream; plain where that is no terminal, or where NO_COLOR says so. */
 export type Paint = (style: 'red' | 'yellow' | 'green' | 'cyan' | 'bold' | 'dim', text: string) => string;
 
-export function paintFor(stream: NodeJS.WriteStream): Paint {
+export function paintFor(stream: Writable): Paint {
   return (style, text) => styleText(style, text, { stream, validateStream: true });
 }
 
@@ -294,7 +296,7 @@ export function escaped(text: string): string {
 
 /** Prints a line on standard error. Names of files and texts of rules come from others: none of them begins a line, or acts. */
 export function printProblem(text: string): void {
-  process.stderr.write(`weir: ${escaped(text)}\n`);
+  io().stderr.write(`weir: ${escaped(text)}\n`);
 }
 
 /** `a minute`, `an hour`: what a limit counts for. */

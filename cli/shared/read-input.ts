@@ -15,6 +15,7 @@ import { yamlText } from '../../rules/write/yaml-text.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { Containment } from './contained-files.ts';
 import { fetchGiven, type ParsedFlags, printProblem, UsageError } from './flags.ts';
+import { io } from './io.ts';
 
 /** What one argument of a command holds: a folder, a file, a pipe, or `-` for standard input. */
 export interface RuleInput extends TextsReading {
@@ -79,7 +80,11 @@ function readPath(path: string, roots: readonly string[]): RuleFolderReading {
 
 function readStandardInput(): RuleFolderReading {
   try {
-    return { files: [{ path: standardInput, text: readBoundedFile(0) }], errors: [], warnings: [] };
+    return {
+      files: [{ path: standardInput, text: readBoundedFile(io().stdinFile) }],
+      errors: [],
+      warnings: [],
+    };
   } catch (error) {
     return { files: [], errors: [unplacedError('unreadable', '-', systemErrorReason(error))], warnings: [] };
   }
@@ -131,8 +136,7 @@ export function printInputErrors({ path, errors, errorCount, sources }: RuleInpu
   if (errorCount === 0 && sources.length > 0) return false;
   if (errorCount === 0) printProblem(`${path}: holds no rules`);
   for (const error of errors.slice(0, shown)) printProblem(formatRuleError(error));
-  if (errorCount > shown)
-    process.stderr.write(`... and ${errorCount - shown} more; "weir check" shows all\n`);
+  if (errorCount > shown) io().stderr.write(`... and ${errorCount - shown} more; "weir check" shows all\n`);
   return true;
 }
 

@@ -1,6 +1,7 @@
 import { type VerifyResult, verifyDelivery } from '../../control-plane/webhooks/verify-delivery.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
 import { commandOf, type ParsedFlags, readGiven, UsageError } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 import { dataText, outputFlag, outputFormat } from '../shared/output.ts';
 import { findSecrets } from './webhook-secret.ts';
 
@@ -107,14 +108,12 @@ async function verify(flags: ParsedFlags): Promise<number> {
       from: flags.text('secret-from'),
       tokenVariable: flags.text('token-env'),
     },
-    process.env,
+    io().env,
   );
   const bodyPath = flags.text('body') ?? '-';
-  const body = readGiven(`--body ${bodyPath}`, bodyPath === '-' ? 0 : bodyPath);
+  const body = readGiven(`--body ${bodyPath}`, bodyPath === '-' ? io().stdinFile : bodyPath);
   const result = verifyDelivery({ headers, body }, { secrets, toleranceMs, nowMs });
-  process.stdout.write(
-    output === 'text' ? describe(result) : dataText(`${JSON.stringify(result)}\n`, output),
-  );
+  io().stdout.write(output === 'text' ? describe(result) : dataText(`${JSON.stringify(result)}\n`, output));
   return result.valid ? 0 : 1;
 }
 

@@ -6,8 +6,8 @@ import { type CertificatePair, createAuthority } from '../support/certificates.t
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { opensslProgram } from '../support/find-server.ts';
 import { startLimiter } from '../support/limiter-process.ts';
+import { runWeirHere } from '../support/run-command.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
-import { weirProgram } from '../support/weir-program.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 const rules = { BACKEND_TYPE: 'memory', RUNTIME_ROOT: `${root}examples`, RUNTIME_APPDIRECTORY: 'rules' };
@@ -19,13 +19,13 @@ interface Outcome {
 }
 
 /** What `weir ask` says to a port of this machine. */
-function ask(address: string, ...flags: string[]): Promise<Outcome> {
+async function ask(address: string, ...flags: string[]): Promise<Outcome> {
   const question = ['-domain', 'mail', '-descriptors', 'tenant=acme', '-timeout-ms', '20000'];
-  const args = [weirProgram, 'ask', '-dial_string', address, ...question, ...flags];
-  const child = spawn(process.execPath, args, { cwd: root, stdio: ['ignore', 'pipe', 'pipe'] });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => (output += String(text)));
-  return new Promise((resolve) => child.once('close', (status) => resolve({ status, output })));
+  const { status, stdout, stderr } = await runWeirHere(
+    ['ask', '-dial_string', address, ...question, ...flags],
+    process.env,
+  );
+  return { status, output: stdout + stderr };
 }
 
 const serve = (server: CertificatePair): Record<string, string> => ({

@@ -1,27 +1,19 @@
 /** `weir callers token`, the check of a callers file, and `weir ask` with a token. */
-import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, it, onTestFinished } from 'vitest';
 import { readCallersFile } from '../../limiter/callers/callers-file.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
+import { runWeirHere } from '../support/run-command.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import { weirProgram } from '../support/weir-program.ts';
 
-/** The limiter is in this process, which must not stand still meanwhile. */
-function weirCommand(
+async function weirCommand(
   args: readonly string[],
   env: Record<string, string> = {},
-): Promise<{ code: number; stdout: string; stderr: string }> {
-  return new Promise((resolve) => {
-    execFile(
-      process.execPath,
-      [weirProgram, ...args],
-      { env: { PATH: process.env['PATH'], ...env } },
-      (error, stdout, stderr) => resolve({ code: error === null ? 0 : Number(error.code), stdout, stderr }),
-    );
-  });
+): Promise<{ code: number | null; stdout: string; stderr: string }> {
+  const { status, stdout, stderr } = await runWeirHere(args, env);
+  return { code: status, stdout, stderr };
 }
 
 it('makes a token that a limiter with its line knows, and ask shows it', async () => {

@@ -1,10 +1,9 @@
-import { spawnSync } from 'node:child_process';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import { weirProgram } from '../support/weir-program.ts';
+import { runWeir } from '../support/weir-command.ts';
 
 const root = join(import.meta.dirname, '../..');
 const example = join(root, 'examples/replay/requests.ndjson');
@@ -15,9 +14,7 @@ beforeEach(() => {
 });
 
 function replay(args: readonly string[], input: string | Buffer = '') {
-  const options = { cwd: root, input, encoding: 'utf8' } as const;
-  const { status, stdout, stderr } = spawnSync(process.execPath, [weirProgram, 'replay', ...args], options);
-  return { status, stdout, stderr };
+  return runWeir(['replay', ...args], { input });
 }
 
 function recorded(...lines: string[]): string {

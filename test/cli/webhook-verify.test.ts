@@ -1,17 +1,14 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { Webhook } from 'standardwebhooks';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { openSecretApi } from '../../control-plane/webhooks/secret-api.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
-import { ChildProgram } from '../support/child-program.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
 import { freePort } from '../support/free-port.ts';
+import { runWeirHere } from '../support/run-command.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import { weirProgram } from '../support/weir-program.ts';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
 const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw';
 const body = '{"test": 2432232314}';
 const sentMs = 1_614_265_330_000;
@@ -41,14 +38,8 @@ async function verify(
   args: string[],
   env: Record<string, string> = { WEBHOOK_SECRET: secret },
 ): Promise<Outcome> {
-  const program = new ChildProgram({
-    command: process.execPath,
-    args: [weirProgram, 'webhook', ...args],
-    cwd: root,
-    env: { PATH: process.env['PATH'], ...env },
-  });
-  const { code } = await program.ended;
-  return { code, output: program.output };
+  const { status, stdout, stderr } = await runWeirHere(['webhook', ...args], env);
+  return { code: status, output: stdout + stderr };
 }
 
 const verifyFiles = (args: string[], env?: Record<string, string>): Promise<Outcome> =>

@@ -1,4 +1,4 @@
-import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
+import { BlockingWorker } from './blocking-worker.ts';
 
 export interface BlockingQuestion {
   url: string;
@@ -12,55 +12,24 @@ export interface BlockingAnswer {
   body: string;
 }
 
-/** The thread keeps its connections, so that an answer takes a millisecond. */
-const program = `
+/** It keeps its connections, so that an answer takes a millisecond. */
+const asker = new BlockingWorker<BlockingQuestion, BlockingAnswer>(`
   const { request, Agent } = require('node:https');
-  const { parentPort, workerData: { port, signal } } = require('node:worker_threads');
   const agent = new Agent({ keepAlive: true });
-  const tell = (told) => {
-    port.postMessage(told);
-    Atomics.store(signal, 0, 1);
-    Atomics.notify(signal, 0);
-  };
-  port.on('message', ({ url, headers, ca }) => {
+  answer = ({ url, headers, ca }) => new Promise((resolve, reject) => {
     const asked = request(url, { headers, ca, agent }, (response) => {
       const chunks = [];
       response.on('data', (chunk) => chunks.push(chunk));
-      response.on('error', (error) => tell({ error: error.message }));
-      response.on('end', () => tell({ status: response.statusCode, body: Buffer.concat(chunks).toString() }));
+      response.on('error', reject);
+      response.on('end', () => resolve({ status: response.statusCode, body: Buffer.concat(chunks).toString() }));
     });
-    asked.on('error', (error) => tell({ error: error.message }));
+    asked.on('error', (error) => reject(new Error(url + ': ' + error.message)));
     asked.setTimeout(30_000, () => asked.destroy(new Error('no answer in 30 s')));
     asked.end();
   });
-`;
+`);
 
-type Told = BlockingAnswer | { error: string };
-
-let asker: ((question: BlockingQuestion) => Told) | undefined;
-
-/** Asks by GET, and keeps this thread until the answer is there, as a program started with `spawnSync` does. */
+/** Asks by GET, and keeps this thread until the answer is there. */
 export function blockingAsk(question: BlockingQuestion): BlockingAnswer {
-  asker ??= startAsker();
-  const told = asker(question);
-  if ('error' in told) throw new Error(`${question.url}: ${told.error}`);
-  return told;
-}
-
-function startAsker(): (question: BlockingQuestion) => Told {
-  const { port1, port2 } = new MessageChannel();
-  const signal = new Int32Array(new SharedArrayBuffer(4));
-  const worker = new Worker(program, {
-    eval: true,
-    workerData: { port: port2, signal },
-    transferList: [port2],
-  });
-  worker.unref();
-  port1.unref();
-  return (question) => {
-    Atomics.store(signal, 0, 0);
-    port1.postMessage(question);
-    Atomics.wait(signal, 0, 0);
-    return (receiveMessageOnPort(port1) as { message: Told }).message;
-  };
+  return asker.ask(question);
 }

@@ -1,27 +1,53 @@
-import { vi } from 'vitest';
+import { devNull } from 'node:os';
+import { Readable, Writable } from 'node:stream';
+import { main } from '../../cli/main.ts';
 import { CommandError, UsageError } from '../../cli/shared/flags.ts';
+import { type CommandIo, withIo } from '../../cli/shared/io.ts';
 import type { CommandOutcome } from './weir-command.ts';
 
-/** A command in this process, so that it can ask servers of it; errors become lines and a status as `weir` has them. */
-export async function runCommand(
+/** `weir` in this thread, so that it can ask servers of it. The environment is the one given alone. */
+export function runWeirHere(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<CommandOutcome> {
+  return keepingOutput(env, (io) => main([...args], io));
+}
+
+/** As `runWeirHere`, one command of it. */
+export function runCommand(
   command: (args: string[]) => Promise<number>,
   args: readonly string[],
 ): Promise<CommandOutcome> {
+  return keepingOutput(process.env, async (io) => {
+    try {
+      return await withIo(io, () => command([...args]));
+    } catch (error) {
+      if (!(error instanceof UsageError || error instanceof CommandError)) throw error;
+      io.stderr.write(`weir: ${error.message}\n`);
+      return error instanceof CommandError ? error.exitStatus : 2;
+    }
+  });
+}
+
+async function keepingOutput(
+  env: NodeJS.ProcessEnv,
+  run: (io: CommandIo) => Promise<number>,
+): Promise<CommandOutcome> {
   const outcome: CommandOutcome = { status: null, stdout: '', stderr: '' };
-  const keep = (name: 'stdout' | 'stderr') =>
-    vi.spyOn(process[name], 'write').mockImplementation((text) => {
-      outcome[name] += String(text);
-      return true;
+  const stream = (name: 'stdout' | 'stderr'): Writable =>
+    new Writable({
+      decodeStrings: false,
+      write(chunk, _, done) {
+        outcome[name] += String(chunk);
+        done();
+      },
     });
-  const spies = [keep('stdout'), keep('stderr')];
-  try {
-    outcome.status = await command([...args]);
-  } catch (error) {
-    if (!(error instanceof UsageError || error instanceof CommandError)) throw error;
-    outcome.status = error instanceof CommandError ? error.exitStatus : 2;
-    outcome.stderr += `weir: ${error.message}\n`;
-  } finally {
-    for (const spy of spies) spy.mockRestore();
-  }
+  const io: CommandIo = {
+    stdin: Readable.from([]),
+    stdinFile: devNull,
+    stdout: stream('stdout'),
+    stderr: stream('stderr'),
+    env,
+    cwd: () => process.cwd(),
+    once: () => {},
+  };
+  outcome.status = await run(io);
   return outcome;
 }

@@ -1,0 +1,60 @@
+import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
+
+/** Chosen: a guard against hangs. */
+const patienceMs = 120_000;
+
+/**
+ * A thread that answers questions, while the one that asks waits, as for a program started with `spawnSync`. `program` has to set
+ * `answer`, which takes a question and returns a promise; its functions get `data` as it was given here.
+ */
+export class BlockingWorker<Question, Answer> {
+  readonly #program: string;
+  readonly #data: unknown;
+  #ask: ((question: Question) => { answer: Answer } | { error: string } | undefined) | undefined;
+
+  constructor(program: string, data?: unknown) {
+    this.#program = program;
+    this.#data = data;
+  }
+
+  /** Starts the thread when it is asked first. @throws Error with the words of the thread's */
+  ask(question: Question): Answer {
+    this.#ask ??= this.#start();
+    const told = this.#ask(question);
+    if (told === undefined) throw new Error(`a thread did not answer within ${patienceMs / 1000} s`);
+    if ('error' in told) throw new Error(told.error);
+    return told.answer;
+  }
+
+  #start(): (question: Question) => { answer: Answer } | { error: string } | undefined {
+    const { port1, port2 } = new MessageChannel();
+    const signal = new Int32Array(new SharedArrayBuffer(4));
+    const worker = new Worker(
+      `const { workerData: { port, signal, data } } = require('node:worker_threads');
+      let answer;
+      ${this.#program}
+      port.on('message', async (question) => {
+        const told = await answer(question).then(
+          (answered) => ({ answer: answered }),
+          (error) => ({ error: String(error?.stack ?? error) }),
+        );
+        port.postMessage(told);
+        Atomics.store(signal, 0, 1);
+        Atomics.notify(signal, 0);
+      });`,
+      {
+        eval: true,
+        workerData: { port: port2, signal, data: this.#data },
+        transferList: [port2],
+      },
+    );
+    worker.unref();
+    port1.unref();
+    return (question) => {
+      Atomics.store(signal, 0, 0);
+      port1.postMessage(question);
+      Atomics.wait(signal, 0, 0, patienceMs);
+      return receiveMessageOnPort(port1)?.message;
+    };
+  }
+}
