@@ -15,12 +15,16 @@ export const entries: Readonly<Record<string, string>> = {
   'counter-meetings-worker': 'control-plane/reconcile/counter-meetings-worker.ts',
 };
 
-/** Writes them to `folder`. Packages stay packages, but for zod, of which every start loads a hundred files. */
-export async function bundle(folder: string): Promise<void> {
+/**
+ * Writes them to `folder`. Packages stay packages, but for zod, of which every start loads a hundred files. `changed` gives the text of
+ * a source that is not the one on disk.
+ */
+export async function bundle(folder: string, changed?: (path: string) => string | undefined): Promise<void> {
   const build = await rolldown({
     cwd: projectRoot,
     input: entries,
     platform: 'node',
+    ...(changed && { plugins: [{ name: 'changed-sources', load: (path: string) => changed(path) }] }),
     external: (id) => !id.startsWith('.') && !isAbsolute(id) && !/^zod(?:\/|$)/.test(id),
   });
   await build.write({

@@ -20,6 +20,12 @@ export const nightlyParts: readonly NightlyPart[] = [
     mostMinutes: 30,
   },
   {
+    name: 'truth-defect',
+    what: 'the truth test finds a known defect of the control plane',
+    args: (seed) => ['truth', '--', '--minutes', '1', '--with-defect', '--seed', `${seed}`],
+    mostMinutes: 10,
+  },
+  {
     name: 'soak',
     what: 'a limiter under load answers rightly and its memory does not grow',
     args: (seed) => ['soak', '--', '--minutes', '10', '--seed', `${seed}`],

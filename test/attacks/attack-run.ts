@@ -36,6 +36,8 @@ export interface AttackPace {
   calmMs: number;
   /** Of what an attack draws by chance. */
   seed: number;
+  /** How much longer an attack goes on that has not met its defense. */
+  patienceMs?: number;
 }
 
 export interface AttackFigures {
@@ -192,14 +194,17 @@ export class AttackSite {
     return this.#limiter.program.running;
   }
 
-  async attack({ name }: Attack, { seconds, scale, calmMs, seed }: AttackPace): Promise<AttackFigures> {
+  async attack(
+    { name }: Attack,
+    { seconds, scale, calmMs, seed, patienceMs = 15_000 }: AttackPace,
+  ): Promise<AttackFigures> {
     const { ports, pid, program } = this.#limiter;
     const printedBefore = program.output.length;
     await sleep(calmMs);
     const calm = await this.#figures();
     const beforeMiB = residentMiB(pid, 'VmRSS');
     resetPeak(pid);
-    const attacker = await this.#attackBy({ name, ports, seconds, scale, seed });
+    const attacker = await this.#attackBy({ name, ports, seconds, scale, seed, patienceMs });
     await sleep(calmMs);
     const good = await this.#figures();
     const end = this.#oomKills() > 0 ? 'ended for want of memory' : 'ended';

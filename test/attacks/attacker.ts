@@ -12,6 +12,8 @@ export interface AttackerOrder {
   /** Of 1. */
   scale: number;
   seed: number;
+  /** An attack that is not begun as a whole after its time, or has not met its defense, goes on for so long. */
+  patienceMs: number;
 }
 
 export interface AttackerReport {
@@ -21,12 +23,17 @@ export interface AttackerReport {
   missed: string | undefined;
 }
 
-/** An attack that is not begun as a whole after its time, or has not met its defense, goes on for so long. */
-const patienceMs = 15_000;
 /** All of an attack that took longer than its time to begin has to be there for a moment. */
 const momentMs = 500;
 
-async function attackBy({ name, ports, seconds, scale, seed }: AttackerOrder): Promise<AttackerReport> {
+async function attackBy({
+  name,
+  ports,
+  seconds,
+  scale,
+  seed,
+  patienceMs,
+}: AttackerOrder): Promise<AttackerReport> {
   const attack = allAttacks.find((one) => one.name === name);
   if (attack === undefined) throw new Error(`no attack is named ${name}`);
   const got = new Tally();

@@ -1,6 +1,7 @@
 /** Every attack for a moment, with a tenth of the connections; `npm run attacks` has the whole of it. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 
+import { longTestDefects, withDefect } from '../mutants/long-test-defects.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import {
   memcachedProgram,
@@ -49,6 +50,22 @@ for (const { title, program, ...ground } of grounds) {
   if (program === undefined) describe(title, suite);
   else describeWithServer(title, program, suite);
 }
+
+describe('a limiter with a known defect', () => {
+  it('is found', async () => {
+    const problems = await withDefect(longTestDefects.attacks, async () => {
+      const site = await AttackSite.open({});
+      try {
+        const ping = allAttacks.find(({ name }) => name === 'ping')!;
+        const pace = { seconds: 0.15, scale: 0.1, calmMs: 50, seed: 1, patienceMs: 1000 };
+        return problemsOf(await site.attack(ping, pace), patience * machineSlowness());
+      } finally {
+        await site.close();
+      }
+    });
+    expect(problems).toContainEqual(expect.stringContaining('met nothing like \\(control_flood\\)'));
+  });
+});
 
 it('what an attack did is told apart from what it did not', () => {
   const calm = { answered: 9, failed: 0, failures: [], worstMs: 1, worstOf: 'gRPC', worstAsSeenMs: 1 };

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { usualSettings } from '../faults/fault-case.ts';
+import { longTestDefects, withDefect } from '../mutants/long-test-defects.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { redisProgram } from '../support/find-server.ts';
@@ -46,6 +47,15 @@ describeWithServer('budgets under load', redisProgram, (redisPath) => {
     const way = reserveThenCommit(load.ttlMs);
     const figures = await onStore(failedOverRedis(redisPath), (store) => runBudgets(way, load, store));
     expect(budgetBreaches(figures, unreplicated), budgetTable([figures])).toEqual([]);
+  });
+});
+
+describeWithServer('a limiter with a known defect', redisProgram, (redisPath) => {
+  it('is found by fewer streams', { timeout: 150_000 }, async () => {
+    const small = budgetLoad({ streams: 100, seed: 7, ttlMs: 2000 });
+    const run = (store: BudgetStore) => runBudgets(reserveThenCommit(small.ttlMs), small, store);
+    const figures = await withDefect(longTestDefects.budgets, () => onStore(restartedRedis(redisPath), run));
+    expect(budgetBreaches(figures)).toContainEqual(expect.stringMatching(/^countedTwice: \d+, and 0 is/));
   });
 });
 

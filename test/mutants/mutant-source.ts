@@ -1,24 +1,28 @@
 /** The text of a file with one deliberate defect. Pure. */
 import { parseAst } from 'rolldown/parseAst';
 
-export interface Mutant {
+export interface Defect {
   /** What goes wrong, as a reader of the documents would say it. */
   defect: string;
-  /** From the root of the project, as is `killedBy`. */
+  /** From the root of the project. */
   file: string;
   /** The declaration that holds the text: `isTransient`, `Reflector.watchEnded`, `StatusKeeper.#evaluate`. */
   within: string;
   /** Occurs once in the declaration. */
   search: string;
   replace: string;
-  /** The test file that fails with the defect. It stands beside the sources, so that it shares its process with others. */
+}
+
+/** A defect that a test file finds. */
+export interface Mutant extends Defect {
+  /** From the root of the project. The test file that fails with the defect. It stands beside the sources, so that it shares its process with others. */
   killedBy: string;
 }
 
 export class MutantError extends Error {}
 
 /** Throws a MutantError where the mutant does not apply any more. */
-export function mutated(source: string, { file, within, search, replace }: Mutant): string {
+export function mutated(source: string, { file, within, search, replace }: Defect): string {
   const { start, end } = declarationIn(source, file, within);
   const text = source.slice(start, end);
   const at = text.indexOf(search);

@@ -1,5 +1,6 @@
 import { expect, it } from 'vitest';
 
+import { longTestDefects, withDefect } from '../mutants/long-test-defects.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
 import { type SoakReport, soak } from './soak.ts';
@@ -13,6 +14,15 @@ describeWithServer('a limiter under load for 15 seconds', redisProgram, (redisPa
     expect(report.answered).toBeGreaterThan(12_000);
     expect(report.connectionsOpened).toBeGreaterThan(300);
   }, 120_000);
+});
+
+describeWithServer('a limiter with a known defect', redisProgram, (redisPath) => {
+  it('is found in seconds', async () => {
+    const report = await withDefect(longTestDefects.soak, () =>
+      soak({ redisPath, seed: 7, durationMs: 4_000 }),
+    );
+    expect(verdict(report)).toContainEqual(expect.stringMatching(/^arrayBuffers grew from /));
+  }, 150_000);
 });
 
 it('is told apart from one that went wrong', () => {

@@ -170,10 +170,13 @@ async function settledStatistics(
     );
   };
   let connectionsLeft = Number.NaN;
-  await eventually(async () => {
-    connectionsLeft = await read('ratelimit_server.http2.connections');
-    if (connectionsLeft > 0) throw new Error('connections left');
-  }).catch(() => {});
+  await eventually(
+    async () => {
+      connectionsLeft = await read('ratelimit_server.http2.connections');
+      if (connectionsLeft > 0) throw new Error('connections left');
+    },
+    { timeoutMs: 3_000 },
+  ).catch(() => {});
   return { connectionsLeft, rulesLoaded: await read('ratelimit.service.config_load_success') };
 }
 

@@ -15,14 +15,37 @@ const variable = 'WEIR_PROGRAM';
 /** The path of `weir.js`, for Node. */
 export let weirProgram = process.env[variable] ?? join(projectRoot, 'bin/weir.js');
 
-/** What vitest calls once a project: the first makes the bundle of the run. A script that runs many calls it, too. */
-export default async function setup(project?: TestProject): Promise<(() => void) | undefined> {
-  if (process.env[variable] !== undefined) return undefined;
+/** Everything of a program but the bundle. */
+function programFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'weir-program-'));
   for (const name of ['bin', ...carriedFiles]) {
     cpSync(join(projectRoot, name), join(folder, name), { recursive: true });
   }
   symlinkSync(join(projectRoot, 'node_modules'), join(folder, 'node_modules'));
+  return folder;
+}
+
+/** Runs something with a program whose sources differ from those on disk, in this process alone. */
+export async function withChangedProgram<Result>(
+  changed: (path: string) => string | undefined,
+  act: () => Promise<Result>,
+): Promise<Result> {
+  const folder = programFolder();
+  const former = weirProgram;
+  try {
+    await bundle(join(folder, 'dist/cli'), changed);
+    weirProgram = join(folder, 'bin/weir.js');
+    return await act();
+  } finally {
+    weirProgram = former;
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** What vitest calls once a project: the first makes the bundle of the run. A script that runs many calls it, too. */
+export default async function setup(project?: TestProject): Promise<(() => void) | undefined> {
+  if (process.env[variable] !== undefined) return undefined;
+  const folder = programFolder();
   const build = () => bundle(join(folder, 'dist/cli'));
   await build();
   project?.onTestsRerun(build);

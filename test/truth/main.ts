@@ -1,28 +1,32 @@
-/** `npm run truth -- [--minutes N] [--seed N]`; ends with an error when a status was not true. */
+/** `npm run truth`: ends with an error when a status was not true; `help` has the flags. */
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
 import { numberFlag, readOrExplain } from '../support/script-flags.ts';
 import setup from '../support/weir-program.ts';
 
-const help = `Usage: npm run truth -- [--minutes <n>] [--seed <n>]
+const help = `Usage: npm run truth -- [--minutes <n>] [--seed <n>] [--with-defect]
 
 Runs an API server, control planes and limiters, lets things happen to them by chance, and compares every second what
 the statuses of objects say with what limiters decide. Needs etcd, kube-apiserver and kubectl.
 
   --minutes <n>  1 to 1440 (default 10)
   --seed <n>     of all that happens by chance (default: another one each time); times are never quite the same
+  --with-defect  runs a control plane with a known defect, for as long as it takes to find it: nothing found is the error
 
 A line about every minute and a half. At the end the report as JSON; after a violation, which ends the run, what happened
 before it, and where the logs are.
-Exit status: 0 when all statuses were true, 1 when one was not, 2 for a wrong command line.
+Exit status: 0 when all statuses were true, 1 when one was not (with --with-defect the other way round), 2 for a wrong command line.
 `;
 
-function readOptions(args: readonly string[]): { minutes: number; seed: number } | undefined {
+function readOptions(
+  args: readonly string[],
+): { minutes: number; seed: number; withDefect: boolean } | undefined {
   const { values } = parseArgs({
     args: [...args],
     options: {
       help: { type: 'boolean', short: 'h', default: false },
       minutes: { type: 'string', default: '10' },
+      'with-defect': { type: 'boolean', default: false },
       seed: { type: 'string', default: String(randomInt(2 ** 31)) },
     },
   });
@@ -30,20 +34,20 @@ function readOptions(args: readonly string[]): { minutes: number; seed: number }
   return {
     minutes: numberFlag({ flag: '--minutes', text: values.minutes, least: 1, most: 1440 }),
     seed: numberFlag({ flag: '--seed', text: values.seed, least: 0, most: 2 ** 31, whole: true }),
+    withDefect: values['with-defect'],
   };
 }
 
-const { minutes, seed } = readOrExplain(() => readOptions(process.argv.slice(2)), { help, script: 'truth' });
+const flags = readOrExplain(() => readOptions(process.argv.slice(2)), { help, script: 'truth' });
+const { minutes, seed } = flags;
 const removeProgram = await setup();
 // After `setup`, which says which program that is.
 const { runTruth } = await import('./truth-run.ts');
+const { longTestDefects, withDefect } = await import('../mutants/long-test-defects.ts');
+const run = () => runTruth({ seed, durationMs: minutes * 60_000, progress: (line) => console.log(line) });
 try {
   console.log(`truth: seed ${seed}, ${minutes} minute${minutes === 1 ? '' : 's'}`);
-  const report = await runTruth({
-    seed,
-    durationMs: minutes * 60_000,
-    progress: (line) => console.log(line),
-  });
+  const report = await (flags.withDefect ? withDefect(longTestDefects.truth, run) : run());
   const { history, violations, ...rest } = report;
   for (const line of history) console.log(line);
   console.log(JSON.stringify(rest));
@@ -51,7 +55,7 @@ try {
   console.log(
     violations.length === 0 ? 'truth: nothing wrong' : `truth: seed ${seed}, ${violations.length} wrong`,
   );
-  process.exitCode = violations.length === 0 ? 0 : 1;
+  process.exitCode = violations.length > 0 === flags.withDefect ? 0 : 1;
 } finally {
   removeProgram?.();
 }
