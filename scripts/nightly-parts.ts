@@ -56,6 +56,12 @@ export const nightlyParts: readonly NightlyPart[] = [
     mostMinutes: 15,
   },
   {
+    name: 'tests',
+    what: 'a release is made byte for byte, and the control plane serves hundreds of limiters in its bounds',
+    args: () => ['test:nightly'],
+    mostMinutes: 30,
+  },
+  {
     name: 'properties',
     what: 'property, model and fuzz tests hold for ten times their cases',
     args: (seed) => ['properties', '--', '--times', '10', '--seed', `${seed}`],
