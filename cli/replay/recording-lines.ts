@@ -21,7 +21,7 @@ export interface OpenedRecording {
 }
 
 /** `-` is standard input. Throws an error of the system for a file that cannot be opened. */
-export function openRecording(path: string, standardInput: Readable): OpenedRecording {
+export function openRecording(path: string, standardInput: () => Readable): OpenedRecording {
   let bytesRead = 0;
   const count = (chunk: Buffer): void => {
     bytesRead += chunk.length;
@@ -30,7 +30,7 @@ export function openRecording(path: string, standardInput: Readable): OpenedReco
     return {
       bytes: undefined,
       bytesRead: () => bytesRead,
-      lines: (take) => readLines(standardInput.on('data', count), take),
+      lines: (take) => readLines(standardInput().on('data', count), take),
     };
   }
   const pipe = openNamedPipe(path);

@@ -261,7 +261,7 @@ async function replayFile(path: string, replay: Replay): Promise<boolean> {
   const name = path === '-' ? '<stdin>' : path;
   let recording: OpenedRecording;
   try {
-    recording = openRecording(path, io().stdin);
+    recording = openRecording(path, () => io().stdin);
   } catch (error) {
     printProblem(`${name}: ${systemErrorReason(error)}`);
     return false;

@@ -39,9 +39,12 @@ export function io(): CommandIo {
   return running.getStore() ?? processIo;
 }
 
-/** Runs a command, in which `io()` is the one given. Several may run at a time. */
+/**
+ * Runs a command, in which `io()` is the one given. Several may run at a time. For the process's own nothing is stored: a limiter
+ * would carry it along with every request.
+ */
 export function withIo<T>(given: CommandIo, run: () => T): T {
-  return running.run(given, run);
+  return given === processIo ? run() : running.run(given, run);
 }
 
 /** Prints a line to standard output. */

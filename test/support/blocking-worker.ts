@@ -1,7 +1,7 @@
 import { MessageChannel, receiveMessageOnPort, Worker } from 'node:worker_threads';
 
 /** Chosen: a guard against hangs. */
-const patienceMs = 120_000;
+const patienceMs = 60_000;
 
 /**
  * A thread that answers questions, while the one that asks waits, as for a program started with `spawnSync`. `program` has to set
@@ -32,15 +32,21 @@ export class BlockingWorker<Question, Answer> {
     const worker = new Worker(
       `const { workerData: { port, signal, data } } = require('node:worker_threads');
       let answer;
-      ${this.#program}
-      port.on('message', async (question) => {
-        const told = await answer(question).then(
-          (answered) => ({ answer: answered }),
-          (error) => ({ error: String(error?.stack ?? error) }),
-        );
+      let asked = false;
+      const tell = (told) => {
+        if (!asked) return;
+        asked = false;
         port.postMessage(told);
         Atomics.store(signal, 0, 1);
         Atomics.notify(signal, 0);
+      };
+      const fail = (error) => tell({ error: String(error?.stack ?? error) });
+      // The thread would end, and the one that waits would wait on.
+      process.on('uncaughtException', fail);
+      ${this.#program}
+      port.on('message', (question) => {
+        asked = true;
+        answer(question).then((answered) => tell({ answer: answered }), fail);
       });`,
       {
         eval: true,
