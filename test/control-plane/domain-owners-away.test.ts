@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { expect, it, onTestFinished } from 'vitest';
+import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import { conditionOf, installPrerequisites, startReplica } from '../support/cluster.ts';
 import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
@@ -9,9 +9,14 @@ import { startWeirLikeClient } from '../support/xds-client.ts';
 const patient = { timeoutMs: 30_000 };
 
 describeWithOwnApiServer('a domain whose owner is deleted', (api) => {
-  it('is given away once the delay is over, also when the API server was away meanwhile', async () => {
+  beforeAll(() => {
     installPrerequisites(api());
     for (const namespace of ['owner', 'squatter']) api().mustKubectl(['create', 'namespace', namespace]);
+  });
+
+  it('is given away once the delay is over, also when the API server was away meanwhile', async () => {
+    api().mustKubectl(['delete', 'rlc', '--all', '--all-namespaces']);
+    api().mustKubectl(['delete', 'configmaps', '--all', '-n', 'weir-system']);
     const replica = await startReplica(api(), 'a', { DOMAIN_RELEASE_DELAY: '10s' });
     onTestFinished(() => replica.stop());
     const limiter = await startWeirLikeClient({ port: replica.ports.xds, pod: 'lim-0' });
@@ -33,5 +38,6 @@ describeWithOwnApiServer('a domain whose owner is deleted', (api) => {
     expect(limiter.last?.names).not.toContain('squatter/limits');
     await api().startServer();
     await awaitAccepted('squatter', 'True Valid');
-  }, 120_000);
+    // The server starts twice, which takes long beside others.
+  }, 300_000);
 });
