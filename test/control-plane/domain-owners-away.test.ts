@@ -25,8 +25,8 @@ describeWithOwnApiServer('a domain whose owner is deleted', (api) => {
       api().mustKubectl(['apply', '-f', '-'], {
         input: rateLimitConfigText({ name: 'limits', namespace, domain: 'shop', requests: 1 }),
       });
-    const awaitAccepted = (namespace: string, status: string): Promise<void> =>
-      eventually(() => expect(conditionOf(api(), 'limits', 'Accepted', namespace)).toBe(status), patient);
+    const awaitAccepted = (namespace: string, status: string, timeoutMs = 30_000): Promise<void> =>
+      eventually(() => expect(conditionOf(api(), 'limits', 'Accepted', namespace)).toBe(status), { timeoutMs });
     const record = () => api().read('configmaps', { name: 'weir-domains', namespace: 'weir-system' });
     apply('owner');
     await eventually(() => expect(JSON.stringify(record()?.data)).toContain('owner'), patient);
@@ -37,7 +37,7 @@ describeWithOwnApiServer('a domain whose owner is deleted', (api) => {
     await sleep(10_000);
     expect(limiter.last?.names).not.toContain('squatter/limits');
     await api().startServer();
-    await awaitAccepted('squatter', 'True Valid');
-    // The server starts twice, which takes long beside others.
+    // Ten seconds after the control plane has reached the server again, whose start takes long beside others.
+    await awaitAccepted('squatter', 'True Valid', 120_000);
   }, 300_000);
 });
