@@ -26,7 +26,9 @@ describeWithOwnApiServer('a domain whose owner is deleted', (api) => {
         input: rateLimitConfigText({ name: 'limits', namespace, domain: 'shop', requests: 1 }),
       });
     const awaitAccepted = (namespace: string, status: string, timeoutMs = 30_000): Promise<void> =>
-      eventually(() => expect(conditionOf(api(), 'limits', 'Accepted', namespace)).toBe(status), { timeoutMs });
+      eventually(() => expect(conditionOf(api(), 'limits', 'Accepted', namespace)).toBe(status), {
+        timeoutMs,
+      });
     const record = () => api().read('configmaps', { name: 'weir-domains', namespace: 'weir-system' });
     apply('owner');
     await eventually(() => expect(JSON.stringify(record()?.data)).toContain('owner'), patient);
