@@ -19,19 +19,22 @@ export class Unreadable extends Error {}
 export class DocumentWalk {
   readonly tape: YamlTape;
   readonly log: ProblemLog;
+  readonly #fields: ReadonlyMap<string, Field>;
   readonly #aliases = new AliasBudget();
   #depth = 0;
 
-  constructor(tape: YamlTape) {
+  /** `known`: all fields of the language. Any number of them may exist. */
+  constructor(tape: YamlTape, known: ReadonlyMap<string, Field> = fields) {
     this.tape = tape;
     this.log = new ProblemLog(tape);
+    this.#fields = known;
   }
 
   /** Calls back with each key that belongs to this kind of map, and its value; `key`: its own node. */
   eachField(map: number, place: Place, take: (name: string, value: number, key: number) => void): void {
     const { tape } = this;
     const end = tape.next(map);
-    let seen = 0;
+    const seen = new SeenFields();
     for (let key = map + 1; key < end; ) {
       const given = tape.next(key);
       if (this.#isMerge(key)) {
@@ -39,8 +42,7 @@ export class DocumentWalk {
       } else {
         const field = this.#fieldOf(key, given, place);
         if (field !== undefined) {
-          if ((seen & field.bit) !== 0) this.#warnOfRepetition(key, field);
-          seen |= field.bit;
+          if (!seen.add(field)) this.#warnOfRepetition(key, field);
           take(field.name, this.enter(given, field.name), key);
           this.leave(given);
         }
@@ -203,7 +205,7 @@ export class DocumentWalk {
       this.log.key(key, 'key-not-a-string', `config error, key is not of type string: ${printed}`);
       return undefined;
     }
-    const field = fields.get(text);
+    const field = this.#fields.get(text);
     if (field === undefined) this.log.key(key, 'unknown-key', `config error, unknown key '${text}'`);
     return field;
   }
@@ -264,6 +266,25 @@ export class DocumentWalk {
   #stop(node: number, text: string): never {
     this.log.yaml(node, 'too-large', text);
     throw new Unreadable(text);
+  }
+}
+
+/** The fields that one map has had so far. */
+class SeenFields {
+  /** Those with an index below 32, a bit each, so that nearly all maps need no set. */
+  #low = 0;
+  #others: Set<Field> | undefined;
+
+  /** Whether the field is new to the map. */
+  add(field: Field): boolean {
+    if (field.index < 32) {
+      const before = this.#low;
+      this.#low |= 1 << field.index;
+      return before !== this.#low;
+    }
+    this.#others ??= new Set();
+    const before = this.#others.size;
+    return this.#others.add(field).size > before;
   }
 }
 

@@ -17,13 +17,14 @@ export const Place = {
 } as const;
 export type Place = (typeof Place)[keyof typeof Place];
 
-/** A key of the rule language: where it means something, and a bit of its own to notice it twice. */
+/** A key of the rule language, and where it means something. */
 export interface Field {
   readonly name: string;
   readonly places: number;
   /** Whether the Go service does not know it. */
   readonly isOwn: boolean;
-  readonly bit: number;
+  /** Position in the table of fields, from 0. */
+  readonly index: number;
 }
 
 const { FILE, DESCRIPTOR, REPLACES, CALENDAR, RESERVE } = Place;
@@ -73,7 +74,7 @@ export const ownPlaces: number = Place.RATE_LIMITS | CALENDAR | RESERVE;
 export const fields: ReadonlyMap<string, Field> = new Map(
   Object.entries(placesByKey).map(([name, places], index) => {
     const isOwn = (places & ownPlaces) === places || ownFields.includes(name);
-    return [name, { name, places, isOwn, bit: 1 << index }];
+    return [name, { name, places, isOwn, index }];
   }),
 );
 
