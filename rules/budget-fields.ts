@@ -27,9 +27,9 @@ type ReportField<Field> = (field: Field, text: string) => void;
 
 /** As it is written; undefined where nothing is. */
 export interface WrittenCalendar {
-  readonly unit: string | undefined;
-  readonly timezone: string | undefined;
-  readonly startsOn: string | number | undefined;
+  readonly unit?: string | undefined;
+  readonly timezone?: string | undefined;
+  readonly startsOn?: string | number | undefined;
 }
 
 /** Undefined after a problem, which it reports with its field. */
@@ -101,9 +101,9 @@ export function unknownHitsUnit(found: string, known: readonly string[] = hitsUn
 
 /** As it is written; undefined where nothing is. */
 export interface WrittenReserve {
-  readonly ttl: string | undefined;
-  readonly estimate: number | undefined;
-  readonly onExpiry: string | undefined;
+  readonly ttl?: string | undefined;
+  readonly estimate?: number | undefined;
+  readonly onExpiry?: string | undefined;
 }
 
 /** What is wrong is reported with its field, and then as if it was not written. */

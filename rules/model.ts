@@ -2,6 +2,7 @@
  * What a rule is, whatever its spelling (YAML file, xDS resource, Kubernetes object).
  * Readers produce these types, `checkSources` checks them, `compile-rules` turns them into bytes to match on.
  */
+import type { FieldRow, FieldRows, limitFields, ruleFields } from './language/fields.ts';
 
 /** Numbers of `RateLimitResponse.RateLimit.Unit` in Envoy's rls v3; the names are those of its enum. */
 export const Unit = {
@@ -110,59 +111,55 @@ export interface RuleSource {
   descriptors: readonly Rule[];
 }
 
-export interface Rule {
-  key: string;
-  /** Empty: any value matches. May contain `*`. */
-  value: string;
+/** The type of each kind of field. */
+export interface FieldValues {
+  text: string;
+  boolean: boolean;
+  uint32: number;
+  requests: number;
+  algorithm: Algorithm;
+  hitsUnit: HitsUnit;
+  percents: readonly number[];
+  /** By its number, or by its name. */
+  day: string | number;
+  /** Undefined: one is written, and cannot be read. */
+  calendar: Calendar | undefined;
+  share: number | undefined;
+  reserve: ReserveTerms | undefined;
+  metadata: JsonObject | undefined;
+  names: readonly string[];
+  limit: WrittenLimit | undefined;
+  /** Undefined in place of an element that is no map; undefined where there is no list. */
+  limits: readonly (WrittenLimit | undefined)[] | undefined;
+  rules: readonly Rule[];
+}
+
+type ValueOf<Row extends FieldRow> = FieldValues[Row['kind']];
+
+/** What is written of a table's fields; undefined where nothing is. */
+export type Written<Rows extends FieldRows> = {
+  -readonly [Name in keyof Rows]?: ValueOf<Rows[Name]> | undefined;
+};
+export type WrittenRule = Written<typeof ruleFields>;
+export type WrittenLimit = Written<typeof limitFields>;
+
+/** The properties that a table's fields set. */
+type Properties<Rows extends FieldRows> = {
+  -readonly [Name in keyof Rows as Rows[Name] extends { isSpelling: true }
+    ? never
+    : Name]: Rows[Name] extends {
+    isOptional: true;
+  }
+    ? ValueOf<Rows[Name]> | undefined
+    : ValueOf<Rows[Name]>;
+};
+
+export interface Rule extends Properties<typeof ruleFields> {
   /** None, the one of `rate_limit`, or the 2 to 8 of `rate_limits`, which all have to allow. */
   limits: readonly RateLimit[];
-  shadowMode: boolean;
-  quotaMode: boolean;
-  detailedMetric: boolean;
-  valueToMetric: boolean;
-  shareThreshold: boolean;
-  /** Answers say nothing of it beyond what they say without RESPONSE_RULE_IDENTITY. */
-  hideIdentity: boolean;
-  /** Millionths of its limit that one limiter may take ahead at most, 0 for none; undefined: as the limiter is set. See `lease.ts`. */
-  lease: number | undefined;
-  /** Undefined: no marker entries are looked for. */
-  reserve: ReserveTerms | undefined;
-  /** Copied into the dynamic metadata of an answer. */
-  metadata: JsonObject | undefined;
-  descriptors: readonly Rule[];
 }
 
-/** What a rule may be beside its limit, by its name in a rule file; manifests spell it as `Rule` does. */
-export const ruleFlags = {
-  shadow_mode: 'shadowMode',
-  quota_mode: 'quotaMode',
-  detailed_metric: 'detailedMetric',
-  value_to_metric: 'valueToMetric',
-  share_threshold: 'shareThreshold',
-  hide_identity: 'hideIdentity',
-} as const;
-export type RuleFlag = (typeof ruleFlags)[keyof typeof ruleFlags];
-
-export interface RateLimit {
-  /** As written; the validator resolves it, in any letter case. Empty when there is none. */
-  unit: string;
-  /** How many units a window has; 1 where none is written. */
-  unitMultiplier: number;
-  /** In place of a window of the unit's length; `unit` is then its own. */
-  calendar: Calendar | undefined;
-  /** How many hits each window allows. 0 blocks everything. 0 to 2^53 - 1. */
-  requestsPerUnit: number;
-  hitsUnit: HitsUnit;
-  /** Percents of it from which on answers carry a mark: 1 to 100, ascending, each once. */
-  warnAt: readonly number[];
-  algorithm: Algorithm;
-  /** Of a token bucket, the most that may come at once, where that is written. */
-  burst: number | undefined;
-  unlimited: boolean;
-  /** Empty: no rule can replace this limit. */
-  name: string;
-  replaces: readonly string[];
-}
+export interface RateLimit extends Properties<typeof limitFields> {}
 
 /** Of what has none: one list for all, for there may be 100,000 of them. */
 export const noMarks: readonly number[] = [];
@@ -170,20 +167,39 @@ const noNames: readonly string[] = [];
 export const noLimits: readonly RateLimit[] = [];
 export const noRules: readonly Rule[] = [];
 
-/** A limit of which nothing is written. */
-export function emptyLimit(): RateLimit {
+/** A limit of what is written. Its window or calendar is for `settleLimit`. */
+export function limitOf(written: WrittenLimit): RateLimit {
   return {
-    unit: '',
-    unitMultiplier: 1,
+    unit: written.unit ?? '',
+    unitMultiplier: written.unitMultiplier ?? 1,
     calendar: undefined,
-    requestsPerUnit: 0,
-    hitsUnit: 'requests',
-    warnAt: noMarks,
-    algorithm: Algorithm.FIXED_WINDOW,
-    burst: undefined,
-    unlimited: false,
-    name: '',
-    replaces: noNames,
+    requestsPerUnit: written.requestsPerUnit ?? 0,
+    hitsUnit: written.hitsUnit ?? 'requests',
+    warnAt: written.warnAt ?? noMarks,
+    algorithm: written.algorithm ?? Algorithm.FIXED_WINDOW,
+    burst: written.burst,
+    unlimited: written.unlimited ?? false,
+    name: written.name ?? '',
+    replaces: written.replaces ?? noNames,
+  };
+}
+
+/** A rule of what is written, with these limits. */
+export function ruleOf(written: WrittenRule, limits: readonly RateLimit[]): Rule {
+  return {
+    key: written.key ?? '',
+    value: written.value ?? '',
+    limits,
+    shadowMode: written.shadowMode ?? false,
+    quotaMode: written.quotaMode ?? false,
+    detailedMetric: written.detailedMetric ?? false,
+    valueToMetric: written.valueToMetric ?? false,
+    shareThreshold: written.shareThreshold ?? false,
+    hideIdentity: written.hideIdentity ?? false,
+    lease: written.lease,
+    reserve: written.reserve,
+    metadata: written.metadata,
+    descriptors: written.descriptors ?? noRules,
   };
 }
 

@@ -1,13 +1,14 @@
 /** What limits mean: whether one can be counted, and several of one rule beside each other. */
 
 import { calendarProblem, marksProblem } from './budget-fields.ts';
+import { type OwnLimitField, ownLimitFields, ruleFileName } from './language/tables.ts';
 import { sanitizeMetricKey } from './match-result.ts';
 import {
   Algorithm,
   algorithmNames,
   type Calendar,
-  emptyLimit,
   isPlainLimit,
+  limitOf,
   type RateLimit,
   type Rule,
   Unit,
@@ -268,23 +269,11 @@ export function listProblem(count: number, hasSingle: boolean): string | undefin
   return `rate_limits must have ${fewestLimits} to ${mostLimits} limits, found ${count}`;
 }
 
-/** The fields that stand beside others only where these allow it, by their names in rule files. */
-export const ownLimitFields = [
-  'unit_multiplier',
-  'algorithm',
-  'window',
-  'burst',
-  'calendar',
-  'hits_unit',
-  'warn_at',
-] as const;
-export type OwnLimitField = (typeof ownLimitFields)[number];
-
 /** What is made of these fields once the whole limit is read, and which of them there are. */
 export interface WrittenWindow {
-  readonly window: string | undefined;
+  readonly window?: string | undefined;
   /** Undefined also where it could not be read. */
-  readonly calendar: Calendar | undefined;
+  readonly calendar?: Calendar | undefined;
   readonly has: (field: OwnLimitField) => boolean;
 }
 
@@ -298,8 +287,8 @@ export function settleLimit(limit: RateLimit, written: WrittenWindow, report: Re
   const { window, calendar, has } = written;
   if (limit.unlimited) {
     for (const field of ownLimitFields)
-      if (has(field)) report(field, 'unit-when-unlimited', whenUnlimited(field));
-    const { unitMultiplier, algorithm, hitsUnit, warnAt } = emptyLimit();
+      if (has(field)) report(field, 'unit-when-unlimited', whenUnlimited(ruleFileName(field)));
+    const { unitMultiplier, algorithm, hitsUnit, warnAt } = limitOf({});
     Object.assign(limit, { unitMultiplier, algorithm, hitsUnit, warnAt, burst: undefined });
     return;
   }
@@ -329,6 +318,6 @@ function besideWindow(
   has: WrittenWindow['has'],
 ): 'unit' | 'unit_multiplier' | 'window' | undefined {
   if (unit !== '') return 'unit';
-  if (has('unit_multiplier')) return 'unit_multiplier';
+  if (has('unitMultiplier')) return 'unit_multiplier';
   return has('calendar') && has('window') ? 'window' : undefined;
 }

@@ -16,6 +16,7 @@ import {
 import { nameKinds } from '../limiter/callers/certificate-patterns.ts';
 import { mostRequestsPerSecond } from '../limiter/callers/request-rates.ts';
 import { expiries } from '../rules/budget-fields.ts';
+import { ownLimitFields, ruleFileName } from '../rules/language/tables.ts';
 import { fleetKind, fleetSpecModel } from '../rules/manifest/fleet-model.ts';
 import {
   overrideEffects,
@@ -23,7 +24,7 @@ import {
   overrideKind,
   overrideSpecModel,
 } from '../rules/manifest/override-model.ts';
-import { algorithmEnum, apiVersion, enumName, kind, specModel } from '../rules/manifest/spec-model.ts';
+import { algorithmEnum, apiVersion, kind, specModel } from '../rules/manifest/spec-model.ts';
 import { algorithmNames, hitsUnits, wholePattern } from '../rules/model.ts';
 import { actionFields, headerTests, queryTests, stringTests } from '../rules/proxy/read-actions.ts';
 import {
@@ -33,7 +34,7 @@ import {
   type profileFields,
   profileName,
 } from '../rules/proxy/read-profiles.ts';
-import { ownLimitFields } from '../rules/validate-limits.ts';
+import { enumName } from '../rules/spelling.ts';
 import { exampleOf } from './schema-examples.ts';
 
 type Schema = { [word: string]: unknown };
@@ -129,14 +130,9 @@ function nested(schema: Schema): Schema {
   };
 }
 
-/** `unit_multiplier` for `unitMultiplier`. */
-function snake(name: string): string {
-  return name.replace(/(?<=[a-z])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-}
-
 /** The words of manifests in those of rule files. */
 function ruleFileWords(words: string): string {
-  const named = words.replace(/\b[a-z]+(?:[A-Z][a-z]+)+\b/g, snake);
+  const named = words.replace(/\b[a-z]+(?:[A-Z][a-z]+)+\b/g, ruleFileName);
   return algorithmEnum.reduce((all, name, index) => all.replaceAll(name, algorithmNames[index]!), named);
 }
 
@@ -147,7 +143,11 @@ function ruleFileEnum(value: unknown): unknown {
 }
 
 /** Fields of rule files that readers take as written where they are null: what they then hold is refused, or nobody means it. */
-const neverNull = ['rate_limits', 'reserve', ...ownLimitFields.filter((name) => name !== 'warn_at')];
+const neverNull = [
+  'rate_limits',
+  'reserve',
+  ...ownLimitFields.filter((name) => name !== 'warnAt').map(ruleFileName),
+];
 
 /** Readers of rule files take null for what is not written, but where it has to be. */
 function orNull(schema: Schema): Schema {
@@ -185,7 +185,7 @@ function ofRuleFile(schema: Schema): Schema {
   }
   if (own['minItems'] === undefined) delete own['maxItems'];
   const entries = Object.entries(own).map(([word, value]): [string, unknown] => {
-    if (word === 'required') return [word, (value as string[]).map(snake)];
+    if (word === 'required') return [word, (value as string[]).map(ruleFileName)];
     if (word === 'description') return [word, ruleFileWords(value as string)];
     if (word === 'enum') return [word, (value as unknown[]).map(ruleFileEnum)];
     if (word !== 'properties') return [word, mapSchemas(word, value, ofRuleFile)];
@@ -196,8 +196,8 @@ function ofRuleFile(schema: Schema): Schema {
           const field = ofRuleFile(one);
           const isNeeded = (own['required'] as string[] | undefined)?.includes(name) ?? false;
           const isNullable =
-            one['description'] !== undefined && !isNeeded && !neverNull.includes(snake(name));
-          return [snake(name), isNullable ? orNull(field) : field];
+            one['description'] !== undefined && !isNeeded && !neverNull.includes(ruleFileName(name));
+          return [ruleFileName(name), isNullable ? orNull(field) : field];
         }),
       ),
     ];

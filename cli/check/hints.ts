@@ -1,8 +1,9 @@
-import { fieldName, manifestWords } from '../../rules/manifest/read-spec.ts';
+import { Place } from '../../rules/language/places.ts';
+import { fields } from '../../rules/language/tables.ts';
 import { apiVersion, kind } from '../../rules/manifest/spec-model.ts';
 import { algorithmNames, mostRequests } from '../../rules/model.ts';
-import { fields, Place } from '../../rules/reader/value-reader.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
+import { fieldName, manifestWords } from '../../rules/spelling.ts';
 import { largestMultiplier } from '../../rules/window.ts';
 import { editsBetween } from '../shared/flags.ts';
 

@@ -1,6 +1,7 @@
 /** What somebody meant where YAML cannot be read: looked for in the lines around the place, as the parser cannot know. */
-import { fieldName } from '../../rules/manifest/read-spec.ts';
-import { fields } from '../../rules/reader/value-reader.ts';
+
+import { fields } from '../../rules/language/tables.ts';
+import { fieldName } from '../../rules/spelling.ts';
 import type { LineIndex, TextPlace } from '../../rules/yaml/places.ts';
 
 export interface YamlMistake extends TextPlace {

@@ -2,10 +2,10 @@
 import { isDeepStrictEqual } from 'node:util';
 import { fleetPlural } from '../../rules/manifest/fleet-model.ts';
 import { overridePlural } from '../../rules/manifest/override-model.ts';
-import { fieldName, manifestWords } from '../../rules/manifest/read-spec.ts';
 import { group, plural } from '../../rules/manifest/spec-model.ts';
 import { type RuleWarning, reviewSources } from '../../rules/review/review-sources.ts';
 import { fieldPath } from '../../rules/rule-error.ts';
+import { fieldName, manifestWords } from '../../rules/spelling.ts';
 import { decodeResource } from '../../rules/xds/resource.ts';
 import type { ApiObject, Reading } from '../kubernetes/reflector.ts';
 import type { ConfigObject } from '../model/config-object.ts';

@@ -3,7 +3,8 @@ import { acceptedSpecs, refusedSpecs } from '../../test/support/refused-specs.ts
 import { limit, rule } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../model.ts';
 import { formatManifestError } from '../rule-error.ts';
-import { manifestWords, readSpec } from './read-spec.ts';
+import { manifestWords } from '../spelling.ts';
+import { readSpec } from './read-spec.ts';
 
 function errorsOf(spec: unknown): string[] {
   const reading = readSpec(spec, 'team/shop');
@@ -202,6 +203,17 @@ describe('readSpec', () => {
     const message = 'spec.descriptors[0].metadata: must nest objects and lists at most 16 levels deep';
     expect(errorsOf(spec(nest(17)))).toEqual([message]);
     expect(errorsOf(spec({ list: JSON.parse(`${'['.repeat(9000)}${']'.repeat(9000)}`) }))).toEqual([message]);
+  });
+
+  it('survives a multiplier that is no whole number among several limits', () => {
+    const rateLimits = [
+      { unit: 'second', unitMultiplier: 1.5, requestsPerUnit: 1 },
+      { unit: 'day', requestsPerUnit: 5 },
+    ];
+    expect(readSpec({ domain: 'd', descriptors: [{ key: 'k', rateLimits }] }, 'x')).toMatchObject({
+      ok: false,
+      errors: [{ text: 'must be a whole number from 1 to 65535, found 1.5' }],
+    });
   });
 
   it('survives rules that nest without end', () => {

@@ -1,40 +1,50 @@
 import type { z } from 'zod';
 import { readCalendar, readReserve } from '../budget-fields.ts';
+import {
+  calendarFields,
+  type FieldKind,
+  type FieldRows,
+  limitFields,
+  reserveFields,
+  ruleFields,
+} from '../language/fields.ts';
+import { Place, placesInWords } from '../language/places.ts';
+import { fields, namesOf, ownLimitFields } from '../language/tables.ts';
 import { leaseFromText } from '../lease.ts';
 import {
   Algorithm,
-  algorithmNames,
   type Calendar,
-  emptyLimit,
+  type FieldValues,
   hitsUnits,
   type JsonObject,
+  limitOf,
   type RateLimit,
   type ReserveTerms,
   type Rule,
   type RuleSource,
-  ruleFlags,
+  ruleOf,
   unitFromText,
+  type Written,
+  type WrittenLimit,
+  type WrittenRule,
   wholeFrom,
 } from '../model.ts';
-import { fields, Place, placesInWords } from '../reader/value-reader.ts';
 import { fieldPath, type RuleError, type RuleErrorCode, RuleErrorList } from '../rule-error.ts';
-import {
-  listProblem,
-  type OwnLimitField,
-  ownLimitFields,
-  type RuleSupport,
-  settleLimit,
-} from '../validate-limits.ts';
+import { fieldName, manifestWords } from '../spelling.ts';
+import { listProblem, type RuleSupport, settleLimit } from '../validate-limits.ts';
 import { checkSources } from '../validate-sources.ts';
 import { bounds, defaultClass, defaultFleet } from './manifest-bounds.ts';
 import { jsonProblem } from './model-values.ts';
-import { algorithmEnum, enumName, hitsUnitEnum, specModel } from './spec-model.ts';
+import { algorithmEnum, hitsUnitEnum, specModel } from './spec-model.ts';
 
 /**
  * Stands for a key or a value that cannot be read: found to be no duplicate of a readable one, and to be no reason why
  * a shared threshold is refused.
  */
 const unreadable = '\uFFFD*';
+
+/** Reads a value of each kind; undefined for what is not of its type. */
+type Readers = { readonly [Kind in FieldKind]: (value: unknown) => FieldValues[Kind] | undefined };
 
 /** Makes rules of `spec.descriptors`. Leaves out what is not of its type: the model reports it. */
 class SpecRules {
@@ -44,122 +54,136 @@ class SpecRules {
   count = 0;
   readonly #ownFields = new Set<string>();
   readonly #path: (string | number)[] = [];
+  readonly #readers: Readers = {
+    text: textOf,
+    boolean: (value) => value === true,
+    uint32: numberOf,
+    requests: (value) => wholeFrom(value) ?? 0,
+    metadata: metadataOf,
+    percents: (value) => (Array.isArray(value) ? value.filter((mark) => typeof mark === 'number') : []),
+    day: (value) => (typeof value === 'number' ? value : textOf(value)),
+    algorithm: algorithmOf,
+    hitsUnit: (value) => hitsUnits[hitsUnitEnum.indexOf(textOf(value) ?? '')],
+    calendar: (value) => this.#calendar(value),
+    share: (value) => leaseFromText(String(value)),
+    reserve: (value) => this.#reserve(value),
+    names: namesOfReplaced,
+    limit: (value) => (isObject(value) ? this.#fields(limitFields, value) : undefined),
+    limits: (value) =>
+      this.#elements(value, (limit) => this.#fields(limitFields, isObject(limit) ? limit : {})),
+    rules: (value) => this.#rules(value),
+  };
 
   /** Fields in use that limiters of other makers ignore. What these would misunderstand they are not sent: see `rulesVersionNeeded`. */
   get ownFields(): string[] {
     return [...this.#ownFields].sort();
   }
 
-  /** The rules of one level; a rule that is no object leaves a hole, which the validator passes over. */
   read(descriptors: unknown): Rule[] {
-    if (!Array.isArray(descriptors) || this.#path.length >= 2 * bounds.descriptorLevels) return [];
-    this.#path.push('descriptors', 0);
-    const rules = descriptors.map((descriptor, index) => {
-      this.#path[this.#path.length - 1] = index;
-      return isObject(descriptor) ? this.#rule(descriptor) : undefined;
-    });
-    this.#path.length -= 2;
+    this.#path.push('descriptors');
+    const rules = this.#rules(descriptors);
+    this.#path.pop();
+    return rules;
+  }
+
+  /** The rules of one level; a rule that is no object leaves a hole, which the validator passes over. */
+  #rules(value: unknown): Rule[] {
+    if (this.#path.length >= 2 * bounds.descriptorLevels + 1) return [];
+    const rules = this.#elements(value, (rule) => (isObject(rule) ? this.#rule(rule) : undefined));
     return rules as Rule[];
+  }
+
+  #elements<Element>(value: unknown, read: (element: unknown) => Element): Element[] {
+    if (!Array.isArray(value)) return [];
+    this.#path.push(0);
+    const elements = value.map((element, index) => {
+      this.#path[this.#path.length - 1] = index;
+      return read(element);
+    });
+    this.#path.pop();
+    return elements;
   }
 
   #rule(given: Record<string, unknown>): Rule {
     this.count++;
-    const valueToMetric = given['valueToMetric'] === true;
-    const shareThreshold = given['shareThreshold'] === true;
-    const hideIdentity = given['hideIdentity'] === true;
-    if (valueToMetric) this.#ownFields.add('valueToMetric');
-    if (shareThreshold) this.#ownFields.add('shareThreshold');
-    if (hideIdentity) this.#ownFields.add('hideIdentity');
-    if (given['lease'] !== undefined) this.#ownFields.add('lease');
-    const { reserve } = given;
-    return {
-      key: textOf(given['key'], unreadable),
-      value: textOf(given['value'] ?? '', unreadable),
-      limits: this.#limits(given),
-      shadowMode: given['shadowMode'] === true,
-      quotaMode: given['quotaMode'] === true,
-      detailedMetric: given['detailedMetric'] === true,
-      valueToMetric,
-      shareThreshold,
-      hideIdentity,
-      lease: leaseFromText(String(given['lease'])),
-      reserve: isObject(reserve) ? this.#reserve(reserve) : undefined,
-      metadata: metadataOf(given['metadata']),
-      descriptors: this.read(given['descriptors']),
-    };
+    const written = this.#fields(ruleFields, given);
+    written.key ??= unreadable;
+    if (given['value'] != null) written.value ??= unreadable;
+    return ruleOf(written, this.#limitsOf(written, given));
   }
 
-  #reserve({ ttl, estimate, onExpiry }: Record<string, unknown>): ReserveTerms {
-    const written = { ttl: textOf(ttl), estimate: wholeFrom(estimate), onExpiry: textOf(onExpiry) };
-    return readReserve(written, (field, text) => {
-      this.#report('invalid-reserve', text, 'reserve', fieldName(field));
+  /** What is written of these fields. */
+  #fields<Rows extends FieldRows>(rows: Rows, given: Record<string, unknown>): Written<Rows> {
+    const written: Written<Rows> = {};
+    for (const name of namesOf(rows)) {
+      if (given[name] === undefined) continue;
+      this.#path.push(name);
+      this.#read(rows, written, name, given[name]);
+      this.#path.pop();
+      const isUsed = written[name] !== undefined && written[name] !== false;
+      if (isUsed && rows[name]!.ifUnknown === 'ignore') this.#ownFields.add(name);
+    }
+    return written;
+  }
+
+  #read<Rows extends FieldRows, Name extends keyof Rows>(
+    rows: Rows,
+    written: Written<Rows>,
+    name: Name,
+    value: unknown,
+  ): void {
+    const kind: Rows[Name]['kind'] = rows[name]!.kind;
+    written[name] = this.#valueOf(kind, value);
+  }
+
+  #valueOf<Kind extends FieldKind>(kind: Kind, value: unknown): FieldValues[Kind] | undefined {
+    return this.#readers[kind](value);
+  }
+
+  #reserve(value: unknown): ReserveTerms | undefined {
+    if (!isObject(value)) return undefined;
+    return readReserve(this.#fields(reserveFields, value), (field, text) => {
+      this.#report('invalid-reserve', text, fieldName(field));
     });
   }
 
-  #limits({ rateLimit, rateLimits }: Record<string, unknown>): RateLimit[] {
-    if (Array.isArray(rateLimits)) {
-      const problem = listProblem(rateLimits.length, isObject(rateLimit));
-      if (problem !== undefined) this.#report('invalid-limits', problem, 'rateLimits');
-      const limits = rateLimits.map((one, index) =>
-        this.#rateLimit(isObject(one) ? one : {}, 'rateLimits', index),
-      );
-      return problem === undefined ? limits : [];
-    }
-    return isObject(rateLimit) ? [this.#rateLimit(rateLimit, 'rateLimit')] : [];
+  #calendar(value: unknown): Calendar | undefined {
+    if (!isObject(value)) return undefined;
+    return readCalendar(this.#fields(calendarFields, value), (field, text) => {
+      this.#report('invalid-calendar', text, fieldName(field));
+    });
   }
 
-  #rateLimit(given: Record<string, unknown>, ...above: (string | number)[]): RateLimit {
-    const { unit, requestsPerUnit, unlimited, replaces, algorithm, burst, hitsUnit, warnAt } = given;
-    for (const name of ['hitsUnit', 'warnAt']) if (name in given) this.#ownFields.add(name);
-    if (unlimited === true && typeof unit === 'string' && unitFromText(unit) === undefined) {
+  #limitsOf({ rateLimit, rateLimits }: WrittenRule, given: Record<string, unknown>): RateLimit[] {
+    if (!Array.isArray(given['rateLimits']))
+      return rateLimit === undefined ? [] : [this.#limitOf(rateLimit, given['rateLimit'], 'rateLimit')];
+    const list = given['rateLimits'];
+    const problem = listProblem(list.length, rateLimit !== undefined);
+    if (problem !== undefined) this.#report('invalid-limits', problem, 'rateLimits');
+    const limits = list.map((one: unknown, index) =>
+      this.#limitOf(rateLimits?.[index] ?? {}, one, 'rateLimits', index),
+    );
+    return problem === undefined ? limits : [];
+  }
+
+  /** `given`: what was written as `written`. */
+  #limitOf(written: WrittenLimit, given: unknown, ...above: (string | number)[]): RateLimit {
+    const { unit, unlimited, requestsPerUnit } = written;
+    if (unlimited === true && unit !== undefined && unitFromText(unit) === undefined) {
       const text = 'should not specify rate limit unit when unlimited';
       this.#report('unit-when-unlimited', text, ...above, 'unit');
     }
-    if (unlimited !== true && requestsPerUnit == null) {
+    if (unlimited !== true && requestsPerUnit === undefined) {
       this.#report('wrong-type', 'is required (0 blocks everything)', ...above, 'requestsPerUnit');
     }
-    const known = algorithmEnum.indexOf(textOf(algorithm, ''));
-    const limit: RateLimit = {
-      ...emptyLimit(),
-      unit: textOf(unit, ''),
-      unitMultiplier: numberOf(given['unitMultiplier'] ?? 1),
-      requestsPerUnit: wholeFrom(requestsPerUnit) ?? 0,
-      hitsUnit: hitsUnits[hitsUnitEnum.indexOf(textOf(hitsUnit, ''))] ?? 'requests',
-      warnAt: Array.isArray(warnAt) ? warnAt.filter((mark) => typeof mark === 'number') : [],
-      algorithm: known < 0 ? Algorithm.FIXED_WINDOW : (known as Algorithm),
-      burst: burst === undefined ? undefined : (wholeFrom(burst) ?? 0),
-      unlimited: unlimited === true,
-      name: textOf(given['name'], ''),
-      replaces: Array.isArray(replaces)
-        ? replaces.map((one) => (isObject(one) ? textOf(one['name'], '') : ''))
-        : [],
-    };
-    const own = ownLimitFields.filter((field) => fieldName(field) in given);
-    if (own.length > 0) this.#settle(limit, given, own, above);
+    const limit = limitOf(written);
+    const has = (field: string): boolean => isObject(given) && field in given;
+    if (ownLimitFields.some(has)) {
+      settleLimit(limit, { ...written, has }, (field, code, text) => {
+        this.#report(code, text, ...above, field);
+      });
+    }
     return limit;
-  }
-
-  #settle(
-    limit: RateLimit,
-    given: Record<string, unknown>,
-    own: readonly OwnLimitField[],
-    above: readonly (string | number)[],
-  ): void {
-    const window = textOf(given['window']);
-    const calendar = this.#calendar(given['calendar'], above);
-    settleLimit(limit, { window, calendar, has: (field) => own.includes(field) }, (field, code, text) => {
-      this.#report(code, text, ...above, fieldName(field));
-    });
-  }
-
-  #calendar(given: unknown, above: readonly (string | number)[]): Calendar | undefined {
-    if (!isObject(given)) return undefined;
-    const { unit, timezone, startsOn } = given;
-    const day = typeof startsOn === 'number' ? startsOn : textOf(startsOn);
-    const written = { unit: textOf(unit), timezone: textOf(timezone), startsOn: day };
-    return readCalendar(written, (field, text) => {
-      this.#report('invalid-calendar', text, ...above, 'calendar', fieldName(field));
-    });
   }
 
   #report(code: RuleErrorCode, text: string, ...below: (string | number)[]): void {
@@ -171,15 +195,23 @@ export function isObject(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-function textOf(value: unknown): string | undefined;
-function textOf(value: unknown, otherwise: string): string;
-function textOf(value: unknown, otherwise?: string): string | undefined {
-  return typeof value === 'string' ? value : otherwise;
+function textOf(value: unknown): string | undefined {
+  return typeof value === 'string' ? value : undefined;
 }
 
-/** 0 for what the model refuses. */
+/** 0 for what the model refuses: what is made of it has to be whole. */
 function numberOf(value: unknown): number {
-  return typeof value === 'number' ? value : 0;
+  return typeof value === 'number' && Number.isSafeInteger(value) ? value : 0;
+}
+
+function algorithmOf(value: unknown): Algorithm {
+  const known = algorithmEnum.indexOf(textOf(value) ?? '');
+  return known < 0 ? Algorithm.FIXED_WINDOW : (known as Algorithm);
+}
+
+function namesOfReplaced(value: unknown): string[] {
+  if (!Array.isArray(value)) return [];
+  return value.map((one) => (isObject(one) ? (textOf(one['name']) ?? '') : ''));
 }
 
 /** Undefined when there is nothing in it, or what the model refuses. */
@@ -298,29 +330,6 @@ class SpecErrors {
   }
 }
 
-/** Names of fields of which rule files have another spelling. */
-const fieldNames = new Map(
-  [
-    ...['rateLimit', 'rateLimits', 'requestsPerUnit', 'unitMultiplier', 'hitsUnit', 'warnAt'],
-    ...['startsOn', 'onExpiry', ...Object.values(ruleFlags)],
-  ].map((name) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), name]),
-);
-
-/** `rateLimit` for `rate_limit`, whose spelling the validator's paths have. */
-export function fieldName<Step extends string | number>(step: Step): Step | string {
-  return typeof step === 'number' ? step : (fieldNames.get(step) ?? step);
-}
-
-const manifestSpellings = new Map([
-  ...fieldNames,
-  ...algorithmNames.map((name) => [name, enumName(name)] as const),
-]);
-
-/** A message about rules in the words of manifests, `rateLimits` for `rate_limits`; what is in quotes stays. */
-export function manifestWords(text: string): string {
-  return text.replace(/'[^']*'|\b[a-z]+(?:_[a-z]+)+\b/g, (word) => manifestSpellings.get(word) ?? word);
-}
-
 /** Whose fields those of the map at a path are. */
 function placeOf(path: readonly (string | number)[]): number | undefined {
   const name = path.findLast((step) => typeof step === 'string');
@@ -333,12 +342,12 @@ function placeOf(path: readonly (string | number)[]): number | undefined {
 
 /** `path` leads to the map that has the field. */
 function unknownField(key: string, path: readonly (string | number)[]): string {
-  const meant = fieldNames.get(key);
+  const meant = fieldName(key);
   const place = placeOf(path);
-  const field = [...fields.values()].find(({ name }) => name === key || fieldNames.get(name) === key);
+  const field = [...fields.values()].find(({ name }) => name === key || fieldName(name) === key);
   if (field !== undefined && place !== undefined && (field.places & place) === 0) {
     const where = manifestWords(placesInWords(field.places).replace('the top level', 'spec'));
-    return `unknown field, '${meant ?? key}' belongs to ${where}`;
+    return `unknown field, '${meant}' belongs to ${where}`;
   }
-  return meant === undefined ? 'unknown field' : `unknown field, did you mean '${meant}'?`;
+  return meant === key ? 'unknown field' : `unknown field, did you mean '${meant}'?`;
 }

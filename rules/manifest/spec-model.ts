@@ -5,8 +5,10 @@
  */
 import { z } from 'zod';
 import { expiries, mostMarks, unknownExpiry, unknownHitsUnit } from '../budget-fields.ts';
+import { ownLimitFields } from '../language/tables.ts';
 import { leaseForm, leaseFromText, leasePattern } from '../lease.ts';
 import { algorithmNames, hitsUnits, weekdays } from '../model.ts';
+import { enumName } from '../spelling.ts';
 import { fewestLimits, mostLimits, unknownAlgorithm } from '../validate-limits.ts';
 import { largestMultiplier } from '../window.ts';
 import { bounds, defaultClass, defaultFleet, dnsLabelPattern } from './manifest-bounds.ts';
@@ -25,15 +27,6 @@ import {
   whole,
 } from './model-values.ts';
 
-/** Fields of a limit that may not stand beside unlimited. */
-export const ownLimitNames = [
-  ...['unitMultiplier', 'window', 'algorithm', 'burst', 'calendar', 'hitsUnit', 'warnAt'],
-] as const;
-
-/** `SlidingWindow` for `sliding_window`, `MicroDollars` for `micro-dollars`: enums as Kubernetes spells them. */
-export function enumName(word: string): string {
-  return word.replace(/(?:^|[_-])([a-z])/g, (_, letter: string) => letter.toUpperCase());
-}
 export const algorithmEnum: readonly string[] = algorithmNames.map(enumName);
 export const hitsUnitEnum: readonly string[] = hitsUnits.map(enumName);
 export const expiryEnum: readonly string[] = expiries.map(enumName);
@@ -158,7 +151,7 @@ const rateLimitModel = object(
     // Apart from oneOf, because the API server then names the one field that is too many.
     anyOf: [counted, { properties: { unit: { maxLength: 0 } } }],
     allOf: [
-      { anyOf: [counted, { not: { anyOf: ownLimitNames.map((name) => ({ required: [name] })) } }] },
+      { anyOf: [counted, { not: { anyOf: ownLimitFields.map((name) => ({ required: [name] })) } }] },
       { anyOf: burstOfBuckets },
     ],
   },

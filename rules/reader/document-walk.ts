@@ -1,3 +1,6 @@
+import type { FieldRows } from '../language/fields.ts';
+import { ownPlaces, placesInWords } from '../language/places.ts';
+import { type Field, type FieldTable, fields, type TableField } from '../language/tables.ts';
 import { maxYamlDepth, NodeKind, type YamlTape } from '../yaml/tape.ts';
 import {
   printedScalar,
@@ -7,7 +10,7 @@ import {
   scalarType,
   TagMismatch,
 } from '../yaml/values.ts';
-import { type Field, fields, ownPlaces, type Place, ProblemLog, placesInWords } from './value-reader.ts';
+import { ProblemLog } from './value-reader.ts';
 
 /** Stops the reading of a document that is too deep or too large once its aliases are followed. */
 export class Unreadable extends Error {}
@@ -19,31 +22,32 @@ export class Unreadable extends Error {}
 export class DocumentWalk {
   readonly tape: YamlTape;
   readonly log: ProblemLog;
-  readonly #fields: ReadonlyMap<string, Field>;
   readonly #aliases = new AliasBudget();
   #depth = 0;
 
-  /** `known`: all fields of the language. Any number of them may exist. */
-  constructor(tape: YamlTape, known: ReadonlyMap<string, Field> = fields) {
+  constructor(tape: YamlTape) {
     this.tape = tape;
     this.log = new ProblemLog(tape);
-    this.#fields = known;
   }
 
-  /** Calls back with each key that belongs to this kind of map, and its value; `key`: its own node. */
-  eachField(map: number, place: Place, take: (name: string, value: number, key: number) => void): void {
+  /** Calls back with each field that belongs to this kind of map, and its value; `key`: the node of its key. */
+  eachField<Rows extends FieldRows>(
+    map: number,
+    table: FieldTable<Rows>,
+    take: (name: keyof Rows & string, value: number, key: number) => void,
+  ): void {
     const { tape } = this;
     const end = tape.next(map);
     const seen = new SeenFields();
     for (let key = map + 1; key < end; ) {
       const given = tape.next(key);
       if (this.#isMerge(key)) {
-        this.#merge(given, (source) => this.eachField(source, place, take));
+        this.#merge(given, (source) => this.eachField(source, table, take));
       } else {
-        const field = this.#fieldOf(key, given, place);
+        const field = this.#fieldOf(key, given, table);
         if (field !== undefined) {
-          if (!seen.add(field)) this.#warnOfRepetition(key, field);
-          take(field.name, this.enter(given, field.name), key);
+          if (!seen.add(field)) this.#warnOfRepetition(key, field.fileName);
+          take(field.name, this.enter(given, field.fileName), key);
           this.leave(given);
         }
       }
@@ -158,7 +162,8 @@ export class DocumentWalk {
       if (this.#isMerge(key)) {
         this.#merge(given, (source) => this.#keysOf(source));
       } else {
-        const field = this.#knownField(key);
+        const name = this.#fieldName(key);
+        const field = name === undefined ? undefined : this.#knownField(key, name);
         if (field !== undefined) this.#keysBelow(field, given);
       }
       key = tape.next(given);
@@ -173,25 +178,34 @@ export class DocumentWalk {
   }
 
   /** The field that a key names, if it belongs to this kind of map. */
-  #fieldOf(key: number, given: number, place: Place): Field | undefined {
-    const field = this.#knownField(key);
-    if (field === undefined || (field.places & place) !== 0) return field;
+  #fieldOf<Rows extends FieldRows>(
+    key: number,
+    given: number,
+    { place, byFileName }: FieldTable<Rows>,
+  ): TableField<keyof Rows & string> | undefined {
+    const name = this.#fieldName(key);
+    if (name === undefined) return undefined;
+    const found = byFileName.get(name);
+    if (found !== undefined) return found;
+    const field = this.#knownField(key, name);
+    if (field === undefined) return undefined;
     const where = placesInWords(field.places);
     const node = this.tape.resolve(key);
     // What the Go service lets pass where it means nothing passes here, too.
     if (field.isOwn || (place & ownPlaces) !== 0)
-      this.log.key(node, 'misplaced-key', `config error, key '${field.name}' belongs to ${where}`);
+      this.log.key(node, 'misplaced-key', `config error, key '${name}' belongs to ${where}`);
     else
       this.log.warnKey(
         node,
         'misplaced-key',
-        `config warning, key '${field.name}' has no effect here, it belongs to ${where}`,
+        `config warning, key '${name}' has no effect here, it belongs to ${where}`,
       );
     this.#keysBelow(field, given);
     return undefined;
   }
 
-  #knownField(given: number): Field | undefined {
+  /** What a key says; undefined, and reported, where that cannot be a field. */
+  #fieldName(given: number): string | undefined {
     const { tape } = this;
     this.#count(given);
     const key = tape.resolve(given);
@@ -200,13 +214,16 @@ export class DocumentWalk {
       return undefined;
     }
     const text = this.text(key);
-    if (this.scalarType(key) !== 'string') {
-      const printed = this.checked(key, () => printedScalar(tape, key)) ?? text;
-      this.log.key(key, 'key-not-a-string', `config error, key is not of type string: ${printed}`);
-      return undefined;
-    }
-    const field = this.#fields.get(text);
-    if (field === undefined) this.log.key(key, 'unknown-key', `config error, unknown key '${text}'`);
+    if (this.scalarType(key) === 'string') return text;
+    const printed = this.checked(key, () => printedScalar(tape, key)) ?? text;
+    this.log.key(key, 'key-not-a-string', `config error, key is not of type string: ${printed}`);
+    return undefined;
+  }
+
+  #knownField(key: number, name: string): Field | undefined {
+    const field = fields.get(name);
+    if (field === undefined)
+      this.log.key(this.tape.resolve(key), 'unknown-key', `config error, unknown key '${name}'`);
     return field;
   }
 
@@ -243,7 +260,7 @@ export class DocumentWalk {
     return elements;
   }
 
-  #warnOfRepetition(key: number, { name }: Field): void {
+  #warnOfRepetition(key: number, name: string): void {
     const text = `config warning, key '${name}' is repeated, the last one counts`;
     this.log.warnKey(this.tape.resolve(key), 'duplicate-key', text);
   }
@@ -273,18 +290,18 @@ export class DocumentWalk {
 class SeenFields {
   /** Those with an index below 32, a bit each, so that nearly all maps need no set. */
   #low = 0;
-  #others: Set<Field> | undefined;
+  #others: Set<number> | undefined;
 
   /** Whether the field is new to the map. */
-  add(field: Field): boolean {
-    if (field.index < 32) {
+  add({ index }: TableField): boolean {
+    if (index < 32) {
       const before = this.#low;
-      this.#low |= 1 << field.index;
+      this.#low |= 1 << index;
       return before !== this.#low;
     }
     this.#others ??= new Set();
     const before = this.#others.size;
-    return this.#others.add(field).size > before;
+    return this.#others.add(index).size > before;
   }
 }
 

@@ -1,31 +1,42 @@
+import { readCalendar, readReserve, unknownHitsUnit } from '../budget-fields.ts';
+import { domainFields, type FieldKind, type FieldRows, limitFields, ruleFields } from '../language/fields.ts';
 import {
-  readCalendar,
-  readReserve,
-  unknownHitsUnit,
-  type WrittenCalendar,
-  type WrittenReserve,
-} from '../budget-fields.ts';
+  calendarTable,
+  type FieldTable,
+  fileTable,
+  isOwnLimitField,
+  limitTable,
+  listedLimitTable,
+  type OwnLimitField,
+  replacesTable,
+  reserveTable,
+  ruleFileName,
+  ruleTable,
+} from '../language/tables.ts';
 import { leaseFromText, unknownLease } from '../lease.ts';
 import {
   Algorithm,
   algorithmNames,
   type Calendar,
-  emptyLimit,
+  type FieldValues,
   type HitsUnit,
   hitsUnits,
+  limitOf,
   noLimits,
-  noRules,
   type RateLimit,
   type ReserveTerms,
   type Rule,
   type RuleSource,
-  ruleFlags,
+  ruleOf,
+  type Written,
+  type WrittenLimit,
+  type WrittenRule,
 } from '../model.ts';
-import { listProblem, type OwnLimitField, settleLimit, unknownAlgorithm } from '../validate-limits.ts';
+import { listProblem, settleLimit, unknownAlgorithm } from '../validate-limits.ts';
 import type { SourceProblem } from '../validate-sources.ts';
 import { NodeKind, type YamlTape } from '../yaml/tape.ts';
 import { DocumentWalk, Unreadable } from './document-walk.ts';
-import { type DocumentProblem, goTypes, Place, Stage, ValueReader } from './value-reader.ts';
+import { type DocumentProblem, goTypes, Stage, ValueReader } from './value-reader.ts';
 
 /** What one YAML document says, as far as it can be understood. */
 type RuleDocument = Omit<RuleSource, 'name'>;
@@ -50,33 +61,49 @@ export function readRuleDocument(tape: YamlTape): {
   return { document, problems: walk.log.problems, warnings: walk.log.warnings };
 }
 
-/** A list of limits as it is written; `count` is undefined where it is none. */
-interface LimitList {
-  node: number;
-  limits: RateLimit[];
-  count: number | undefined;
-  /** Of it and a `rate_limit` beside it, the key that comes second. */
-  second?: number | undefined;
-}
+/** Reads a value of each kind. Null stands for the kind's zero value unless a reader says otherwise. */
+type Readers = {
+  readonly [Kind in FieldKind]: (node: number, earlier: FieldValues[Kind] | undefined) => FieldValues[Kind];
+};
 
-/** What one limit says that the Go service does not know. */
-interface OwnFields {
-  window: string | undefined;
-  calendar: Calendar | undefined;
-  nodes: Map<OwnLimitField, number>;
+/** A rule while its map is read. */
+interface OpenRule {
+  readonly written: WrittenRule;
+  /** The value of `rate_limits`, once there is one. */
+  list: number | undefined;
+  /** Of `rate_limits` and a `rate_limit` beside it, the key that comes second. */
+  second: number | undefined;
 }
-
-type Writable<Fields> = { -readonly [Name in keyof Fields]: Fields[Name] };
 
 class RuleReader {
   readonly #walk: DocumentWalk;
-  /** Of the limits that have any and are still being read. */
-  readonly #ownFields = new Map<RateLimit, OwnFields>();
   readonly #values: ValueReader;
+  readonly #readers: Readers;
+  /** Where fields that the Go service does not know stand in the limits that have any. */
+  readonly #ownNodes = new Map<WrittenLimit, Map<OwnLimitField, number>>();
 
   constructor(walk: DocumentWalk) {
     this.#walk = walk;
-    this.#values = new ValueReader(walk);
+    const values = new ValueReader(walk);
+    this.#values = values;
+    this.#readers = {
+      text: (node) => values.string(node),
+      boolean: (node) => values.boolean(node),
+      uint32: (node) => values.uint32(node),
+      requests: (node) => values.requests(node),
+      metadata: (node, earlier) => values.metadata(node, earlier),
+      percents: (node) => values.numbers(node),
+      algorithm: (node) => this.#algorithm(node),
+      hitsUnit: (node) => this.#hitsUnit(node),
+      day: (node) => values.string(node),
+      calendar: (node) => this.#calendar(node),
+      share: (node) => this.#share(node),
+      reserve: (node) => this.#reserve(node),
+      names: (node) => this.#names(node),
+      limit: (node, earlier) => this.#limit(node, earlier),
+      limits: (node) => this.#limits(node),
+      rules: (node) => this.#rules(node),
+    };
   }
 
   file(node: number): RuleDocument | undefined {
@@ -86,64 +113,53 @@ class RuleReader {
       this.#values.mismatch(node, goTypes.file, Stage.DOCUMENT);
       return undefined;
     }
-    this.#walk.eachField(node, Place.FILE, (name, value) => {
-      if (name === 'domain') document.domain = this.#values.string(value);
-      else document.descriptors = this.#descriptors(value);
-    });
-    return document;
+    const written: Written<typeof domainFields> = {};
+    this.#walk.eachField(node, fileTable, (name, value) => this.#read(domainFields, written, name, value));
+    const { domain = '', descriptors = [] } = written;
+    return { domain, descriptors };
   }
 
-  #descriptors(list: number): Rule[] {
+  /** Reads a field's value into what is written. */
+  #read<Rows extends FieldRows, Name extends keyof Rows>(
+    rows: Rows,
+    written: Written<Rows>,
+    name: Name,
+    node: number,
+  ): void {
+    const kind: Rows[Name]['kind'] = rows[name]!.kind;
+    written[name] = this.#valueOf(kind, node, written[name]);
+  }
+
+  #valueOf<Kind extends FieldKind>(
+    kind: Kind,
+    node: number,
+    earlier: FieldValues[Kind] | undefined,
+  ): FieldValues[Kind] {
+    return this.#readers[kind](node, earlier);
+  }
+
+  #rules(list: number): Rule[] {
     const rules: Rule[] = [];
     if (this.#walk.tape.kind(list) !== NodeKind.LIST) {
       this.#values.refuse(list, goTypes.descriptors);
       return rules;
     }
     this.#walk.eachMap(list, (map, index) => {
-      const rule = emptyRule();
-      let several: LimitList | undefined;
-      this.#walk.eachField(map, Place.DESCRIPTOR, (name, value, key) => {
-        if (name === 'rate_limit' && several !== undefined) several.second = key;
-        if (name !== 'rate_limits') this.#ruleField(rule, name, value);
-        else several = { ...this.#rateLimits(value), second: rule.limits.length > 0 ? key : undefined };
+      const rule: OpenRule = { written: {}, list: undefined, second: undefined };
+      const { written } = rule;
+      this.#walk.eachField(map, ruleTable, (name, value, key) => {
+        if (name === 'rateLimit' && rule.list !== undefined) rule.second = key;
+        this.#read(ruleFields, written, name, value);
+        if (name !== 'rateLimits') return;
+        rule.list = value;
+        rule.second = written.rateLimit === undefined ? undefined : key;
       });
-      if (several !== undefined) this.#takeList(rule, several);
-      if (this.#ownFields.size > 0) this.#settleLimits(rule.limits);
-      rules[index] = rule;
+      rules[index] = ruleOf(written, this.#limitsOf(rule));
     });
     return rules;
   }
 
-  #ruleField(rule: Rule, name: string, value: number): void {
-    const values = this.#values;
-    switch (name) {
-      case 'key':
-        rule.key = values.string(value);
-        break;
-      case 'value':
-        rule.value = values.string(value);
-        break;
-      case 'rate_limit':
-        rule.limits = this.#rateLimit(value, rule.limits[0]);
-        break;
-      case 'descriptors':
-        rule.descriptors = this.#descriptors(value);
-        break;
-      case 'lease':
-        rule.lease = this.#lease(value);
-        break;
-      case 'reserve':
-        rule.reserve = this.#reserve(value);
-        break;
-      case 'metadata':
-        rule.metadata = values.metadata(value, rule.metadata);
-        break;
-      default:
-        rule[ruleFlags[name as keyof typeof ruleFlags]] = values.boolean(value);
-    }
-  }
-
-  #lease(node: number): number | undefined {
+  #share(node: number): number | undefined {
     const type = this.#walk.scalarType(node);
     if (type === undefined) this.#values.refuse(node, goTypes.string);
     if (type === undefined || type === 'null') return undefined;
@@ -154,70 +170,27 @@ class RuleReader {
   }
 
   /** A repeated or merged block adds to the earlier one. */
-  #rateLimit(node: number, earlier: RateLimit | undefined): RateLimit[] {
-    if (this.#walk.tape.kind(node) !== NodeKind.MAP) {
-      this.#values.refuse(node, goTypes.rateLimit);
-      return [];
-    }
-    const limit = earlier ?? emptyLimit();
-    this.#walk.eachField(node, Place.RATE_LIMIT, (name, value) => this.#limitField(limit, name, value));
-    return [limit];
+  #limit(node: number, earlier: WrittenLimit | undefined): WrittenLimit | undefined {
+    if (this.#walk.tape.kind(node) === NodeKind.MAP) return this.#limitFields(node, limitTable, earlier);
+    this.#values.refuse(node, goTypes.rateLimit);
+    return undefined;
   }
 
-  #limitField(limit: RateLimit, name: string, value: number): void {
-    const values = this.#values;
-    switch (name) {
-      case 'unit':
-        limit.unit = values.string(value);
-        break;
-      case 'requests_per_unit':
-        limit.requestsPerUnit = values.requests(value);
-        break;
-      case 'unlimited':
-        limit.unlimited = values.boolean(value);
-        break;
-      case 'name':
-        limit.name = values.string(value);
-        break;
-      case 'replaces':
-        limit.replaces = this.#replaces(value);
-        break;
-      default:
-        this.#ownField(limit, name as OwnLimitField, value);
-    }
+  #limitFields(map: number, table: FieldTable<typeof limitFields>, written: WrittenLimit = {}): WrittenLimit {
+    this.#walk.eachField(map, table, (name, value) => {
+      if (name === 'warnAt' && this.#walk.scalarType(value) === 'null') return;
+      if (isOwnLimitField(name)) this.#nodesOf(written).set(name, value);
+      this.#read(limitFields, written, name, value);
+    });
+    return written;
   }
 
-  /** What the Go service does not know. */
-  #ownField(limit: RateLimit, name: OwnLimitField, value: number): void {
-    if (name === 'warn_at' && this.#walk.scalarType(value) === 'null') return;
-    const none: OwnFields = { window: undefined, calendar: undefined, nodes: new Map() };
-    const fields = this.#ownFields.get(limit) ?? none;
-    this.#ownFields.set(limit, fields);
-    fields.nodes.set(name, value);
-    const values = this.#values;
-    switch (name) {
-      case 'unit_multiplier':
-        limit.unitMultiplier = values.uint32(value);
-        break;
-      case 'algorithm':
-        limit.algorithm = this.#algorithm(value);
-        break;
-      case 'window':
-        fields.window = values.string(value);
-        break;
-      case 'burst':
-        limit.burst = values.requests(value);
-        break;
-      case 'calendar':
-        fields.calendar = this.#calendar(value);
-        break;
-      case 'hits_unit':
-        limit.hitsUnit = this.#hitsUnit(value);
-        break;
-      case 'warn_at':
-        limit.warnAt = values.numbers(value);
-        break;
-    }
+  #nodesOf(limit: WrittenLimit): Map<OwnLimitField, number> {
+    const known = this.#ownNodes.get(limit);
+    if (known !== undefined) return known;
+    const nodes = new Map<OwnLimitField, number>();
+    this.#ownNodes.set(limit, nodes);
+    return nodes;
   }
 
   #hitsUnit(node: number): HitsUnit {
@@ -229,57 +202,47 @@ class RuleReader {
   }
 
   #calendar(node: number): Calendar | undefined {
-    const written: Writable<WrittenCalendar> = { unit: undefined, timezone: undefined, startsOn: undefined };
     if (this.#walk.scalarType(node) === 'null')
       this.#walk.log.value(node, 'invalid-calendar', 'calendar must be a map with a unit, found null');
-    const nodes = this.#textsOf(node, Place.CALENDAR, goTypes.calendar, (name, value) => {
-      if (name === 'unit') written.unit = this.#values.string(value);
-      else if (name === 'timezone') written.timezone = this.#values.string(value);
-      else written.startsOn = this.#values.string(value);
-    });
+    const found = this.#fieldsOf(node, calendarTable, goTypes.calendar);
     return (
-      nodes &&
-      readCalendar(written, (field, text) => {
-        this.#walk.log.value(nodes.get(field) ?? node, 'invalid-calendar', text, field);
+      found &&
+      readCalendar(found.written, (field, text) => {
+        this.#walk.log.value(found.nodes.get(field) ?? node, 'invalid-calendar', text, field);
       })
     );
   }
 
   #reserve(node: number): ReserveTerms | undefined {
-    const written: Writable<WrittenReserve> = { ttl: undefined, estimate: undefined, onExpiry: undefined };
     if (this.#walk.scalarType(node) === 'null')
       this.#walk.log.value(node, 'invalid-reserve', 'reserve must be a map, found null');
-    const nodes = this.#textsOf(node, Place.RESERVE, goTypes.reserve, (name, value) => {
-      if (name === 'ttl') written.ttl = this.#values.string(value);
-      else if (name === 'estimate') written.estimate = this.#values.requests(value);
-      else written.onExpiry = this.#values.string(value);
-    });
+    const found = this.#fieldsOf(node, reserveTable, goTypes.reserve);
     return (
-      nodes &&
-      readReserve(written, (field, text) => {
-        this.#walk.log.value(nodes.get(field) ?? node, 'invalid-reserve', text, field);
+      found &&
+      readReserve(found.written, (field, text) => {
+        this.#walk.log.value(found.nodes.get(field) ?? node, 'invalid-reserve', text, field);
       })
     );
   }
 
-  /** Reads a map of fields, of which null ones count as not written. Their nodes; undefined where it is no map. */
-  #textsOf(
+  /** Reads a map of fields, of which null ones count as not written, with their nodes; undefined where it is no map. */
+  #fieldsOf<Rows extends FieldRows>(
     node: number,
-    place: Place,
+    table: FieldTable<Rows>,
     goType: string,
-    take: (name: string, value: number) => void,
-  ): Map<string, number> | undefined {
+  ): { written: Written<Rows>; nodes: Map<string, number> } | undefined {
     if (this.#walk.tape.kind(node) !== NodeKind.MAP) {
       this.#values.refuse(node, goType);
       return undefined;
     }
+    const written: Written<Rows> = {};
     const nodes = new Map<string, number>();
-    this.#walk.eachField(node, place, (name, value) => {
+    this.#walk.eachField(node, table, (name, value) => {
       if (this.#walk.scalarType(value) === 'null') return;
-      nodes.set(name, value);
-      take(name, value);
+      nodes.set(ruleFileName(name), value);
+      this.#read(table.rows, written, name, value);
     });
-    return nodes;
+    return { written, nodes };
   }
 
   #algorithm(node: number): Algorithm {
@@ -292,44 +255,47 @@ class RuleReader {
     return Algorithm.FIXED_WINDOW;
   }
 
-  #rateLimits(node: number): LimitList {
-    const limits: RateLimit[] = [];
+  /** Elements that are no maps leave holes. Null is an empty list. */
+  #limits(node: number): (WrittenLimit | undefined)[] | undefined {
     const { tape } = this.#walk;
     if (tape.kind(node) !== NodeKind.LIST) {
       this.#values.refuse(node, goTypes.rateLimits);
-      return { node, limits, count: this.#walk.scalarType(node) === 'null' ? 0 : undefined };
+      return this.#walk.scalarType(node) === 'null' ? [] : undefined;
     }
-    let count = 0;
-    for (let at = node + 1; at < tape.next(node); at = tape.next(at)) count++;
-    this.#walk.eachMap(node, (map) => {
-      const limit = emptyLimit();
-      this.#walk.eachField(map, Place.RATE_LIMITS, (name, value) => this.#limitField(limit, name, value));
-      limits.push(limit);
+    const limits: (WrittenLimit | undefined)[] = [];
+    for (let at = node + 1; at < tape.next(node); at = tape.next(at)) limits.push(undefined);
+    this.#walk.eachMap(node, (map, index) => {
+      limits[index] = this.#limitFields(map, listedLimitTable);
     });
-    return { node, limits, count };
+    return limits;
   }
 
   /** Of a list that is not as it has to be nothing is kept. */
-  #takeList(rule: Rule, { node, limits, count, second = node }: LimitList): void {
-    const problem = count === undefined ? undefined : listProblem(count, rule.limits.length > 0);
+  #limitsOf({ written, list, second = list }: OpenRule): readonly RateLimit[] {
+    const { rateLimit, rateLimits } = written;
+    if (second === undefined)
+      return rateLimit === undefined ? noLimits : [this.#settled(rateLimit, ['rate_limit'])];
+    if (rateLimits === undefined) return noLimits;
+    const problem = listProblem(rateLimits.length, rateLimit !== undefined);
     if (problem !== undefined) this.#walk.log.value(second, 'invalid-limits', problem, 'rate_limits');
-    rule.limits = problem === undefined && limits.length === count ? limits : [];
+    const limits = rateLimits.filter((limit) => limit !== undefined);
+    if (problem !== undefined || limits.length < rateLimits.length) return noLimits;
+    return limits.map((limit, index) => this.#settled(limit, ['rate_limits', index]));
   }
 
-  #settleLimits(limits: readonly RateLimit[]): void {
-    for (const [index, limit] of limits.entries()) {
-      const fields = this.#ownFields.get(limit);
-      if (fields === undefined) continue;
-      const { window, calendar, nodes } = fields;
-      const above = limits.length === 1 ? ['rate_limit'] : ['rate_limits', index];
-      settleLimit(limit, { window, calendar, has: (field) => nodes.has(field) }, (field, code, text) => {
-        this.#walk.log.value(nodes.get(field)!, code, text, ...above, field);
-      });
-      this.#ownFields.delete(limit);
-    }
+  #settled(written: WrittenLimit, above: readonly (string | number)[]): RateLimit {
+    const limit = limitOf(written);
+    const nodes = this.#ownNodes.get(written);
+    if (nodes === undefined) return limit;
+    this.#ownNodes.delete(written);
+    settleLimit(limit, { ...written, has: (field) => nodes.has(field) }, (field, code, text) => {
+      this.#walk.log.value(nodes.get(field)!, code, text, ...above, ruleFileName(field));
+    });
+    return limit;
   }
 
-  #replaces(list: number): string[] {
+  /** Of the elements of `replaces`. */
+  #names(list: number): string[] {
     const names: string[] = [];
     if (this.#walk.tape.kind(list) !== NodeKind.LIST) {
       this.#values.refuse(list, goTypes.replaces);
@@ -337,30 +303,12 @@ class RuleReader {
     }
     this.#walk.eachMap(list, (map, index) => {
       names[index] = '';
-      this.#walk.eachField(map, Place.REPLACES, (_, value) => {
+      this.#walk.eachField(map, replacesTable, (_, value) => {
         names[index] = this.#values.string(value);
       });
     });
     return names;
   }
-}
-
-function emptyRule(): Rule {
-  return {
-    key: '',
-    value: '',
-    limits: noLimits,
-    shadowMode: false,
-    quotaMode: false,
-    detailedMetric: false,
-    valueToMetric: false,
-    shareThreshold: false,
-    hideIdentity: false,
-    lease: undefined,
-    reserve: undefined,
-    metadata: undefined,
-    descriptors: noRules,
-  };
 }
 
 /**

@@ -292,8 +292,8 @@ describe('readRuleFiles, errors', () => {
     [
       'an algorithm of something unlimited',
       `${head}- key: k\n  rate_limit: {unlimited: true, algorithm: fixed_window, window: 5m}\n`,
-      '4:44: should not specify algorithm when unlimited',
       '4:66: should not specify window when unlimited',
+      '4:44: should not specify algorithm when unlimited',
     ],
     [
       'what the Go service does not know beside a limit',

@@ -1,3 +1,4 @@
+import { ruleFlags } from '../language/tables.ts';
 import {
   arePlainLimits,
   isPlainLimit,
@@ -5,7 +6,6 @@ import {
   type RateLimit,
   type Rule,
   type RuleSource,
-  ruleFlags,
   Unit,
   unitFromText,
 } from '../model.ts';
@@ -144,11 +144,9 @@ function compileNodes(tree: NumberedTree, wildcards: WildcardCompiler): RuleReco
   return { nodes: nodes.toWords(), limits: limits.toWords(), extras: extras.toWords() };
 }
 
-const flagNames = Object.values(ruleFlags);
-
 function nodeFlags(rule: Rule): number {
   let flags = 0;
-  for (const flag of flagNames) if (rule[flag]) flags |= NodeFlag[flag];
+  for (const flag of ruleFlags) if (rule[flag]) flags |= NodeFlag[flag];
   const { length } = rule.limits;
   if (length === 0) return flags;
   if (rule.limits[0]!.unlimited) flags |= NodeFlag.unlimited;

@@ -1,5 +1,6 @@
 /** The rules of a table one after the other, for whoever shows them: domains by name, parents before children, siblings by composite key. */
 import { calendarText } from '../calendar.ts';
+import type { RuleFlag } from '../language/tables.ts';
 import { leaseText } from '../lease.ts';
 import type { MatchedLimit, MatchedRule } from '../match-result.ts';
 import {
@@ -9,7 +10,6 @@ import {
   type RateLimit,
   type ReserveTerms,
   type Rule,
-  type RuleFlag,
   unitName,
 } from '../model.ts';
 import { windowText } from '../window.ts';

@@ -27,6 +27,7 @@
  *  literals        the length of each literal, by its number
  *  states, labels  an Aho-Corasick automaton a level, which finds all its literals in one pass (`State`)
  */
+import type { RuleFlag } from '../language/tables.ts';
 import type { MatchedLimit, MatchedRule } from '../match-result.ts';
 import { type Algorithm, type JsonObject, noMarks, type ReserveTerms, type Unit } from '../model.ts';
 import { readText } from './pair-index.ts';
@@ -103,7 +104,7 @@ export const NodeFlag = {
   /** Of limits that the Go service does not know: their counters have unambiguous keys. */
   ownKeys: 128,
   hideIdentity: 256,
-} as const;
+} as const satisfies Record<RuleFlag, number> & Record<string, number>;
 export const nodeLimitsShift = 9;
 
 /** Words of a record in `limits`. Requests and burst are two words each: the uint32 bits of the low half, then the high one. */
@@ -121,7 +122,7 @@ export const Limit = {
   words: 11,
 } as const;
 
-/** What few limits have, as JSON; what is missing is as in `emptyLimit`. */
+/** What few limits have, as JSON; what is missing is as in `limitOf({})`. */
 export type LimitOwn = Partial<Pick<MatchedLimit, 'calendar' | 'hitsUnit' | 'warnAt'>>;
 
 /** In `extras`: these six, then for each replaced name which of the rule's limits replaces it, offset and length. */

@@ -1,79 +1,167 @@
+/** Rules as people write them in a rule file or a manifest. */
+import {
+  calendarFields,
+  type FieldKind,
+  type FieldRows,
+  limitFields,
+  reserveFields,
+  ruleFields,
+} from '../language/fields.ts';
+import { namesOf, ruleFileName } from '../language/tables.ts';
 import { leaseText } from '../lease.ts';
 import {
-  Algorithm,
   algorithmNames,
   type Calendar,
+  type FieldValues,
   type JsonObject,
+  type JsonValue,
+  limitOf,
   type RateLimit,
   type ReserveTerms,
   type Rule,
   type RuleSource,
-  ruleFlags,
+  ruleOf,
+  type Written,
+  type WrittenLimit,
+  type WrittenRule,
   weekdays,
 } from '../model.ts';
+import { enumName } from '../spelling.ts';
+
+/** How a dialect spells names of fields, and words of enums as rule files spell them. */
+interface Spelling {
+  readonly name: (field: string) => string;
+  readonly word: (word: string) => string;
+}
+
+const ruleFiles: Spelling = { name: ruleFileName, word: (word) => word };
+const manifests: Spelling = { name: (field) => field, word: enumName };
+
+type Writers = { readonly [Kind in FieldKind]: (value: FieldValues[Kind]) => JsonValue | undefined };
+
+class RuleWriter {
+  readonly #spelling: Spelling;
+  readonly #writers: Writers;
+
+  constructor(spelling: Spelling) {
+    this.#spelling = spelling;
+    const { name, word } = spelling;
+    const asWritten = <Value>(value: Value): Value => value;
+    this.#writers = {
+      text: asWritten,
+      boolean: asWritten,
+      uint32: asWritten,
+      requests: asWritten,
+      metadata: asWritten,
+      day: asWritten,
+      percents: (marks) => [...marks],
+      algorithm: (algorithm) => word(algorithmNames[algorithm]!),
+      hitsUnit: word,
+      calendar: (calendar) => calendar && this.#fields(calendarFields, writtenCalendar(calendar)),
+      share: (lease) => (lease === 0 ? 0 : lease && leaseText(lease)),
+      reserve: (reserve) => reserve && this.#fields(reserveFields, writtenReserve(reserve, word)),
+      names: (names) => names.map((replaced) => ({ [name('name')]: replaced })),
+      limit: (limit) => limit && this.#fields(limitFields, limit),
+      limits: (limits) => limits?.map((limit) => this.#fields(limitFields, limit ?? {})),
+      rules: (rules) => rules.map((rule) => this.rule(rule)),
+    };
+  }
+
+  rule(rule: Rule): JsonObject {
+    return this.#fields(ruleFields, writtenRule(rule));
+  }
+
+  #fields<Rows extends FieldRows>(rows: Rows, written: Written<Rows>): JsonObject {
+    const object: JsonObject = {};
+    for (const name of namesOf(rows)) {
+      const value = this.#value(rows, written, name);
+      if (value !== undefined) object[this.#spelling.name(name)] = value;
+    }
+    return object;
+  }
+
+  #value<Rows extends FieldRows, Name extends keyof Rows>(
+    rows: Rows,
+    written: Written<Rows>,
+    name: Name,
+  ): JsonValue | undefined {
+    const value = written[name];
+    return value === undefined ? undefined : this.#valueOf<Rows[Name]['kind']>(rows[name]!.kind, value);
+  }
+
+  #valueOf<Kind extends FieldKind>(kind: Kind, value: FieldValues[Kind]): JsonValue | undefined {
+    return this.#writers[kind](value);
+  }
+}
+
+const ofRuleFiles = new RuleWriter(ruleFiles);
+const ofManifests = new RuleWriter(manifests);
 
 /** A source as a rule file has it; only what differs from the defaults. */
 export function ruleFileValue({
   domain,
   descriptors,
 }: Pick<RuleSource, 'domain' | 'descriptors'>): JsonObject {
-  return { domain, ...rulesBelow(descriptors) };
+  return descriptors.length === 0 ? { domain } : { domain, descriptors: descriptors.map(ruleValue) };
 }
-
-function rulesBelow(rules: readonly Rule[]): JsonObject {
-  return rules.length === 0 ? {} : { descriptors: rules.map(ruleValue) };
-}
-
-const flags = Object.entries(ruleFlags);
 
 /** As `ruleFileValue`, of one rule. */
 export function ruleValue(rule: Rule): JsonObject {
-  const { key, value, limits, lease, reserve, metadata, descriptors } = rule;
-  const [limit, ...others] = limits;
+  return ofRuleFiles.rule(rule);
+}
+
+/** As `ruleValue`, in the words of manifests. */
+export function manifestRuleValue(rule: Rule): JsonObject {
+  return ofManifests.rule(rule);
+}
+
+const defaultRule = ruleOf({}, []);
+const defaultLimit = limitOf({});
+
+/** What has to be written of a rule. */
+function writtenRule(rule: Rule): WrittenRule {
+  const { limits, ...written } = rule;
+  const [limit, ...others] = limits.map(writtenLimit);
   return {
-    key,
-    ...(value === '' ? {} : { value }),
-    ...(limit === undefined || others.length > 0 ? {} : { rate_limit: limitValue(limit) }),
-    ...(others.length === 0 ? {} : { rate_limits: limits.map(limitValue) }),
-    ...(lease === undefined ? {} : { lease: lease === 0 ? 0 : leaseText(lease) }),
-    ...(reserve === undefined ? {} : { reserve: reserveValue(reserve) }),
-    ...Object.fromEntries(flags.filter(([, flag]) => rule[flag]).map(([name]) => [name, true])),
-    ...(metadata === undefined ? {} : { metadata }),
-    ...rulesBelow(descriptors),
+    ...withoutDefaults(written, defaultRule),
+    key: rule.key,
+    ...(rule.descriptors.length === 0 && { descriptors: undefined }),
+    ...(others.length > 0 ? { rateLimits: [limit, ...others] } : { rateLimit: limit }),
   };
 }
 
-function limitValue(limit: RateLimit): JsonObject {
-  const { unlimited, name, replaces } = limit;
+function writtenLimit(limit: RateLimit): WrittenLimit {
+  const { unlimited, name, replaces, calendar, requestsPerUnit } = limit;
+  const counted = { ...withoutDefaults(limit, defaultLimit), requestsPerUnit };
+  const unit = calendar === undefined ? limit.unit.toLowerCase() : undefined;
   return {
-    ...(unlimited ? { unlimited } : countedValue(limit)),
-    ...(name === '' ? {} : { name }),
-    ...(replaces.length === 0 ? {} : { replaces: replaces.map((replaced) => ({ name: replaced })) }),
+    ...(unlimited ? { unlimited, ...(name !== '' && { name }) } : { ...counted, unit }),
+    replaces: replaces.length === 0 ? undefined : replaces,
   };
 }
 
-function countedValue(limit: RateLimit): JsonObject {
-  const { unit, unitMultiplier, calendar, requestsPerUnit, hitsUnit, warnAt, algorithm, burst } = limit;
-  return {
-    ...(calendar === undefined ? { unit: unit.toLowerCase() } : { calendar: calendarValue(calendar) }),
-    ...(unitMultiplier === 1 ? {} : { unit_multiplier: unitMultiplier }),
-    requests_per_unit: requestsPerUnit,
-    ...(hitsUnit === 'requests' ? {} : { hits_unit: hitsUnit }),
-    ...(warnAt.length === 0 ? {} : { warn_at: [...warnAt] }),
-    ...(algorithm === Algorithm.FIXED_WINDOW ? {} : { algorithm: algorithmNames[algorithm]! }),
-    ...(burst === undefined ? {} : { burst }),
-  };
+function withoutDefaults<Fields extends object>(fields: Fields, defaults: Fields): Partial<Fields> {
+  const kept: Partial<Fields> = { ...fields };
+  for (const name in defaults) {
+    const value = fields[name];
+    const isEmpty = Array.isArray(value) && value.length === 0;
+    if (value === defaults[name] || isEmpty) delete kept[name];
+  }
+  return kept;
 }
 
-function calendarValue({ unit, timezone, startsOn }: Calendar): JsonObject {
+function writtenCalendar({ unit, timezone, startsOn }: Calendar): Written<typeof calendarFields> {
   const day = unit === 'week' ? weekdays[startsOn - 1]! : startsOn;
-  return { unit, timezone, ...(startsOn === 1 ? {} : { starts_on: day }) };
+  return { unit, timezone, startsOn: startsOn === 1 ? undefined : day };
 }
 
-function reserveValue({ ttlSeconds, estimate, onExpiry }: ReserveTerms): JsonObject {
+function writtenReserve(
+  { ttlSeconds, estimate, onExpiry }: ReserveTerms,
+  word: Spelling['word'],
+): Written<typeof reserveFields> {
   return {
     ttl: `${ttlSeconds}s`,
-    ...(estimate === undefined ? {} : { estimate }),
-    ...(onExpiry === 'release' ? {} : { on_expiry: onExpiry }),
+    estimate,
+    onExpiry: onExpiry === 'release' ? undefined : word(onExpiry),
   };
 }

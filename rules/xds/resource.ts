@@ -23,11 +23,11 @@ import { leaseFromText, leaseText, unknownLease } from '../lease.ts';
 import {
   type Algorithm,
   type Calendar,
-  emptyLimit,
   type HitsUnit,
   hitsUnits,
   type JsonObject,
   type JsonValue,
+  limitOf,
   maxUint32,
   mostRequests,
   type RateLimit,
@@ -245,7 +245,7 @@ function toLimit(policy: RateLimitPolicy, path: readonly (string | number)[], re
   const whole = (field: string, large: bigint, small: number): number =>
     large === 0n ? small : wholeOf(large, [...path, field], report);
   return {
-    ...emptyLimit(),
+    ...limitOf({}),
     unit: unlimited && unit === Unit.UNKNOWN ? '' : (unitName(unit) ?? String(unit)),
     unitMultiplier: unitMultiplier === 0 ? 1 : unitMultiplier,
     calendar: toCalendar(policy, path, report),

@@ -1,10 +1,17 @@
 /** The files that touch each field of a rule. */
 import type { Node } from 'typescript/unstable/ast';
+import { type FieldRows, limitFields, ruleFields } from '../../rules/language/fields.ts';
 import type { Sources } from './project.ts';
 import { type AnyNode, groupOf, isTypeGroup, pickedFrom, type Site } from './sites.ts';
 
-/** The types whose properties are the fields of a rule, and the file that declares them. */
-export const ruleTypes = { path: 'rules/model.ts', names: ['Rule', 'RateLimit', 'Calendar', 'ReserveTerms'] };
+/** The types of a rule, each with the rows that it is derived from, and the file that declares them. */
+const ruleTypes = {
+  path: 'rules/model.ts',
+  rows: { Rule: ruleFields, RateLimit: limitFields, Calendar: {}, ReserveTerms: {} },
+};
+
+/** The file of the rows. */
+const rowsPath = 'rules/language/fields.ts';
 
 /** Where a format spells a field otherwise than as the property in camel or snake case. */
 const otherSpellings: Readonly<Record<string, readonly string[]>> = {
@@ -53,10 +60,11 @@ export function fieldFiles(sources: Sources): Map<string, Set<string>> {
   return files;
 }
 
-/** The properties of each type of rules. */
+/** The properties of each type of rules: those of its rows, and those that it declares itself. */
 function fieldsOf({ sites }: Sources): Map<string, string[]> {
-  const { path, names } = ruleTypes;
-  const fields = new Map(names.map((name): [string, string[]] => [name, []]));
+  const { path, rows } = ruleTypes;
+  const names = Object.keys(rows);
+  const fields = new Map(Object.entries(rows).map(([name, own]) => [name, propertiesOf(own)]));
   for (const [text, same] of sites) {
     for (const { node } of same.filter((site) => site.path === path)) {
       fields.get(ownerOf(node as AnyNode) ?? '')?.push(text);
@@ -65,6 +73,11 @@ function fieldsOf({ sites }: Sources): Map<string, string[]> {
   const missing = names.find((name) => fields.get(name)!.length === 0);
   if (missing === undefined) return fields;
   throw new Error(`${path} has no type ${missing}: correct ruleTypes in scripts/cost-of-change/fields.ts`);
+}
+
+/** A field that only spells another one has no property. */
+function propertiesOf(rows: FieldRows): string[] {
+  return Object.keys(rows).filter((name) => rows[name]!.isSpelling !== true);
 }
 
 /** The interface that declares the property of this name. */
@@ -98,9 +111,10 @@ class Carriers {
 
   paths(spelling: string): string[] {
     const carried = this.#all(spelling).filter((site) => site.form !== 'pattern' && this.#isCarried(site));
-    const declared = carried.filter(({ node, form }) => {
+    const declared = carried.filter(({ node, form, path }) => {
       const group = groupOf(node);
-      return form === 'property' && group !== undefined && isTypeGroup(group);
+      const isDeclaration = group !== undefined && (isTypeGroup(group) || path === rowsPath);
+      return form === 'property' && isDeclaration;
     });
     const referring = declared.flatMap(({ node }) => this.#sources.references(node));
     const counted = new Set(this.#sources.paths);

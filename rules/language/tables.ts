@@ -1,0 +1,108 @@
+/** Which fields belong to which kind of map, by their names in rule files. */
+import {
+  calendarFields,
+  domainFields,
+  type FieldRows,
+  limitFields,
+  replacesFields,
+  reserveFields,
+  ruleFields,
+} from './fields.ts';
+import { ownPlaces, Place } from './places.ts';
+
+/** A field of one kind of map. */
+export interface TableField<Name extends string = string> {
+  /** In manifests. */
+  readonly name: Name;
+  /** In rule files. */
+  readonly fileName: string;
+  /** Position in its table, from 0. */
+  readonly index: number;
+}
+
+/** The fields of one kind of map. */
+export interface FieldTable<Rows extends FieldRows = FieldRows> {
+  readonly place: Place;
+  readonly rows: Rows;
+  readonly byFileName: ReadonlyMap<string, TableField<keyof Rows & string>>;
+}
+
+/** `requests_per_unit` for `requestsPerUnit`. */
+export function ruleFileName(name: string): string {
+  return name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+}
+
+/** The fields of a table, by their names in manifests. */
+export function namesOf<Rows extends FieldRows>(rows: Rows): (keyof Rows & string)[] {
+  return Object.keys(rows);
+}
+
+export function fieldTable<Rows extends FieldRows>(place: Place, rows: Rows): FieldTable<Rows> {
+  const fields = namesOf(rows).map((name, index) => ({ name, fileName: ruleFileName(name), index }));
+  return { place, rows, byFileName: new Map(fields.map((field) => [field.fileName, field])) };
+}
+
+export const fileTable = fieldTable(Place.FILE, domainFields);
+export const ruleTable = fieldTable(Place.DESCRIPTOR, ruleFields);
+export const limitTable = fieldTable(Place.RATE_LIMIT, limitFields);
+/** Of one of several limits. */
+export const listedLimitTable = fieldTable(Place.RATE_LIMITS, limitFields);
+export const replacesTable = fieldTable(Place.REPLACES, replacesFields);
+export const calendarTable = fieldTable(Place.CALENDAR, calendarFields);
+export const reserveTable = fieldTable(Place.RESERVE, reserveFields);
+
+const tables: readonly { place: Place; rows: FieldRows }[] = [
+  fileTable,
+  ruleTable,
+  limitTable,
+  listedLimitTable,
+  replacesTable,
+  calendarTable,
+  reserveTable,
+];
+
+/** A field by its name: every place where it means something. */
+export interface Field {
+  /** In rule files. */
+  readonly name: string;
+  readonly places: number;
+  /** Whether envoyproxy/ratelimit does not know it. */
+  readonly isOwn: boolean;
+}
+
+/** Every field of the rule language by its name in rule files. Each of them is accepted in any map, as the Go service does with those it knows. */
+export const fields: ReadonlyMap<string, Field> = fieldsByName();
+
+function fieldsByName(): Map<string, Field> {
+  const found = new Map<string, Field>();
+  for (const { place, rows } of tables) {
+    for (const [name, row] of Object.entries(rows)) {
+      const fileName = ruleFileName(name);
+      const places = (found.get(fileName)?.places ?? 0) | place;
+      found.set(fileName, { name: fileName, places, isOwn: row.isOwn ?? (places & ownPlaces) === places });
+    }
+  }
+  return found;
+}
+
+/** The properties of a rule that are true or false. */
+export type RuleFlag = {
+  [Name in keyof typeof ruleFields]: (typeof ruleFields)[Name]['kind'] extends 'boolean' ? Name : never;
+}[keyof typeof ruleFields];
+
+export const ruleFlags: readonly RuleFlag[] = namesOf(ruleFields).filter(isFlag);
+
+function isFlag(name: keyof typeof ruleFields): name is RuleFlag {
+  return ruleFields[name].kind === 'boolean';
+}
+
+/** Fields of a limit that envoyproxy/ratelimit does not know, and that may stand beside others only where these allow it. */
+export type OwnLimitField = {
+  [Name in keyof typeof limitFields]: (typeof limitFields)[Name] extends { isOwn: true } ? Name : never;
+}[keyof typeof limitFields];
+
+export const ownLimitFields: readonly OwnLimitField[] = namesOf(limitFields).filter(isOwnLimitField);
+
+export function isOwnLimitField(name: keyof typeof limitFields): name is OwnLimitField {
+  return 'isOwn' in limitFields[name];
+}
