@@ -5,8 +5,9 @@
  * up and traffic has a seed: every run gives the same figures. docs/rules-algorithms.md shows them.
  */
 import { parseArgs } from 'node:util';
-import { type Bound, FixedWindow, type Held } from '../limiter/stores/bound.ts';
-import { SlidingWindow } from '../limiter/stores/sliding-window.ts';
+import type { Bound, Held } from '../limiter/algorithms/bound.ts';
+import { FixedWindow } from '../limiter/algorithms/fixed-window.ts';
+import { SlidingWindow } from '../limiter/algorithms/sliding-window.ts';
 import { seededRandom, zipfSequence } from './zipf.ts';
 
 const { values: flags } = parseArgs({ options: { requests: { type: 'string', default: '1000000' } } });
@@ -150,7 +151,7 @@ function inWindow(times: number[], atMicros: number): number {
 function decide(state: Source, atMicros: number, bound: Bound, traffic: Traffic): boolean {
   if (atMicros < state.blockedUntilMicros) return false;
   const window = Math.floor(atMicros / windowMicros);
-  if (bound.kind === 'fixed' && window !== state.window) state.held = undefined;
+  if (bound.holdsTotal && window !== state.window) state.held = undefined;
   state.window = window;
   state.held = bound.heldAt(state.held, atMicros);
   if (bound.room(state.held, atMicros) === 0) {

@@ -5,14 +5,16 @@
  * over a unix socket, its own CPU beside ours.
  */
 import { parseArgs } from 'node:util';
-import { type Bound, FixedWindow } from '../limiter/stores/bound.ts';
+import type { Bound } from '../limiter/algorithms/bound.ts';
+import { FixedWindow } from '../limiter/algorithms/fixed-window.ts';
+import { SlidingWindow } from '../limiter/algorithms/sliding-window.ts';
+import { TokenBucket } from '../limiter/algorithms/token-bucket.ts';
 import { BreakerStore } from '../limiter/stores/calm/breaker-store.ts';
 import { type CounterOp, type CounterStore, unboundAnswer } from '../limiter/stores/counter-store.ts';
 import { parseRedisAddress } from '../limiter/stores/redis/redis-address.ts';
 import { RedisStore } from '../limiter/stores/redis/redis-store.ts';
-import { SlidingWindow } from '../limiter/stores/sliding-window.ts';
-import { TokenBucket } from '../limiter/stores/token-bucket.ts';
 import { systemClock, systemTimers } from '../process/time/clock.ts';
+import { kindOf } from '../test/support/bound-kind.ts';
 import { findServer, redisProgram } from '../test/support/find-server.ts';
 import { openMemoryStore } from '../test/support/open-memory-store.ts';
 import { startRedis } from '../test/support/redis-server.ts';
@@ -77,7 +79,7 @@ function run(load: Load): Promise<{ requests: number; latenciesMs: Float64Array 
 
 function pushOps(ops: CounterOp[], number: number, limits: Limits): void {
   if (limits.length === 0) ops.push(newOp(keys.fixed[number] as string, undefined, 1));
-  for (const bound of limits) ops.push(newOp(keys[bound.kind][number] as string, bound, limits.length));
+  for (const bound of limits) ops.push(newOp(keys[kindOf(bound)][number] as string, bound, limits.length));
 }
 
 function newOp(key: string, bound: Bound | undefined, groupSize: number): CounterOp {

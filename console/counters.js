@@ -18,6 +18,7 @@ import {
 } from './parts.js';
 import { addressOf } from './shell.js';
 import {
+  algorithmText,
   areNamed,
   calendarWords,
   duration,
@@ -120,7 +121,7 @@ const columns = (desk) => [
   {
     label: 'Window',
     cell: ({ window: { seconds, calendar, algorithm } }) =>
-      html`${calendar ? calendarWords(calendar) : duration(seconds)}${algorithm === 'fixed_window' ? nothing : html` <span class="faint">${algorithm.replaceAll('_', ' ')}</span>`}`,
+      html`${calendar ? calendarWords(calendar) : duration(seconds)}${algorithmText(algorithm) === '' ? nothing : html` <span class="faint">${algorithmText(algorithm)}</span>`}`,
   },
   { label: 'Ends in', isNumber: true, cell: ({ reset }) => duration(reset) },
   { label: 'Change', cell: (counter) => changes(desk, counter) },

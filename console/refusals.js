@@ -14,6 +14,7 @@ import {
 } from './parts.js';
 import { addressOf } from './shell.js';
 import {
+  algorithmText,
   areNamed,
   calendarWords,
   duration,
@@ -49,7 +50,7 @@ export const refusalColumns = (_desk) => [
   {
     label: 'Window',
     cell: ({ window: of, algorithm }) =>
-      html`${of?.calendar ? calendarWords(of.calendar) : of?.seconds === undefined ? '–' : duration(of.seconds)}${algorithm && algorithm !== 'fixed_window' ? html` <span class="faint">${algorithm.replaceAll('_', ' ')}</span>` : nothing}`,
+      html`${of?.calendar ? calendarWords(of.calendar) : of?.seconds === undefined ? '–' : duration(of.seconds)}${algorithmText(algorithm) === '' ? nothing : html` <span class="faint">${algorithmText(algorithm)}</span>`}`,
   },
   { label: 'Times', isShort: true, isNumber: true, cell: ({ count }) => number(count) },
   { label: 'Rules', cell: ({ rulesVersion }) => shown(rulesVersion) },

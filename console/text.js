@@ -89,13 +89,17 @@ export function moment(at) {
   return html`<time datetime=${date.toISOString()} title=${date.toISOString()}>${text}</time>`;
 }
 
+/** Empty for the one that limits have where they name none. @param {string | null | undefined} algorithm */
+export const algorithmText = (algorithm) =>
+  !algorithm || algorithm === 'fixed_window' ? '' : algorithm.replaceAll('_', ' ');
+
 /** @param {any} limit Of a rule. */
 export function limitText(limit) {
   const { unlimited, requestsPerUnit, hitsUnit, unit, multiplier = 1, calendar, algorithm, burst } = limit;
   if (unlimited) return 'unlimited';
   const window = calendar ? calendarWords(calendar) : multiplier > 1 ? `${multiplier} ${unit}s` : unit;
-  const kind =
-    algorithm === undefined || algorithm === 'fixed_window' ? '' : `, ${algorithm.replaceAll('_', ' ')}`;
+  const words = algorithmText(algorithm);
+  const kind = words && `, ${words}`;
   return `${hits(requestsPerUnit, hitsUnit)} per ${window}${kind}${burst ? `, burst ${number(burst)}` : ''}`;
 }
 

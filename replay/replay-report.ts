@@ -1,7 +1,8 @@
 /** What came out of a replay, as plain data: `--output json` prints it as it is. */
 import { RuleStat } from '../limiter/stats/registry/rule-stats.ts';
+import { algorithmNames, algorithmOf } from '../rules/algorithms/registry.ts';
 import type { MatchedLimit } from '../rules/match-result.ts';
-import { Algorithm, algorithmNames, unitName } from '../rules/model.ts';
+import { unitName } from '../rules/model.ts';
 import { windowTextOf } from '../rules/window.ts';
 import type { Replay } from './replay.ts';
 import type { ChangedRequests, ReplayedRules } from './replayed-rules.ts';
@@ -177,7 +178,7 @@ function limitOf(limit: MatchedLimit): ReportedLimit {
     unitMultiplier,
     window: windowTextOf(limit),
     algorithm: algorithmNames[algorithm]!,
-    ...(algorithm === Algorithm.TOKEN_BUCKET ? { burst } : {}),
+    ...(algorithmOf(limit).hasBurst ? { burst } : {}),
   };
 }
 

@@ -1,7 +1,8 @@
 import type { RequestLimits } from '../limiter/decide/request-bounds.ts';
 import { requestBounds } from '../limiter/settings/counting-settings.ts';
 import type { LimiterSettings } from '../limiter/settings/settings.ts';
-import { Algorithm, type RateLimit, type Rule, type RuleSource, Unit, unitFromText } from '../rules/model.ts';
+import { type Algorithm, defaultAlgorithm } from '../rules/algorithms/registry.ts';
+import { type RateLimit, type Rule, type RuleSource, Unit, unitFromText } from '../rules/model.ts';
 import { compileRules } from '../rules/table/compile-rules.ts';
 import { RuleTable } from '../rules/table/rule-table.ts';
 import { secondsOfLimit } from '../rules/window.ts';
@@ -149,7 +150,7 @@ export function rulesCountedAs(
     const limits = rule.limits.map((limit): RateLimit => {
       const isMonth =
         limit.calendar !== undefined || (options.calendarMonths && unitFromText(limit.unit) === Unit.MONTH);
-      const isFixed = limit.algorithm === Algorithm.FIXED_WINDOW && !limit.unlimited;
+      const isFixed = limit.algorithm === defaultAlgorithm && !limit.unlimited;
       return isFixed && !isMonth && !lengths.has(secondsOfLimit(limit)) ? { ...limit, algorithm } : limit;
     });
     return { ...rule, limits, descriptors: rulesCountedAs(rule.descriptors, algorithm, options) };

@@ -1,6 +1,6 @@
 /** What rules say for budgets, whatever their spelling: windows of the calendar, marks on the way to a limit, reservations. */
+import { algorithmsWith, hasWindows } from './algorithms/registry.ts';
 import {
-  Algorithm,
   type Calendar,
   type CalendarUnit,
   calendarUnits,
@@ -151,10 +151,11 @@ export function reserveProblem({ reserve, limits }: Pick<Rule, 'reserve' | 'limi
 }
 
 /** Why a limit cannot have the calendar that it says; undefined where it can. */
-export function calendarProblem({ calendar, unitMultiplier, algorithm }: RateLimit): string | undefined {
-  if (calendar === undefined) return undefined;
-  if (unitMultiplier !== 1) return 'calendar takes the place of unit_multiplier, found both';
-  return algorithm === Algorithm.FIXED_WINDOW ? undefined : 'calendar is for algorithm fixed_window alone';
+export function calendarProblem(limit: RateLimit): string | undefined {
+  if (limit.calendar === undefined) return undefined;
+  if (limit.unitMultiplier !== 1) return 'calendar takes the place of unit_multiplier, found both';
+  const names = algorithmsWith(({ steady }) => steady === undefined).join(' and ');
+  return hasWindows(limit) ? undefined : `calendar is for algorithm ${names} alone`;
 }
 
 /** For JSON: what a limit says beyond its number and its window, only what is written. */

@@ -3,6 +3,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { anyCounter, identityOf, type NamedCounter, unambiguousKey } from '../test/support/any-counter.ts';
 import { caseCount } from '../test/support/property-cases.ts';
+import { Algorithm } from './algorithms/registry.ts';
 import {
   countedEntry,
   EntryMark,
@@ -12,7 +13,6 @@ import {
   windowSuffix,
 } from './counter-keys.ts';
 import { usualTextBytes } from './long-text.ts';
-import { Algorithm } from './model.ts';
 import { parseCounterKey } from './told-keys.ts';
 
 function stem(domain: string, ...entries: [key: string, value: string][]): string {

@@ -6,7 +6,7 @@
  *
  * The version of the format, then between braces, which makes it Redis' hash tag, the domain and the entries as they are
  * counted, then the length of the window (`month` for one of the calendar in UTC, `month@Europe/Zurich@15` for one of a zone)
- * and its start, or `sliding` or `bucket` where the counter has none. `=` stands before a value,
+ * and its start, or the word of an algorithm, as `sliding`, where the counter has none. `=` stands before a value,
  * `~=` before a pattern that values share, `~*=` before one for key and value together. What has a meaning in a key, or
  * none that can be seen, is written `%20` or `%u0085`. A part of more than 128 bytes is its first 32, `~` and the SHA-256
  * of it as it would have been written; entries of more than 1,024 bytes together are the first 32, `~~` and the same.
@@ -14,8 +14,9 @@
  * In both, a text beyond REQUEST_MAX_TEXT_BYTES stands as `countedText` writes it.
  */
 import { hash } from 'node:crypto';
+import type { SteadyCounter } from './algorithms/algorithm.ts';
 import { countedEntries, countedText } from './long-text.ts';
-import { Algorithm, type Entry } from './model.ts';
+import type { Entry } from './model.ts';
 
 export const counterKeyForms = ['compatible', 'unambiguous'] as const;
 /** COUNTER_KEYS. */
@@ -70,9 +71,9 @@ export function windowSuffix(form: CounterKeys, length: number | string, startSe
   return form === 'compatible' ? String(startSeconds) : `${length}:${startSeconds}`;
 }
 
-/** The same where one key counts for good: in a sliding window or a bucket. Always in the form of unambiguous keys. */
-export function steadySuffix(algorithm: Algorithm, lengthSeconds: number): string {
-  return `${lengthSeconds}:${algorithm === Algorithm.TOKEN_BUCKET ? 'bucket' : 'sliding'}`;
+/** The same where one key counts for good. Always in the form of unambiguous keys. */
+export function steadySuffix(steady: SteadyCounter, lengthSeconds: number): string {
+  return `${lengthSeconds}:${steady.keyWord}`;
 }
 
 /** A domain, a key, a value or a pattern as it stands in an unambiguous key. */

@@ -2,7 +2,8 @@
  * The share of its limit that one limiter may take ahead, and spend by itself. Everywhere in millionths, so that shares of
  * limits are whole numbers without rounding.
  */
-import { Algorithm, algorithmNames, type Rule } from './model.ts';
+import { algorithmNames, findAlgorithm } from './algorithms/registry.ts';
+import type { Rule } from './model.ts';
 
 /** A share of 100 %. */
 export const wholeLimit = 1_000_000;
@@ -47,7 +48,7 @@ export function leaseProblem({ lease, limits }: Pick<Rule, 'lease' | 'limits'>):
   if (limit.unlimited) return 'should not specify lease when unlimited';
   if (lease === 0) return undefined;
   if (others.length > 0) return 'lease can only be 0 beside rate_limits, which are counted together';
-  return limit.algorithm === Algorithm.FIXED_WINDOW
+  return findAlgorithm(limit.algorithm)?.countsAllHits
     ? undefined
     : `lease can only be 0 with algorithm ${algorithmNames[limit.algorithm] ?? limit.algorithm}: only fixed windows are leased`;
 }

@@ -1,6 +1,7 @@
+import type { Algorithm } from './algorithms/registry.ts';
 import type { CounterKeys } from './counter-keys.ts';
 import { usualTextBytes } from './long-text.ts';
-import type { Algorithm, Calendar, Entry, HitsUnit, JsonObject, ReserveTerms, Unit } from './model.ts';
+import type { Calendar, Entry, HitsUnit, JsonObject, ReserveTerms, Unit } from './model.ts';
 
 /** One limit of a rule as decisions need it. */
 export interface MatchedLimit {

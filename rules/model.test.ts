@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { limit, rule } from '../test/support/rule-builder.ts';
-import { Algorithm, rulesVersionNeeded, Unit, unitFromText } from './model.ts';
+import { Algorithm } from './algorithms/registry.ts';
+import { rulesVersionNeeded, Unit, unitFromText } from './model.ts';
 
 describe('unitFromText', () => {
   it.each([

@@ -2,6 +2,7 @@
  * What a rule is, whatever its spelling (YAML file, xDS resource, Kubernetes object).
  * Readers produce these types, `checkSources` checks them, `compile-rules` turns them into bytes to match on.
  */
+import { type Algorithm, defaultAlgorithm } from './algorithms/registry.ts';
 import type { FieldRow, FieldRows, limitFields, ruleFields } from './language/fields.ts';
 
 /** Numbers of `RateLimitResponse.RateLimit.Unit` in Envoy's rls v3; the names are those of its enum. */
@@ -56,17 +57,6 @@ export function unitOf({ unit }: Pick<RateLimit, 'unit'>): Unit {
   return unitFromText(unit) ?? Unit.UNKNOWN;
 }
 
-/** How the hits of a limit are counted. The numbers are those of the enum in resources. */
-export const Algorithm = {
-  /** Hits of each window are counted apart. */
-  FIXED_WINDOW: 0,
-  /** The window before counts for the part of it that one length back still reaches. */
-  SLIDING_WINDOW: 1,
-  /** Tokens come back evenly, up to `burst` of them. */
-  TOKEN_BUCKET: 2,
-} as const;
-export type Algorithm = (typeof Algorithm)[keyof typeof Algorithm];
-
 /** What the hits of a limit are, as people read it. The numbers are those of the enum in resources. */
 export const hitsUnits = ['requests', 'tokens', 'micro-dollars', 'bytes'] as const;
 /** `hits_unit`. It changes nothing of how hits are counted. */
@@ -94,9 +84,6 @@ export interface ReserveTerms {
   /** What becomes of one that nobody settled: it is given back, or stays charged. */
   readonly onExpiry: 'release' | 'charge';
 }
-
-/** As rule files spell them, by their numbers. */
-export const algorithmNames = Object.keys(Algorithm).map((name) => name.toLowerCase());
 
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
 export interface JsonObject {
@@ -176,7 +163,7 @@ export function limitOf(written: WrittenLimit): RateLimit {
     requestsPerUnit: written.requestsPerUnit ?? 0,
     hitsUnit: written.hitsUnit ?? 'requests',
     warnAt: written.warnAt ?? noMarks,
-    algorithm: written.algorithm ?? Algorithm.FIXED_WINDOW,
+    algorithm: written.algorithm ?? defaultAlgorithm,
     burst: written.burst,
     unlimited: written.unlimited ?? false,
     name: written.name ?? '',
@@ -208,7 +195,7 @@ type CountedLimit = Pick<RateLimit, 'unitMultiplier' | 'calendar' | 'algorithm'>
 
 /** Whether the Go service could have been told of it: no other length of a window than a unit's, no other algorithm. */
 export function isPlainLimit({ unitMultiplier, calendar, algorithm }: CountedLimit): boolean {
-  return unitMultiplier === 1 && calendar === undefined && algorithm === Algorithm.FIXED_WINDOW;
+  return unitMultiplier === 1 && calendar === undefined && algorithm === defaultAlgorithm;
 }
 
 /** Whether that is so of a rule with these limits, of which there is one then, or none: its counters have the Go service's keys, if any have. */

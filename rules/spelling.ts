@@ -1,7 +1,7 @@
 /** Rule files and manifests spell fields and words differently: `requests_per_unit` and `token_bucket`, `requestsPerUnit` and `TokenBucket`. */
 
+import { algorithmNames } from './algorithms/registry.ts';
 import { fields } from './language/tables.ts';
-import { algorithmNames } from './model.ts';
 
 /** The names in manifests of those fields that rule files spell differently. */
 const manifestNames = new Map(

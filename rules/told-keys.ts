@@ -3,11 +3,12 @@
  * too long only the beginning and a hash. Compatible keys are read in every way in which a rule in force would write them:
  * where that is one, it is certain.
  */
+import { type Algorithm, algorithmOfKeyEnd, defaultAlgorithm, hasWindows } from './algorithms/registry.ts';
 import { calendarFromText, calendarText } from './calendar.ts';
 import { type CounterKeys, EntryMark, keyPart } from './counter-keys.ts';
 import { countedText, longTextPart, longTextsIn, shownBeginning } from './long-text.ts';
 import type { MatchedLimit, MatchedRule, RuleStep, RuleWalk } from './match-result.ts';
-import { Algorithm, arePlainLimits, type Calendar, type Entry, Unit } from './model.ts';
+import { arePlainLimits, type Calendar, type Entry, Unit } from './model.ts';
 import { windowSeconds } from './window.ts';
 
 /** A domain, a key, a value or a pattern that was read out of an unambiguous key. */
@@ -39,14 +40,10 @@ interface ParsedCounterKey {
   windowStartSeconds: number | undefined;
 }
 
-const wholeKey = /^([^{}]*)1\{([^{};]*)(?:;([^{}]*))?\}(month|\d+|[a-z]+@[^@:]+@\d+):(\d+|sliding|bucket)$/s;
+const wholeKey = /^([^{}]*)1\{([^{};]*)(?:;([^{}]*))?\}(month|\d+|[a-z]+@[^@:]+@\d+):(\d+|[a-z]+)$/s;
 const cutEntries = /^(.*)~~([0-9a-f]{64})$/s;
 const oneEntry = /^([^=~]*(?:~[0-9a-f]{64})?)(=|~=|~\*=)([^=~]*(?:~[0-9a-f]{64})?)$/s;
 const onePart = /^([^~]*)(?:~([0-9a-f]{64}))?$/s;
-const algorithms: Readonly<Record<string, Algorithm>> = {
-  sliding: Algorithm.SLIDING_WINDOW,
-  bucket: Algorithm.TOKEN_BUCKET,
-};
 
 /** What an unambiguous key says; undefined for what is none. */
 export function parseCounterKey(key: string): ParsedCounterKey | undefined {
@@ -54,18 +51,19 @@ export function parseCounterKey(key: string): ParsedCounterKey | undefined {
   if (prefix === undefined || domain === undefined) return undefined;
   const parsed = entries === undefined ? [] : parseEntries(entries);
   if (parsed === undefined) return undefined;
-  const algorithm = algorithms[start];
+  const algorithm = algorithmOfKeyEnd(start);
   const isCalendar = length?.includes('@') === true;
   const calendar = isCalendar ? calendarFromText(length) : undefined;
-  if (isCalendar && (calendar === undefined || algorithm !== undefined)) return undefined;
+  const isSteady = algorithm !== undefined && !hasWindows({ algorithm });
+  if (algorithm === undefined || (isCalendar && (calendar === undefined || isSteady))) return undefined;
   return {
     prefix,
     domain: parsePart(domain),
     entries: parsed,
-    algorithm: algorithm ?? Algorithm.FIXED_WINDOW,
+    algorithm,
     windowSeconds: isCalendar || length === 'month' ? undefined : Number(length),
     calendar,
-    windowStartSeconds: algorithm === undefined ? Number(start) : undefined,
+    windowStartSeconds: isSteady ? undefined : Number(start),
   };
 }
 
@@ -260,7 +258,7 @@ export class KeyTeller {
     return {
       entries: first?.entries ?? [],
       cutEntries: undefined,
-      algorithm: Algorithm.FIXED_WINDOW,
+      algorithm: defaultAlgorithm,
       windowSeconds: typeof length === 'number' ? length : undefined,
       isCalendarMonth: length === 'month',
       calendar: undefined,

@@ -1,11 +1,11 @@
 /** What limits mean: whether one can be counted, and several of one rule beside each other. */
 
+import type { RuleAlgorithm } from './algorithms/algorithm.ts';
+import { algorithmNames, algorithmsWith, defaultAlgorithm, findAlgorithm } from './algorithms/registry.ts';
 import { calendarProblem, marksProblem } from './budget-fields.ts';
 import { type OwnLimitField, ownLimitFields, ruleFileName } from './language/tables.ts';
 import { sanitizeMetricKey } from './match-result.ts';
 import {
-  Algorithm,
-  algorithmNames,
   type Calendar,
   isPlainLimit,
   limitOf,
@@ -19,7 +19,7 @@ import type { RuleErrorCode } from './rule-error.ts';
 import {
   largestMultiplier,
   limitLabel,
-  limitWords,
+  rateWords,
   unitWord,
   windowFromText,
   windowProblem,
@@ -104,7 +104,7 @@ function checkReplaced(name: string | undefined, own: ReadonlySet<string>, repor
 function checkUnlimited(limit: RateLimit, report: Report): void {
   const written = [];
   if (limit.unitMultiplier !== 1) written.push('unit_multiplier');
-  if (limit.algorithm !== Algorithm.FIXED_WINDOW) written.push('algorithm');
+  if (limit.algorithm !== defaultAlgorithm) written.push('algorithm');
   if (limit.burst !== undefined) written.push('burst');
   if (limit.calendar !== undefined) written.push('calendar');
   if (limit.hitsUnit !== 'requests') written.push('hits_unit');
@@ -118,22 +118,23 @@ function whenUnlimited(field: string): string {
 
 function checkCounting(limit: RateLimit, checked: Checked, report: Report): void {
   const { unitMultiplier, algorithm, burst } = limit;
-  const unit = unitOf(limit);
-  const problem = multiplierProblem(unit, unitMultiplier);
+  const problem = multiplierProblem(unitOf(limit), unitMultiplier);
+  const found = findAlgorithm(algorithm);
   const misplaced = calendarProblem(limit);
   if (problem !== undefined) {
     report('invalid-window', problem, 'unit_multiplier');
   } else if (misplaced !== undefined) {
     report('invalid-calendar', misplaced, 'calendar');
-  } else if (algorithmNames[algorithm] === undefined) {
+  } else if (found === undefined) {
     report('invalid-algorithm', unknownAlgorithm(String(algorithm), algorithmNames), 'algorithm');
-  } else if (burst !== undefined && algorithm !== Algorithm.TOKEN_BUCKET) {
-    report('burst-without-bucket', 'burst is for algorithm token_bucket alone', 'burst');
+  } else if (burst !== undefined && !found.hasBurst) {
+    const names = algorithmsWith(({ hasBurst }) => hasBurst).join(' and ');
+    report('burst-without-bucket', `burst is for algorithm ${names} alone`, 'burst');
   } else {
-    const inexact =
-      algorithm === Algorithm.TOKEN_BUCKET && bucketProblem(limit, windowSeconds(unit, unitMultiplier));
-    if (inexact) report('uncountable', inexact, burst === undefined ? 'requests_per_unit' : 'burst');
-    checkSupport(limit, checked, report);
+    const inexact = inexactProblem(limit, found);
+    if (inexact !== undefined)
+      report('uncountable', inexact, burst === undefined ? 'requests_per_unit' : 'burst');
+    checkSupport(limit, found, checked, report);
   }
 }
 
@@ -147,12 +148,12 @@ function multiplierProblem(unit: Unit, multiplier: number): string | undefined {
 
 function checkSupport(
   { unit, unitMultiplier, calendar, algorithm }: RateLimit,
+  { steady, countsAllHits }: RuleAlgorithm,
   { rule, support }: Checked,
   report: Report,
 ): void {
-  const isFixed = algorithm === Algorithm.FIXED_WINDOW;
   const name = algorithmNames[algorithm]!;
-  if (!isFixed && support?.admission !== undefined) {
+  if (!countsAllHits && support?.admission !== undefined) {
     report(
       'uncountable',
       `algorithm ${name} of '${rule}' cannot be counted: ${support.admission}`,
@@ -163,8 +164,9 @@ function checkSupport(
     support?.calendarMonths === true &&
     unitFromText(unit) === Unit.MONTH
   ) {
-    const field = isFixed ? 'unit_multiplier' : 'algorithm';
-    const what = isFixed ? `the window of ${unitMultiplier} months` : `algorithm ${name} with months`;
+    const field = steady === undefined ? 'unit_multiplier' : 'algorithm';
+    const what =
+      steady === undefined ? `the window of ${unitMultiplier} months` : `algorithm ${name} with months`;
     report(
       'uncountable',
       `${what} of '${rule}' cannot be counted: USE_CALENDAR_MONTH_RATE_LIMIT=true gives them no fixed length`,
@@ -177,42 +179,13 @@ export function unknownAlgorithm(found: string, known: readonly string[]): strin
   return `unknown algorithm '${found}': there are ${known.slice(0, -1).join(', ')} and ${known.at(-1)}`;
 }
 
-/** The last moment that a limiter has to count at: the year 2100. */
-const latestMicros = Date.UTC(2100, 0) * 1000;
-
-/** Whether a token bucket of these numbers can be counted without a number beyond 2^53, in microseconds and `requests`ths of one. */
-export function isExactBucket({
-  requests,
-  burst,
-  windowMicros,
-}: {
-  requests: number;
-  burst: number;
-  windowMicros: number;
-}): boolean {
-  if (requests === 0) return true;
-  const rest = burst * (windowMicros % requests);
-  const whole = burst * Math.floor(windowMicros / requests);
-  // Two rests are added, each of them less than `requests`.
-  return (
-    Math.max(2 * requests, rest, whole + Math.floor(rest / requests) + latestMicros) <=
-    Number.MAX_SAFE_INTEGER
-  );
-}
-
-function bucketProblem(limit: RateLimit, seconds = 0): string | undefined {
+function inexactProblem(limit: RateLimit, algorithm: RuleAlgorithm): string | undefined {
   const { requestsPerUnit: requests, burst } = limit;
-  const isExact = (tokens: number): boolean =>
-    isExactBucket({ requests, burst: tokens, windowMicros: seconds * 1_000_000 });
-  if (isExact(burst ?? requests)) return undefined;
-  let [most, tooMany] = [0, burst ?? requests];
-  while (tooMany - most > 1) {
-    const middle = Math.floor((most + tooMany) / 2);
-    if (isExact(middle)) most = middle;
-    else tooMany = middle;
-  }
-  const rate = limitWords({ ...limit, algorithm: Algorithm.FIXED_WINDOW });
-  const words = `burst can be at most ${most} at ${rate}, to be counted exactly`;
+  const windowMicros = (windowSeconds(unitOf(limit), limit.unitMultiplier) ?? 0) * 1_000_000;
+  const numbers = { requests, burst: burst ?? requests, windowMicros };
+  if (algorithm.isExact(numbers)) return undefined;
+  const most = algorithm.mostExactBurst(numbers);
+  const words = `burst can be at most ${most} at ${rateWords(limit)}, to be counted exactly`;
   return burst === undefined
     ? `${words}: none is written, so it is requests_per_unit; write a smaller burst`
     : `${words}, found ${burst}`;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { limit, rule, source, validateSources } from '../test/support/rule-builder.ts';
-import { Algorithm, type RateLimit, type Rule, type RuleSource } from './model.ts';
+import { Algorithm } from './algorithms/registry.ts';
+import type { RateLimit, Rule, RuleSource } from './model.ts';
 import { formatRuleError } from './rule-error.ts';
 import type { RuleSupport } from './validate-limits.ts';
 

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { matchedLimit } from '../test/support/matched-rule.ts';
 import { limit } from '../test/support/rule-builder.ts';
+import { Algorithm } from './algorithms/registry.ts';
 import type { MatchedLimit } from './match-result.ts';
-import { Algorithm, Unit } from './model.ts';
+import { Unit } from './model.ts';
 import { limitLabel, limitsWords, windowFromText, windowSeconds, windowText } from './window.ts';
 
 describe('windowText', () => {

@@ -2,17 +2,15 @@
  * Lengths of windows, and how people write them: `5m`, `30s`, `1w`. A unit is a window of its own length, a multiplier makes
  * it longer. Months have 30 days and years 365, unless the limiter counts months of the calendar.
  */
-import { calendarText } from './calendar.ts';
 import {
-  Algorithm,
+  type Algorithm,
   algorithmNames,
-  type Calendar,
-  type RateLimit,
-  Unit,
-  unitName,
-  unitOf,
-  weekdays,
-} from './model.ts';
+  algorithmOf,
+  algorithmTitle,
+  defaultAlgorithm,
+} from './algorithms/registry.ts';
+import { calendarText } from './calendar.ts';
+import { type Calendar, type RateLimit, Unit, unitName, unitOf, weekdays } from './model.ts';
 
 /** By the number of the unit. UNKNOWN has no length. */
 const unitSeconds: readonly (number | undefined)[] = [
@@ -156,14 +154,19 @@ export function windowProblem(unit: number, multiplier: number): string | undefi
   return `is ${seconds} seconds, and a window has at most ${longestWindowSeconds} (10 years)`;
 }
 
+/** As `limitWords`, without the algorithm. */
+export function rateWords(limit: RateLimit): string {
+  return limitWords({ ...limit, algorithm: defaultAlgorithm });
+}
+
 /** `20 per minute`, `100 in 5m, sliding window`, `5 per second, token bucket, burst 10`, `9000 tokens per calendar month (UTC)`, `unlimited`. */
 export function limitWords(limit: RateLimit): string {
-  const { requestsPerUnit, hitsUnit, algorithm, burst, warnAt } = limit;
+  const { requestsPerUnit, hitsUnit, burst, warnAt } = limit;
   if (limit.unlimited) return 'unlimited';
   const hits = hitsUnit === 'requests' ? '' : ` ${hitsUnit}`;
   let words = `${requestsPerUnit}${hits} ${windowWords(limit)}`;
-  if (algorithm === Algorithm.SLIDING_WINDOW) words += ', sliding window';
-  if (algorithm === Algorithm.TOKEN_BUCKET) words += `, token bucket, burst ${burst ?? requestsPerUnit}`;
+  if (limit.algorithm !== defaultAlgorithm) words += `, ${algorithmTitle(limit)}`;
+  if (algorithmOf(limit).hasBurst) words += `, burst ${burst ?? requestsPerUnit}`;
   return warnAt.length === 0 ? words : `${words}, marks at ${warnAt.join(', ')} %`;
 }
 

@@ -15,6 +15,7 @@ import {
 } from '../limiter/callers/callers-file.ts';
 import { nameKinds } from '../limiter/callers/certificate-patterns.ts';
 import { mostRequestsPerSecond } from '../limiter/callers/request-rates.ts';
+import { algorithmNames } from '../rules/algorithms/registry.ts';
 import { expiries } from '../rules/budget-fields.ts';
 import { ownLimitFields, ruleFileName } from '../rules/language/tables.ts';
 import { fleetKind, fleetSpecModel } from '../rules/manifest/fleet-model.ts';
@@ -25,7 +26,7 @@ import {
   overrideSpecModel,
 } from '../rules/manifest/override-model.ts';
 import { algorithmEnum, apiVersion, kind, specModel } from '../rules/manifest/spec-model.ts';
-import { algorithmNames, hitsUnits, wholePattern } from '../rules/model.ts';
+import { hitsUnits, wholePattern } from '../rules/model.ts';
 import { actionFields, headerTests, queryTests, stringTests } from '../rules/proxy/read-actions.ts';
 import {
   mostProfiles,

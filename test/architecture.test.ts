@@ -37,6 +37,7 @@ const allowed: Record<string, string[]> = {
     'limiter/callers',
     'limiter/settings',
     'rules',
+    'rules/algorithms',
     'rules/language',
     'rules/manifest',
     'rules/proxy',
@@ -52,12 +53,21 @@ const allowed: Record<string, string[]> = {
     'cli/shared',
     'replay',
     'rules',
+    'rules/algorithms',
     'rules/compare',
     'rules/manifest',
     'rules/review',
   ],
   'cli/envoy': ['cli/shared', 'rules', 'rules/proxy', 'rules/write'],
-  'cli/explain': ['cli/operate', 'cli/shared', 'limiter/operate', 'rules', 'rules/review', 'rules/table'],
+  'cli/explain': [
+    'cli/operate',
+    'cli/shared',
+    'limiter/operate',
+    'rules',
+    'rules/algorithms',
+    'rules/review',
+    'rules/table',
+  ],
   'cli/forms': ['cli/shared', 'process/files', 'rules'],
   'cli/init': [
     'cli/envoy',
@@ -87,7 +97,15 @@ const allowed: Record<string, string[]> = {
     'rules/manifest',
     'rules/overrides',
   ],
-  'cli/replay': ['cli/shared', 'limiter/settings', 'process/files', 'process/log', 'replay', 'rules'],
+  'cli/replay': [
+    'cli/shared',
+    'limiter/settings',
+    'process/files',
+    'process/log',
+    'replay',
+    'rules',
+    'rules/algorithms',
+  ],
   'cli/schema': ['cli/shared', 'process/files'],
   'cli/shared': [
     'control-plane/kubernetes',
@@ -171,6 +189,7 @@ const allowed: Record<string, string[]> = {
     'control-plane/telemetry',
     'process/time',
     'rules',
+    'rules/algorithms',
     'rules/manifest',
     'rules/overrides',
     'rules/review',
@@ -254,6 +273,7 @@ const allowed: Record<string, string[]> = {
     'process/net',
     'process/time',
   ],
+  'limiter/algorithms': ['rules/algorithms'],
   'limiter/assembly': [
     'limiter/callers',
     'limiter/config-source',
@@ -354,7 +374,14 @@ const allowed: Record<string, string[]> = {
     'rules/xds',
     'rules/overrides',
   ],
-  'limiter/decide': ['limiter/stats/registry', 'limiter/stores', 'rules', 'rules/overrides'],
+  'limiter/decide': [
+    'limiter/algorithms',
+    'limiter/stats/registry',
+    'limiter/stores',
+    'rules',
+    'rules/algorithms',
+    'rules/overrides',
+  ],
   'limiter/grpc': ['gen', 'limiter/http2', 'limiter/sockets', 'process/grpc', 'process/net', 'process/time'],
   'limiter/hpack': [],
   'limiter/http': [
@@ -368,6 +395,7 @@ const allowed: Record<string, string[]> = {
     'process/settings',
     'process/time',
     'rules',
+    'rules/algorithms',
     'rules/proxy',
     'rules/review',
   ],
@@ -391,6 +419,7 @@ const allowed: Record<string, string[]> = {
     'process/log',
     'process/time',
     'rules',
+    'rules/algorithms',
     'rules/overrides',
     'rules/proxy',
     'rules/review',
@@ -398,6 +427,7 @@ const allowed: Record<string, string[]> = {
     'limiter/config-source/file',
   ],
   'limiter/operate/office': [
+    'limiter/algorithms',
     'limiter/stores',
     'limiter/stores/leases',
     'limiter/stores/redis',
@@ -442,8 +472,8 @@ const allowed: Record<string, string[]> = {
   ],
   'limiter/stats/registry': ['process/grpc', 'process/time', 'rules', 'rules/overrides'],
   'limiter/stats/sinks': ['limiter/stats/registry', 'process/time', 'rules/regex'],
-  'limiter/stats/top': ['rules'],
-  'limiter/stores': ['process/grpc', 'process/log', 'process/net'],
+  'limiter/stats/top': ['rules', 'rules/algorithms'],
+  'limiter/stores': ['limiter/algorithms', 'process/grpc', 'process/log', 'process/net'],
   'limiter/stores/calm': [
     'limiter/stores',
     'limiter/stores/memory',
@@ -452,15 +482,21 @@ const allowed: Record<string, string[]> = {
   ],
   'limiter/stores/leases': ['limiter/stores', 'process/time'],
   'limiter/stores/memcache': ['limiter/stores', 'process/time'],
-  'limiter/stores/memory': ['limiter/stores', 'limiter/stores/reservations', 'process/time'],
+  'limiter/stores/memory': [
+    'limiter/algorithms',
+    'limiter/stores',
+    'limiter/stores/reservations',
+    'process/time',
+  ],
   'limiter/stores/redis': [
+    'limiter/algorithms',
     'limiter/stores',
     'limiter/stores/calm',
     'limiter/stores/leases',
     'limiter/stores/reservations',
     'process/time',
   ],
-  'limiter/stores/reservations': ['limiter/stores'],
+  'limiter/stores/reservations': ['limiter/algorithms', 'limiter/stores'],
   'limiter/tracing': ['limiter/stores', 'limiter/stores/reservations', 'process/grpc'],
   'limiter/workers': [
     'limiter/assembly',
@@ -495,10 +531,12 @@ const allowed: Record<string, string[]> = {
     'limiter/stores/memory',
     'process/time',
     'rules',
+    'rules/algorithms',
     'rules/table',
   ],
-  rules: ['rules/language', 'rules/yaml'],
-  'rules/compare': ['rules', 'rules/review', 'rules/table', 'rules/write'],
+  rules: ['rules/algorithms', 'rules/language', 'rules/yaml'],
+  'rules/algorithms': [],
+  'rules/compare': ['rules', 'rules/algorithms', 'rules/review', 'rules/table', 'rules/write'],
   'rules/documents': [
     'rules',
     'rules/manifest',
@@ -508,15 +546,15 @@ const allowed: Record<string, string[]> = {
     'rules/yaml',
   ],
   'rules/language': [],
-  'rules/manifest': ['rules', 'rules/language', 'rules/yaml'],
+  'rules/manifest': ['rules', 'rules/algorithms', 'rules/language', 'rules/yaml'],
   'rules/overrides': ['rules', 'rules/table', 'rules/yaml'],
   'rules/proxy': ['rules', 'rules/manifest', 'rules/regex', 'rules/review', 'rules/yaml'],
-  'rules/reader': ['rules', 'rules/language', 'rules/yaml'],
+  'rules/reader': ['rules', 'rules/algorithms', 'rules/language', 'rules/yaml'],
   'rules/regex': [],
-  'rules/review': ['rules'],
-  'rules/table': ['rules', 'rules/language', 'rules/write'],
-  'rules/write': ['rules', 'rules/language', 'rules/manifest'],
-  'rules/xds': ['gen', 'rules', 'rules/manifest', 'rules/overrides', 'rules/yaml'],
+  'rules/review': ['rules', 'rules/algorithms'],
+  'rules/table': ['rules', 'rules/algorithms', 'rules/language', 'rules/write'],
+  'rules/write': ['rules', 'rules/algorithms', 'rules/language', 'rules/manifest'],
+  'rules/xds': ['gen', 'rules', 'rules/algorithms', 'rules/manifest', 'rules/overrides', 'rules/yaml'],
   'rules/yaml': [],
 };
 const roots = ['gen', 'rules', 'process', 'limiter', 'replay', 'control-plane', 'cli'];
@@ -603,6 +641,14 @@ describe('the folders of the program', () => {
       if (!typeOnly) next.set(from, [...(next.get(from) ?? []), to]);
     }
     expect(circleIn(next)).toBeUndefined();
+  });
+
+  it('are tested against models that take nothing from their formulas', () => {
+    const models = readdirSync(join(root, 'test'), { recursive: true, encoding: 'utf8' })
+      .filter((name) => /-model\.ts$/.test(name))
+      .flatMap((name) => importsOf(join('test', name)));
+    expect(models.filter(({ to }) => /(?:^|\/)algorithms\//.test(to))).toEqual([]);
+    expect(models.length).toBeGreaterThan(0);
   });
 
   it('read the environment in the program’s entrances alone', () => {

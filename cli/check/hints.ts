@@ -1,17 +1,20 @@
+import { algorithmNames, algorithmsWith } from '../../rules/algorithms/registry.ts';
 import { Place } from '../../rules/language/places.ts';
 import { fields } from '../../rules/language/tables.ts';
 import { apiVersion, kind } from '../../rules/manifest/spec-model.ts';
-import { algorithmNames, mostRequests } from '../../rules/model.ts';
+import { mostRequests } from '../../rules/model.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 import { fieldName, manifestWords } from '../../rules/spelling.ts';
 import { largestMultiplier } from '../../rules/window.ts';
 import { editsBetween } from '../shared/flags.ts';
 
+const withBurst = algorithmsWith(({ hasBurst }) => hasBurst).join(' or ');
+
 const hints: Partial<Record<RuleErrorCode, string>> = {
   'invalid-unit': 'units are second, minute, hour, day, week, month and year',
   'unit-when-unlimited': 'leave it out, or unlimited',
   'invalid-window': 'write unit, with unit_multiplier if need be, or window: 5m',
-  'burst-without-bucket': 'write algorithm: token_bucket, or leave burst out',
+  'burst-without-bucket': `write algorithm: ${withBurst}, or leave burst out`,
   'invalid-limits': 'write rate_limit for one limit, rate_limits for several',
   'invalid-calendar':
     'write calendar: { unit: month, timezone: Europe/Zurich, starts_on: 15 } in place of unit',
@@ -317,7 +320,7 @@ function misplacedHint(name: string, above: RuleError['path']): string | undefin
   if (belongs & Place.RATE_LIMIT && place === Place.DESCRIPTOR) {
     const example =
       limitFields.some((field) => field.name === name) && name === 'burst'
-        ? ', with algorithm: token_bucket'
+        ? `, with algorithm: ${withBurst}`
         : '';
     return `put ${name} below rate_limit, indented${example}`;
   }

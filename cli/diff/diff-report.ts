@@ -1,3 +1,4 @@
+import { algorithmNames, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
 import type { Effect, FieldChange, RuleChange } from '../../rules/compare/limit-effect.ts';
 import { defaultFleet } from '../../rules/manifest/manifest-bounds.ts';
 import { escaped, type Paint } from '../shared/flags.ts';
@@ -50,7 +51,7 @@ export function fieldWords(kind: RuleChange['kind'], fields: readonly FieldChang
 
 /** What a field is that a rule does not have. */
 function unwritten(name: string): string {
-  if (name === 'algorithm') return 'fixed_window';
+  if (name === 'algorithm') return algorithmNames[defaultAlgorithm]!;
   if (name === 'unit_multiplier') return '1';
   if (name === 'lease') return 'LEASE_SHARE';
   return /_mode$|_metric$|^share_threshold$|^hide_identity$|^unlimited$/.test(name) ? 'false' : 'none';

@@ -1,15 +1,9 @@
 import type { ExplainedCounter, ExplainedDescriptor } from '../../limiter/operate/explain.ts';
+import { algorithmNames, algorithmOf } from '../../rules/algorithms/registry.ts';
 import { budgetJson, reserveWords } from '../../rules/budget-fields.ts';
 import { leaseText } from '../../rules/lease.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
-import {
-  Algorithm,
-  algorithmNames,
-  type Entry,
-  type RateLimit,
-  type Rule,
-  unitOf,
-} from '../../rules/model.ts';
+import { type Entry, type RateLimit, type Rule, unitOf } from '../../rules/model.ts';
 import {
   type ExplainedStep,
   noLimitWords,
@@ -17,7 +11,14 @@ import {
   unfitWords,
 } from '../../rules/review/explain-descriptor.ts';
 import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
-import { limitsWords, limitWords, windowSeconds, windowText, windowTextOf } from '../../rules/window.ts';
+import {
+  limitsWords,
+  limitWords,
+  rateWords,
+  windowSeconds,
+  windowText,
+  windowTextOf,
+} from '../../rules/window.ts';
 import { escaped, hintOf, type Paint } from '../shared/flags.ts';
 import type { ExplainedRequest, ToldDescriptor } from './explain-request.ts';
 
@@ -154,7 +155,7 @@ export class ExplainReport {
     if (leaseMost > 0) return [{ text: `leases with LEASES=on: ${most}` }];
     if (lease === 0) return [{ text: 'leases: none, as the rule says' }];
     if (share === 0) return [];
-    const isSmall = limits.length === 1 && limits[0]!.algorithm === Algorithm.FIXED_WINDOW;
+    const isSmall = limits.length === 1 && algorithmOf(limits[0]!).countsAllHits;
     const small = `${leaseText(share)} of the limit is less than 2 hits`;
     return [
       { text: `leases: none, as ${isSmall ? small : 'only fixed windows without other limits are leased'}` },
@@ -204,11 +205,8 @@ function limitOfSeveral(limit: RateLimit, { isReplaced }: ExplainedCounter): str
 /** Of what counts for good in one counter. */
 function steadyWords(limit: RateLimit): string {
   const { unitMultiplier, requestsPerUnit, burst = requestsPerUnit } = limit;
-  if (limit.algorithm === Algorithm.SLIDING_WINDOW) {
-    return `window: the last ${windowText(unitOf(limit), unitMultiplier)}`;
-  }
-  const rate = limitWords({ ...limit, algorithm: Algorithm.FIXED_WINDOW });
-  return `bucket: ${burst} when full, filled at ${rate}`;
+  const window = windowText(unitOf(limit), unitMultiplier);
+  return algorithmOf(limit).steady!.words({ window, rate: rateWords(limit), burst });
 }
 
 /** Where a rule is from: a line, else the object. */
@@ -248,7 +246,7 @@ function descriptorJson(
     requestsPerUnit: limit.requestsPerUnit,
     ...budgetJson(limit),
     algorithm: algorithmNames[limit.algorithm],
-    burst: limit.algorithm === Algorithm.TOKEN_BUCKET ? limit.burst : undefined,
+    burst: algorithmOf(limit).hasBurst ? limit.burst : undefined,
     leaseMost,
     replaced: isReplaced,
     counterKey: key,

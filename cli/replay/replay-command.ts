@@ -2,7 +2,8 @@ import { type LimiterSettings, parseLimiterSettings } from '../../limiter/settin
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { Replay, rulesCountedAs } from '../../replay/replay.ts';
 import { type ReplayReport, reportOf, TooManyBadLines } from '../../replay/replay-report.ts';
-import { Algorithm, type RuleSource } from '../../rules/model.ts';
+import { type Algorithm, algorithmNames, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
+import type { RuleSource } from '../../rules/model.ts';
 import type { CheckOptions } from '../../rules/validate-sources.ts';
 import { Containment, rootFlag, rootsOf } from '../shared/contained-files.ts';
 import {
@@ -93,6 +94,10 @@ export function readRequestBound(flag: string, text: string | undefined): Reques
   return { text, isExceeded: (requests, total) => requests * 100 > total * Number(percent) };
 }
 
+/** What `--as` takes. */
+const otherAlgorithms = algorithmNames.filter((_, number) => number !== defaultAlgorithm);
+const otherWords = otherAlgorithms.join(' or ');
+
 const help = `Usage: weir replay <rules> --from <requests.ndjson> [--against <rules>] [flags]
 
 Plays recorded requests through rules, as a limiter that counts in memory would decide them, and reports what would have
@@ -103,7 +108,7 @@ get a recording from Envoy's access log is in docs/replay.md. A line is a reques
 
   --from <file>              the recording, one request a line; .gz is unpacked, "-" is standard input
   --against <rules>          play it through these as well, and report the difference to them
-  --as <algorithm>           count fixed windows by another algorithm, sliding_window or token_bucket, and report the
+  --as <algorithm>           count fixed windows by another algorithm, ${otherWords}, and report the
                              difference to the rules as they are written, or to --against
   --class <name>             whose manifests to read, where there are several classes (of control planes)
   --fleet <name>             whose manifests to read, where there are several fleets
@@ -251,9 +256,8 @@ function readWanted(flags: ParsedFlags): Wanted {
 /** @throws UsageError */
 function algorithmOf(text: string | undefined): Algorithm | undefined {
   if (text === undefined) return undefined;
-  if (text === 'sliding_window') return Algorithm.SLIDING_WINDOW;
-  if (text === 'token_bucket') return Algorithm.TOKEN_BUCKET;
-  throw new UsageError(`--as is sliding_window or token_bucket, not "${text}"`);
+  if (!otherAlgorithms.includes(text)) throw new UsageError(`--as is ${otherWords}, not "${text}"`);
+  return algorithmNames.indexOf(text) as Algorithm;
 }
 
 /** False when it could not be replayed to its end; the reason is then on standard error. */

@@ -9,6 +9,7 @@ import type {
   RuleReport,
   RuleSetReport,
 } from '../../replay/replay-report.ts';
+import { algorithmNames, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
 import { escaped, perUnit } from '../shared/flags.ts';
 
 /** Columns as wide as their widest cell, two spaces apart; those named in `right` are numbers. */
@@ -128,7 +129,7 @@ function limitText(limit: ReportedLimit | null): string {
   const { requestsPerUnit, unit, unitMultiplier, window, algorithm, burst } = limit;
   const words = [
     `${count(requestsPerUnit)} ${unitMultiplier === 1 && !window.includes('@') ? perUnit(unit) : `in ${window}`}`,
-    ...(algorithm === 'fixed_window' ? [] : [algorithm.replace('_', ' ')]),
+    ...(algorithm === algorithmNames[defaultAlgorithm] ? [] : [algorithm.replaceAll('_', ' ')]),
     ...(burst === undefined ? [] : [`burst ${count(burst)}`]),
   ];
   return words.join(', ');

@@ -1,7 +1,8 @@
 /** When a grant ends by the rules under it, as limiters have it: nothing in the object says it. */
+import { hasWindows } from '../../rules/algorithms/registry.ts';
 import { calendarWindow } from '../../rules/calendar.ts';
 import type { MatchedLimit } from '../../rules/match-result.ts';
-import { Algorithm, Unit } from '../../rules/model.ts';
+import { Unit } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
@@ -35,10 +36,11 @@ export function grantEnd(
 }
 
 /** The window that it was given in; of other algorithms a window's length after. */
-function endOfWindow({ unit, unitMultiplier, calendar, algorithm }: MatchedLimit, createdMs: number): number {
+function endOfWindow(limit: MatchedLimit, createdMs: number): number {
+  const { unit, unitMultiplier, calendar } = limit;
   if (calendar !== undefined) return calendarWindow(calendar, Math.floor(createdMs / 1000)).endSeconds * 1000;
   const lengthMs = windowSeconds(unit, unitMultiplier)! * 1_000;
-  if (algorithm !== Algorithm.FIXED_WINDOW) return createdMs + lengthMs;
+  if (!hasWindows(limit)) return createdMs + lengthMs;
   const endMs = (Math.floor(createdMs / lengthMs) + 1) * lengthMs;
   if (unit !== Unit.MONTH) return endMs;
   // Limiters may be set to months of the calendar, and nobody tells here: the later end is certain.

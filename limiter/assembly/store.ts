@@ -137,8 +137,8 @@ function expiring(
 
 /** What a window that ends as soon as any reservation held is not given back. */
 function mayHold({ capacity, bound, limit }: LimitPlan): boolean {
-  const isFixed = bound === undefined || bound.kind === 'fixed';
-  return capacity > 0 && !(isFixed && lengthOf(limit) <= 1);
+  const hasWindow = bound === undefined || bound.holdsTotal;
+  return capacity > 0 && !(hasWindow && lengthOf(limit) <= 1);
 }
 
 /** The same budgets, behind something that goes before the store. */

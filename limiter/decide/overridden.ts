@@ -1,12 +1,12 @@
 /** What becomes of one limit under the overrides of its descriptor. */
+import type { ChangedNumbers } from '../../rules/algorithms/algorithm.ts';
+import { algorithmOf, defaultAlgorithm, hasWindows } from '../../rules/algorithms/registry.ts';
 import type { MatchedLimit } from '../../rules/match-result.ts';
-import { Algorithm, type Unit } from '../../rules/model.ts';
+import type { Unit } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import type { OverridesFound } from '../../rules/overrides/override-index.ts';
-import { isExactBucket } from '../../rules/validate-limits.ts';
 import { limitLabel } from '../../rules/window.ts';
-import type { BucketNumbers } from '../stores/token-bucket.ts';
-import { lengthOf, type WindowOptions, windowAt } from './windows.ts';
+import { lengthOf, numbersOf, type WindowOptions, windowAt } from './windows.ts';
 
 export interface LimitUnder {
   /** As the rule has it. */
@@ -34,7 +34,7 @@ export function overridable(limit: MatchedLimit, all: readonly MatchedLimit[]): 
   return { limit, isOnly: all.length === 1, label: limitLabel(all, limit) };
 }
 
-/** A limit of one unit, in fixed windows. */
+/** A limit of one unit, by the default algorithm. */
 export function plainLimit(unit: Unit, requestsPerUnit: number): MatchedLimit {
   return {
     unit,
@@ -43,15 +43,10 @@ export function plainLimit(unit: Unit, requestsPerUnit: number): MatchedLimit {
     requestsPerUnit,
     hitsUnit: 'requests',
     warnAt: [],
-    algorithm: Algorithm.FIXED_WINDOW,
+    algorithm: defaultAlgorithm,
     burst: requestsPerUnit,
     name: '',
   };
-}
-
-export function bucketNumbers(limit: MatchedLimit): BucketNumbers {
-  const { requestsPerUnit: requests, burst } = limit;
-  return { requests, burst, windowMicros: lengthOf(limit) * 1_000_000 };
 }
 
 export function limitUnder(
@@ -100,36 +95,18 @@ export function grantEndMs(
   windows: WindowOptions,
 ): number {
   if (endsMs !== undefined) return endsMs;
-  if (limit.algorithm !== Algorithm.FIXED_WINDOW) return createdMs + lengthOf(limit) * 1000;
+  if (!hasWindows(limit)) return createdMs + lengthOf(limit) * 1000;
   return windowAt(limit, Math.floor(createdMs / 1000), windows).endSeconds * 1000;
 }
 
-/** The burst of a bucket grows and shrinks with its requests. */
-function withRequests(limit: MatchedLimit, requestsPerUnit: number): MatchedLimit {
-  const { requestsPerUnit: former, burst } = limit;
-  const share = former === 0 ? requestsPerUnit : Math.ceil((burst / former) * requestsPerUnit);
-  return exact({ ...limit, requestsPerUnit, burst: Math.min(Number.MAX_SAFE_INTEGER, share) });
+function withRequests(limit: MatchedLimit, requests: number): MatchedLimit {
+  return changed(limit, algorithmOf(limit).withRequests(numbersOf(limit), requests));
 }
 
 function withMore(limit: MatchedLimit, hits: number): MatchedLimit {
-  const more = (count: number): number => Math.min(Number.MAX_SAFE_INTEGER, count + hits);
-  if (limit.algorithm === Algorithm.TOKEN_BUCKET) return exact({ ...limit, burst: more(limit.burst) });
-  const requestsPerUnit = more(limit.requestsPerUnit);
-  return { ...limit, requestsPerUnit, burst: requestsPerUnit };
+  return changed(limit, algorithmOf(limit).withMore(numbersOf(limit), hits));
 }
 
-/** The most requests of a unit that a bucket of any burst can count exactly. */
-const mostBucketRequests = Math.floor(Number.MAX_SAFE_INTEGER / 2);
-
-/** With the largest burst that a bucket can count exactly at its rate. */
-function exact(asked: MatchedLimit): MatchedLimit {
-  if (asked.algorithm !== Algorithm.TOKEN_BUCKET || isExactBucket(bucketNumbers(asked))) return asked;
-  const limit = { ...asked, requestsPerUnit: Math.min(asked.requestsPerUnit, mostBucketRequests) };
-  let [most, tooMany] = [0, limit.burst];
-  while (tooMany - most > 1) {
-    const middle = Math.floor((most + tooMany) / 2);
-    if (isExactBucket(bucketNumbers({ ...limit, burst: middle }))) most = middle;
-    else tooMany = middle;
-  }
-  return { ...limit, burst: most };
+function changed(limit: MatchedLimit, { requests: requestsPerUnit, burst }: ChangedNumbers): MatchedLimit {
+  return { ...limit, requestsPerUnit, burst };
 }

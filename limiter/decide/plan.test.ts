@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
+import { Algorithm } from '../../rules/algorithms/registry.ts';
 import { type MatchedRule, type RuleMatcher, usualNames } from '../../rules/match-result.ts';
-import { Algorithm, Unit } from '../../rules/model.ts';
+import { Unit } from '../../rules/model.ts';
 import {
   limitedPlan,
   type MatchedTraits,

@@ -1,4 +1,5 @@
 /** What is to be done for each descriptor of a request, and the keys that its counters and metrics have. */
+import { algorithmOf, algorithmTitle, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import { leaseMost } from '../../rules/lease.ts';
 import type {
@@ -8,10 +9,9 @@ import type {
   RuleMatch,
   RuleMatcher,
 } from '../../rules/match-result.ts';
-import { Algorithm, arePlainLimits, type Entry, isPlainLimit, Unit } from '../../rules/model.ts';
+import { arePlainLimits, type Entry, isPlainLimit, Unit } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import type { OverrideIndex, OverridesFound } from '../../rules/overrides/override-index.ts';
-import { isExactBucket } from '../../rules/validate-limits.ts';
 import {
   largestMultiplier,
   limitLabel,
@@ -19,21 +19,22 @@ import {
   windowText,
   windowTextOf,
 } from '../../rules/window.ts';
+import type { Bound } from '../algorithms/bound.ts';
+import { countingOf } from '../algorithms/registry.ts';
 import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
-import { type Bound, FixedWindow } from '../stores/bound.ts';
 import type { CounterPlace } from '../stores/counter-store.ts';
-import { SlidingWindow } from '../stores/sliding-window.ts';
-import { TokenBucket } from '../stores/token-bucket.ts';
 import { type Marks, marksOf, nearThreshold } from './assess.ts';
 import { counterKey, overrideMetricKey } from './counter-key.ts';
 import { type Marker, markerOf, unmarkedOf } from './marker.ts';
 import { type CurrentLimit, type Descriptor, type RequestedLimit, ServiceError } from './messages.ts';
-import { bucketNumbers, changesLimit, limitUnder, overridable, plainLimit } from './overridden.ts';
+import { changesLimit, limitUnder, overridable, plainLimit } from './overridden.ts';
 import { policiesOf, ToldLimit } from './told-limit.ts';
 import {
+  boundOf,
   isCalendarMonth,
   isCountable,
   lengthOf,
+  numbersOf,
   unitOfWindow,
   type Window,
   type WindowOptions,
@@ -333,11 +334,11 @@ export class Planner {
     const limit: MatchedLimit = {
       ...plainLimit(unit, requestsPerUnit),
       unitMultiplier,
-      algorithm: replaced?.length === 1 && !isCalendar ? replaced[0]!.algorithm : Algorithm.FIXED_WINDOW,
+      algorithm: replaced?.length === 1 && !isCalendar ? replaced[0]!.algorithm : defaultAlgorithm,
     };
-    if (limit.algorithm === Algorithm.TOKEN_BUCKET && !isExactBucket(bucketNumbers(limit))) {
+    if (!algorithmOf(limit).isExact(numbersOf(limit))) {
       throw new ServiceError(
-        `the limit of a request's descriptor, ${requestsPerUnit} in ${windowText(unit, unitMultiplier)}, is too large for a token bucket`,
+        `the limit of a request's descriptor, ${requestsPerUnit} in ${windowText(unit, unitMultiplier)}, is too large for a ${algorithmTitle(limit)}`,
       );
     }
     return this.#matchOfValues(domain, entries, limit, matched);
@@ -390,7 +391,7 @@ export class Planner {
   #traitsOf(rule: MatchedRule, limit: MatchedLimit, all = rule.limits, override?: Override): LimitTraits {
     const { nearLimitRatio, usualLease } = this.#settings;
     const isOwn = !arePlainLimits(all);
-    const bound = boundOf(limit, all.length > 1);
+    const bound = algorithmOf(limit).countsAllHits && all.length === 1 ? undefined : boundOf(limit);
     const capacity = bound?.capacity ?? limit.requestsPerUnit;
     return {
       rule,
@@ -403,11 +404,7 @@ export class Planner {
       marks: override?.effect.kind === 'block' ? undefined : marksOf(limit.warnAt, capacity),
       warns: rule.limits.some(({ warnAt }) => warnAt.length > 0),
       bound,
-      // A token's time, or a window.
-      secondsUncounted: Math.ceil(
-        lengthOf(limit) /
-          (limit.algorithm === Algorithm.TOKEN_BUCKET ? Math.max(1, limit.requestsPerUnit) : 1),
-      ),
+      secondsUncounted: countingOf(limit).secondsUncounted(numbersOf(limit)),
       perSecond: all.every((one) => lengthOf(one) < 60),
       leaseMost:
         bound === undefined && usualLease !== undefined && rule.reserve === undefined
@@ -430,9 +427,9 @@ export class Planner {
   }
 }
 
-/** What is reserved passes only if it fits, in a fixed window, too. */
+/** What is reserved passes only if it fits, also where all hits are counted otherwise. */
 function reservedLimits({ limits }: LimitedPlan): LimitPlan[] {
-  return limits.map((limit) => ({ ...limit, bound: limit.bound ?? new FixedWindow(limit.capacity) }));
+  return limits.map((plan) => ({ ...plan, bound: plan.bound ?? boundOf(plan.limit) }));
 }
 
 function multiplierProblem(unit: Unit, multiplier: number, isCalendarMonth: boolean): string | undefined {
@@ -444,16 +441,6 @@ function multiplierProblem(unit: Unit, multiplier: number, isCalendarMonth: bool
   }
   const tooLong = windowProblem(unit, multiplier);
   return tooLong && `makes a window that ${tooLong}`;
-}
-
-/** `isOneOfSeveral`: the other limits of its rule have to allow, too. */
-export function boundOf(limit: MatchedLimit, isOneOfSeveral: boolean): Bound | undefined {
-  const { requestsPerUnit: requests } = limit;
-  if (limit.algorithm === Algorithm.SLIDING_WINDOW) {
-    return new SlidingWindow({ requests, windowMicros: lengthOf(limit) * 1_000_000 });
-  }
-  if (limit.algorithm === Algorithm.TOKEN_BUCKET) return new TokenBucket(bucketNumbers(limit));
-  return isOneOfSeveral ? new FixedWindow(requests) : undefined;
 }
 
 /**

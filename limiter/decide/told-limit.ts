@@ -3,9 +3,10 @@
  * (RESPONSE_RULE_IDENTITY), and the fields of draft-ietf-httpapi-ratelimit-headers-10 (LIMIT_RESPONSE_HEADERS_STYLE=ietf).
  * What of it is the same in every answer is written once for each limit.
  */
+import { algorithmNames, algorithmOf } from '../../rules/algorithms/registry.ts';
 import { calendarText } from '../../rules/calendar.ts';
 import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
-import { Algorithm, algorithmNames, type JsonObject } from '../../rules/model.ts';
+import type { JsonObject } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import { windowTextOf } from '../../rules/window.ts';
 import { type DescriptorStatus, type Header, HeaderForm, type LimitWarning } from './messages.ts';
@@ -88,11 +89,11 @@ export class ToldLimit {
 
   /** `"1m";q=100;w=60`; the unit, of which that of the limit itself goes first, where it is not the draft's own. */
   policyItem(name: string, unit: string): string {
-    const { requestsPerUnit, hitsUnit, algorithm, burst } = this.limit;
+    const { requestsPerUnit, hitsUnit, burst } = this.limit;
     const ofHits = hitsUnit === usualUnit ? unit : hitsUnit;
     const counted = ofHits === usualUnit ? '' : `;qu=${fieldString(ofHits)}`;
     const length = this.#seconds === undefined ? '' : `;w=${this.#seconds}`;
-    const most = algorithm === Algorithm.TOKEN_BUCKET ? `;weir-burst=${fieldInteger(burst)}` : '';
+    const most = algorithmOf(this.limit).hasBurst ? `;weir-burst=${fieldInteger(burst)}` : '';
     return `${fieldString(name)};q=${fieldInteger(requestsPerUnit)}${counted}${length}${most}`;
   }
 
@@ -208,7 +209,7 @@ export function policiesOf({ requestsPerUnit }: MatchedLimit, limits: readonly M
 
 /** As Envoy's own header says it (draft-polli-ratelimit-headers-03): `100;w=300;name="daily"`. */
 function policyOf(limit: MatchedLimit): string {
-  const burst = limit.algorithm === Algorithm.TOKEN_BUCKET ? `;burst=${limit.burst}` : '';
+  const burst = algorithmOf(limit).hasBurst ? `;burst=${limit.burst}` : '';
   // What a header has no room for would end it.
   const name = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/.test(limit.name) ? `;name="${limit.name}"` : '';
   // Which has no length: that of usual ones stands for it.

@@ -1,9 +1,13 @@
 /** Windows of time that hits are counted in, aligned to the epoch or as a calendar has them, in whole seconds of UTC. */
+import type { LimitNumbers, SteadyCounter } from '../../rules/algorithms/algorithm.ts';
+import { algorithmOf } from '../../rules/algorithms/registry.ts';
 import { calendarText, calendarWindow } from '../../rules/calendar.ts';
 import { type CounterKeys, steadySuffix, windowSuffix } from '../../rules/counter-keys.ts';
 import type { MatchedLimit } from '../../rules/match-result.ts';
-import { Algorithm, type Calendar, Unit } from '../../rules/model.ts';
+import { type Calendar, Unit } from '../../rules/model.ts';
 import { unitOfSeconds, windowSeconds } from '../../rules/window.ts';
+import type { Bound } from '../algorithms/bound.ts';
+import { countingOf } from '../algorithms/registry.ts';
 
 export interface Window {
   readonly startSeconds: number;
@@ -57,6 +61,17 @@ export function lengthOf({ unit, unitMultiplier }: WindowedLimit): number {
   return length;
 }
 
+/** The numbers that a limit is counted by. */
+export function numbersOf(limit: MatchedLimit): LimitNumbers {
+  const { requestsPerUnit: requests, burst } = limit;
+  return { requests, burst, windowMicros: lengthOf(limit) * 1_000_000 };
+}
+
+/** How hits pass that are counted only if they do. */
+export function boundOf(limit: MatchedLimit): Bound {
+  return countingOf(limit).newBound(numbersOf(limit));
+}
+
 export function isCalendarMonth({ unit, calendar }: WindowedLimit, options: WindowOptions): boolean {
   return unit === Unit.MONTH && calendar === undefined && options.useCalendarMonthRateLimit;
 }
@@ -76,21 +91,13 @@ function calendarMonthAt(nowSeconds: number, counterKeys: CounterKeys): Window {
   return { startSeconds, endSeconds, lifeSeconds: undefined, keySuffix };
 }
 
-/**
- * Where one counter counts for good: no moment is outside of it. A sliding window's counter lives for two windows from its
- * last hit, that of a bucket until it is full.
- */
-function steadyWindow(limit: MatchedLimit): Window {
-  const length = lengthOf(limit);
-  const isBucket = limit.algorithm === Algorithm.TOKEN_BUCKET;
-  const lifeSeconds = isBucket
-    ? Math.ceil((limit.burst * length) / Math.max(1, limit.requestsPerUnit)) + 1
-    : 2 * length;
+/** Where one counter counts for good: no moment is outside of it. */
+function steadyWindow(limit: MatchedLimit, steady: SteadyCounter): Window {
   return {
     startSeconds: Number.NEGATIVE_INFINITY,
     endSeconds: Number.POSITIVE_INFINITY,
-    lifeSeconds,
-    keySuffix: steadySuffix(limit.algorithm, length),
+    lifeSeconds: countingOf(limit).lifeSeconds(numbersOf(limit)),
+    keySuffix: steadySuffix(steady, lengthOf(limit)),
   };
 }
 
@@ -101,7 +108,8 @@ export function counterWindow(
   nowSeconds: number,
   options: WindowOptions,
 ): Window {
-  if (limit.algorithm !== Algorithm.FIXED_WINDOW) return steadyWindow(limit);
+  const { steady } = algorithmOf(limit);
+  if (steady !== undefined) return steadyWindow(limit, steady);
   return windowAt(limit, nowSeconds, isOwn ? { ...options, counterKeys: 'unambiguous' } : options);
 }
 

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createLogger, type Logger } from '../../process/log/logger.ts';
-import { Algorithm, Unit } from '../../rules/model.ts';
+import { Algorithm } from '../../rules/algorithms/registry.ts';
+import { Unit } from '../../rules/model.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { matchedLimit } from '../../test/support/matched-rule.ts';

@@ -1,22 +1,14 @@
 /** One counter as operators see it: what its key says, what it holds, and what its limit makes of that. Pure. */
 
+import { algorithmNames } from '../../rules/algorithms/registry.ts';
 import { calendarWindow } from '../../rules/calendar.ts';
 import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
-import {
-  algorithmNames,
-  type Calendar,
-  type Entry,
-  type HitsUnit,
-  Unit,
-  unitFromText,
-  unitName,
-} from '../../rules/model.ts';
+import { type Calendar, type Entry, type HitsUnit, Unit, unitFromText, unitName } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import type { CounterPart, ToldCounter, ToldEntry } from '../../rules/told-keys.ts';
 import { unitOfSeconds } from '../../rules/window.ts';
 import { marksOf, marksReached } from '../decide/assess.ts';
-import { boundOf } from '../decide/plan.ts';
-import { windowAt } from '../decide/windows.ts';
+import { boundOf, windowAt } from '../decide/windows.ts';
 import { used } from '../stores/admission.ts';
 import type { CounterRef, HeldCounter } from './office/office.ts';
 
@@ -137,7 +129,7 @@ function figures(
     const total = isFixed ? (counter?.held[0] ?? 0) : null;
     return { used: total, limit: null, left: null, over: false, reset: untilEnd };
   }
-  const bound = boundOf(limit, true)!;
+  const bound = boundOf(limit);
   const nowMicros = nowMs * 1000;
   const held = bound.heldAt(counter?.held, nowMicros);
   const left = bound.room(held, nowMicros);
@@ -158,7 +150,7 @@ function markOf(
   nowMs: number,
 ): Pick<CounterJson, 'mark'> {
   if (limit === undefined || limit.warnAt.length === 0) return {};
-  const bound = boundOf(limit, true)!;
+  const bound = boundOf(limit);
   const nowMicros = nowMs * 1000;
   const marks = marksOf(limit.warnAt, bound.capacity)!;
   const reached = marksReached(marks, used(bound, bound.heldAt(counter?.held, nowMicros), nowMicros));

@@ -1,8 +1,9 @@
 /** GET /v1/rules: the rules in force as a tree, each with what was counted for it. POST /v1/explain: the way of a request through them. */
 import { type ApiCall, ApiProblem, type ApiRoute, checkDomain, shown } from '../../process/http/api-route.ts';
+import { algorithmNames } from '../../rules/algorithms/registry.ts';
 import { budgetJson } from '../../rules/budget-fields.ts';
 import { sanitizeMetricKey } from '../../rules/match-result.ts';
-import { algorithmNames, type Entry, type RateLimit, type Rule, unitOf } from '../../rules/model.ts';
+import { type Entry, type RateLimit, type Rule, unitOf } from '../../rules/model.ts';
 import { effectWords, type Override, overrideJson } from '../../rules/overrides/override.ts';
 import type { OverridesFound } from '../../rules/overrides/override-index.ts';
 import { type ExplainedStep, noLimitWords, type Outcome } from '../../rules/review/explain-descriptor.ts';

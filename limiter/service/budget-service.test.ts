@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Algorithm, type Rule } from '../../rules/model.ts';
+import { Algorithm } from '../../rules/algorithms/registry.ts';
+import type { Rule } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';

@@ -1,5 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { Algorithm, type RateLimit, Unit } from '../../rules/model.ts';
+import { Algorithm } from '../../rules/algorithms/registry.ts';
+import { type RateLimit, Unit } from '../../rules/model.ts';
 import type { Override, OverrideEffect } from '../../rules/overrides/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { Algorithm, type Entry, type ReserveTerms, type Rule } from '../../rules/model.ts';
+import { Algorithm } from '../../rules/algorithms/registry.ts';
+import type { Entry, ReserveTerms, Rule } from '../../rules/model.ts';
 import { type BudgetLimiter, budgetLimiter } from '../../test/support/budget-limiter.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
 import { Code, type Descriptor, type RateLimitResponse } from '../decide/messages.ts';

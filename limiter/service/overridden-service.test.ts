@@ -1,6 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
+import { Algorithm } from '../../rules/algorithms/registry.ts';
 import { calendarWindow } from '../../rules/calendar.ts';
-import { Algorithm, type Entry, type RateLimit } from '../../rules/model.ts';
+import type { Entry, RateLimit } from '../../rules/model.ts';
 import type { Override, OverrideEffect } from '../../rules/overrides/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';

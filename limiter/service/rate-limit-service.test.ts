@@ -1,7 +1,8 @@
 import fc from 'fast-check';
 import { beforeEach, describe, expect, it } from 'vitest';
+import { Algorithm } from '../../rules/algorithms/registry.ts';
 import type { MatchedRule, RuleMatcher } from '../../rules/match-result.ts';
-import { Algorithm, isPlainLimit, Unit } from '../../rules/model.ts';
+import { isPlainLimit, Unit } from '../../rules/model.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { matchedLimit, matchedRule as rule } from '../../test/support/matched-rule.ts';
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';

@@ -1,7 +1,6 @@
 /** The counters of limits as the store of reservations knows them. */
 import type { LimitPlan } from '../decide/plan.ts';
-import { counterWindow, type WindowOptions } from '../decide/windows.ts';
-import { FixedWindow } from '../stores/bound.ts';
+import { boundOf, counterWindow, type WindowOptions } from '../decide/windows.ts';
 import { hashTagOf } from '../stores/counter-store.ts';
 import type { ReservedCounter } from '../stores/reservations/reservation-store.ts';
 import type { CountedHit } from './counted-hit.ts';
@@ -26,7 +25,7 @@ export function reservedCounterOf(
   { isShadow, isQuota, group, amount, ttlMs, onExpiry }: Asking,
   { counting, clock }: CounterOptions,
 ): ReservedCounter {
-  const { counterStem: stem, perSecond, capacity } = plan;
+  const { counterStem: stem, perSecond } = plan;
   const { startSeconds } = plan.window!;
   return {
     key,
@@ -35,7 +34,7 @@ export function reservedCounterOf(
     earlierKeys: (seconds) =>
       earlierKeys(plan, startSeconds, Math.floor(clock.nowMs() / 1000) - seconds, counting),
     ttlSeconds,
-    bound: plan.bound ?? new FixedWindow(capacity),
+    bound: plan.bound ?? boundOf(plan.limit),
     windowEndSeconds,
     perSecond,
     isShadow,

@@ -1,6 +1,6 @@
 /** Deciding ops with a bound, one alone or those of all limits of a rule, from what their counters hold. Pure. */
 
-import type { Bound, Held } from './bound.ts';
+import type { Bound, Held } from '../algorithms/bound.ts';
 import type { CounterOp } from './counter-store.ts';
 
 /**
@@ -42,7 +42,7 @@ export function admit(
       op.held = held;
     }
     op.applied = taken;
-    op.after = bound.kind === 'fixed' ? held[0] : bound.capacity - (op.after - taken);
+    op.after = bound.used(held, op.after - taken);
     op.waitMicros = op.over
       ? bound.untilRoomMicros(held, nowMicros)
       : bound.untilUnusedMicros(held, nowMicros);
@@ -64,7 +64,21 @@ function giveBack(op: CounterOp, nowMicros: number): void {
   op.error = undefined;
 }
 
-/** What is used of a limit: of a fixed window the total, which may be more than a limit that was lowered. */
+/** What is used of a limit at this moment, which `held` is of. */
 export function used(bound: Bound, held: Held, nowMicros: number): number {
-  return bound.kind === 'fixed' ? held[0] : bound.capacity - bound.room(held, nowMicros);
+  return bound.used(held, bound.room(held, nowMicros));
+}
+
+/**
+ * Charges hits whatever is left, as far as the counter has room for numbers. `held` is of this moment. Gives what it then holds,
+ * and how many hits that took.
+ */
+export function chargeAnyway(
+  bound: Bound,
+  held: Held,
+  hits: number,
+  nowMicros: number,
+): { held: Held; taken: number } {
+  const taken = Math.min(hits, bound.mostTaken(held, nowMicros));
+  return { held: taken > 0 ? bound.take(held, taken) : held, taken };
 }

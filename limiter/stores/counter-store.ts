@@ -1,6 +1,6 @@
 /** What every store of counters can do. Knows keys and numbers, neither rules nor requests. */
 import type { CallSpan } from '../../process/grpc/handlers.ts';
-import type { Bound, Held } from './bound.ts';
+import type { Bound, Held } from '../algorithms/bound.ts';
 import { textForCallers } from './text-for-callers.ts';
 
 /** Who asked. */

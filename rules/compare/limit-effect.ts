@@ -1,5 +1,6 @@
+import { algorithmOf, hasWindows } from '../algorithms/registry.ts';
 import { calendarText } from '../calendar.ts';
-import { Algorithm, type RateLimit, type Rule } from '../model.ts';
+import type { RateLimit, Rule } from '../model.ts';
 import { covers, mostAtOnce } from '../review/limit-order.ts';
 import { compositeOf } from '../review/rule-level.ts';
 import { limitsWords, secondsOfLimit } from '../window.ts';
@@ -163,23 +164,19 @@ function areWithin(limits: readonly RateLimit[], others: readonly RateLimit[]): 
   const isPlainPair = limits.length === 1 && others.length === 1;
   return others.every((other) =>
     limits.some((limit) =>
-      isPlainPair && isFixed(limit) && isFixed(other) ? isFewer(limit, other) : isWithin(limit, other),
+      isPlainPair && hasWindows(limit) && hasWindows(other) ? isFewer(limit, other) : isWithin(limit, other),
     ),
   );
 }
 
 function isWithin(limit: RateLimit, other: RateLimit): boolean {
-  return covers(limit, other, true) || (isFixed(limit) && isFixed(other) && isFewer(limit, other));
+  return covers(limit, other, true) || (hasWindows(limit) && hasWindows(other) && isFewer(limit, other));
 }
 
 /** Of fixed windows: no more, in no less time. What two windows let pass that meet within one of the other's is left out. */
 function isFewer(limit: RateLimit, other: RateLimit): boolean {
   const isLonger = limit.requestsPerUnit === 0 || secondsOfLimit(limit) >= secondsOfLimit(other);
   return limit.requestsPerUnit <= other.requestsPerUnit && isLonger;
-}
-
-function isFixed({ algorithm }: RateLimit): boolean {
-  return algorithm === Algorithm.FIXED_WINDOW;
 }
 
 /** A second. */
@@ -197,18 +194,9 @@ function amount(sign: number): string {
 
 /** What the algorithms are about that one side alone has. */
 function algorithmNote(before: readonly RateLimit[], after: readonly RateLimit[]): string[] {
-  const isNew = (algorithm: Algorithm): boolean =>
-    !before.some((limit) => limit.algorithm === algorithm) &&
-    after.some((limit) => limit.algorithm === algorithm);
-  return [
-    ...(isNew(Algorithm.FIXED_WINDOW) ? ["twice as much may come around a fixed window's edge"] : []),
-    ...(isNew(Algorithm.SLIDING_WINDOW)
-      ? ['what the window before counted still weighs: no second burst at its edge']
-      : []),
-    ...(isNew(Algorithm.TOKEN_BUCKET)
-      ? ['after its burst a bucket lets pass what comes back, one by one']
-      : []),
-  ];
+  const known = new Set(before.map(({ algorithm }) => algorithm));
+  const added = new Set(after.map(({ algorithm }) => algorithm)).difference(known);
+  return [...added].sort((a, b) => a - b).map((algorithm) => algorithmOf({ algorithm }).effect);
 }
 
 /** Undefined for a rule without a limit, and for no rule. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { acceptedSpecs, refusedSpecs } from '../../test/support/refused-specs.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
-import { Algorithm } from '../model.ts';
+import { Algorithm } from '../algorithms/registry.ts';
 import { formatManifestError } from '../rule-error.ts';
 import { manifestWords } from '../spelling.ts';
 import { readSpec } from './read-spec.ts';

@@ -1,4 +1,5 @@
 import type { z } from 'zod';
+import { type Algorithm, defaultAlgorithm } from '../algorithms/registry.ts';
 import { readCalendar, readReserve } from '../budget-fields.ts';
 import {
   calendarFields,
@@ -12,7 +13,6 @@ import { Place, placesInWords } from '../language/places.ts';
 import { fields, namesOf, ownLimitFields } from '../language/tables.ts';
 import { leaseFromText } from '../lease.ts';
 import {
-  Algorithm,
   type Calendar,
   type FieldValues,
   hitsUnits,
@@ -206,7 +206,7 @@ function numberOf(value: unknown): number {
 
 function algorithmOf(value: unknown): Algorithm {
   const known = algorithmEnum.indexOf(textOf(value) ?? '');
-  return known < 0 ? Algorithm.FIXED_WINDOW : (known as Algorithm);
+  return known < 0 ? defaultAlgorithm : (known as Algorithm);
 }
 
 function namesOfReplaced(value: unknown): string[] {

@@ -4,10 +4,12 @@
  * refuses it, so that `rateLimit:` with nothing below is no rule without a limit.
  */
 import { z } from 'zod';
+import type { RuleAlgorithm } from '../algorithms/algorithm.ts';
+import { algorithmNames, algorithmsWith, defaultAlgorithm } from '../algorithms/registry.ts';
 import { expiries, mostMarks, unknownExpiry, unknownHitsUnit } from '../budget-fields.ts';
 import { ownLimitFields } from '../language/tables.ts';
 import { leaseForm, leaseFromText, leasePattern } from '../lease.ts';
-import { algorithmNames, hitsUnits, weekdays } from '../model.ts';
+import { hitsUnits, weekdays } from '../model.ts';
 import { enumName } from '../spelling.ts';
 import { fewestLimits, mostLimits, unknownAlgorithm } from '../validate-limits.ts';
 import { largestMultiplier } from '../window.ts';
@@ -37,8 +39,7 @@ const replacesModel = object(
 );
 
 const algorithmModel = enumOf(algorithmEnum, (found) => unknownAlgorithm(found, algorithmEnum), {
-  description:
-    "How hits are counted; FixedWindow where it is not written. Others are known to Weir's limiters only.",
+  description: `How hits are counted; ${algorithmEnum[defaultAlgorithm]} where it is not written. Others are known to Weir's limiters only.`,
 });
 
 const calendarModel = object(
@@ -125,19 +126,23 @@ const limitFields = {
   }).optional(),
 };
 
+const namesWith = (has: (algorithm: RuleAlgorithm) => boolean): string[] => algorithmsWith(has).map(enumName);
 const counted = { properties: { unlimited: { enum: [false] } } };
 const windowSpellings = [
   { required: ['unit', 'requestsPerUnit'], ...counted },
   { required: ['window', 'requestsPerUnit'], ...counted, not: { required: ['unitMultiplier'] } },
   {
     required: ['calendar', 'requestsPerUnit'],
-    properties: { ...counted.properties, algorithm: { enum: ['FixedWindow'] } },
+    properties: {
+      ...counted.properties,
+      algorithm: { enum: namesWith(({ steady }) => steady === undefined) },
+    },
     not: { required: ['unitMultiplier'] },
   },
 ];
 const burstOfBuckets = [
   { not: { required: ['burst'] } },
-  { required: ['algorithm'], properties: { algorithm: { enum: ['TokenBucket'] } } },
+  { required: ['algorithm'], properties: { algorithm: { enum: namesWith(({ hasBurst }) => hasBurst) } } },
 ];
 
 const rateLimitModel = object(
@@ -231,7 +236,9 @@ const leasable = [
   {
     required: ['rateLimit'],
     properties: {
-      rateLimit: { properties: { ...counted.properties, algorithm: { enum: ['FixedWindow'] } } },
+      rateLimit: {
+        properties: { ...counted.properties, algorithm: { enum: namesWith((one) => one.countsAllHits) } },
+      },
     },
   },
 ];

@@ -1,3 +1,4 @@
+import { type Algorithm, algorithmNames, defaultAlgorithm } from '../algorithms/registry.ts';
 import { readCalendar, readReserve, unknownHitsUnit } from '../budget-fields.ts';
 import { domainFields, type FieldKind, type FieldRows, limitFields, ruleFields } from '../language/fields.ts';
 import {
@@ -15,8 +16,6 @@ import {
 } from '../language/tables.ts';
 import { leaseFromText, unknownLease } from '../lease.ts';
 import {
-  Algorithm,
-  algorithmNames,
   type Calendar,
   type FieldValues,
   type HitsUnit,
@@ -252,7 +251,7 @@ class RuleReader {
     if (this.#walk.scalarType(node) !== undefined) {
       this.#walk.log.value(node, 'invalid-algorithm', unknownAlgorithm(text, algorithmNames));
     }
-    return Algorithm.FIXED_WINDOW;
+    return defaultAlgorithm;
   }
 
   /** Elements that are no maps leave holes. Null is an empty list. */

@@ -1,11 +1,13 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type Bound, FixedWindow, type Held } from '../../limiter/stores/bound.ts';
-import { SlidingWindow } from '../../limiter/stores/sliding-window.ts';
-import { TokenBucket } from '../../limiter/stores/token-bucket.ts';
+import type { Bound, Held } from '../../limiter/algorithms/bound.ts';
+import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
+import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
+import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit } from '../../test/support/rule-builder.ts';
-import { Algorithm, type RateLimit } from '../model.ts';
+import { Algorithm } from '../algorithms/registry.ts';
+import type { RateLimit } from '../model.ts';
 import { limitWords, secondsOfLimit } from '../window.ts';
 import { covers, mostAtOnce } from './limit-order.ts';
 

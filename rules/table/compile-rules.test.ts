@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import { Algorithm } from '../algorithms/registry.ts';
 import type { RuleSource } from '../model.ts';
-import { Algorithm } from '../model.ts';
 import { compileRules } from './compile-rules.ts';
 import { RuleTable } from './rule-table.ts';
 

@@ -1,3 +1,4 @@
+import { algorithmNumber } from '../algorithms/registry.ts';
 import { ruleFlags } from '../language/tables.ts';
 import {
   arePlainLimits,
@@ -188,7 +189,7 @@ function addLimit(limit: RateLimit, limits: WordList, strings: StringPool): void
   limits.push(unit);
   limits.push(unitMultiplier);
   pushWhole(limits, requestsPerUnit);
-  limits.push(algorithm);
+  limits.push(algorithmNumber(algorithm));
   pushWhole(limits, burst);
   pushText(limits, name, strings);
   pushText(limits, ownText(limit), strings);

@@ -1,17 +1,10 @@
 /** The rules of a table one after the other, for whoever shows them: domains by name, parents before children, siblings by composite key. */
+import { algorithmNames, algorithmOf } from '../algorithms/registry.ts';
 import { calendarText } from '../calendar.ts';
 import type { RuleFlag } from '../language/tables.ts';
 import { leaseText } from '../lease.ts';
 import type { MatchedLimit, MatchedRule } from '../match-result.ts';
-import {
-  Algorithm,
-  algorithmNames,
-  isPlainLimit,
-  type RateLimit,
-  type ReserveTerms,
-  type Rule,
-  unitName,
-} from '../model.ts';
+import { isPlainLimit, type RateLimit, type ReserveTerms, type Rule, unitName } from '../model.ts';
 import { windowText } from '../window.ts';
 import { ruleValue } from '../write/rule-file-value.ts';
 import { NodeFlag, type RuleNodes } from './rule-table-format.ts';
@@ -122,7 +115,7 @@ export function limitFields(limit: MatchedLimit, limits: readonly MatchedLimit[]
   if (hitsUnit !== 'requests') fields.push(`hits_unit=${hitsUnit}`);
   if (warnAt.length > 0) fields.push(`warn_at=${warnAt.join(',')}`);
   if (!isPlainLimit(limit)) fields.push(`algorithm=${algorithmNames[algorithm]}`);
-  if (algorithm === Algorithm.TOKEN_BUCKET) fields.push(`burst=${burst}`);
+  if (algorithmOf(limit).hasBurst) fields.push(`burst=${burst}`);
   if (limits.length > 1 && name !== '') fields.push(`name=${name}`);
   return fields;
 }

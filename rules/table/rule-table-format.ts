@@ -27,9 +27,10 @@
  *  literals        the length of each literal, by its number
  *  states, labels  an Aho-Corasick automaton a level, which finds all its literals in one pass (`State`)
  */
+import { algorithmNumber } from '../algorithms/registry.ts';
 import type { RuleFlag } from '../language/tables.ts';
 import type { MatchedLimit, MatchedRule } from '../match-result.ts';
-import { type Algorithm, type JsonObject, noMarks, type ReserveTerms, type Unit } from '../model.ts';
+import { type JsonObject, noMarks, type ReserveTerms, type Unit } from '../model.ts';
 import { readText } from './pair-index.ts';
 
 const wordSections = [
@@ -330,7 +331,7 @@ export class RuleNodes {
         requestsPerUnit: wholeAt(limits, at + Limit.requestsPerUnit),
         hitsUnit: 'requests',
         warnAt: noMarks,
-        algorithm: limits[at + Limit.algorithm] as Algorithm,
+        algorithm: algorithmNumber(limits[at + Limit.algorithm]!),
         burst: wholeAt(limits, at + Limit.burst),
         name: readText(strings, limits[at + Limit.nameOffset]!, limits[at + Limit.nameLength]!),
         ...(this.#json(limits, at + Limit.ownOffset) as LimitOwn | undefined),

@@ -3,8 +3,9 @@ import { describe, expect, it } from 'vitest';
 import { composite, NaiveMatcher } from '../../test/support/naive-matcher.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import { Algorithm } from '../algorithms/registry.ts';
 import { usualNames } from '../match-result.ts';
-import { Algorithm, type Entry, type JsonObject, type Rule, type RuleSource } from '../model.ts';
+import type { Entry, JsonObject, Rule, RuleSource } from '../model.ts';
 import { compileRules } from './compile-rules.ts';
 import { RuleTable } from './rule-table.ts';
 

@@ -1,8 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import { matchedLimit } from '../../test/support/matched-rule.ts';
 import { limit, type RuleTraits, rule, source } from '../../test/support/rule-builder.ts';
+import { Algorithm } from '../algorithms/registry.ts';
 import { usualNames } from '../match-result.ts';
-import { Algorithm, type Entry, type JsonObject, type Rule, type RuleSource, Unit } from '../model.ts';
+import { type Entry, type JsonObject, type Rule, type RuleSource, Unit } from '../model.ts';
 import { rulesFor } from '../review/rule-level.ts';
 import { compileRules } from './compile-rules.ts';
 import { RuleTable } from './rule-table.ts';

@@ -1,4 +1,5 @@
 /** Rules as people write them in a rule file or a manifest. */
+import { algorithmNames } from '../algorithms/registry.ts';
 import {
   calendarFields,
   type FieldKind,
@@ -10,7 +11,6 @@ import {
 import { namesOf, ruleFileName } from '../language/tables.ts';
 import { leaseText } from '../lease.ts';
 import {
-  algorithmNames,
   type Calendar,
   type FieldValues,
   type JsonObject,

@@ -7,8 +7,8 @@ import {
   type RateLimitDescriptorSchema,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { limit, rule, source, validateSources } from '../../test/support/rule-builder.ts';
+import { Algorithm } from '../algorithms/registry.ts';
 import {
-  Algorithm,
   type Calendar,
   hitsUnits,
   type JsonObject,

@@ -18,10 +18,10 @@ import {
   type RateLimitReserve,
   RateLimitReserveSchema,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
+import type { Algorithm } from '../algorithms/registry.ts';
 import { expiries, readCalendar, readReserve, unknownHitsUnit } from '../budget-fields.ts';
 import { leaseFromText, leaseText, unknownLease } from '../lease.ts';
 import {
-  type Algorithm,
   type Calendar,
   type HitsUnit,
   hitsUnits,

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { FixedWindow } from '../../limiter/stores/bound.ts';
+import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { type CounterOp, type CounterStore, callAbandoned } from '../../limiter/stores/counter-store.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 

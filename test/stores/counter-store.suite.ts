@@ -2,10 +2,10 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { FixedWindow } from '../../limiter/stores/bound.ts';
+import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
+import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
+import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
 import type { CounterOp, CounterStore } from '../../limiter/stores/counter-store.ts';
-import { SlidingWindow } from '../../limiter/stores/sliding-window.ts';
-import { TokenBucket } from '../../limiter/stores/token-bucket.ts';
 import { anyCounter, identityOf, unambiguousKey } from '../support/any-counter.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import type { ManualClock } from '../support/manual-clock.ts';

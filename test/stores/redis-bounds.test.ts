@@ -5,15 +5,17 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
-import { type Bound, FixedWindow, type Held } from '../../limiter/stores/bound.ts';
+import type { Bound, Held } from '../../limiter/algorithms/bound.ts';
+import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
+import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
+import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
 import type { CounterOp, CounterStore } from '../../limiter/stores/counter-store.ts';
 import { boundedCountScript } from '../../limiter/stores/redis/bounded-scripts.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
 import { countScript, stopScript } from '../../limiter/stores/redis/scripts.ts';
-import { SlidingWindow } from '../../limiter/stores/sliding-window.ts';
-import { TokenBucket } from '../../limiter/stores/token-bucket.ts';
 import { systemClock } from '../../process/time/clock.ts';
-import { isExactBucket } from '../../rules/validate-limits.ts';
+import { isExactBucket } from '../../rules/algorithms/token-bucket.ts';
+import { kindOf } from '../support/bound-kind.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
 import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
@@ -37,8 +39,8 @@ function groupOf(tag: string, bounds: readonly Bound[], given: Partial<CounterOp
   );
 }
 
-function textOf({ kind }: Bound, held: Held): string {
-  return kind === 'fixed' ? String(held[0]) : held.join(':');
+function textOf({ holdsTotal }: Bound, held: Held): string {
+  return holdsTotal ? String(held[0]) : held.join(':');
 }
 
 describeWithEachRedis('limits with bounds in Redis', (path) => {
@@ -92,7 +94,7 @@ describeWithEachRedis('limits with bounds in Redis', (path) => {
       kind,
       numbers,
     }: {
-      kind: Bound['kind'];
+      kind: ReturnType<typeof kindOf>;
       numbers: { requests: number; burst: number; windowMicros: number };
     }) =>
       kind === 'fixed'
@@ -150,8 +152,10 @@ describeWithEachRedis('limits with bounds in Redis', (path) => {
               if (op.applied === 0 || op.held === undefined) continue;
               // A total below 0 is taken for 0, which the key does not become.
               texts[i] =
-                bound.kind === 'fixed' && Number(texts[i]) < 0 ? String(op.held[0]) : textOf(bound, op.held);
-              if (bound.kind !== 'fixed' || lives[i] === -2) lives[i] = 70;
+                kindOf(bound) === 'fixed' && Number(texts[i]) < 0
+                  ? String(op.held[0])
+                  : textOf(bound, op.held);
+              if (kindOf(bound) !== 'fixed' || lives[i] === -2) lives[i] = 70;
             }
             const key = `{${tag}}:${i}`;
             expect(await client.get(key)).toBe(texts[i] ?? null);

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { FixedWindow } from '../../limiter/stores/bound.ts';
+import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { LeaseStore } from '../../limiter/stores/leases/lease-store.ts';
 import type { RedisClusterStore } from '../../limiter/stores/redis/cluster-store.ts';
 import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';

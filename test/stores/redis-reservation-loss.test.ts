@@ -1,7 +1,7 @@
 /** What becomes of a reservation in Redis when one of its keys is deleted, as an eviction does, in each of its states. */
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { FixedWindow } from '../../limiter/stores/bound.ts';
+import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
 import { reservationKeysOf } from '../../limiter/stores/redis/reservation-keys.ts';
 import type { ReservedCounter, SettleCall } from '../../limiter/stores/reservations/reservation-store.ts';

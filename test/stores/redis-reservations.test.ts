@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { FixedWindow } from '../../limiter/stores/bound.ts';
+import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
 import type { ReservedCounter } from '../../limiter/stores/reservations/reservation-store.ts';
 import { SpreadReservations } from '../../limiter/stores/reservations/spread-reservations.ts';

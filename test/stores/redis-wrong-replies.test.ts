@@ -2,13 +2,13 @@
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
+import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
+import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
 import type { RedisOffice } from '../../limiter/operate/office/redis-office.ts';
-import { FixedWindow } from '../../limiter/stores/bound.ts';
 import type { CounterOp, CounterStore, LeaseAsk } from '../../limiter/stores/counter-store.ts';
 import type { GatheringStore } from '../../limiter/stores/redis/gathering-store.ts';
 import type { ReservationCall } from '../../limiter/stores/reservations/reservation-store.ts';
-import { SlidingWindow } from '../../limiter/stores/sliding-window.ts';
-import { TokenBucket } from '../../limiter/stores/token-bucket.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
 import { type FakeRedis, resp, startFakeRedis } from '../support/fake-redis.ts';

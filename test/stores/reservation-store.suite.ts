@@ -2,7 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { FixedWindow } from '../../limiter/stores/bound.ts';
+import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
+import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
+import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
 import type { CounterStore } from '../../limiter/stores/counter-store.ts';
 import type {
   ReservationBounds,
@@ -11,8 +13,7 @@ import type {
   ReservedCounter,
   SettleCall,
 } from '../../limiter/stores/reservations/reservation-store.ts';
-import { SlidingWindow } from '../../limiter/stores/sliding-window.ts';
-import { TokenBucket } from '../../limiter/stores/token-bucket.ts';
+import { kindOf } from '../support/bound-kind.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
 import type { ManualClock } from '../support/manual-clock.ts';
 import { caseCount } from '../support/property-cases.ts';
@@ -83,7 +84,7 @@ export function reservationStoreSuite(
       open,
     ]);
   const usedAfterHits = async (counter: ReservedCounter, hits: number, onlyIfTheyFit = false) => {
-    const bound = counter.bound.kind === 'fixed' && !onlyIfTheyFit ? undefined : counter.bound;
+    const bound = kindOf(counter.bound) === 'fixed' && !onlyIfTheyFit ? undefined : counter.bound;
     const { key, ttlSeconds } = counter;
     const [op] = await submit(store.counters, [
       counterOp({ key, hits, bound, limit: counter.bound.capacity, ttlSeconds }),
@@ -94,7 +95,7 @@ export function reservationStoreSuite(
 
   describe.each(slowBounds)('on %s', (_, bound) => {
     const counter = (stem: string, given: Partial<ReservedCounter> = {}) =>
-      reservedCounter({ stem, bound, key: `${stem}31536000:${bound.kind}`, ...given });
+      reservedCounter({ stem, bound, key: `${stem}31536000:${kindOf(bound)}`, ...given });
 
     it('charges at once, for who only counts hits, too', async () => {
       const stem = fresh();
@@ -567,11 +568,17 @@ export function reservationStoreSuite(
   ])('leaves plain hits nothing of %s of 2^53 - 1 that is full', async (_, bound) => {
     const stem = fresh();
     const counter = (amount?: number) =>
-      reservedCounter({ stem, bound, key: `${stem}31536000:${bound.kind}`, amount });
+      reservedCounter({ stem, bound, key: `${stem}31536000:${kindOf(bound)}`, amount });
     const passes = async (hits: number) => {
       const { key } = counter();
       const limit = bound.capacity;
-      const given = { key, hits, limit, bound: bound.kind === 'fixed' ? undefined : bound, ttlSeconds: 7200 };
+      const given = {
+        key,
+        hits,
+        limit,
+        bound: kindOf(bound) === 'fixed' ? undefined : bound,
+        ttlSeconds: 7200,
+      };
       const [op] = await submit(store.counters, [counterOp(given)]);
       expect(op!.error).toBeUndefined();
       return op!.bound === undefined ? op!.after <= limit : !op!.over;
@@ -592,7 +599,7 @@ export function reservationStoreSuite(
   ])('says of %s when the amount fits that it refused', async (_, bound) => {
     const stem = fresh();
     const counter = (amount: number) =>
-      reservedCounter({ stem, bound, key: `${stem}31536000:${bound.kind}`, amount, ttlMs: 86_400_000 });
+      reservedCounter({ stem, bound, key: `${stem}31536000:${kindOf(bound)}`, amount, ttlMs: 86_400_000 });
     await reserve(freshId(), [counter(7)]);
     const nowMicros = (clock?.nowMs() ?? Date.now()) * 1000;
     const held = bound.take(bound.heldAt(undefined, nowMicros), 7);
@@ -625,7 +632,9 @@ export function reservationStoreSuite(
       new TokenBucket({ requests: 10_500, burst: 10_500, windowMicros: year }),
     ];
     const keyOf = (scope: number, window = windows[scope] ?? 0) =>
-      scope < 2 ? `${stems[scope]}3600:${3600 * window}` : `${stems[scope]}31536000:${bounds[scope]!.kind}`;
+      scope < 2
+        ? `${stems[scope]}3600:${3600 * window}`
+        : `${stems[scope]}31536000:${kindOf(bounds[scope]!)}`;
     return {
       turn: (scope: number) => {
         windows[scope]! += 1;
@@ -647,8 +656,8 @@ export function reservationStoreSuite(
           stem: stems[scope]!,
           key: keyOf(scope),
           limit: bounds[scope]!.capacity,
-          isBucket: bounds[scope]!.kind === 'bucket',
-          isSliding: bounds[scope]!.kind === 'sliding',
+          isBucket: kindOf(bounds[scope]!) === 'bucket',
+          isSliding: kindOf(bounds[scope]!) === 'sliding',
         })),
     };
   };
@@ -775,7 +784,7 @@ function standOf(model: ReservationModel, scopes: readonly ModelledScope[]) {
 
 function expectStand(counters: readonly ReservedCounter[], { told }: ReturnType<typeof standOf>): void {
   for (const [i, { bound, used, reserved, open }] of counters.entries()) {
-    if (bound.kind !== 'bucket') {
+    if (kindOf(bound) !== 'bucket') {
       expect([used, reserved, open]).toEqual(told[i]);
       continue;
     }

@@ -1,8 +1,9 @@
 import { marksOf } from '../../limiter/decide/assess.ts';
 import type { LimitedPlan } from '../../limiter/decide/plan.ts';
 import { ToldLimit } from '../../limiter/decide/told-limit.ts';
+import { Algorithm } from '../../rules/algorithms/registry.ts';
 import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
-import { Algorithm, Unit } from '../../rules/model.ts';
+import { Unit } from '../../rules/model.ts';
 
 /** A limit as it is matched: 10 a minute unless told otherwise. */
 export function matchedLimit(given: Partial<MatchedLimit> = {}): MatchedLimit {

@@ -1,4 +1,5 @@
-import { type Bound, FixedWindow } from '../../limiter/stores/bound.ts';
+import type { Bound } from '../../limiter/algorithms/bound.ts';
+import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import type {
   LookCall,
   Note,

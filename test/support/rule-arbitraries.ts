@@ -1,8 +1,8 @@
 import fc from 'fast-check';
+import { Algorithm } from '../../rules/algorithms/registry.ts';
 import { reserveProblem } from '../../rules/budget-fields.ts';
 import { leaseProblem } from '../../rules/lease.ts';
 import {
-  Algorithm,
   type Entry,
   hitsUnits,
   type JsonObject,

@@ -7,7 +7,8 @@ import type {
   SettleAnswer,
   SettleQuestion,
 } from '../../limiter/service/budgets.ts';
-import { Algorithm, Unit } from '../../rules/model.ts';
+import { Algorithm } from '../../rules/algorithms/registry.ts';
+import { Unit } from '../../rules/model.ts';
 
 const most = Number.MAX_SAFE_INTEGER;
 export const budgetScope: BudgetScope = {

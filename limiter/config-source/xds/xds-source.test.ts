@@ -8,6 +8,7 @@ import { connect, createServer, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { status } from '@grpc/grpc-js';
 import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Algorithm } from '../../../rules/algorithms/registry.ts';
 import type { RuleSource } from '../../../rules/model.ts';
 import { rateLimitConfigTypeUrl } from '../../../rules/xds/resource.ts';
 import { AdsServer } from '../../../test/support/ads-server.ts';
@@ -162,6 +163,15 @@ describe('an xDS source', () => {
     expect([acceptance.versionInfo, acceptance.errorDetail]).toEqual(['3', undefined]);
     expect(watched.rules).toEqual(['dom.k 3']);
     expect(watched.told).toEqual(['connected', loaded, `refused: ${badText}`, loaded]);
+  });
+
+  it('refuses an algorithm that it does not know, and never counts it as a fixed window', async () => {
+    const { watched, stream } = await withRules();
+    const newer = rule({ key: 'k', rateLimit: limit({ algorithm: 7 as Algorithm }) });
+    stream.respond({ version: '2', sources: [source('d', [newer], 'r')] });
+    const message = "r: unknown algorithm '7': there are fixed_window, sliding_window and token_bucket";
+    expect(await stream.request()).toMatchObject({ versionInfo: '1', errorDetail: { code: 0, message } });
+    expect(watched.rules).toEqual(['d.k 10']);
   });
 
   it('refuses another type of response', async () => {

@@ -1,4 +1,4 @@
-import type { Held } from '../../stores/bound.ts';
+import type { Held } from '../../algorithms/bound.ts';
 import {
   type CounterRef,
   type HeldCounter,

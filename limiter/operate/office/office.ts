@@ -2,7 +2,7 @@
  * The process's own way to its store, for operators: away from the connections that count, opened when something is first
  * asked. What cannot be done is told, and never ends or fails the process.
  */
-import type { Held } from '../../stores/bound.ts';
+import type { Held } from '../../algorithms/bound.ts';
 
 /** Where a counter is. */
 export interface CounterRef {

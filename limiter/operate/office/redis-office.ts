@@ -1,6 +1,6 @@
 /** The office of BACKEND_TYPE=redis: one server, the master that sentinels know, or a cluster, and beside it that of limits per second. */
 import { attendedMs, type Timers } from '../../../process/time/clock.ts';
-import { exactMost, type Held } from '../../stores/bound.ts';
+import { exactMost, type Held } from '../../algorithms/bound.ts';
 import { StoreError } from '../../stores/counter-store.ts';
 import { ledgerKeyOf } from '../../stores/leases/lease-book.ts';
 import { isClosed } from '../../stores/redis/redis-error.ts';

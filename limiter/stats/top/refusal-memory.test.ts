@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { Algorithm, Unit } from '../../../rules/model.ts';
+import { Algorithm } from '../../../rules/algorithms/registry.ts';
+import { Unit } from '../../../rules/model.ts';
 import { limitedPlan, type MatchedTraits } from '../../../test/support/matched-rule.ts';
 import { caseCount } from '../../../test/support/property-cases.ts';
 import { RefusalMemory, type RefusedHit, refusalBytes, refusalJson } from './refusal-memory.ts';

@@ -1,8 +1,9 @@
 /** Who was refused of late, of one thread: a row for each counter and second, in memory whose size never changes. */
+import { algorithmNames } from '../../../rules/algorithms/registry.ts';
 import { calendarFromText, calendarText } from '../../../rules/calendar.ts';
 import { shownEntries, usualTextBytes } from '../../../rules/long-text.ts';
 import type { MatchedLimit } from '../../../rules/match-result.ts';
-import { algorithmNames, type Entry, type HitsUnit, hitsUnits, unitName } from '../../../rules/model.ts';
+import { type Entry, type HitsUnit, hitsUnits, unitName } from '../../../rules/model.ts';
 import { windowSeconds } from '../../../rules/window.ts';
 import { boundedText } from './top-offenders.ts';
 

@@ -4,7 +4,8 @@ import { counterOp, submit } from '../../../test/support/counter-ops.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
-import { FixedWindow } from '../bound.ts';
+import { FixedWindow } from '../../algorithms/fixed-window.ts';
+import { TokenBucket } from '../../algorithms/token-bucket.ts';
 import {
   type CounterOp,
   type CounterStore,
@@ -13,7 +14,6 @@ import {
   StoreError,
   type SubmitOptions,
 } from '../counter-store.ts';
-import { TokenBucket } from '../token-bucket.ts';
 import {
   deliveryIntervalMs,
   keysPerDelivery,

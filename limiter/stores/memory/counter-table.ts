@@ -1,4 +1,4 @@
-import type { Bound, Held } from '../bound.ts';
+import type { Bound, Held } from '../../algorithms/bound.ts';
 import { type CounterPlace, StoreError } from '../counter-store.ts';
 import { keyBytes } from '../folded-run.ts';
 import { ExpiryQueue } from './expiry-queue.ts';
@@ -41,7 +41,7 @@ const mostRequeued = 100;
 const leastLifeMs = 1000;
 
 export function heldBy(counter: Counter | undefined, bound: Bound): Held | undefined {
-  if (counter === undefined || bound.kind !== 'fixed') return counter?.held;
+  if (counter === undefined || !bound.holdsTotal) return counter?.held;
   return [counter.value, 0, 0];
 }
 
@@ -128,17 +128,17 @@ export class CounterTable {
    */
   keep(kept: KeptCounter, held: Held, counter: Counter | undefined, nowMs: number): boolean {
     const { key, bound, waitMicros, ttlSeconds } = kept;
-    const isFixed = bound.kind === 'fixed';
+    const { holdsTotal } = bound;
     // Nothing is kept that is over: it is how long until the counter is unused.
-    const untilUnusedMs = isFixed ? 0 : waitMicros / 1000;
-    const lifeMs = isFixed ? ttlSeconds * 1000 : Math.max(leastLifeMs, 2 * untilUnusedMs);
+    const untilUnusedMs = holdsTotal ? 0 : waitMicros / 1000;
+    const lifeMs = holdsTotal ? ttlSeconds * 1000 : Math.max(leastLifeMs, 2 * untilUnusedMs);
     // Another one of the group may have taken its room.
     if (counter === undefined || counter.table === undefined) {
-      const inPlaceOfValue = isFixed ? undefined : held;
-      const value = isFixed ? held[0] : 0;
+      const inPlaceOfValue = holdsTotal ? undefined : held;
+      const value = holdsTotal ? held[0] : 0;
       return this.create({ key, value, held: inPlaceOfValue, expiresAtMs: nowMs + lifeMs });
     }
-    if (isFixed) counter.value = held[0];
+    if (holdsTotal) counter.value = held[0];
     else counter.held = held;
     if (counter.expiresAtMs < nowMs + untilUnusedMs) counter.expiresAtMs = nowMs + lifeMs;
     return true;

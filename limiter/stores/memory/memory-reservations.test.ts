@@ -13,10 +13,11 @@ import {
   settleCall,
   submitCall,
 } from '../../../test/support/reservation-calls.ts';
-import { type Bound, FixedWindow } from '../bound.ts';
+import type { Bound } from '../../algorithms/bound.ts';
+import { FixedWindow } from '../../algorithms/fixed-window.ts';
+import { SlidingWindow } from '../../algorithms/sliding-window.ts';
+import { TokenBucket } from '../../algorithms/token-bucket.ts';
 import type { ReservationOwner } from '../reservations/reservation-store.ts';
-import { SlidingWindow } from '../sliding-window.ts';
-import { TokenBucket } from '../token-bucket.ts';
 import type { MemoryStoreOptions } from './memory-store.ts';
 
 const stem = '1{llm;team=a}';

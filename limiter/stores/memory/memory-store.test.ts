@@ -3,9 +3,9 @@ import { describe, expect, it } from 'vitest';
 import { counterOp, submit, totalOf } from '../../../test/support/counter-ops.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
-import type { Bound } from '../bound.ts';
-import { SlidingWindow } from '../sliding-window.ts';
-import { TokenBucket } from '../token-bucket.ts';
+import type { Bound } from '../../algorithms/bound.ts';
+import { SlidingWindow } from '../../algorithms/sliding-window.ts';
+import { TokenBucket } from '../../algorithms/token-bucket.ts';
 import type { MemoryStore } from './memory-store.ts';
 
 describe('MemoryStore', () => {

@@ -1,6 +1,6 @@
 import type { Clock } from '../../../process/time/clock.ts';
+import type { Held } from '../../algorithms/bound.ts';
 import { admit, used } from '../admission.ts';
-import type { Held } from '../bound.ts';
 import {
   type CounterOp,
   type CounterStore,
@@ -96,7 +96,7 @@ export class MemoryStore implements CounterStore {
     const value = Math.min(maxTotal, after + leased);
     this.#table.sweep(nowMs, sweptPerOp);
     const counter = this.#table.find(op, nowMs);
-    const inPlaceOfValue = bound === undefined || bound.kind === 'fixed' ? undefined : held;
+    const inPlaceOfValue = bound === undefined || bound.holdsTotal ? undefined : held;
     if (counter !== undefined) {
       // A lease knows of no hits since it was taken.
       counter.value = fromLease ? Math.max(counter.value, value) : value;

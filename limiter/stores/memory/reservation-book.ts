@@ -4,16 +4,15 @@
  * of a call.
  */
 
-import { used } from '../admission.ts';
-import type { Bound, Held } from '../bound.ts';
-import { keyBytes } from '../folded-run.ts';
 import {
+  type Bound,
   type Charge,
-  chargeAnyway,
-  giveBackOf,
+  type Held,
   nothingReturned,
   type Returned,
-} from '../reservations/charges.ts';
+} from '../../algorithms/bound.ts';
+import { chargeAnyway, used } from '../admission.ts';
+import { keyBytes } from '../folded-run.ts';
 import type { ReservationOwner, ReservedCounter } from '../reservations/reservation-store.ts';
 import { type Counter, type CounterTable, heldBy } from './counter-table.ts';
 import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
@@ -444,7 +443,7 @@ function lostOf(
   state: Reservation['state'],
   nowMs: number,
 ): number {
-  if (bound.kind !== 'fixed') return 0;
+  if (!bound.holdsTotal) return 0;
   if (counter?.table === undefined || counter.expiresAtMs <= nowMs) return taken;
   const held = bound.heldAt(heldBy(counter, bound), nowMs * 1000);
   const own = state === 'open' ? 0 : taken;
@@ -458,7 +457,8 @@ function giveBack(charge: CounterCharge, hits: number, nowMs: number): number {
   if (hits <= 0 || counter?.table === undefined || counter.expiresAtMs <= nowMs) return 0;
   const nowMicros = nowMs * 1000;
   const held = bound.heldAt(heldBy(counter, bound), nowMicros);
-  const after = giveBackOf(charge, { bound, held, hits, returned: tally.returned, nowMicros });
+  const most = Math.min(hits, charge.taken);
+  const after = bound.giveBackOf(charge, { held, hits: most, returned: tally.returned, nowMicros });
   counter.table.keep({ key: counter.key, bound, ttlSeconds: 0, waitMicros: 0 }, after.held, counter, nowMs);
   tally.returned = after.returned;
   return after.given;

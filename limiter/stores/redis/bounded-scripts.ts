@@ -1,6 +1,6 @@
 /**
  * The scripts of calls that have ops with bounds, or leases, among others. What a bound lets pass is decided here once more, in the
- * same doubles as in bound.ts, sliding-window.ts and token-bucket.ts: read them side by side.
+ * same doubles as in `limiter/algorithms/`: read them side by side.
  */
 import type { StoreError } from '../counter-store.ts';
 import { type FoldedRun, neverOver } from '../folded-run.ts';

@@ -3,8 +3,8 @@
  * times as it passes. It answers with what the counters held before, and each caller's answer follows from that as if it
  * had come alone, in order.
  */
+import type { Held } from '../../algorithms/bound.ts';
 import { admit } from '../admission.ts';
-import type { Bound, Held } from '../bound.ts';
 import { type CounterOp, callAbandoned, failOp, StoreError } from '../counter-store.ts';
 import { maxTotal } from '../folded-run.ts';
 import { isTimeMicros, keyError, UnexpectedReply } from './reply-checks.ts';
@@ -234,7 +234,7 @@ export class HeldTexts {
     }
     for (let i = first; i < end; i += 1) {
       if (this.heldBack && text[this.#at++] !== star) this.#isBroken = true;
-      ops[i]!.held = this.#next(ops[i]!.bound!.kind);
+      ops[i]!.held = this.#next(ops[i]!.bound!.holdsTotal);
     }
     if (!this.#isBroken && this.nowMicros > 0) return true;
     return this.#fail(ops, first, new UnexpectedReply('EVALSHA', text));
@@ -251,7 +251,7 @@ export class HeldTexts {
     return false;
   }
 
-  #next(kind: Bound['kind']): Held | undefined {
+  #next(isTotal: boolean): Held | undefined {
     const text = this.#text;
     const start = this.#at;
     const held: [number, number, number] = [0, 0, 0];
@@ -264,14 +264,14 @@ export class HeldTexts {
         number = 0;
       } else if (byte >= zero && byte <= nine) {
         number = number * 10 + (byte - zero);
-      } else if (kind !== 'fixed' || byte !== minus || this.#at !== start + 1) {
+      } else if (!isTotal || byte !== minus || this.#at !== start + 1) {
         this.#isBroken = true;
       }
     }
     if (byte === undefined) this.#isBroken = true;
     if (this.#at === start + 1) return undefined;
     held[part] = number;
-    if (kind === 'fixed') {
+    if (isTotal) {
       if (part > 0) this.#isBroken = true;
       held[0] = text[start] === minus ? 0 : Math.min(maxTotal, number);
     } else if (part !== 2 || held[0] > maxTotal || held[1] > maxTotal || held[2] > maxTotal) {

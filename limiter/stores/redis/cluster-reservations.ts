@@ -165,7 +165,7 @@ function earlierKeysOf(
   { recordMs }: ClusterReservationsOptions,
 ): readonly string[] {
   const { key, bound, windowEndSeconds, earlierKeys } = counter;
-  if (hashTagOf(key) !== key || bound.kind !== 'fixed') return [];
+  if (hashTagOf(key) !== key || !bound.holdsTotal) return [];
   const lengthSeconds = Math.max(1, windowEndSeconds - Number(/\d*$/.exec(key)![0]));
   const longestSeconds = longestTtlSeconds + recordMs / 1000;
   return earlierKeys(Math.min(longestSeconds, earlierWindows * lengthSeconds)).slice(0, earlierWindows);

@@ -1,6 +1,6 @@
 /** Counting in Redis by plain commands, where it runs no scripts. */
+import type { Held } from '../../algorithms/bound.ts';
 import { admit, used } from '../admission.ts';
-import type { Held } from '../bound.ts';
 import { type CounterOp, failOp, StoreError } from '../counter-store.ts';
 import { FoldedRun, maxTotal, totalAfter } from '../folded-run.ts';
 import { holdBack } from '../stop-when-over.ts';

@@ -1,6 +1,6 @@
 /** Calls about reservations on their way to the script, and its answers on their way back. */
+import type { Held } from '../../algorithms/bound.ts';
 import { used } from '../admission.ts';
-import type { Held } from '../bound.ts';
 import { callAbandoned, type StoreError } from '../counter-store.ts';
 import { beyondTotal } from '../folded-run.ts';
 import type {
@@ -339,8 +339,7 @@ const outcomes: { readonly [kind in ReservationCall['kind']]: ReadonlySet<string
 
 /** Whether the numbers from `at` on are what the script gives for a call that held all that was asked. */
 function isUsual(call: ReservationCall, reply: readonly unknown[], at: number): boolean {
-  if (call.kind === 'look' || call.counters.length !== 1 || call.counters[0]!.bound.kind !== 'fixed')
-    return false;
+  if (call.kind === 'look' || call.counters.length !== 1 || !call.counters[0]!.bound.holdsTotal) return false;
   if (!isCount(reply[at]) || !isCount(reply[at + 1]) || !isCount(reply[at + 2])) return false;
   return call.kind === 'reserve' || isCount(reply[at + 3]);
 }

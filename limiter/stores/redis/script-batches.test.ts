@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
-import { FixedWindow } from '../bound.ts';
+import { FixedWindow } from '../../algorithms/fixed-window.ts';
 import { CountBatch, maxKeysPerCall, type PendingRequest, settle } from './script-batches.ts';
 import { countScript } from './scripts.ts';
 

@@ -8,7 +8,7 @@ import {
   settleCall,
   submitCall,
 } from '../../../test/support/reservation-calls.ts';
-import { FixedWindow } from '../bound.ts';
+import { FixedWindow } from '../../algorithms/fixed-window.ts';
 import { StoreError } from '../counter-store.ts';
 import { BoundedReservations } from './bounded-reservations.ts';
 import type { TallyChanges } from './kept-tally.ts';

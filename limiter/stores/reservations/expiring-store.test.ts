@@ -10,9 +10,9 @@ import {
   settleCall,
   submitCall,
 } from '../../../test/support/reservation-calls.ts';
-import { FixedWindow } from '../bound.ts';
+import { FixedWindow } from '../../algorithms/fixed-window.ts';
+import { SlidingWindow } from '../../algorithms/sliding-window.ts';
 import { type CounterOp, StoreError } from '../counter-store.ts';
-import { SlidingWindow } from '../sliding-window.ts';
 import { ExpiringStore } from './expiring-store.ts';
 import type { ReservationCall, ReservationStore, ReservedCounter } from './reservation-store.ts';
 

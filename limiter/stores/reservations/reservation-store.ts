@@ -2,7 +2,7 @@
  * What a store does for budgets: holds an amount on counters before it is known what a request costs, and settles it after.
  * A reservation is charged on its counters at once, so that who only counts hits sees it.
  */
-import type { Bound } from '../bound.ts';
+import type { Bound } from '../../algorithms/bound.ts';
 import type { Caller, Claims, StoreError } from '../counter-store.ts';
 import type { TallyChanges } from './kept-tally.ts';
 

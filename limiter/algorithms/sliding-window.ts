@@ -1,4 +1,5 @@
-import { type Bound, exactMost, type Held } from './bound.ts';
+import type { CountingAlgorithm } from './algorithm.ts';
+import { type Bound, type Charge, exactMost, type GivenBack, type GivingBack, type Held } from './bound.ts';
 
 /**
  * Two neighbouring windows, aligned to the epoch: the former counts with the share of it that the last window's length
@@ -9,7 +10,7 @@ import { type Bound, exactMost, type Held } from './bound.ts';
  * exact. Elapsed ticks are rounded down, so that no more passes than the formula allows.
  */
 export class SlidingWindow implements Bound {
-  readonly kind = 'sliding';
+  readonly holdsTotal = false;
   readonly capacity: number;
   readonly scriptText: string;
   readonly #windowMicros: number;
@@ -50,10 +51,29 @@ export class SlidingWindow implements Bound {
     return [window, former, current + hits];
   }
 
+  used(_: Held, room: number): number {
+    return this.capacity - room;
+  }
+
+  mostTaken([, former, current]: Held): number {
+    return Math.max(0, exactMost - former - current);
+  }
+
   /** From the current window, then from the former. */
   giveBack([window, former, current]: Held, hits: number): Held {
     const fromCurrent = Math.min(current, hits);
     return [window, Math.max(0, former - (hits - fromCurrent)), current - fromCurrent];
+  }
+
+  /** What is further back than the window before is not given back. */
+  giveBackOf(charge: Charge, { held: [window, former, current], hits, returned }: GivingBack): GivenBack {
+    // A clock that was set back took both windows for the present one.
+    if (charge.held[0] >= window) {
+      const given = Math.min(hits, current);
+      return { held: [window, former, current - given], given, returned };
+    }
+    const given = charge.held[0] === window - 1 ? Math.min(hits, former) : 0;
+    return { held: [window, former - given, current], given, returned };
   }
 
   untilRoomMicros([window, former, current]: Held, nowMicros: number, hits = 1): number {
@@ -77,3 +97,9 @@ export class SlidingWindow implements Bound {
     return Math.min(this.#windowMicros, (this.#ticks - restTicks) * this.#tickMicros);
   }
 }
+
+export const slidingWindow: CountingAlgorithm = {
+  newBound: (numbers) => new SlidingWindow(numbers),
+  lifeSeconds: ({ windowMicros }) => (2 * windowMicros) / 1_000_000,
+  secondsUncounted: ({ windowMicros }) => windowMicros / 1_000_000,
+};

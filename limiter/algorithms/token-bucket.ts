@@ -1,4 +1,6 @@
-import type { Bound, Held } from './bound.ts';
+import type { LimitNumbers } from '../../rules/algorithms/algorithm.ts';
+import type { CountingAlgorithm } from './algorithm.ts';
+import type { Bound, Charge, GivenBack, GivingBack, Held } from './bound.ts';
 
 /**
  * A bucket of `burst` tokens that fills at `requests` a window, as the generic cell rate algorithm: all that is held is the
@@ -8,7 +10,7 @@ import type { Bound, Held } from './bound.ts';
  * Held: whole microseconds, the rest, and the parts that the rest counts, which are `requests` of the limit that wrote it.
  */
 export class TokenBucket implements Bound {
-  readonly kind = 'bucket';
+  readonly holdsTotal = false;
   readonly capacity: number;
   readonly scriptText: string;
   readonly #requests: number;
@@ -20,7 +22,7 @@ export class TokenBucket implements Bound {
   readonly #fullWhole: number;
   readonly #fullRest: number;
 
-  constructor({ requests, burst, windowMicros }: BucketNumbers) {
+  constructor({ requests, burst, windowMicros }: LimitNumbers) {
     this.capacity = requests === 0 ? 0 : burst;
     this.#requests = Math.max(1, requests);
     this.#windowMicros = windowMicros;
@@ -71,6 +73,15 @@ export class TokenBucket implements Bound {
     return [whole + hits * this.#whole + carried, restOfAll % this.#requests, this.#requests];
   }
 
+  used(_: Held, room: number): number {
+    return this.capacity - room;
+  }
+
+  /** A bucket never goes below empty. */
+  mostTaken(held: Held, nowMicros: number): number {
+    return this.room(held, nowMicros);
+  }
+
   giveBack([whole, rest]: Held, hits: number, nowMicros: number): Held {
     const unused: Held = [nowMicros, 0, this.#requests];
     // More than a bucket holds fills it, and would not be exact.
@@ -80,6 +91,26 @@ export class TokenBucket implements Bound {
     const wholeLeft = whole - (givenWhole - nowMicros) - (restLeft < 0 ? 1 : 0);
     if (wholeLeft < nowMicros) return unused;
     return [wholeLeft, restLeft < 0 ? restLeft + this.#requests : restLeft, this.#requests];
+  }
+
+  /**
+   * Tokens come back in the order in which they were taken. What was given back since may be of those that were taken before,
+   * as far as others could: then these here came back as much earlier. So never more returns than has not come back.
+   */
+  giveBackOf(charge: Charge, { held, hits, returned, nowMicros }: GivingBack): GivenBack {
+    const parts = held[2];
+    const none: Held = [0, 0, parts];
+    const since = minus(inParts(returned, parts), inParts(charge.returned, parts));
+    const most = this.take(none, Math.min(this.capacity, charge.others));
+    const isBack = minus(this.heldAt(charge.held, nowMicros), isLater(since, most) ? most : since);
+    const own = this.heldAt(isBack, nowMicros);
+    const left = this.capacity - this.room(own, nowMicros);
+    const given = Math.min(hits, left);
+    if (given === 0) return { held, given, returned };
+    // To the microsecond: that a part of a token came back is no reason to keep the rest of it.
+    const less = given < left ? this.take(none, given) : minus(own, [nowMicros, 0, parts]);
+    const after = this.heldAt(minus(held, less), nowMicros);
+    return { held: after, given, returned: plus(inParts(returned, parts), minus(held, after)) };
   }
 
   untilRoomMicros(held: Held, nowMicros: number, hits = 1): number {
@@ -103,8 +134,32 @@ export class TokenBucket implements Bound {
   }
 }
 
-export interface BucketNumbers {
-  requests: number;
-  burst: number;
-  windowMicros: number;
+/** The same time or a bit more, where it is of another rate. */
+function inParts(time: Held, parts: number): Held {
+  return time[2] === parts || time[1] === 0 ? [time[0], time[1], parts] : [time[0] + 1, 0, parts];
 }
+
+function isLater(one: Held, other: Held): boolean {
+  return one[0] > other[0] || (one[0] === other[0] && one[1] > other[1]);
+}
+
+/** Of times in the same parts. */
+function plus([whole, rest, parts]: Held, [more, moreRest]: Held): Held {
+  const both = rest + moreRest;
+  return both < parts ? [whole + more, both, parts] : [whole + more + 1, both - parts, parts];
+}
+
+function minus([whole, rest, parts]: Held, [less, lessRest]: Held): Held {
+  const left = rest - lessRest;
+  return left < 0 ? [whole - less - 1, left + parts, parts] : [whole - less, left, parts];
+}
+
+export const tokenBucket: CountingAlgorithm = {
+  newBound: (numbers) => new TokenBucket(numbers),
+  /** Until it is full. */
+  lifeSeconds: ({ requests, burst, windowMicros }) =>
+    Math.ceil((burst * (windowMicros / 1_000_000)) / Math.max(1, requests)) + 1,
+  /** A token's time. */
+  secondsUncounted: ({ requests, windowMicros }) =>
+    Math.ceil(windowMicros / 1_000_000 / Math.max(1, requests)),
+};

@@ -1,20 +1,15 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type BoundModel, BucketModel, SlidingModel } from '../../../test/stores/counter-model.ts';
-import { counterOp } from '../../../test/support/counter-ops.ts';
-import { ManualClock } from '../../../test/support/manual-clock.ts';
-import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
-import { caseCount } from '../../../test/support/property-cases.ts';
-import {
-  lookCall,
-  reserveCall,
-  reservedCounter,
-  settleCall,
-} from '../../../test/support/reservation-calls.ts';
-import type { Bound } from '../bound.ts';
-import { SlidingWindow } from '../sliding-window.ts';
-import { TokenBucket } from '../token-bucket.ts';
-import type { ReservationCall } from './reservation-store.ts';
+import { type BoundModel, BucketModel, SlidingModel } from '../../test/stores/counter-model.ts';
+import { counterOp } from '../../test/support/counter-ops.ts';
+import { ManualClock } from '../../test/support/manual-clock.ts';
+import { openMemoryStore } from '../../test/support/open-memory-store.ts';
+import { caseCount } from '../../test/support/property-cases.ts';
+import { lookCall, reserveCall, reservedCounter, settleCall } from '../../test/support/reservation-calls.ts';
+import type { ReservationCall } from '../stores/reservations/reservation-store.ts';
+import type { Bound } from './bound.ts';
+import { SlidingWindow } from './sliding-window.ts';
+import { TokenBucket } from './token-bucket.ts';
 
 const step = fc.record({
   kind: fc.constantFrom(

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { isExactBucket } from '../../rules/validate-limits.ts';
+import { isExactBucket } from '../../rules/algorithms/token-bucket.ts';
 import { type BoundModel, BucketModel, SlidingModel } from '../../test/stores/counter-model.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import type { Bound, Held } from './bound.ts';

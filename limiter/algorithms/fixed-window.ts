@@ -1,0 +1,62 @@
+import type { CountingAlgorithm } from './algorithm.ts';
+import { type Bound, type Charge, exactMost, type GivenBack, type GivingBack, type Held } from './bound.ts';
+
+/**
+ * A fixed window among several limits of a rule. Its key names the window, so that the counter knows no time. Held: the
+ * total.
+ */
+export class FixedWindow implements Bound {
+  readonly holdsTotal = true;
+  readonly capacity: number;
+  readonly scriptText: string;
+
+  constructor(requests: number) {
+    this.capacity = requests;
+    this.scriptText = `fixed ${requests}`;
+  }
+
+  heldAt(held: Held | undefined): Held {
+    return held ?? unused;
+  }
+
+  room([total]: Held): number {
+    return Math.max(0, this.capacity - total);
+  }
+
+  take([total]: Held, hits: number): Held {
+    return [total + hits, 0, 0];
+  }
+
+  used([total]: Held): number {
+    return total;
+  }
+
+  mostTaken([total]: Held): number {
+    return exactMost - total;
+  }
+
+  giveBack([total]: Held, hits: number): Held {
+    return [Math.max(0, total - hits), 0, 0];
+  }
+
+  giveBackOf(_: Charge, { held, hits, returned }: GivingBack): GivenBack {
+    return { held: this.giveBack(held, hits), given: Math.min(hits, held[0]), returned };
+  }
+
+  /** The key's window knows. */
+  untilRoomMicros(): number {
+    return 0;
+  }
+
+  untilUnusedMicros(): number {
+    return 0;
+  }
+}
+
+const unused: Held = [0, 0, 0];
+
+export const fixedWindow: CountingAlgorithm = {
+  newBound: ({ requests }) => new FixedWindow(requests),
+  lifeSeconds: ({ windowMicros }) => windowMicros / 1_000_000,
+  secondsUncounted: ({ windowMicros }) => windowMicros / 1_000_000,
+};

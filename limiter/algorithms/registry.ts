@@ -1,0 +1,18 @@
+/** How limiters count, by the number of the algorithm. */
+import { type AlgorithmKey, inOrder, known } from '../../rules/algorithms/registry.ts';
+import type { CountingAlgorithm } from './algorithm.ts';
+import { fixedWindow } from './fixed-window.ts';
+import { slidingWindow } from './sliding-window.ts';
+import { tokenBucket } from './token-bucket.ts';
+
+const algorithms: { readonly [key in AlgorithmKey]: CountingAlgorithm } = {
+  FIXED_WINDOW: fixedWindow,
+  SLIDING_WINDOW: slidingWindow,
+  TOKEN_BUCKET: tokenBucket,
+};
+const byNumber = inOrder(algorithms);
+
+/** Throws for a number that no algorithm has, so that such a limit is never counted in another way. */
+export function countingOf({ algorithm }: { readonly algorithm: number }): CountingAlgorithm {
+  return known(byNumber[algorithm], algorithm);
+}

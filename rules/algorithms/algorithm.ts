@@ -1,0 +1,86 @@
+/** What an algorithm means for rules, wherever they are read, compared and shown. How hits are counted is in `limiter/algorithms/`. */
+
+/** The numbers that a limit is counted by. */
+export interface LimitNumbers {
+  readonly requests: number;
+  /** The most that may come at once: `requests` where an algorithm has no burst of its own. */
+  readonly burst: number;
+  readonly windowMicros: number;
+}
+
+/** The numbers that overrides change. */
+export type ChangedNumbers = Pick<LimitNumbers, 'requests' | 'burst'>;
+
+/** One counter that counts for good: no window's start is in its key. */
+export interface SteadyCounter {
+  /** Stands in a counter key in place of a window's start. Small letters only. */
+  readonly keyWord: string;
+  /** Says how it counts: `bucket: 5 when full, filled at 1 per second`. `window` is `1s`, `rate` is `1 per second`. */
+  words(limit: { readonly window: string; readonly rate: string; readonly burst: number }): string;
+}
+
+/** In seconds. A month may be one of the calendar, so lengths may differ. */
+export interface Windows {
+  readonly shortest: number;
+  readonly longest: number;
+  /** All windows begin at multiples of it. */
+  readonly step: number;
+}
+
+/** The most that a limit lets pass. */
+export interface Traffic {
+  readonly algorithm: RuleAlgorithm;
+  readonly requests: number;
+  readonly atOnce: number;
+  readonly windows: Windows;
+}
+
+export interface RuleAlgorithm {
+  /** Undefined: windows are aligned to the epoch or a calendar, and each has a counter of its own. */
+  readonly steady: SteadyCounter | undefined;
+  /** Whether a limit that is alone in its rule counts all hits, rejected ones too. Then any store can count it, and it can be leased. */
+  readonly countsAllHits: boolean;
+  /** Whether a limit may have a `burst`. */
+  readonly hasBurst: boolean;
+  /** What `weir diff` says of a limit that gets this algorithm. */
+  readonly effect: string;
+  /**
+   * Whether hits pass at a rate: in any time at most a burst and what the rate allows. Otherwise at most the requests pass in each
+   * window.
+   */
+  readonly isRate: boolean;
+  /** How many hits pass at once where none passed before. */
+  mostAtOnce(numbers: ChangedNumbers): number;
+  /** Whether every number that counting needs is exact. */
+  isExact(numbers: LimitNumbers): boolean;
+  /** The largest burst, up to the one given, that can be counted exactly at this rate; 0 where none can. */
+  mostExactBurst(numbers: LimitNumbers): number;
+  /** What an override with so many requests makes of a limit. */
+  withRequests(numbers: LimitNumbers, requests: number): ChangedNumbers;
+  /** What a grant of so many hits makes of a limit. */
+  withMore(numbers: LimitNumbers, hits: number): ChangedNumbers;
+  /**
+   * Whether a limit with the numbers of `own` never rejects the traffic. `apart`: how many seconds the clocks of the two limits may
+   * differ.
+   */
+  admitsAll(traffic: Traffic, own: Traffic, apart: number): boolean;
+}
+
+/** The part that algorithms share whose limits have no burst. */
+export const withoutBurst = {
+  hasBurst: false,
+  isRate: false,
+  mostAtOnce: ({ requests }) => requests,
+  isExact: () => true,
+  mostExactBurst: ({ burst }) => burst,
+  withRequests: (_, requests) => ({ requests, burst: requests }),
+  withMore: (numbers, hits) => {
+    const requests = sumOf(numbers.requests, hits);
+    return { requests, burst: requests };
+  },
+} as const satisfies Partial<RuleAlgorithm>;
+
+/** Stops at the largest exact number. */
+export function sumOf(count: number, more: number): number {
+  return Math.min(Number.MAX_SAFE_INTEGER, count + more);
+}

@@ -1,0 +1,15 @@
+import { type RuleAlgorithm, withoutBurst } from './algorithm.ts';
+import { product, rateFits, touchedWindows } from './traffic.ts';
+
+/** Hits of each window are counted apart. */
+export const fixedWindow: RuleAlgorithm = {
+  ...withoutBurst,
+  steady: undefined,
+  countsAllHits: true,
+  effect: "twice as much may come around a fixed window's edge",
+  admitsAll(traffic, { requests, windows }, apart) {
+    if (traffic.algorithm.isRate) return rateFits(traffic, windows.longest + apart, BigInt(requests));
+    const touched = touchedWindows(traffic.windows, windows, apart);
+    return product(traffic.requests, touched) <= BigInt(requests);
+  },
+};

@@ -1,0 +1,75 @@
+/** Every algorithm of the rule language. To add one: its file here and in `limiter/algorithms/`, and a line in both registries. */
+import type { RuleAlgorithm } from './algorithm.ts';
+import { fixedWindow } from './fixed-window.ts';
+import { slidingWindow } from './sliding-window.ts';
+import { tokenBucket } from './token-bucket.ts';
+
+/** How the hits of a limit are counted. The numbers are those of the enum in resources, from 0 on without a gap. */
+export const Algorithm = { FIXED_WINDOW: 0, SLIDING_WINDOW: 1, TOKEN_BUCKET: 2 } as const;
+export type AlgorithmKey = keyof typeof Algorithm;
+export type Algorithm = (typeof Algorithm)[AlgorithmKey];
+
+const algorithms: { readonly [key in AlgorithmKey]: RuleAlgorithm } = {
+  FIXED_WINDOW: fixedWindow,
+  SLIDING_WINDOW: slidingWindow,
+  TOKEN_BUCKET: tokenBucket,
+};
+
+/** The algorithm of a limit that names none. It is the only one of the Go service. */
+export const defaultAlgorithm: Algorithm = Algorithm.FIXED_WINDOW;
+
+/** The algorithms as rule files spell them, by their numbers. */
+export const algorithmNames = Object.keys(Algorithm).map((key) => key.toLowerCase());
+
+const byNumber = inOrder(algorithms);
+
+/** One value for each algorithm, by its number. */
+export function inOrder<T>(values: { readonly [key in AlgorithmKey]: T }): readonly T[] {
+  return Object.entries(Algorithm)
+    .sort(([, a], [, b]) => a - b)
+    .map(([key]) => values[key as AlgorithmKey]);
+}
+
+/** Undefined for a number that no algorithm has. */
+export function findAlgorithm(number: number): RuleAlgorithm | undefined {
+  return byNumber[number];
+}
+
+/** Throws for a number that no algorithm has, so that such a limit is never counted in another way. */
+export function algorithmOf({ algorithm }: { readonly algorithm: number }): RuleAlgorithm {
+  return known(byNumber[algorithm], algorithm);
+}
+
+/** The number itself. Throws where no algorithm has it. */
+export function algorithmNumber(number: number): Algorithm {
+  known(byNumber[number], number);
+  return number as Algorithm;
+}
+
+/** Throws where a registry has nothing for a number. */
+export function known<T>(found: T | undefined, number: number): T {
+  if (found === undefined) throw new RangeError(`there is no algorithm with the number ${number}`);
+  return found;
+}
+
+/** Whether a limit counts in windows that are aligned to the epoch or a calendar. Not so with an unknown algorithm. */
+export function hasWindows({ algorithm }: { readonly algorithm: number }): boolean {
+  const found = byNumber[algorithm];
+  return found !== undefined && found.steady === undefined;
+}
+
+/** By how a counter key ends: with the start of a window, or with the word of an algorithm. Undefined for other endings. */
+export function algorithmOfKeyEnd(end: string): Algorithm | undefined {
+  if (/^\d+$/.test(end)) return defaultAlgorithm;
+  return Object.values(Algorithm).find((number) => byNumber[number]?.steady?.keyWord === end);
+}
+
+/** The names of the algorithms that have a property, as rule files spell them. */
+export function algorithmsWith(has: (algorithm: RuleAlgorithm) => boolean): string[] {
+  return algorithmNames.filter((_, number) => has(byNumber[number]!));
+}
+
+/** `token bucket`, as people read it. */
+export function algorithmTitle({ algorithm }: { readonly algorithm: number }): string {
+  return known(algorithmNames[algorithm], algorithm).replaceAll('_', ' ');
+}

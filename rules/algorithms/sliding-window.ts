@@ -1,0 +1,27 @@
+import { type RuleAlgorithm, type Traffic, withoutBurst } from './algorithm.ts';
+import { product, rateFits, touchedWindows } from './traffic.ts';
+
+/** The window before counts for the part of it that one length back still reaches. */
+export const slidingWindow: RuleAlgorithm = {
+  ...withoutBurst,
+  steady: { keyWord: 'sliding', words: ({ window }) => `window: the last ${window}` },
+  countsAllHits: false,
+  effect: 'what the window before counted still weighs: no second burst at its edge',
+  admitsAll(traffic, own, apart) {
+    const room = BigInt(own.requests - roundedOff(own));
+    if (traffic.algorithm.isRate) return rateFits(traffic, own.windows.longest + apart, room);
+    let touched = touchedWindows(traffic.windows, own.windows, apart);
+    if (touched > 1 || traffic.algorithm !== slidingWindow) {
+      // The former one whole, and as much of the current as its share has sunk, but for windows that have just begun.
+      touched += Math.min(touched, 2 + Math.ceil(apart / traffic.windows.shortest));
+    }
+    return product(traffic.requests, touched) <= room;
+  },
+};
+
+/** Hits that the arithmetic of a large window may count too many: a tick of the former window, which it counts in. */
+function roundedOff({ requests, windows }: Traffic): number {
+  const exactMost = Number.MAX_SAFE_INTEGER;
+  const isExact = requests * windows.longest * 1e6 <= exactMost;
+  return isExact ? 0 : Math.ceil((11 * requests ** 2) / exactMost);
+}

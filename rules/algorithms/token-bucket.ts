@@ -1,0 +1,65 @@
+import { type ChangedNumbers, type LimitNumbers, type RuleAlgorithm, sumOf } from './algorithm.ts';
+import { product } from './traffic.ts';
+
+/** Tokens come back evenly, up to `burst` of them. */
+export const tokenBucket: RuleAlgorithm = {
+  steady: {
+    keyWord: 'bucket',
+    words: ({ burst, rate }) => `bucket: ${burst} when full, filled at ${rate}`,
+  },
+  countsAllHits: false,
+  hasBurst: true,
+  effect: 'after its burst a bucket lets pass what comes back, one by one',
+  isRate: true,
+  mostAtOnce: ({ requests, burst }) => (requests > 0 ? burst : 0),
+  isExact: isExactBucket,
+  mostExactBurst,
+  /** The burst grows and shrinks with the requests. */
+  withRequests({ requests: former, burst, windowMicros }, requests) {
+    const share = former === 0 ? requests : Math.ceil((burst / former) * requests);
+    return withExactBurst({ requests, burst: Math.min(Number.MAX_SAFE_INTEGER, share), windowMicros });
+  },
+  withMore: (numbers, hits) => withExactBurst({ ...numbers, burst: sumOf(numbers.burst, hits) }),
+  admitsAll({ algorithm, requests, atOnce, windows: { shortest } }, own, apart) {
+    const isSlower = product(requests, own.windows.longest) <= product(own.requests, shortest);
+    if (!isSlower) return false;
+    if (algorithm.isRate) return atOnce <= own.atOnce;
+    // The ends of two neighbouring windows meet, and of more where clocks differ.
+    return product(requests, 2 * shortest + apart) <= product(own.atOnce, shortest);
+  },
+};
+
+/** The last moment that a limiter has to count at: the year 2100. */
+const latestMicros = Date.UTC(2100, 0) * 1000;
+
+/** Whether a bucket of these numbers can be counted without a number beyond 2^53, in microseconds and `requests`ths of one. */
+export function isExactBucket({ requests, burst, windowMicros }: LimitNumbers): boolean {
+  if (requests === 0) return true;
+  const rest = burst * (windowMicros % requests);
+  const whole = burst * Math.floor(windowMicros / requests);
+  // Two rests are added, each of them less than `requests`.
+  return (
+    Math.max(2 * requests, rest, whole + Math.floor(rest / requests) + latestMicros) <=
+    Number.MAX_SAFE_INTEGER
+  );
+}
+
+function mostExactBurst(numbers: LimitNumbers): number {
+  let [most, tooMany] = [0, numbers.burst];
+  while (tooMany - most > 1) {
+    const middle = Math.floor((most + tooMany) / 2);
+    if (isExactBucket({ ...numbers, burst: middle })) most = middle;
+    else tooMany = middle;
+  }
+  return most;
+}
+
+/** The most requests of a window that a bucket of any burst can count exactly. */
+const mostRequests = Math.floor(Number.MAX_SAFE_INTEGER / 2);
+
+/** With the largest burst that a bucket can count exactly at its rate. */
+function withExactBurst(asked: LimitNumbers): ChangedNumbers {
+  if (isExactBucket(asked)) return { requests: asked.requests, burst: asked.burst };
+  const requests = Math.min(asked.requests, mostRequests);
+  return { requests, burst: mostExactBurst({ ...asked, requests }) };
+}
