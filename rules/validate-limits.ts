@@ -118,7 +118,8 @@ function whenUnlimited(field: string): string {
 
 function checkCounting(limit: RateLimit, checked: Checked, report: Report): void {
   const { unitMultiplier, algorithm, burst } = limit;
-  const problem = multiplierProblem(unitOf(limit), unitMultiplier);
+  const unit = unitOf(limit);
+  const problem = multiplierProblem(unit, unitMultiplier);
   const found = findAlgorithm(algorithm);
   const misplaced = calendarProblem(limit);
   if (problem !== undefined) {
@@ -131,9 +132,13 @@ function checkCounting(limit: RateLimit, checked: Checked, report: Report): void
     const names = algorithmsWith(({ hasBurst }) => hasBurst).join(' and ');
     report('burst-without-bucket', `burst is for algorithm ${names} alone`, 'burst');
   } else {
-    const inexact = inexactProblem(limit, found);
-    if (inexact !== undefined)
-      report('uncountable', inexact, burst === undefined ? 'requests_per_unit' : 'burst');
+    const { requestsPerUnit: requests } = limit;
+    const windowMicros = (windowSeconds(unit, unitMultiplier) ?? 0) * 1_000_000;
+    const hasBurst = burst !== undefined;
+    const numbers = { requests, burst: burst ?? requests, windowMicros };
+    const uncountable = found.problem(numbers, { rate: rateWords(limit), hasBurst });
+    if (uncountable !== undefined)
+      report('uncountable', uncountable, hasBurst ? 'burst' : 'requests_per_unit');
     checkSupport(limit, found, checked, report);
   }
 }
@@ -177,18 +182,6 @@ function checkSupport(
 
 export function unknownAlgorithm(found: string, known: readonly string[]): string {
   return `unknown algorithm '${found}': there are ${known.slice(0, -1).join(', ')} and ${known.at(-1)}`;
-}
-
-function inexactProblem(limit: RateLimit, algorithm: RuleAlgorithm): string | undefined {
-  const { requestsPerUnit: requests, burst } = limit;
-  const windowMicros = (windowSeconds(unitOf(limit), limit.unitMultiplier) ?? 0) * 1_000_000;
-  const numbers = { requests, burst: burst ?? requests, windowMicros };
-  if (algorithm.isExact(numbers)) return undefined;
-  const most = algorithm.mostExactBurst(numbers);
-  const words = `burst can be at most ${most} at ${rateWords(limit)}, to be counted exactly`;
-  return burst === undefined
-    ? `${words}: none is written, so it is requests_per_unit; write a smaller burst`
-    : `${words}, found ${burst}`;
 }
 
 function checkTogether(limits: readonly RateLimit[], { rule, support }: Checked, report: Report): void {

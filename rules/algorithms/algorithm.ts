@@ -11,6 +11,13 @@ export interface LimitNumbers {
 /** The numbers that overrides change. */
 export type ChangedNumbers = Pick<LimitNumbers, 'requests' | 'burst'>;
 
+/** How a rule states the numbers of a limit. */
+export interface WrittenNumbers {
+  /** `20 per minute`. */
+  readonly rate: string;
+  readonly hasBurst: boolean;
+}
+
 /** One counter that counts for good: no window's start is in its key. */
 export interface SteadyCounter {
   /** Stands in a counter key in place of a window's start. Small letters only. */
@@ -51,10 +58,10 @@ export interface RuleAlgorithm {
   readonly isRate: boolean;
   /** How many hits pass at once where none passed before. */
   mostAtOnce(numbers: ChangedNumbers): number;
-  /** Whether every number that counting needs is exact. */
+  /** Whether a limit with these numbers can be counted exactly. */
   isExact(numbers: LimitNumbers): boolean;
-  /** The largest burst, up to the one given, that can be counted exactly at this rate; 0 where none can. */
-  mostExactBurst(numbers: LimitNumbers): number;
+  /** Says why it cannot; undefined where it can. */
+  problem(numbers: LimitNumbers, written: WrittenNumbers): string | undefined;
   /** What an override with so many requests makes of a limit. */
   withRequests(numbers: LimitNumbers, requests: number): ChangedNumbers;
   /** What a grant of so many hits makes of a limit. */
@@ -72,7 +79,7 @@ export const withoutBurst = {
   isRate: false,
   mostAtOnce: ({ requests }) => requests,
   isExact: () => true,
-  mostExactBurst: ({ burst }) => burst,
+  problem: () => undefined,
   withRequests: (_, requests) => ({ requests, burst: requests }),
   withMore: (numbers, hits) => {
     const requests = sumOf(numbers.requests, hits);

@@ -13,7 +13,13 @@ export const tokenBucket: RuleAlgorithm = {
   isRate: true,
   mostAtOnce: ({ requests, burst }) => (requests > 0 ? burst : 0),
   isExact: isExactBucket,
-  mostExactBurst,
+  problem(numbers, { rate, hasBurst }) {
+    if (isExactBucket(numbers)) return undefined;
+    const words = `burst can be at most ${mostExactBurst(numbers)} at ${rate}, to be counted exactly`;
+    return hasBurst
+      ? `${words}, found ${numbers.burst}`
+      : `${words}: none is written, so it is requests_per_unit; write a smaller burst`;
+  },
   /** The burst grows and shrinks with the requests. */
   withRequests({ requests: former, burst, windowMicros }, requests) {
     const share = former === 0 ? requests : Math.ceil((burst / former) * requests);
@@ -44,6 +50,7 @@ export function isExactBucket({ requests, burst, windowMicros }: LimitNumbers): 
   );
 }
 
+/** Up to the burst of these numbers; 0 where none is exact. */
 function mostExactBurst(numbers: LimitNumbers): number {
   let [most, tooMany] = [0, numbers.burst];
   while (tooMany - most > 1) {
