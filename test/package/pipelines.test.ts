@@ -1,7 +1,17 @@
 /** Runs what the action, the template of GitLab and the hooks of pre-commit run, in a repository with rules of its own. */
 import { execFile, spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { chmodSync, cpSync, existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { delimiter, join } from 'node:path';
@@ -334,8 +344,7 @@ describe("GitLab's template", () => {
   /** As a runner runs a job: all lines by one shell. */
   const job = async (name: string, more: Record<string, string> = {}) => {
     const script = [...template['.weir']!.before_script!, ...template[name]!.script!].join('\n');
-    program('npm', `mkdir -p .weir/node_modules/.bin && cp ${runner}/path/weir .weir/node_modules/.bin`);
-    const env = environmentOf({ ...template.variables, CI_PROJECT_DIR: folder, ...more });
+    const env = environmentOf({ ...template.variables, CI_PROJECT_DIR: folder, TMPDIR: runner, ...more });
     const options = { cwd: folder, env };
     return promisify(execFile)('bash', ['-eo', 'pipefail', '-c', script], options).then(
       ({ stdout }) => ({ status: 0, stdout }),
@@ -343,6 +352,17 @@ describe("GitLab's template", () => {
     );
   };
   const base = () => shell('git rev-parse main').stdout.trim();
+  /** Commits a package that npm can install, whose program says this. */
+  const packed = (script: string) => {
+    const source = join(runner, 'package');
+    mkdirSync(source, { recursive: true });
+    writeFileSync(join(source, 'package.json'), '{"name":"weir","version":"0.1.0","bin":"weir.sh"}');
+    writeFileSync(join(source, 'weir.sh'), `#!/bin/sh\n${script}\n`);
+    shell(`mkdir -p tools && tar -czf tools/weir-0.1.0.tgz -C ${runner} package`);
+    shell('git add tools && git commit -qm tools');
+  };
+
+  beforeEach(() => program('npm', 'exit 0'));
 
   it('has scripts that take values as variables alone', () => {
     expect(read('examples/pipelines/gitlab/weir.gitlab-ci.yml')).not.toContain('$[[');
@@ -352,11 +372,55 @@ describe("GitLab's template", () => {
     const secret = hostileLinks();
     const hostile = { WEIR_PATHS: 'rules linked linked.yaml', RUNNER_TOKEN: secret };
     const diff = { ...hostile, CI_MERGE_REQUEST_DIFF_BASE_SHA: base() };
-    for (const outcome of [await job('weir-check', hostile), await job('weir-diff', diff)]) {
+    for (const [name, given, file] of [
+      ['weir-check', hostile, 'weir-check.xml'],
+      ['weir-diff', diff, 'weir-diff.md'],
+    ] as const) {
+      const outcome = await job(name, given);
       expect(outcome.status).toBe(2);
       expect(outcome.stdout).not.toContain(secret);
+      expect(readFileSync(join(folder, file), 'utf8')).not.toContain(secret);
     }
-    expect(readFileSync(join(folder, 'weir-check.xml'), 'utf8')).not.toContain(secret);
+  });
+
+  it('neither reads nor writes through links that a merge request commits by the names of its files', async () => {
+    const victim = join(runner, 'victim');
+    writeFileSync(victim, 'before');
+    mkdirSync(join(runner, 'victims'));
+    const secret = { RUNNER_TOKEN: 'hunter2-of-the-runner', CI_MERGE_REQUEST_DIFF_BASE_SHA: base() };
+    for (const target of ['/proc/self/environ', victim]) {
+      for (const file of ['weir-check.xml', 'weir-diff.md', 'weir-diff.status']) {
+        rmSync(join(folder, file), { force: true });
+        symlinkSync(target, join(folder, file));
+      }
+      rmSync(join(folder, '.weir'), { force: true });
+      symlinkSync(join(runner, 'victims'), join(folder, '.weir'));
+      expect(await job('weir-check', secret)).toEqual({ status: 0, stdout: '' });
+      symlinkSync(target, join(folder, 'weir-diff.md'));
+      expect(await job('weir-diff', secret)).toEqual({ status: 0, stdout: comment });
+      expect(readFileSync(join(folder, 'weir-diff.md'), 'utf8')).toBe(comment);
+    }
+    expect([readFileSync(victim, 'utf8'), readdirSync(join(runner, 'victims'))]).toEqual(['before', []]);
+  });
+
+  it('removes such a link before a step can fail, so that it is no artifact', async () => {
+    for (const file of ['weir-check.xml', 'weir-diff.md'])
+      symlinkSync('/proc/self/environ', join(folder, file));
+    program('npm', 'exit 1');
+    expect((await job('weir-check')).status).toBe(1);
+    expect(readdirSync(folder).filter((file) => file.startsWith('weir-'))).toEqual([]);
+  });
+
+  it("installs the target branch's package for a merge request, and the checkout's without one", async () => {
+    rmSync(join(runner, 'path/npm'));
+    program('weir', 'echo not installed');
+    packed('echo trusted');
+    const given = { CI_MERGE_REQUEST_DIFF_BASE_SHA: base() };
+    packed('echo hostile');
+    expect(await job('weir-diff', given)).toEqual({ status: 0, stdout: 'trusted\n' });
+    for (const path of ['tools/weir-0.1.0.tgz', join(folder, 'tools/weir-0.1.0.tgz')])
+      expect((await job('weir-check', { ...given, WEIR_PACKAGE: path })).stdout).toBe('trusted\n');
+    expect((await job('weir-check')).stdout).toBe('hostile\n');
   });
 
   it('takes names of files for names', async () => {
