@@ -74,7 +74,7 @@ describeWithServer('the notes of the chart', helmProgram, () => {
   it('give the example the class of the control plane, where it is not the usual one', () => {
     const text = manifestOf(chartNotes({ redis, controlPlane: { className: 'edge' } }));
     expect(readManifests(text, 'notes').errors).toEqual([]);
-    expect(text).toContain('spec:\n  className: edge\n  fleet: default\n');
+    expect(text).toContain('spec:\n  className: "edge"\n  fleet: "default"\n');
     expect(manifestOf(chartNotes({ redis }))).not.toContain('className');
   });
 

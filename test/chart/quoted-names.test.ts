@@ -1,38 +1,116 @@
 /** YAML reads words such as `on` as other types: a name that a person chose stays a text. */
 import { expect, it } from 'vitest';
+import { parseAllDocuments } from 'yaml';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { helmProgram } from '../support/find-server.ts';
-import { renderChart } from '../support/helm-chart.ts';
+import { chartFolder, renderChart, runHelm, type Values } from '../support/helm-chart.ts';
 
-/** Values of these fields, wherever they stand. */
-const nameFields = new Set([
-  'name',
-  'secretName',
-  'namespace',
-  'serviceAccountName',
-  'priorityClassName',
-  'key',
-]);
+/** A name that YAML reads as nothing but a text, and that occurs nowhere in the chart. */
+const plain = 'zz9plain';
 
-function namesIn(value: unknown): unknown[] {
-  if (Array.isArray(value)) return value.flatMap(namesIn);
-  if (typeof value !== 'object' || value === null) return [];
-  return Object.entries(value).flatMap(([field, below]) =>
-    nameFields.has(field) && typeof below !== 'object' ? [below] : namesIn(below),
+/** Everything that a person names, in charts that together render every template. */
+const charts: Readonly<Record<string, (name: string) => Values>> = {
+  'with Secrets': (name) => ({
+    imagePullSecrets: [name],
+    redis: { existingSecret: name, authSecret: name, tls: { enabled: true, existingSecret: name } },
+    limiter: {
+      fleet: name,
+      priorityClassName: name,
+      serviceAccount: { create: false, name },
+      grpcTls: { existingSecret: name },
+      httpTls: { existingSecret: name },
+      callers: { existingSecret: name, existingSecretKey: name },
+      debugToken: { existingSecret: name, existingSecretKey: name },
+      xdsTls: { enabled: true, existingSecret: name },
+      xdsToken: { existingSecret: name, existingSecretKey: name },
+      existingProfilesConfigMap: name,
+      existingProfilesConfigMapKey: name,
+    },
+    controlPlane: {
+      className: name,
+      priorityClassName: name,
+      watchNamespaces: [name],
+      labelSelector: `${name}=${name}`,
+      serviceAccount: { create: false, name },
+      debugToken: { existingSecret: name },
+      webhooks: { urlsSecret: name, signingSecret: name },
+      secretLookup: { tokenSecret: name, tlsSecret: name },
+      xds: { tls: { existingSecret: name }, tokensSecret: name, clientFleets: `token:${name}=${name}` },
+      extraEnv: [{ name: 'LEASE_NAME', value: name }],
+    },
+    admission: { enabled: true, tlsSecret: name, caBundle: '-----BEGIN CERTIFICATE-----' },
+    ...monitoring(name),
+  }),
+  'with cert-manager': (name) => ({
+    redis: { url: 'redis:6379' },
+    limiter: { fleet: name },
+    certManager: { enabled: true, issuerRef: { name, kind: name, group: name } },
+    admission: { enabled: true },
+    ...monitoring(name),
+  }),
+  'with ConfigMaps': (name) => ({
+    store: { type: 'memory', memoryPerPod: true },
+    controlPlane: { enabled: false },
+    limiter: {
+      existingRulesConfigMap: name,
+      callers: { existingConfigMap: name, existingConfigMapKey: name },
+    },
+    helmTest: { domain: name, descriptor: `${name}=${name}`, tokenSecret: name, tokenSecretKey: name },
+    ...monitoring(name),
+  }),
+};
+
+function monitoring(name: string): Values {
+  return {
+    commonLabels: { [name]: name },
+    serviceMonitor: { enabled: true, namespace: name, labels: { [name]: name } },
+    prometheusRule: { enabled: true, labels: { [name]: name } },
+    dashboard: { enabled: true, labels: { [name]: name } },
+    networkPolicy: { enabled: true, metricsFrom: [{ podSelector: { matchLabels: { [name]: name } } }] },
+  };
+}
+
+/** All that a release of this name has, in a namespace of this name. */
+function rendered(name: string, values: Values): unknown[] {
+  const of = [name, chartFolder, '--namespace', name];
+  const template = runHelm(['template', ...of], values);
+  const install = runHelm(['install', ...of, '--dry-run=client'], values);
+  if (template.status !== 0 || install.status !== 0) throw new Error(template.stderr + install.stderr);
+  return [template.stdout, manifestIn(install.stdout)].flatMap(read);
+}
+
+/** As both versions of YAML read it: the API server takes `on` for a boolean as the first does, and `1e3` for a number as the second does. */
+function read(text: string): unknown[] {
+  return (['1.1', '1.2'] as const).flatMap((version) =>
+    parseAllDocuments(text, { version }).map((document) => document.toJS() as unknown),
   );
 }
 
+/** What the notes tell to apply. */
+function manifestIn(notes: string): string {
+  return /<<END\n(.*?)^END$/ms.exec(notes)?.[1] ?? '';
+}
+
+/** The same with another name, but for hashes. */
+function renamed(value: unknown, name: string): unknown {
+  const rename = (text: string): string => text.replaceAll(plain, name);
+  if (typeof value === 'string') return rename(value);
+  if (Array.isArray(value)) return value.map((one) => renamed(one, name));
+  if (typeof value !== 'object' || value === null) return value;
+  const fields = Object.entries(value).filter(([field]) => !field.startsWith('checksum/'));
+  return Object.fromEntries(fields.map(([field, below]) => [rename(field), renamed(below, name)]));
+}
+
 describeWithServer('names in the chart', helmProgram, () => {
-  it.each(['on', 'yes', 'null', '123', '1e3'])('stay texts: %s', (name) => {
-    const objects = renderChart({
-      redis: { existingSecret: name },
-      fullnameOverride: 'weir',
-      limiter: { priorityClassName: name, serviceAccount: { create: false, name } },
-      controlPlane: { priorityClassName: name },
-    });
-    const names = namesIn(objects);
-    expect(names.filter((one) => typeof one !== 'string')).toEqual([]);
-    expect(names.filter((one) => one === name).length).toBeGreaterThanOrEqual(4);
+  it.each(
+    Object.keys(charts).flatMap((chart) =>
+      ['on', 'null', '123', '1e3'].map((name) => [chart, name] as const),
+    ),
+  )('stay texts, %s: %s', (chart, name) => {
+    const values = charts[chart]!;
+    const expected = rendered(plain, values(plain));
+    expect(JSON.stringify(expected).split(plain).length).toBeGreaterThan(50);
+    expect(renamed(rendered(name, values(name)), name)).toEqual(renamed(expected, name));
   });
 
   it.each([

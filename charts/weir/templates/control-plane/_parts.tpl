@@ -21,25 +21,25 @@
 {{- define "weir.controlPlane.secrets" -}}
 {{- $controlPlane := .Values.controlPlane -}}
 {{- with (fromYaml (include "weir.controlPlane.xdsTls" .)).existingSecret }}
-xds-tls: {{ . }}
+xds-tls: {{ . | quote }}
 {{- end }}
 {{- with $controlPlane.xds.tokensSecret }}
-xds-tokens: {{ . }}
+xds-tokens: {{ . | quote }}
 {{- end }}
 {{- with $controlPlane.webhooks.signingSecret }}
-webhooks: {{ . }}
+webhooks: {{ . | quote }}
 {{- end }}
 {{- with $controlPlane.secretLookup.tokenSecret }}
-api-token: {{ . }}
+api-token: {{ . | quote }}
 {{- end }}
 {{- with $controlPlane.debugToken.existingSecret }}
-debug-token: {{ . }}
+debug-token: {{ . | quote }}
 {{- end }}
 {{- with include "weir.controlPlane.apiTlsSecret" . }}
-api-tls: {{ . }}
+api-tls: {{ . | quote }}
 {{- end }}
 {{- with include "weir.controlPlane.admissionTlsSecret" . }}
-admission-tls: {{ . }}
+admission-tls: {{ . | quote }}
 {{- end }}
 {{- end -}}
 

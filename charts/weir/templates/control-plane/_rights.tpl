@@ -25,7 +25,7 @@
 # The Lease of the leader, by name.
 - apiGroups: [coordination.k8s.io]
   resources: [leases]
-  resourceNames: [{{ include "weir.controlPlane.leaseName" . }}]
+  resourceNames: [{{ include "weir.controlPlane.leaseName" . | quote }}]
   verbs: [get, update]
 # One Lease of each replica, named after its pod, which no rule can know; and what has no name yet when it is created.
 - apiGroups: [coordination.k8s.io]

@@ -26,26 +26,26 @@ there, so that a startup probe that has no other port waits as long as that take
 {{/* Folders of /etc/weir that are Secrets, by name. */}}
 {{- define "weir.limiter.secrets" -}}
 {{- with .Values.limiter.grpcTls.existingSecret }}
-grpc-tls: {{ . }}
+grpc-tls: {{ . | quote }}
 {{- end }}
 {{- with .Values.limiter.httpTls.existingSecret }}
-http-tls: {{ . }}
+http-tls: {{ . | quote }}
 {{- end }}
 {{- with .Values.limiter.callers.existingSecret }}
-callers: {{ . }}
+callers: {{ . | quote }}
 {{- end }}
 {{- with .Values.limiter.debugToken.existingSecret }}
-debug-token: {{ . }}
+debug-token: {{ . | quote }}
 {{- end }}
 {{- with (fromYaml (include "weir.limiter.xdsTls" .)).existingSecret }}
-xds-tls: {{ . }}
+xds-tls: {{ . | quote }}
 {{- end }}
 {{- if eq (include "weir.limiter.xdsTokenFrom" .) "secret" }}
-xds-token: {{ .Values.limiter.xdsToken.existingSecret }}
+xds-token: {{ .Values.limiter.xdsToken.existingSecret | quote }}
 {{- end }}
 {{- if eq .Values.store.type "redis" }}
 {{- with .Values.redis.tls.existingSecret }}
-redis-tls: {{ . }}
+redis-tls: {{ . | quote }}
 {{- end }}
 {{- end }}
 {{- end -}}
