@@ -1,11 +1,13 @@
 /** The command line: one word that names the command, then its flags. Commands load what they need only when called. */
+import { setImmediate } from 'node:timers/promises';
 import { packageVersion } from '../process/files/package-file.ts';
+import { systemErrorReason } from '../process/log/error-text.ts';
 import { refuseToRun } from '../process/log/process-lines.ts';
 import {
   type Command,
   CommandError,
-  endureClosedPipes,
   escaped,
+  handleWriteErrors,
   hintOf,
   UsageError,
 } from './shared/flags.ts';
@@ -171,26 +173,35 @@ async function dispatch(args: string[], program: keyof typeof programs): Promise
   return (await command.load())(rest);
 }
 
-/** Runs the command that the arguments name. Resolves to the exit status; 2 for a wrong command line. */
+/** Runs the command that the arguments name. Resolves to the exit status; 2 for a wrong command line or output that cannot be written. */
 export async function main(
   args: string[],
   given: CommandIo = processIo,
   program: keyof typeof programs = 'weir',
 ): Promise<number> {
-  endureClosedPipes([given.stdout, given.stderr]);
-  return withIo(given, async () => {
-    try {
-      return await dispatch(args, program);
-    } catch (error) {
-      if (error instanceof CommandError) {
-        given.stderr.write(`${program}: ${escaped(error.message)}\n`);
-        return error.exitStatus;
-      }
-      if (!(error instanceof UsageError)) throw error;
-      given.stderr.write(`${program}: ${escaped(error.message)}\n${moreHelp(args, error, program)}`);
-      return 2;
-    }
+  let isOutputLost = false;
+  handleWriteErrors([given.stdout, given.stderr], (error) => {
+    isOutputLost = true;
+    given.stderr.write(`${program}: the output cannot be written: ${systemErrorReason(error)}\n`);
   });
+  const status = await withIo(given, () => statusOf(args, program));
+  // The error of the last write arrives a moment later.
+  await setImmediate();
+  return isOutputLost ? 2 : status;
+}
+
+async function statusOf(args: string[], program: keyof typeof programs): Promise<number> {
+  try {
+    return await dispatch(args, program);
+  } catch (error) {
+    if (error instanceof CommandError) {
+      io().stderr.write(`${program}: ${escaped(error.message)}\n`);
+      return error.exitStatus;
+    }
+    if (!(error instanceof UsageError)) throw error;
+    io().stderr.write(`${program}: ${escaped(error.message)}\n${moreHelp(args, error, program)}`);
+    return 2;
+  }
 }
 
 function moreHelp([name = '']: string[], { message }: UsageError, program: keyof typeof programs): string {

@@ -265,13 +265,19 @@ export interface PrintedStream {
 }
 
 /**
- * Nobody reads any more (`weir check rules | head`): what is still printed goes nowhere, and the status is that of the
- * command. Any other error of the stream is thrown.
+ * Handles write errors of streams. If nobody reads any more (`weir check rules | head`), the rest of the output goes nowhere and the
+ * command's exit status stays. The first other error, such as a full disk, is passed to `failed`.
  */
-export function endureClosedPipes(streams: readonly PrintedStream[]): void {
+export function handleWriteErrors(
+  streams: readonly PrintedStream[],
+  failed: (error: NodeJS.ErrnoException) => void,
+): void {
+  let hasFailed = false;
   for (const stream of streams) {
     stream.on('error', (error) => {
-      if (error.code !== 'EPIPE') throw error;
+      if (error.code === 'EPIPE' || hasFailed) return;
+      hasFailed = true;
+      failed(error);
     });
   }
 }

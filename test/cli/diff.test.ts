@@ -172,6 +172,18 @@ describe('weir diff', () => {
     expect([stdout, stderr]).toEqual(['+ d: k0\n1\n', '']);
   });
 
+  it.each([
+    ['standard output', '>/dev/full', 'weir: the output cannot be written: no space left on device\n'],
+    ['both outputs', '>/dev/full 2>/dev/full', ''],
+  ])('ends with one line and status 2 when %s cannot be written', (_, redirection, line) => {
+    const path = join(temporaryFolder(), 'one.yaml');
+    writeFileSync(path, 'domain: d\ndescriptors: [{ key: k, rate_limit: { unlimited: true } }]\n');
+    const script = `"$0" bin/weir.js diff /dev/null "$1" ${redirection}`;
+    const options = { cwd: root, encoding: 'utf8' } as const;
+    const { status, stderr } = spawnSync('bash', ['-c', script, process.execPath, path], options);
+    expect([status, stderr]).toEqual([2, line]);
+  });
+
   it('fails on each effect that a change has for some requests', () => {
     const rule = (more: string): string =>
       `domain: d\ndescriptors:\n  - key: tenant\n    descriptors:\n      - key: user\n        rate_limit: { unit: minute, requests_per_unit: 10 }\n${more}`;
