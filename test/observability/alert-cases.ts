@@ -228,17 +228,18 @@ export const alertCases: Record<string, AlertCase> = {
     'weir has more metrics by value than it may keep',
   ),
   WeirRuleRefusesMost: {
+    // One request of many hits: few of them are over the limit, and all are refused.
     fires: {
-      [ruleStat('over_limit')]: '0+120x60',
+      [ruleStat('over_limit')]: '0+12x60',
       [ruleStat('shadow_mode')]: '0x60',
       [ruleStat('limited')]: '0+120x60',
       [ruleStat('passed')]: '0+80x60',
     },
-    // Over the limit, and let pass by SHADOW_MODE of the whole limiter.
+    // Most of what is over the limit is let pass by SHADOW_MODE of some limiters.
     quiet: {
-      [ruleStat('over_limit')]: '0+120x60',
+      [ruleStat('over_limit')]: '0+240x60',
       [ruleStat('shadow_mode')]: '0x60',
-      [ruleStat('limited')]: '0x60',
+      [ruleStat('limited')]: '0+120x60',
       [ruleStat('passed')]: '0+200x60',
     },
     labels: { domain: 'api', key1: 'user', key2: 'path' },
