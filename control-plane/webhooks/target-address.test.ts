@@ -42,6 +42,9 @@ describe('localAddressKind', () => {
     ['febf::1', 'a link-local address'],
     ['100.100.100.200', 'an address of a cloud metadata service'],
     ['fd00:ec2::254', 'an address of a cloud metadata service'],
+    ['64:ff9b:1::7f00:1', 'an address of local-use NAT64'],
+    ['64:ff9b:1:a9fe:a9:fe00::', 'an address of local-use NAT64'],
+    ['64:ff9b:1:ffff::1', 'an address of local-use NAT64'],
     ['255.255.255.255', 'a multicast or broadcast address'],
     ['ff02::1', 'a multicast or broadcast address'],
   ])('names %s %s', (address, kind) => {
@@ -56,6 +59,8 @@ describe('localAddressKind', () => {
     '203.0.113.7',
     '::ffff:10.0.0.1',
     'fd00::1',
+    '64:ff9b::203.0.113.7',
+    '64:ff9b:2::1',
     '2001:db8::1',
   ])('has nothing against %s', (address) => {
     expect(localAddressKind(address)).toBeUndefined();
