@@ -34,6 +34,7 @@ export function openXds(context: LimiterContext): OpenedConfigSource {
       : undefined,
     tokenFile: settings.xdsTokenFile === '' ? undefined : settings.xdsTokenFile,
     maxMessageBytes: xdsMaxMessageBytes(settings),
+    mostBytes: { bytes: settings.xdsMostBytes, setting: xdsSettings.xdsMostBytes.name },
     keepaliveMs: settings.xdsKeepaliveMs,
     node: { id: settings.xdsNodeId, metadata: nodeMetadata(settings), version: packageVersion() },
     incremental: settings.configType === 'GRPC_XDS_DELTA',
@@ -55,7 +56,7 @@ export function openXds(context: LimiterContext): OpenedConfigSource {
     timers,
     listener: { ...listener, tlsFilesRefused: (reason) => clientTlsRefused(log, 'xDS', reason) },
   });
-  registerXdsStats(registry, () => source.connected);
+  registerXdsStats(registry, source);
   return { source, origin: listener };
 }
 

@@ -76,6 +76,7 @@ describe('parseLimiterSettings', () => {
         isXdsBackoffFactorSet: false,
         xdsBackoffJitter: true,
         xdsMaxMessageBytes: 0,
+        xdsMostBytes: 67_108_864,
         backendType: 'redis',
         redisSocketType: 'unix',
         redisType: 'SINGLE',

@@ -157,6 +157,13 @@ export const xdsSettings = needing([fromXds], {
     default: 0,
     summary: 'Largest response that is taken; 0: 256 MiB (100,000 small rules are 4).',
   },
+  xdsMostBytes: {
+    name: 'XDS_CLIENT_MAX_TOTAL_BYTES',
+    kind: integer({ min: 1024 * 1024, max: 2_147_483_647 }),
+    default: 64 * mebibyte,
+    summary:
+      'Largest size of all resources that the server sends by incremental xDS, 512 bytes for each besides its own. Beyond it the limiter NACKs the response, ends the stream, and keeps the last good rules in force. Not in the Go service.',
+  },
 } as const satisfies SettingsTable);
 
 type XdsSettings = SettingsOf<typeof xdsSettings>;

@@ -23,6 +23,7 @@ import { limit, rule, source } from '../support/rule-builder.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 
 let ads: AdsServer;
+let incremental: AdsServer;
 let timers: ManualTimers;
 
 const folder = suiteFolder();
@@ -33,8 +34,9 @@ writeFileSync(tokenFile, 'a-token-of-the-limiter\n');
 
 beforeAll(async () => {
   ads = await AdsServer.start();
+  incremental = await AdsServer.start({ incremental: true });
 });
-afterAll(() => ads.stop());
+afterAll(() => Promise.all([ads.stop(), incremental.stop()]));
 beforeEach(() => {
   timers = new ManualTimers();
 });
@@ -217,6 +219,20 @@ const rows: Row[] = [
   },
 ];
 
+const totalRow: Row = {
+  setting: 'XDS_CLIENT_MAX_TOTAL_BYTES',
+  env: { CONFIG_TYPE: 'GRPC_XDS_DELTA' },
+  seen: { unset: undefined, 1048576: 'the resources have more than 1048576 bytes in total' },
+  observe: async () => {
+    const stream = await incremental.deltaStream();
+    await stream.request();
+    const large = rule({ key: 'k', value: 'v'.repeat(2_000_000), rateLimit: limit() });
+    stream.respond({ version: '1', resources: { large: ['1', source('large', [large])] } });
+    const { errorDetail } = await stream.request();
+    return errorDetail?.message.replace(/ \(.*/, '');
+  },
+};
+
 const tlsRows: Row[] = [
   {
     setting: 'CONFIG_GRPC_XDS_SERVER_USE_TLS',
@@ -274,6 +290,10 @@ async function observed(
 describe('what a setting of xDS does', () => {
   it.each(cases(rows))('$name', async ({ row, value, seen }) => {
     expect(await observed(row, value)).toEqual(seen);
+  });
+
+  it.each(cases([totalRow]))('$name', async ({ row, value, seen }) => {
+    expect(await observed(row, value, {}, incremental)).toEqual(seen);
   });
 
   it.each(cases([keepaliveRow]))('$name', async ({ row, value, seen }) => {
@@ -455,7 +475,7 @@ describe('a limiter with rules from an xDS server', () => {
 });
 
 describe('these tests', () => {
-  const tabled = [...rows, ...tlsRows, keepaliveRow];
+  const tabled = [...rows, ...tlsRows, totalRow, keepaliveRow];
 
   it('are there for every setting of xDS', () => {
     const names = Object.values(xdsSettings).map(({ name }) => name);

@@ -140,6 +140,9 @@ const hints: readonly (readonly [beginning: string, hint: string])[] = [
   ['Failed to connect', 'the connection ended before HTTP/2 began: perhaps one side only speaks TLS'],
 ];
 
+/** Chosen: the server's words may be as long as a header section. */
+const longestReason = 1_024;
+
 /** Why a stream ended, in a line: without what gRPC puts around the reason of a failed connection. */
 export function endReason({ code, details }: Pick<StatusObject, 'code' | 'details'>): string {
   if (code === status.OK) return 'the server ended the stream';
@@ -150,7 +153,7 @@ export function endReason({ code, details }: Pick<StatusObject, 'code' | 'detail
     .replace(/ \(\d{4}-\d\d-\d\dT[\d:.]+Z\)$/, '')
     // `40E3...:error:0A00010B:SSL routines:function:words:file:line:more`, of OpenSSL.
     .replace(/^(?:write )?[\dA-F]+:error:[\dA-F]+:[^:]*:[^:]*:([^:]+):.*$/s, 'TLS: $1');
-  const text = bare.replaceAll(/\s+/g, ' ').trim();
+  const text = shortened(bare.replaceAll(/\s+/g, ' ').trim(), longestReason);
   if (text === '') return `status ${status[code]}`;
   const hint = hints.find(([beginning]) => text.startsWith(beginning))?.[1];
   return hint === undefined ? text : `${text} (${hint})`;
@@ -194,21 +197,26 @@ export interface StreamEnd {
 
 /** As gRPC's own first bound on connecting. */
 const connectTimeoutMs = 20_000;
+/** Chosen: a server that reads has a last request in far less. */
+const lastRequestMs = 1_000;
 
 /** One connection with one stream of aggregated discovery, over grpc-js. */
 export class AdsStream {
   readonly #client: Client;
   readonly #call: ClientDuplexStream<Uint8Array, Buffer>;
   readonly #events: AdsStreamEvents;
-  readonly #callOffTimeout: () => void;
+  #callOffTimeout: () => void;
+  readonly #timers: Timers;
   readonly #sockets: ReadonlySet<Socket>;
   #isOpen = false;
   #isOver = false;
+  #isClosed = false;
 
   /** Connects at once. Throws on headers or a target that gRPC does not take. */
   constructor(options: AdsStreamOptions, events: AdsStreamEvents) {
     this.#events = events;
     const { path, target, credentials, headers, token, timers } = options;
+    this.#timers = timers;
     const metadata = new Metadata();
     for (const [name, value] of headers) {
       metadata.add(name, name.toLowerCase().endsWith('-bin') ? Buffer.from(value) : value);
@@ -237,9 +245,28 @@ export class AdsStream {
     if (!this.#isOver) this.#call.write(bytes);
   }
 
+  /** Nothing comes until `resume`. */
+  pause(): void {
+    this.#call.pause();
+  }
+
+  resume(): void {
+    if (!this.#isOver) this.#call.resume();
+  }
+
+  /** Sends a last request, reads nothing more, and closes a moment later. No event comes after this. */
+  closeAfter(bytes: Uint8Array): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#call.pause();
+    this.#call.end(bytes);
+    this.#callOffTimeout = this.#timers.after(lastRequestMs, () => this.close());
+  }
+
   /** No event comes after this. */
   close(): void {
-    if (this.#isOver) return;
+    if (this.#isClosed) return;
+    this.#isClosed = true;
     this.#isOver = true;
     this.#callOffTimeout();
     this.#call.cancel();

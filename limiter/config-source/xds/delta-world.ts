@@ -39,17 +39,43 @@ export function decodeDelta(bytes: Uint8Array): DeltaDiscoveryResponse {
   return fromBinary(DeltaDiscoveryResponseSchema, bytes, { readUnknownFields: false });
 }
 
-/** What the server has told once it has sent this. */
+/** The resources of a server have more bytes together than a limiter holds. */
+export class TooManyBytesError extends Error {}
+
+/**
+ * What the server has told once it has sent this.
+ * @throws TooManyBytesError where that is more than `mostBytes`, before anything is copied
+ */
 export function changedWorld(
   told: World,
   { resources, removedResources }: Pick<DeltaDiscoveryResponse, 'resources' | 'removedResources'>,
+  mostBytes = Number.POSITIVE_INFINITY,
 ): World {
   const next = new Map(told);
   for (const name of removedResources) next.delete(name);
+  let bytes = worldBytes(next);
   for (const { name, version, resource } of resources) {
+    const known = next.get(name);
+    if (known !== undefined) bytes -= bytesOf(name, known.version, known.field.length);
+    bytes += bytesOf(name, version, resource?.value.length ?? 0);
+    if (bytes > mostBytes) throw new TooManyBytesError();
     next.set(name, { version, field: resourceField(resource), ...kindOf(resource) });
   }
   return next;
+}
+
+/** Chosen: roughly what a resource takes besides its own bytes, so that a bound on bytes also bounds how many there are. */
+const bytesOfEach = 512;
+
+function bytesOf(name: string, version: string, content: number): number {
+  return bytesOfEach + name.length + version.length + content;
+}
+
+/** The size of all resources of a world. */
+export function worldBytes(world: World): number {
+  let bytes = 0;
+  for (const [name, { version, field }] of world) bytes += bytesOf(name, version, field.length);
+  return bytes;
 }
 
 /** Numbers of fields. */

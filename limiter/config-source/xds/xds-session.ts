@@ -140,6 +140,11 @@ export class XdsSession<R extends VersionedResponse> {
     return this.#state === 'open:new' || this.#state === 'open:settled';
   }
 
+  /** A response that comes now waits for another one. */
+  get isLoading(): boolean {
+    return this.#loading !== undefined;
+  }
+
   start(): SessionAction<R>[] {
     if (this.#state !== 'idle') return [];
     this.#state = 'connecting';

@@ -1,6 +1,7 @@
 import type { Node } from '../../../gen/envoy/config/core/v3/base_pb.ts';
 import { errorText } from '../../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../../process/time/clock.ts';
+import { TokenBucket } from '../../../process/time/pacing.ts';
 import type { Override } from '../../../rules/overrides/override.ts';
 import type { ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import type { RuleTable } from '../../../rules/table/rule-table.ts';
@@ -12,6 +13,7 @@ import {
   type FailedLoad,
   loadedRules,
   type ReviewOutcome,
+  unplacedError,
 } from '../config-source.ts';
 import { type LoadThread, type LoadThreadLimits, runLoadThread } from '../load-thread.ts';
 import { type AdsTls, AdsTransport, readTokenFile } from './ads-credentials.ts';
@@ -33,9 +35,11 @@ import {
   emptyWorld,
   type ReviewedWorld,
   shareToChange,
+  TooManyBytesError,
   versionsOf,
   type World,
   type WorldParts,
+  worldBytes,
   worldInForce,
   worldParts,
   worldToReview,
@@ -169,6 +173,8 @@ export interface XdsConfigSourceOptions
   /** File with the token that goes with each stream, read anew for each; undefined: none. */
   tokenFile: string | undefined;
   node: XdsNode;
+  /** How many bytes the resources of incremental xDS may have together, and the setting that says so. */
+  mostBytes: { bytes: number; setting: string };
   /** Ask for incremental xDS first. A server that does not know it is asked for the state of the world. */
   incremental: boolean;
   /** What is checked of rules: MERGE_DOMAIN_CONFIG, and what the store can count. */
@@ -208,6 +214,11 @@ export const defaultXdsSourceLimits: Readonly<XdsSourceLimits> = {
   pingTimeoutMs: 15_000,
 };
 
+/** Chosen, as the control plane's for requests: for loads, and for responses that come during one and wait for the next. */
+const responseRate = { burst: 200, perSecond: 20 };
+/** Chosen: a limiter repeats these, or holds one for each resource. Ours have 520 characters at most. */
+const longestText = 4_096;
+
 interface Response extends VersionedResponse {
   /** The response as it came; of incremental xDS what the server has told with it. */
   content: Uint8Array | { world: World; typeUrl: string };
@@ -227,6 +238,8 @@ export class XdsConfigSource implements ConfigSource {
   #listener: ConfigListener | undefined;
   #transport: AdsTransport | undefined;
   #stream: AdsStream | undefined;
+  readonly #loads = new TokenBucket(responseRate);
+  readonly #waiting = new TokenBucket(responseRate);
   #callOffTimer: (() => void) | undefined;
   #hashInForce: string | undefined;
   #table: RuleTable | undefined;
@@ -274,6 +287,11 @@ export class XdsConfigSource implements ConfigSource {
   /** Whether a stream to the server is open. */
   get connected(): boolean {
     return this.#session.isOpen;
+  }
+
+  /** Of the resources that the server has sent by incremental xDS; 0 with the state of the world. */
+  get resourceBytes(): number {
+    return worldBytes(this.#told ?? emptyWorld);
   }
 
   /** Connects without waiting for it. Rejects with a ConfigSourceError on files that cannot be used. */
@@ -380,33 +398,63 @@ export class XdsConfigSource implements ConfigSource {
   }
 
   #receive(bytes: Uint8Array): void {
-    let response: Response;
+    // A flood waits at the server until the load is over.
+    if (this.#session.isLoading && !this.#waiting.take(this.#options.clock.monotonicMs()))
+      this.#stream?.pause();
+    let response: Response | undefined;
     try {
       response = this.#decode(bytes);
     } catch (error) {
       // Without its nonce it cannot be refused.
-      this.#stream?.close();
       const kind = this.#told === undefined ? 'DiscoveryResponse' : 'DeltaDiscoveryResponse';
-      const reason = `the server sent what is no ${kind}: ${errorText(error)}`;
-      this.#carryOut(this.#session.ended(reason));
+      this.#endStream(`the server sent what is no ${kind}: ${errorText(error)}`);
       return;
     }
-    this.#carryOut(this.#session.received(response));
+    if (response !== undefined) this.#carryOut(this.#session.received(response));
   }
 
-  #decode(bytes: Uint8Array): Response {
+  #endStream(reason: string): void {
+    this.#stream?.close();
+    this.#carryOut(this.#session.ended(reason));
+  }
+
+  /** Undefined: it has been refused. @throws on bytes that are no response */
+  #decode(bytes: Uint8Array): Response | undefined {
     if (this.#told === undefined) {
-      const { version, nonce } = decodeAnswer(bytes);
+      const { version, nonce, typeUrl } = decodeAnswer(bytes);
+      checkLengths({ version, nonce, 'type URL': typeUrl });
       return { version, nonce, content: bytes };
     }
     const delta = decodeDelta(bytes);
     const { systemVersionInfo: version, nonce, typeUrl } = delta;
+    checkLengths({ version, nonce, 'type URL': typeUrl });
+    for (const { name, version: own } of delta.resources) checkLengths({ name, version: own });
     this.#isDeclineTold = false;
-    this.#told = changedWorld(this.#told, delta);
+    const { bytes: mostBytes, setting } = this.#options.mostBytes;
+    try {
+      this.#told = changedWorld(this.#told, delta, mostBytes);
+    } catch (error) {
+      if (!(error instanceof TooManyBytesError)) throw error;
+      this.#refuseStream(nonce, `the resources have more than ${mostBytes} bytes in total (${setting})`);
+      return undefined;
+    }
     return { version, nonce, content: { world: this.#told, typeUrl } };
   }
 
+  /**
+   * Sends a NACK and ends the stream: a part of the server's resources is unknown from now on. The next stream begins with what is in
+   * force, and the server says again what is different.
+   */
+  #refuseStream(nonce: string, message: string): void {
+    this.#listener?.failed([unplacedError('too-large', 'response', message)], 1);
+    const last = { version: '', nonce, error: message };
+    this.#stream?.closeAfter(encodeDeltaRequest(this.#node, last, {}));
+    this.#told = emptyWorld;
+    this.#carryOut(this.#session.ended(message));
+  }
+
   async #load({ content }: Response): Promise<void> {
+    await this.#pace();
     const startMs = this.#options.clock.monotonicMs();
     const { checks, review } = this.#options;
     const told = 'world' in content ? content.world : undefined;
@@ -419,12 +467,21 @@ export class XdsConfigSource implements ConfigSource {
     const loadMs = this.#options.clock.monotonicMs() - startMs;
     const verdict = await this.#apply(withRefused(outcome, over), { loadMs, told, over });
     if (this.#isClosed) return;
+    this.#stream?.resume();
     this.#carryOut(this.#session.loaded(verdict));
     const inForce = this.#worldInForce && rulesOf(this.#worldInForce);
     this.#loader.review(
       (found) => this.#tellReview(found, inForce),
       inForce && (() => this.#nextReview(inForce)),
     );
+  }
+
+  /** A server that sends as fast as it can leaves the limiter time for its callers. */
+  async #pace(): Promise<void> {
+    const { clock, timers } = this.#options;
+    const waitMs = this.#loads.waitMs(clock.monotonicMs());
+    if (waitMs > 0) await new Promise<void>((resolve) => timers.after(waitMs, resolve));
+    this.#loads.take(clock.monotonicMs());
   }
 
   #partsOf({ world, typeUrl }: { world: World; typeUrl: string }): LoadParts {
@@ -486,6 +543,13 @@ export class XdsConfigSource implements ConfigSource {
     this.#overridesInForce = overrides;
     await this.#listener?.overrides?.(overrides);
   }
+}
+
+/** @throws Error that names the first text that is too long */
+function checkLengths(texts: Record<string, string>): void {
+  for (const [what, { length }] of Object.entries(texts))
+    if (length > longestText)
+      throw new Error(`its ${what} has ${length} characters, and ${longestText} are the most`);
 }
 
 /** What of a response goes where. */

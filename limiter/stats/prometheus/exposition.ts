@@ -188,6 +188,7 @@ const byName = new Map<string, string>(
     'ratelimit.rules.rules': 'Rules in force, of all levels.',
     'ratelimit.rules.load_failed': '1 from a load of rules that failed until the next good one.',
     'ratelimit.xds.connected': '1 while a stream to the xDS server is open.',
+    'ratelimit.xds.resource_bytes': 'Size of the resources that the xDS server has sent by incremental xDS.',
     'runtime.load_attempts': 'Readings of rule files.',
     'runtime.load_failures': 'Readings of rule files that failed.',
     'runtime.num_values': 'Rule files of the last good reading.',

@@ -74,21 +74,22 @@ describe('names of the service’s statistics', () => {
     });
     let lastLoadFailed = true;
     const inForce = createRulesStats(registry, clock, () => lastLoadFailed);
-    let connected = false;
-    registerXdsStats(registry, () => connected);
+    const figures = { connected: false, resourceBytes: 7 };
+    registerXdsStats(registry, figures);
     const lines = (): string[] => [...registry.statsLines()].filter((line) => /rules|xds|weir/.test(line));
     expect(lines()).toEqual([
       'ratelimit.rules.domains: 0',
       'ratelimit.rules.load_failed: 1',
       'ratelimit.rules.rules: 0',
       'ratelimit.xds.connected: 0',
+      'ratelimit.xds.resource_bytes: 7',
       'weir.build_info.__node=v26_0_0.__version=1_2_3: 1',
       'weir.store_info.__backend=redis.__failure_mode=local: 1',
     ]);
     lastLoadFailed = false;
     inForce({ version: 'a', domains: 1, rules: 2 });
     clock.ms = 61_999;
-    connected = true;
+    figures.connected = true;
     expect(lines().slice(0, 6)).toEqual([
       'ratelimit.rules.age_seconds: 61',
       'ratelimit.rules.domains: 1',

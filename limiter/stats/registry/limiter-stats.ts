@@ -467,9 +467,13 @@ export function createRulesStats(
   };
 }
 
-/** Whether a stream to the xDS server is open. */
-export function registerXdsStats(registry: StatsRegistry, isConnected: () => boolean): void {
-  registry.gauge('ratelimit.xds.connected', () => (isConnected() ? 1 : 0));
+/** Whether a stream to the xDS server is open, and the size of what it has sent. */
+export function registerXdsStats(
+  registry: StatsRegistry,
+  figures: { readonly connected: boolean; readonly resourceBytes: number },
+): void {
+  registry.gauge('ratelimit.xds.connected', () => (figures.connected ? 1 : 0));
+  registry.gauge('ratelimit.xds.resource_bytes', () => figures.resourceBytes);
 }
 
 /** What a sink could not deliver. `sink` is `statsd`, `dogstatsd` or `output`. */

@@ -44,7 +44,7 @@ function namesOfTheProgram(): string[] {
   registerProfilesFile(registry, { profiles: () => 0, lastWasRefused: () => false });
   stats.createRuntimeStats(registry, () => 0);
   stats.createRulesStats(registry, clock, () => false)({ version: '1', domains: 0, rules: 0 });
-  stats.registerXdsStats(registry, () => true);
+  stats.registerXdsStats(registry, { connected: true, resourceBytes: 0 });
   stats.registerProcessStats(registry, { version: '1', node: '2', backend: 'redis', failureMode: 'error' });
   const health = new Health();
   health.set('<component>', true);
