@@ -1,4 +1,3 @@
-import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -21,7 +20,7 @@ import {
 import { httpAsk } from '../support/http-ask.ts';
 import { PodProcess, portsOfThisMachine } from '../support/pod-process.ts';
 import { rateLimitConfigText } from '../support/rate-limit-config.ts';
-import { weirProgram } from '../support/weir-program.ts';
+import { runWeir } from '../support/weir-command.ts';
 
 /** Two processes start on a machine that others use, too. */
 const patience = { timeout: 120_000 };
@@ -134,15 +133,11 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
 
       it('answers a proxy with a certificate over TLS, and nobody else', () => {
         const ask = (own: readonly string[]) =>
-          spawnSync(
-            process.execPath,
-            [
-              ...[weirProgram, 'ask', '-grpc-use-tls', '-grpc-server-ca-file', authority.caFile, ...own],
-              ...['-dial_string', `127.0.0.1:${limiter.port('grpc')}`],
-              ...['-domain', 'shop', '-descriptors', 'key=v'],
-            ],
-            { encoding: 'utf8', timeout: 30_000 },
-          );
+          runWeir([
+            ...['ask', '-grpc-use-tls', '-grpc-server-ca-file', authority.caFile, ...own],
+            ...['-dial_string', `127.0.0.1:${limiter.port('grpc')}`],
+            ...['-domain', 'shop', '-descriptors', 'key=v'],
+          ]);
         const shown = ['-grpc-cert-file', proxy.certFile, '-grpc-key-file', proxy.keyFile];
         expect(ask(shown).stdout).toMatch(/^OK\n {2}key=v: .* left, limit 1 a day/);
         expect(ask([]).stdout).not.toMatch(/^OK/);

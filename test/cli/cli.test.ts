@@ -7,24 +7,17 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { freePort } from '../support/free-port.ts';
 import { spawnLimiter, startLimiter } from '../support/limiter-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { type CommandOutcome, runWeir, spawnWeir } from '../support/weir-command.ts';
+import { weirProgram } from '../support/weir-program.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-interface Outcome {
-  status: number | null;
-  stdout: string;
-  stderr: string;
-}
-
-function weir(...args: string[]): Outcome {
-  const result = spawnSync(process.execPath, ['bin/weir.js', ...args], { cwd: root, encoding: 'utf8' });
-  return { status: result.status, stdout: result.stdout, stderr: result.stderr };
-}
+const weir = (...args: string[]): CommandOutcome => runWeir(args);
 
 describe('weir', () => {
   it('tells its version', () => {
     const { version } = JSON.parse(readFileSync(`${root}package.json`, 'utf8')) as { version: string };
-    expect(weir('--version')).toEqual({
+    expect(spawnWeir(['--version'])).toEqual({
       status: 0,
       stdout: `weir ${version} (node ${process.versions.node})\n`,
       stderr: '',
@@ -103,7 +96,7 @@ describe('weir', () => {
   it('refuses an older Node in one sentence', () => {
     const script = `
       Object.defineProperty(process.versions, 'node', { value: '20.1.0' });
-      await import(${JSON.stringify(`${root}bin/weir.js`)});`;
+      await import(${JSON.stringify(weirProgram)});`;
     const result = spawnSync(process.execPath, ['--input-type=module', '-e', script], { encoding: 'utf8' });
     expect(result.status).toBe(2);
     expect(result.stderr).toMatch(/^weir needs Node 26 or newer and this is Node 20\.1\.0: [^\n]*\n$/);

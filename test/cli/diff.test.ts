@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { rateLimitConfigTexts } from '../support/rate-limit-config.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { runWeir } from '../support/weir-command.ts';
+import { weirProgram } from '../support/weir-program.ts';
 
 const root = new URL('../..', import.meta.url).pathname;
 const shop = readFileSync(`${root}examples/rules/shop.yaml`, 'utf8');
@@ -105,8 +106,8 @@ describe('weir diff', () => {
 
   it('reads pipes, as of git show, and standard input', () => {
     const path = changed(temporaryFolder());
-    const script = `exec "$0" bin/weir.js diff <(cat examples/rules/shop.yaml) "$1"`;
-    const { stdout } = spawnSync('bash', ['-c', script, process.execPath, path], {
+    const script = 'exec "$0" "$1" diff <(cat examples/rules/shop.yaml) "$2"';
+    const { stdout } = spawnSync('bash', ['-c', script, process.execPath, weirProgram, path], {
       cwd: root,
       encoding: 'utf8',
     });
@@ -164,8 +165,8 @@ describe('weir diff', () => {
     );
     const path = join(temporaryFolder(), 'many.yaml');
     writeFileSync(path, `domain: d\ndescriptors:\n${rules.join('')}`);
-    const script = '"$0" bin/weir.js diff /dev/null "$1" | head -n 1; echo $PIPESTATUS';
-    const { stdout, stderr } = spawnSync('bash', ['-c', script, process.execPath, path], {
+    const script = '"$0" "$1" diff /dev/null "$2" | head -n 1; echo $PIPESTATUS';
+    const { stdout, stderr } = spawnSync('bash', ['-c', script, process.execPath, weirProgram, path], {
       cwd: root,
       encoding: 'utf8',
     });

@@ -1,4 +1,4 @@
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { delimiter, dirname, join } from 'node:path';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import type { ApiUser, KubectlResult } from '../support/api-server.ts';
@@ -10,27 +10,33 @@ import { eventually } from '../support/eventually.ts';
 import { freePort } from '../support/free-port.ts';
 import { rateLimitConfigTexts } from '../support/rate-limit-config.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { type CommandOutcome, runWeir } from '../support/weir-command.ts';
 import { weirProgram } from '../support/weir-program.ts';
 import { type ScriptedXdsClient, startWeirLikeClient } from '../support/xds-client.ts';
 
 describeWithApiServer('kubectl weir', (api) => {
-  let PATH: string;
-  let withoutDefinitions: KubectlResult;
+  let withoutDefinitions: CommandOutcome;
   let replica: ControlPlaneProcess;
   const limiters: ScriptedXdsClient[] = [];
 
-  /** kubectl finds the program by its name, as it is installed. */
   const weir = (
     args: readonly string[],
-    options: { user?: ApiUser; env?: NodeJS.ProcessEnv } = {},
-  ): KubectlResult =>
-    api().kubectl(['weir', ...args], { ...options, env: { PATH, ...compileCache(), ...options.env } });
+    { user, env = {} }: { user?: ApiUser; env?: NodeJS.ProcessEnv } = {},
+  ): CommandOutcome =>
+    runWeir(args, {
+      program: 'kubectl weir',
+      env: { HOME: api().folder, KUBECONFIG: api().kubeconfig(user), ...env },
+    });
+
+  /** kubectl finds the program by its name, as it is installed. */
+  function weirByKubectl(args: readonly string[]): KubectlResult {
+    const folder = mkdtempSync(join(api().folder, 'bin-'));
+    symlinkSync(join(dirname(weirProgram), 'kubectl-weir.js'), join(folder, 'kubectl-weir'));
+    const PATH = [folder, dirname(process.execPath), process.env['PATH']].join(delimiter);
+    return api().kubectl(['weir', ...args], { env: { PATH, ...compileCache() } });
+  }
 
   beforeAll(async () => {
-    const folder = join(api().folder, 'bin');
-    mkdirSync(folder);
-    symlinkSync(join(dirname(weirProgram), 'kubectl-weir.js'), join(folder, 'kubectl-weir'));
-    PATH = [folder, dirname(process.execPath), process.env['PATH']].join(delimiter);
     withoutDefinitions = weir(['status']);
 
     installPrerequisites(api());
@@ -80,7 +86,7 @@ describeWithApiServer('kubectl weir', (api) => {
   });
 
   it('shows fleets and what is not ready in all namespaces, with status 1', () => {
-    const { status, stdout, stderr } = weir(['status', '-A']);
+    const { status, stdout, stderr } = weirByKubectl(['status', '-A']);
     expect(stderr).toBe('');
     const rows = stdout.split('\n').map((row) => row.split(/ {3,}/));
     expect(rows[0]).toEqual(expect.arrayContaining(['FLEET', 'LIMITERS', 'REFUSING', 'VERSION', 'MESSAGE']));
@@ -192,7 +198,8 @@ describeWithApiServer('kubectl weir', (api) => {
     expect(weir(['--help']).stdout).toMatch(
       /^Usage: kubectl weir <command> \[flags\]\n\n {2}status .*\n {2}explain .*\n {2}top .*\n {2}counters .*\n {2}budget .*\n {2}override .*\n {2}why .*\n\n/,
     );
-    expect(weir(['version']).stdout).toMatch(/^weir \d/);
+    const version = weirByKubectl(['version']).stdout;
+    expect([version, weir(['version']).stdout]).toEqual([expect.stringMatching(/^weir \d/), version]);
     expect(weir(['status', '--help']).stdout).toContain('Usage: kubectl weir status');
     expect(weir(['check'])).toMatchObject({
       status: 2,

@@ -4,6 +4,7 @@ import { expect, it } from 'vitest';
 
 import { ChildProgram } from '../support/child-program.ts';
 import { commandsToRun, projectRoot, readDocument } from '../support/documents.ts';
+import { runWeir } from '../support/weir-command.ts';
 
 /** `npm` is the test's own, and brings the project's Node with it. */
 const environment = { ...process.env, npm_config_update_notifier: 'false' };
@@ -17,11 +18,9 @@ it('docs/webhooks.md makes a secret', () => {
 });
 
 it('docs/cli.md lists every command of weir, and no other', () => {
-  const result = spawnSync(process.execPath, ['bin/weir.js', '--help'], {
-    cwd: projectRoot,
-    encoding: 'utf8',
-  });
-  const commands = [...result.stdout.matchAll(/^ {2}([a-z][a-z-]*) {2,}\w/gm)].map(([, name]) => name);
+  const commands = [...runWeir(['--help']).stdout.matchAll(/^ {2}([a-z][a-z-]*) {2,}\w/gm)].map(
+    ([, name]) => name,
+  );
   expect(commands.length).toBeGreaterThanOrEqual(5);
   const listed = [...readDocument('docs/cli.md').matchAll(/^\| `weir ([a-z-]+)/gm)].map(([, name]) => name);
   expect(listed.sort()).toEqual(commands.sort());

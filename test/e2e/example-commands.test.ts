@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { ChildProgram } from '../support/child-program.ts';
 import { commandsToRun, projectRoot } from '../support/documents.ts';
 import { exampleCases } from '../support/example-cases.ts';
+import { weirProgram } from '../support/weir-program.ts';
 
 /** The commands of each README, and the last answer of so many: of twice as many and one, if a window ends in between. */
 const cases: readonly [name: string, commands: string[], times: number, last: string][] = [
@@ -40,7 +41,9 @@ describe('the commands in examples/', () => {
       });
       try {
         const [, port] = await limiter.printed(/gRPC on (\d+)/);
-        const here = ask.replace('npx weir', 'node bin/weir.js').concat(` --dial-string localhost:${port}`);
+        const here = ask
+          .replace('npx weir', `node ${weirProgram}`)
+          .concat(` --dial-string localhost:${port}`);
         const options = { cwd: projectRoot, encoding: 'utf8', env: environment } as const;
         let answer = '';
         for (let i = 0; i < times || (i <= 2 * times && !answer.startsWith(last)); i++)

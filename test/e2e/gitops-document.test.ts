@@ -6,6 +6,7 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { commandsToRun, projectRoot, readDocument } from '../support/documents.ts';
 import { fencedBlocks } from '../support/fenced-blocks.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { weirProgram } from '../support/weir-program.ts';
 
 const pages = [
   { page: 'docs/gitops.md', commands: commandsToRun('docs/gitops.md') },
@@ -28,7 +29,7 @@ beforeEach(() => {
   writeFileSync(shop, readFileSync(shop, 'utf8').replace('requests_per_unit: 5\n', 'requests_per_unit: 3\n'));
   mkdirSync(join(folder, '.bin'));
   const program = join(folder, '.bin/weir');
-  writeFileSync(program, `#!/bin/sh\nexec '${process.execPath}' '${projectRoot}bin/weir.js' "$@"\n`);
+  writeFileSync(program, `#!/bin/sh\nexec '${process.execPath}' '${weirProgram}' "$@"\n`);
   chmodSync(program, 0o755);
 });
 

@@ -1,5 +1,4 @@
 /** Runs the commands in docs/replay.md, and records with a real Envoy by the access log that it shows. */
-import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -16,25 +15,16 @@ import { freePort } from '../support/free-port.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-import { weirProgram } from '../support/weir-program.ts';
+import { runWeir } from '../support/weir-command.ts';
 
 const commands = commandsToRun('docs/replay.md');
 const blocks = fencedBlocks(readDocument('docs/replay.md'));
-
-function weir(args: readonly string[], input = '') {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [weirProgram, ...args], {
-    cwd: projectRoot,
-    encoding: 'utf8',
-    input,
-  });
-  return { status, stdout, stderr };
-}
 
 /** A command as it is written. */
 function run(command: string) {
   const [program, ...args] = command.split(' ');
   expect(program).toBe('weir');
-  return weir(args);
+  return runWeir(args);
 }
 
 describe('docs/replay.md', () => {
@@ -58,7 +48,9 @@ describe('docs/replay.md', () => {
 
   it('shows lines that are requests', () => {
     const lines = blocks.find(({ language }) => language === 'json')?.text ?? '';
-    const { status, stdout } = weir(['replay', 'examples/rules', '--from', '-', '--output', 'json'], lines);
+    const { status, stdout } = runWeir(['replay', 'examples/rules', '--from', '-', '--output', 'json'], {
+      input: lines,
+    });
     expect(status).toBe(0);
     expect(JSON.parse(stdout)).toMatchObject({ requests: 2, badLines: { count: 0 } });
   });
@@ -150,7 +142,9 @@ describeWithServer('a recording made by Envoy', envoyProgram, (envoyPath) => {
         .map((line) => JSON.parse(line) as { time: string });
       for (const { time } of recorded) expect(time).toMatch(/^\d{4}-.*\.\d{3}Z$/);
       const moved = recorded.map((line) => `${JSON.stringify({ ...line, time: clock.ms })}\n`).join('');
-      const { status, stdout } = weir(['replay', 'examples/rules', '--from', '-', '--output', 'json'], moved);
+      const { status, stdout } = runWeir(['replay', 'examples/rules', '--from', '-', '--output', 'json'], {
+        input: moved,
+      });
       expect(status).toBe(0);
       const report = JSON.parse(stdout);
       expect(report.badLines.count).toBe(0);

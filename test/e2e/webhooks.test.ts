@@ -1,10 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 
-import { ChildProgram } from '../support/child-program.ts';
 import { installPrerequisites, startReplica } from '../support/cluster.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
@@ -12,9 +10,9 @@ import { eventually } from '../support/eventually.ts';
 import { httpAsk } from '../support/http-ask.ts';
 import { type ManifestOptions, rateLimitConfigText } from '../support/rate-limit-config.ts';
 import { type ReceivedDelivery, verified, WebhookReceiver } from '../support/webhook-receiver.ts';
+import { runWeir } from '../support/weir-command.ts';
 import { ScriptedXdsClient } from '../support/xds-client.ts';
 
-const root = fileURLToPath(new URL('../..', import.meta.url));
 const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
 const token = 'T0KEN-OF-THE-PIPELINE';
 const leases = { LEASE_DURATION: '3s', LEASE_RENEW_DEADLINE: '2s', LEASE_RETRY_PERIOD: '300ms' };
@@ -124,13 +122,8 @@ describeWithApiServer('webhooks of two replicas', (api) => {
       expect((await httpAsk(Number(port), path)).status).toBe(401);
       const from = ['--secret-from', `http://127.0.0.1:${port}`];
       const files = ['--headers', join(folder, 'headers.json'), '--body', join(folder, 'body')];
-      const verify = new ChildProgram({
-        command: process.execPath,
-        args: ['bin/weir.js', 'webhook', 'verify', ...from, ...files],
-        cwd: root,
-        env: { PATH: process.env['PATH'], API_TOKEN: token },
-      });
-      expect([(await verify.ended).code, verify.output]).toEqual([0, expect.stringMatching(/^valid: msg_/)]);
+      const verify = runWeir(['webhook', 'verify', ...from, ...files], { env: { API_TOKEN: token } });
+      expect(verify).toMatchObject({ status: 0, stdout: expect.stringMatching(/^valid: msg_/), stderr: '' });
     }
   });
 

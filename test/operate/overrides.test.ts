@@ -1,5 +1,4 @@
 /** Overrides in whole limiters: by the API with memory and with a Redis that limiters share, and by files. OVERRIDES_DIR, OVERRIDES_MAX, OVERRIDES_MAX_SECONDS, OVERRIDES_POLL_INTERVAL. */
-import { spawnSync } from 'node:child_process';
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
@@ -11,6 +10,7 @@ import type { InProcessLimiter } from '../support/in-process-limiter.ts';
 import { limitersOfSuite } from '../support/limiters-of-suite.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
+import { runWeir } from '../support/weir-command.ts';
 
 const folder = suiteFolder();
 mkdirSync(join(folder, 'config'));
@@ -220,8 +220,7 @@ describe('OVERRIDES_DIR', () => {
 
   it('holds files that weir check reads', () => {
     write(block('checked'));
-    const check = () =>
-      spawnSync(process.execPath, ['bin/weir.js', 'check', directory], { encoding: 'utf8' });
+    const check = () => runWeir(['check', directory]);
     expect(check().status).toBe(0);
     write('domain: shop\noverrides:\n  - { match: [], block: true, permanent: true, reason: r }\n');
     expect(check()).toMatchObject({

@@ -14,7 +14,7 @@ import {
 } from 'node:fs';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { delimiter, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { parse } from 'yaml';
@@ -22,6 +22,7 @@ import { describeWithServer } from '../support/describe-with-server.ts';
 import { fencedBlocks } from '../support/fenced-blocks.ts';
 import { actionlintProgram, preCommitProgram, xmllintProgram } from '../support/find-server.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
+import { weirProgram } from '../support/weir-program.ts';
 
 const root = join(import.meta.dirname, '../..');
 const read = (path: string): string => readFileSync(join(root, path), 'utf8');
@@ -37,7 +38,7 @@ beforeEach(() => {
   shell('git init -q -b main && git add . && git commit -q -m rules');
   shop(3);
   mkdirSync(join(runner, 'path'));
-  program('weir', `exec '${process.execPath}' '${root}/bin/weir.js' "$@"`);
+  program('weir', `exec '${process.execPath}' '${weirProgram}' "$@"`);
 });
 
 function shop(requests: number): void {
@@ -495,12 +496,12 @@ describe("GitLab's template", () => {
 });
 
 describeWithServer('pre-commit', preCommitProgram, (preCommit) => {
-  /** A repository of Weir that has all but its history: what it does not copy it links to. */
+  /** A repository of Weir that has all but its history, with the bundle of this run in place of the sources. */
   function clone(): string {
     const repository = temporaryFolder();
     for (const path of ['.pre-commit-hooks.yaml', 'bin', 'package.json'])
       cpSync(join(root, path), join(repository, path), { recursive: true });
-    symlinkSync(join(root, 'cli'), join(repository, 'cli'));
+    symlinkSync(join(dirname(weirProgram), '../dist'), join(repository, 'dist'));
     shell(`cd '${repository}' && git init -q && git add . && git commit -q -m weir`);
     return repository;
   }

@@ -15,8 +15,17 @@ export interface CommandOutcome {
   stderr: string;
 }
 
+interface CommandOptions {
+  input?: string | Buffer;
+  env?: NodeJS.ProcessEnv;
+}
+
+/** The name that the program is started by. */
+type ProgramName = 'weir' | 'kubectl weir';
+
 interface CommandQuestion {
   args: readonly string[];
+  program: ProgramName;
   env: Record<string, string>;
   /** A file with the standard input. */
   stdinFile: string;
@@ -26,7 +35,7 @@ interface CommandQuestion {
 const commands = new BlockingWorker<CommandQuestion, CommandOutcome>(
   `const { createReadStream } = require('node:fs');
   const { Writable } = require('node:stream');
-  answer = async ({ args, env, stdinFile }) => {
+  answer = async ({ args, program, env, stdinFile }) => {
     const { main } = await import(data);
     const printed = { stdout: '', stderr: '' };
     const stream = (name) => new Writable({
@@ -45,7 +54,7 @@ const commands = new BlockingWorker<CommandQuestion, CommandOutcome>(
       cwd: () => process.cwd(),
       once: () => {},
     };
-    const status = await main([...args], io);
+    const status = await main([...args], io, program);
     return { status, ...printed };
   };`,
   programModule(),
@@ -63,23 +72,20 @@ function programModule(): string {
  */
 export function runWeir(
   args: readonly string[],
-  { input, env = process.env }: { input?: string | Buffer; env?: NodeJS.ProcessEnv } = {},
+  { input, env = process.env, program = 'weir' }: CommandOptions & { program?: ProgramName } = {},
 ): CommandOutcome {
   const folder = input === undefined ? undefined : mkdtempSync(join(tmpdir(), 'weir-input-'));
   const stdinFile = folder === undefined ? devNull : join(folder, 'input');
   try {
     if (input !== undefined) writeFileSync(stdinFile, input);
-    return commands.ask({ args, stdinFile, env: { ...env } as Record<string, string> });
+    return commands.ask({ args, program, stdinFile, env: { ...env } as Record<string, string> });
   } finally {
     if (folder !== undefined) rmSync(folder, { recursive: true });
   }
 }
 
 /** As `runWeir`, as a program of its own: for tests of what its process is and does. */
-export function spawnWeir(
-  args: readonly string[],
-  options: { input?: string | Buffer; env?: NodeJS.ProcessEnv } = {},
-): CommandOutcome {
+export function spawnWeir(args: readonly string[], options: CommandOptions = {}): CommandOutcome {
   const { status, stdout, stderr } = spawnSync(process.execPath, [weirProgram, ...args], {
     cwd: root,
     encoding: 'utf8',
