@@ -30,19 +30,6 @@ describe('nodesAtATime', () => {
 });
 
 describe('settings of batches', () => {
-  it('have the defaults of the Go service', () => {
-    expect(parseLimiterSettings(onCluster).settings).toMatchObject({
-      redisType: 'CLUSTER',
-      redisScripts: 'auto',
-      redisPipelineWindowMs: 0,
-      redisClusterPipelineParallelism: 1,
-      redisPoolSize: 10,
-      redisPerSecondPipelineWindowMs: 0,
-      redisPerSecondClusterPipelineParallelism: 1,
-      redisPerSecondPoolSize: 10,
-    });
-  });
-
   it('take the window that the Go service suggests', () => {
     const { settings } = parseLimiterSettings({ ...onCluster, REDIS_PIPELINE_WINDOW: '150us' });
     expect(settings?.redisPipelineWindowMs).toBe(0.15);
