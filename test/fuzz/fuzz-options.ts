@@ -19,7 +19,7 @@ export interface FuzzOptions {
 export const fuzzHelp = `Usage: npm run fuzz -- [target ...] [flags]
 
 Mutates inputs of what parses bytes from the network, each target in turn, until something is found or Ctrl-C, which
-ends with a summary. An input must not crash, take 10 s, or leave memory behind.
+ends with a summary. An input must not crash, take 10 s of a processor, or leave memory behind.
 
   hpack, connection, grpc-message, rate-limit-request, delta-xds   the targets (default all of them)
   --seconds <n>      how long one target has its turn, 0.1 to 86400 (default 60)

@@ -15,6 +15,8 @@ export interface FuzzWorkerData {
   seed: number;
   /** 0 replays the corpus and nothing else. */
   seconds: number;
+  /** How many inputs to run at least, the corpus included, unless the time is up before. */
+  inputs: number;
   maxInputBytes: number;
   maxGrowthBytes: number;
   /** From one message about the progress to the next. */
@@ -66,7 +68,7 @@ function fuzz(): Finding | undefined {
   let nextProgressMs = performance.now() + data.progressMs;
   const replayed = loop.replay();
   if (replayed !== undefined) return replayed;
-  while (performance.now() < endMs && !slot.isStopped) {
+  while (performance.now() < endMs && loop.runs < data.inputs && !slot.isStopped) {
     const finding = loop.step(16) ?? (performance.now() < nextCheckMs ? undefined : loop.checkGrowth());
     if (finding !== undefined) return finding;
     if (performance.now() >= nextCheckMs) nextCheckMs = performance.now() + 1000;
@@ -75,7 +77,8 @@ function fuzz(): Finding | undefined {
       nextProgressMs += data.progressMs;
     }
   }
-  return undefined;
+  // So that a turn that ends before its first second looks at memory, too.
+  return data.seconds > 0 ? loop.checkGrowth() : undefined;
 }
 
 const finding = fuzz();
