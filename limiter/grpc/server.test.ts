@@ -23,6 +23,7 @@ import { GrpcCode, type UnaryHandler, type UnaryReply } from '../../process/grpc
 import { Health } from '../../process/grpc/health.ts';
 import { BindError } from '../../process/net/bind.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
+import { eventually } from '../../test/support/eventually.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { reflectionMethods } from './reflection.ts';
 import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from './server.ts';
@@ -362,7 +363,7 @@ describe('shutdown', () => {
       },
     });
     const running = ask(client, echoPath, Uint8Array.of(1));
-    await expect.poll(() => replies.length).toBe(1);
+    await eventually(() => expect(replies.length).toBe(1));
     let done = false;
     const shutdown = server.shutdown().then(() => {
       done = true;
@@ -495,14 +496,14 @@ describe('abandoned calls', () => {
       return { made, ended: ended.promise };
     };
     const [expired, cancelled] = [call({ deadline: Date.now() + 300 }), call({})];
-    await expect.poll(() => replies.length).toBe(2);
+    await eventually(() => expect(replies.length).toBe(2));
     cancelled.made.cancel();
     expect(await Promise.all([expired.ended, cancelled.ended])).toEqual([
       Status.DEADLINE_EXCEEDED,
       Status.CANCELLED,
     ]);
-    await expect.poll(() => replies.map(({ abandoned }) => abandoned)).toEqual([true, true]);
-    await expect.poll(() => calls).toEqual(['Echo', 'Echo']);
+    await eventually(() => expect(replies.map(({ abandoned }) => abandoned)).toEqual([true, true]));
+    await eventually(() => expect(calls).toEqual(['Echo', 'Echo']));
   });
 
   it('get DEADLINE_EXCEEDED from the server where the caller waits on', async () => {

@@ -7,6 +7,7 @@ import { afterEach, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../process/http/http-server.ts';
 import { BindError } from '../../process/net/bind.ts';
 import { systemClock } from '../../process/time/clock.ts';
+import { eventually } from '../../test/support/eventually.ts';
 import { DebugListener, type DebugListenerOptions } from './debug-listener.ts';
 
 const unzip = promisify(gunzip);
@@ -182,7 +183,7 @@ describe('long pages', () => {
     await new Promise((resolve) => socket.once('data', resolve));
     expect(open).toBe(1);
     socket.destroy();
-    await expect.poll(() => open).toBe(0);
+    await eventually(() => expect(open).toBe(0));
     expect(faults).toEqual([]);
   });
 
@@ -262,9 +263,9 @@ describe('/debug/pprof/', () => {
     );
     const busy = async (): Promise<boolean> =>
       (await get(port, '/debug/pprof/profile?seconds=1')).status === 409;
-    await expect.poll(busy, { interval: 5 }).toBe(true);
+    await eventually(async () => expect(await busy()).toBe(true), { intervalMs: 5 });
     socket.destroy();
-    await expect.poll(busy, { timeout: 10_000 }).toBe(false);
+    await eventually(async () => expect(await busy()).toBe(false));
   });
 
   it('answers a running CPU profile with what it has when the process ends', async () => {

@@ -672,7 +672,7 @@ describe('close', () => {
     const agent = new Agent({ keepAlive: true });
     cleanups.push(() => agent.destroy());
     const running = send(port, { body: JSON.stringify(ask), agent });
-    await expect.poll(() => replies.length).toBe(1);
+    await eventually(() => expect(replies.length).toBe(1));
     const closed = listener.close();
     await expect(send(port, {})).rejects.toThrow('ECONNREFUSED');
     replies[0]?.send(decision(Code.OK));

@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 import type { ApiAnswer, ApiRoute, OperatorChange } from '../../process/http/api-route.ts';
+import { eventually } from '../../test/support/eventually.ts';
 import { StoreError } from '../stores/counter-store.ts';
 import { type CounterParts, counterRoutes } from './counter-routes.ts';
 import type { CounterRef } from './office/office.ts';
@@ -56,7 +57,7 @@ describe('/v1/counters', () => {
     // One of a descriptor scans nothing.
     await expect(ask('GET', 'domain=shop&entry=k=v')).resolves.toHaveProperty('lines');
     for (let n = 1; n <= 9; n++) {
-      await vi.waitFor(() => expect(slices).toHaveLength(n));
+      await eventually(() => expect(slices).toHaveLength(n));
       expect(scan).toHaveBeenCalledTimes(n);
       slices[n - 1]!();
       await asked[n - 1];
@@ -68,7 +69,7 @@ describe('/v1/counters', () => {
     scan.mockRejectedValueOnce(new StoreError('redis is away', { transient: true }));
     const [failed, next] = [ask('GET', 'domain=shop'), ask('GET', 'domain=shop')];
     await expect(failed).rejects.toMatchObject({ status: 503 });
-    await vi.waitFor(() => expect(slices).toHaveLength(1));
+    await eventually(() => expect(slices).toHaveLength(1));
     slices[0]!();
     await expect(next).resolves.toHaveProperty('lines');
   });
@@ -78,7 +79,7 @@ describe('/v1/counters', () => {
     const { ask, slices, reset, changes } = heldStore([key]);
     reset.mockRejectedValueOnce(new StoreError('redis is away', { transient: true }));
     const failed = ask('DELETE', 'domain=shop&all=true');
-    await vi.waitFor(() => expect(slices).toHaveLength(1));
+    await eventually(() => expect(slices).toHaveLength(1));
     slices[0]!();
     await expect(failed).rejects.toMatchObject({ status: 503 });
     expect(changes).toEqual([

@@ -1,5 +1,6 @@
 import { connect } from 'node:net';
 import { afterEach, describe, expect, it } from 'vitest';
+import { eventually } from '../../test/support/eventually.ts';
 import { type HttpAnswer, httpAsk } from '../../test/support/http-ask.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { type ApiCaller, ApiGuard, type ApiGuardOptions, type ApiRefusal } from './api-guard.ts';
@@ -370,9 +371,9 @@ describe('a request', () => {
     socket.on('data', (bytes) => (received += `${bytes}`));
     const head = (path: string) => `GET ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n`;
     socket.write(head('/v1/nothing'));
-    await expect.poll(() => received).toContain('404 Not Found');
+    await eventually(() => expect(received).toContain('404 Not Found'));
     socket.write(head(thing));
-    await expect.poll(() => received).toContain('200 OK');
+    await eventually(() => expect(received).toContain('200 OK'));
     expect(received).not.toContain('Connection: close');
   });
 

@@ -7,6 +7,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { TestBrowser } from '../support/browser.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
 import { chromiumProgram } from '../support/find-server.ts';
 import { InProcessControlPlane } from '../support/in-process-control-plane.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
@@ -86,7 +87,7 @@ describeWithServer('a page of another origin', chromiumProgram, () => {
       statuses.set(pathname, (statuses.get(pathname) ?? new Set()).add(response.status()));
     });
     await page.goto(`http://${host}:${wikiPort()}/`, { waitUntil: 'load' });
-    await expect.poll(() => page.title(), { timeout: 30_000 }).toBe('asked');
+    await eventually(async () => expect(await page.title()).toBe('asked'), { timeoutMs: 30_000 });
     await page.close();
     return statuses;
   }

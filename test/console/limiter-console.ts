@@ -6,7 +6,6 @@ import type { Locator, Page } from 'playwright-core';
 import { picturesFolder, TestBrowser } from '../support/browser.ts';
 import { freePort } from '../support/free-port.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
-import { machineSlowness } from '../support/machine-slowness.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 
 const shop = `
@@ -36,7 +35,7 @@ descriptors:
 `;
 /** Of a caller who would like to be more than text. */
 export const hostile = '<img src=x onerror=alert(1)>\u202egpj';
-export const patience = { timeoutMs: 15_000 * machineSlowness() };
+export const patience = { timeoutMs: 15_000 };
 
 export class LimiterConsole {
   readonly folder: string;

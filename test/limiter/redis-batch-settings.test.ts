@@ -7,7 +7,7 @@ import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { redisProgram } from '../support/find-server.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
-import { machineSlowness } from '../support/machine-slowness.ts';
+import { machineLoad } from '../support/machine-load.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 
@@ -101,7 +101,7 @@ describe('settings of batches of both stores', () => {
 describeWithServer('a pool of calls on a Redis that does not answer', redisProgram, (path) => {
   const folder = suiteFolder();
   /** Within it the second request has to come while the first still waits. */
-  const timeoutMs = Math.ceil(2_000 * machineSlowness());
+  const timeoutMs = Math.ceil(2_000 * machineLoad());
   let redis: RedisServer;
   beforeAll(async () => {
     mkdirSync(join(folder, 'config'));

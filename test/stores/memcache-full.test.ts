@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
+import { eventually } from '../support/eventually.ts';
 import { memcachedProgram } from '../support/find-server.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
 import { MemcacheNews, openMemcacheStore } from '../support/memcache-stores.ts';
@@ -81,7 +82,9 @@ describeWithServer('a memcached that is full', memcachedProgram, (path) => {
     const user = 'u'.repeat(175);
     for (let i = 0; i < 3; i += 1)
       expect((await limiter.ask('full', [{ user }])).body.overallCode).toBe('OK');
-    await expect.poll(async () => (await limiter.stats()).get('ratelimit.memcache.add.__code=error')).toBe(3);
+    await eventually(async () =>
+      expect((await limiter.stats()).get('ratelimit.memcache.add.__code=error')).toBe(3),
+    );
     expect((await limiter.stats()).get('ratelimit.memcache.nodes_down')).toBe(0);
     const told = limiter.lines.filter((line) => line.includes('Failed to add'));
     expect(told).toHaveLength(1);

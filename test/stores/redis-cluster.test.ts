@@ -135,7 +135,7 @@ describeWithEachRedis('Redis Cluster', (path) => {
     );
     const waiting = async ({ client }: ClusterMember) =>
       Number(/blocked_clients:(\d+)/.exec(await client.info('clients'))?.[1]) > 0 ? 1 : 0;
-    await expect.poll(() => waiting(first)).toBe(1);
+    await eventually(async () => expect(await waiting(first)).toBe(1));
     expect(await Promise.all(masters().map(waiting))).toEqual(together);
     expect((await answered).map((op) => op.after)).toEqual([1, 1, 1]);
   });

@@ -2,7 +2,7 @@ import { mkdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Browser, chromium, type Page } from 'playwright-core';
 import { chromiumProgram, findServer } from './find-server.ts';
-import { machineSlowness } from './machine-slowness.ts';
+import { machineLoad } from './machine-load.ts';
 
 export interface PageLook {
   width?: number;
@@ -42,7 +42,7 @@ export class TestBrowser {
       timezoneId: 'UTC',
       locale: 'en-GB',
     });
-    page.setDefaultTimeout(Math.max(30_000, 6_000 * machineSlowness()));
+    page.setDefaultTimeout(30_000 * machineLoad());
     const { host } = new URL(url);
     page.on('console', (message) => {
       // Chromium's own line for every answer that is no success, and for none at all.

@@ -1,6 +1,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { expect, it, onTestFinished } from 'vitest';
+import { eventually } from './eventually.ts';
 import { TcpProxy } from './tcp-proxy.ts';
 
 /** A proxy to a server that sends back what it gets. */
@@ -83,7 +84,7 @@ it('forgets connections without ending them, and takes new ones', async () => {
     received += String(chunk);
   });
   socket.write('word');
-  await expect.poll(() => received).toBe('word');
+  await eventually(() => expect(received).toBe('word'));
   proxy.forget();
   socket.write('another');
   // What the forgotten one sent has gone through the proxy before that.

@@ -3,6 +3,7 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { counterOp, submit } from '../../../test/support/counter-ops.ts';
+import { eventually } from '../../../test/support/eventually.ts';
 import { RedisLink, type RedisLinkOptions, type SentCall } from './redis-link.ts';
 import { RedisStore, type RedisStoreOptions } from './redis-store.ts';
 import { type Reply, ReplyReader } from './resp.ts';
@@ -143,7 +144,7 @@ describe('RedisLink', () => {
     const { link, ask, events } = await linked(() => text);
     await link.login(nobody, () => {});
     await ask('a');
-    await expect.poll(() => events).toContain('end: Redis gave an answer of an unexpected form');
+    await eventually(() => expect(events).toContain('end: Redis gave an answer of an unexpected form'));
     expect(link.failure?.message).toBe('Redis gave an answer of an unexpected form');
   });
 
@@ -164,7 +165,7 @@ describe('RedisLink', () => {
     link.begin().push('both');
     link.send(call());
     link.send(call());
-    await expect.poll(() => events).toContain('the next phase');
+    await eventually(() => expect(events).toContain('the next phase'));
     expect(events.slice(0, 5)).toEqual(['1', '2', 'written 1', 'written 2', 'the next phase']);
   });
 
@@ -175,7 +176,7 @@ describe('RedisLink', () => {
     });
     await link.login(nobody, () => {});
     await ask('subscribe news');
-    await expect.poll(() => messages).toEqual(['first', 'second']);
+    await eventually(() => expect(messages).toEqual(['first', 'second']));
   });
 
   it.each([
