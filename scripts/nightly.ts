@@ -40,6 +40,7 @@ function runPart(part: NightlyPart): Promise<PartOutcome> {
   let reason: string | undefined;
   const child = spawn('npm', ['run', '--silent', ...part.args(seed)], {
     cwd: projectRoot,
+    env: { ...process.env, ...part.env?.(seed) },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
   });
@@ -83,12 +84,17 @@ function runPart(part: NightlyPart): Promise<PartOutcome> {
 
 async function runParts(): Promise<void> {
   const outcomes: PartOutcome[] = [];
+  const writeReport = (all: readonly PartOutcome[]): void => {
+    if (report !== undefined) writeFileSync(report, nightlyReport(all));
+  };
   console.log(`nightly: seed ${seed}, ${parts.length} parts`);
   for (const part of parts) {
     if (isInterrupted) break;
     console.log(`\n== ${part.name}: ${repeating({ part, seed })}`);
+    // What a run that is killed meanwhile leaves.
+    writeReport([...outcomes, { part, seed, failure: 'not done', seconds: 0, output: '' }]);
     outcomes.push(await runPart(part));
-    if (report !== undefined) writeFileSync(report, nightlyReport(outcomes));
+    writeReport(outcomes);
   }
   console.log('');
   for (const line of nightlyTable(outcomes)) console.log(line);

@@ -4,6 +4,7 @@ import { chmodSync, globSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
+import { nightlyParts } from '../../scripts/nightly-parts.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { actionlintProgram } from '../support/find-server.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -19,7 +20,13 @@ interface Workflow {
   permissions: unknown;
   jobs: Record<
     string,
-    { permissions?: unknown; container?: string; needs?: string; steps?: { run?: string }[] }
+    {
+      permissions?: unknown;
+      container?: string;
+      needs?: string;
+      'timeout-minutes'?: number;
+      steps?: { id?: string; if?: string; run?: string }[];
+    }
   >;
 }
 
@@ -89,6 +96,23 @@ describe('the workflows', () => {
     ).toEqual([]);
     const scripts = commands.flatMap((text) => /^npm run ([\w:-]+)/.exec(text)?.[1] ?? []);
     for (const name of scripts) expect(own.scripts).toHaveProperty([name]);
+  });
+});
+
+describe('the nightly workflow', () => {
+  const { nightly } = workflows['.github/workflows/nightly.yml']!.jobs;
+
+  it('has time for every part, and for the installation before', () => {
+    const installMinutes = 15;
+    const mostMinutes = nightlyParts.reduce((sum, part) => sum + part.mostMinutes, installMinutes);
+    expect(nightly!['timeout-minutes']).toBeGreaterThanOrEqual(mostMinutes);
+    // What GitHub allows a job.
+    expect(nightly!['timeout-minutes']).toBeLessThanOrEqual(360);
+  });
+
+  it('hands on the report of a job that was cancelled, too', () => {
+    const step = nightly!.steps!.find(({ id }) => id === 'report');
+    expect(step?.if).toMatch(/!success\(\) && hashFiles\(.nightly\.md.\)/);
   });
 });
 
