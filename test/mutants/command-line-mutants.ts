@@ -17,6 +17,7 @@ export const commandLineMutants: readonly Mutant[] = [
     search: ' && query.continue !== undefined',
     replace: '',
     killedBy: 'cli/shared/cluster.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'the command line lists objects without the labels from page two on',

@@ -9,6 +9,7 @@ export const followingMutants: readonly Mutant[] = [
     search: 'idleTimeoutMs: 150_000',
     replace: 'idleTimeoutMs: 150_000_000',
     killedBy: 'control-plane/kubernetes/watch-defaults.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'a watch is opened anew although it says something',
@@ -25,6 +26,7 @@ export const followingMutants: readonly Mutant[] = [
     search: ' && before.isOurs === now?.isOurs',
     replace: '',
     killedBy: 'control-plane/source/source-news.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'changes of objects that were given up are no news',
@@ -33,6 +35,7 @@ export const followingMutants: readonly Mutant[] = [
     search: '[before, now].some(',
     replace: '[now].some(',
     killedBy: 'control-plane/source/source-news.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'every own status write is decided on again',
@@ -41,6 +44,7 @@ export const followingMutants: readonly Mutant[] = [
     search: "return writer === 'other';",
     replace: 'return true;',
     killedBy: 'control-plane/source/source-news.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'something is served before it is known who may use what',
@@ -105,6 +109,7 @@ export const followingMutants: readonly Mutant[] = [
     search: 'kind !== undefined && status === 404',
     replace: 'false',
     killedBy: 'control-plane/source/source-outage.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'objects are taken for the newest when a watch is denied',
@@ -121,6 +126,7 @@ export const followingMutants: readonly Mutant[] = [
     search: 'this.#listed === this.#watches.size',
     replace: 'this.#listed > 0',
     killedBy: 'control-plane/source/source-outage.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'a fleet does not say that its endpoints are answered with 401',
@@ -129,6 +135,7 @@ export const followingMutants: readonly Mutant[] = [
     search: '[401, 403, 404]',
     replace: '[403, 404]',
     killedBy: 'control-plane/fleets/fleet-outage.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'nothing is served where fleets are not installed',
@@ -137,6 +144,7 @@ export const followingMutants: readonly Mutant[] = [
     search: 'failure?.status === 404',
     replace: 'false',
     killedBy: 'control-plane/fleets/fleet-outage.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'everybody may use all fleets where fleets may not be read',
@@ -169,6 +177,7 @@ export const followingMutants: readonly Mutant[] = [
     search: 'this.#slicesRefused.delete(key);\n      void watch.close();',
     replace: 'this.#slicesRefused.delete(key);',
     killedBy: 'control-plane/fleets/fleet-outage.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'a fleet does not say that its endpoints may not be read',
@@ -177,6 +186,7 @@ export const followingMutants: readonly Mutant[] = [
     search: 'if (failure?.isRefusal)',
     replace: 'if (false)',
     killedBy: 'control-plane/fleets/fleet-outage.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'a fleet says after 30 s that its endpoints are denied',
@@ -185,6 +195,7 @@ export const followingMutants: readonly Mutant[] = [
     search: 'limits: { deniedPatienceMs: 0 },',
     replace: '',
     killedBy: 'control-plane/fleets/fleet-outage.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'an object is created twice over a kept connection that ended',
@@ -241,6 +252,7 @@ export const followingMutants: readonly Mutant[] = [
     search: 'if (this.#isDoubtful) listener.doubtful?.(false);',
     replace: '',
     killedBy: 'control-plane/kubernetes/watch-defaults.test.ts',
+    byTimeout: true,
   },
   {
     defect: '401 of an API server that has just started is an outage',
@@ -257,5 +269,6 @@ export const followingMutants: readonly Mutant[] = [
     search: 'if (!isExpired) this',
     replace: 'this',
     killedBy: 'control-plane/kubernetes/watch-defaults.test.ts',
+    byTimeout: true,
   },
 ];

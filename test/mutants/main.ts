@@ -15,5 +15,9 @@ else {
   }
   for (const failure of result.failuresWithout) console.log(`fails without a defect: ${failure}`);
 }
-const isGood = result.failuresWithout.length === 0 && result.outcomes.every(({ is }) => is === 'killed');
+const isGood =
+  result.failuresWithout.length === 0 &&
+  result.outcomes.every(
+    ({ is }, index) => is === 'killed' || (is === 'timedOut' && chosen[index]!.byTimeout),
+  );
 process.exitCode = isGood ? 0 : 1;

@@ -17,6 +17,8 @@ export interface Defect {
 export interface Mutant extends Defect {
   /** From the root of the project. The test file that fails with the defect. It stands beside the sources, so that it shares its process with others. */
   killedBy: string;
+  /** The test waits for what the defect keeps from coming. Elsewhere a test that is out of time shows nothing. */
+  byTimeout?: true;
 }
 
 export class MutantError extends Error {}

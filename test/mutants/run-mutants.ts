@@ -10,12 +10,13 @@ import { type Mutant, MutantError, mutated } from './mutant-source.ts';
 
 export interface MutantOutcome {
   defect: string;
-  is: 'killed' | 'survived' | 'unusable';
+  /** `timedOut`: no test failed otherwise, so that the machine may have been too slow for one that passes. */
+  is: 'killed' | 'timedOut' | 'survived' | 'unusable';
   /** The tests that failed, or why the mutant cannot be used. */
   details: string[];
 }
 
-/** With a defect a test waits for what never comes. On a slow machine a mutant may be killed too easily; nothing fails by that. */
+/** With a defect a test waits for what never comes. Multiplied by the machine's load when the file begins. */
 const mutantTimeoutMs = 1_500;
 
 const marker = /\?mutant=(\d+)$/;
@@ -26,6 +27,7 @@ export async function runMutants(
 ): Promise<{ outcomes: MutantOutcome[]; failuresWithout: string[] }> {
   const texts = mutants.map((mutant) => textOf(mutant));
   const plans = mutants.map((mutant) => new MutantModules(mutant));
+  const originals = new Set(mutants.map(({ killedBy }) => join(projectRoot, killedBy)));
   // The seed of property tests is fixed, so that a mutant is killed each time or never.
   process.env['PROPERTY_SEED'] = '1';
   const vitest = await createVitest(
@@ -61,7 +63,8 @@ export async function runMutants(
           load(id) {
             const number = Number(marker.exec(id)?.[1] ?? Number.NaN);
             const mutant = mutants[number];
-            if (mutant === undefined) return null;
+            // With the same patience, so that a machine that is too slow for a test shows where there is no defect.
+            if (mutant === undefined) return originals.has(id) ? impatient(readFileSync(id, 'utf8')) : null;
             const path = id.replace(marker, '');
             if (path === join(projectRoot, mutant.file)) return texts[number] as string;
             return path === join(projectRoot, mutant.killedBy) ? impatient(readFileSync(path, 'utf8')) : null;
@@ -75,7 +78,6 @@ export async function runMutants(
     const usable = mutants.flatMap(({ killedBy }, number) =>
       typeof texts[number] === 'string' ? [`${join(projectRoot, killedBy)}?mutant=${number}`] : [],
     );
-    const originals = [...new Set(mutants.map(({ killedBy }) => join(projectRoot, killedBy)))];
     const specifications = [...originals, ...usable].map((id) => project.createSpecification(id));
     const { testModules } = await vitest.runTestSpecifications(specifications);
     const byId = new Map(testModules.map((module) => [module.moduleId, module]));
@@ -84,7 +86,7 @@ export async function runMutants(
       const module = byId.get(`${join(projectRoot, mutant.killedBy)}?mutant=${number}`);
       return typeof text === 'string' ? outcomeOf(mutant, module) : unusable(mutant, text.message);
     });
-    const failuresWithout = originals.flatMap((id) => problemsOf(byId.get(id)));
+    const failuresWithout = [...originals].flatMap((id) => problemsOf(byId.get(id)));
     return { outcomes, failuresWithout };
   } finally {
     await vitest.close();
@@ -92,8 +94,10 @@ export async function runMutants(
 }
 
 function impatient(testFile: string): string {
-  const timeouts = `{ testTimeout: ${mutantTimeoutMs}, hookTimeout: ${mutantTimeoutMs} }`;
-  return `import { vi as ofMutant } from 'vitest'; ofMutant.setConfig(${timeouts}); ${testFile}`;
+  const load = JSON.stringify(join(projectRoot, 'test/support/machine-load.ts'));
+  return `import { vi as ofMutant } from 'vitest'; import { machineLoad as loadOfMutant } from ${load};
+const msOfMutant = ${mutantTimeoutMs} * loadOfMutant();
+ofMutant.setConfig({ testTimeout: msOfMutant, hookTimeout: msOfMutant }); ${testFile}`;
 }
 
 function textOf(mutant: Mutant): string | MutantError {
@@ -111,9 +115,8 @@ function outcomeOf(mutant: Mutant, module: TestModule | undefined): MutantOutcom
   const { defect } = mutant;
   // A file that cannot be loaded notices no defect.
   if (module === undefined || module.errors().length > 0) return unusable(mutant, ...problemsOf(module));
-  return failed.length === 0
-    ? { defect, is: 'survived', details: [] }
-    : { defect, is: 'killed', details: failed };
+  if (failed.length === 0) return { defect, is: 'survived', details: [] };
+  return { defect, is: isTimeout(module) ? 'timedOut' : 'killed', details: failed };
 }
 
 function unusable({ defect }: Mutant, ...details: string[]): MutantOutcome {
@@ -122,6 +125,11 @@ function unusable({ defect }: Mutant, ...details: string[]): MutantOutcome {
 
 function failedTests(module: TestModule | undefined): string[] {
   return [...(module?.children.allTests('failed') ?? [])].map(({ fullName }) => fullName);
+}
+
+function isTimeout(module: TestModule): boolean {
+  const errors = [...module.children.allTests('failed')].flatMap((test) => test.result().errors ?? []);
+  return errors.every(({ message }) => /^(?:Test|Hook) timed out in \d+/.test(message));
 }
 
 function problemsOf(module: TestModule | undefined): string[] {

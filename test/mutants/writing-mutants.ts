@@ -161,6 +161,7 @@ export const writingMutants: readonly Mutant[] = [
     search: '!isTransient(error)',
     replace: '(error.status === 401 || !isTransient(error))',
     killedBy: 'control-plane/replicas/event-recorder.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'an object may tell 2 events at once instead of 25',
@@ -185,6 +186,7 @@ export const writingMutants: readonly Mutant[] = [
     search: '4',
     replace: '40',
     killedBy: 'control-plane/replicas/event-recorder.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'a former leader writes the events that wait',
@@ -201,6 +203,7 @@ export const writingMutants: readonly Mutant[] = [
     search: 'error.status === 404',
     replace: 'false',
     killedBy: 'control-plane/replicas/event-recorder.test.ts',
+    byTimeout: true,
   },
   {
     defect: '401 counts as a rejection of a fleet',
@@ -209,6 +212,7 @@ export const writingMutants: readonly Mutant[] = [
     search: 'if (isTransient(error))',
     replace: 'if (isTransient(error) && error.status !== 401)',
     killedBy: 'control-plane/fleets/fleet-writes.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'a rejected fleet waits 30 minutes',
@@ -217,6 +221,7 @@ export const writingMutants: readonly Mutant[] = [
     search: '30_000',
     replace: '1_800_000',
     killedBy: 'control-plane/fleets/fleet-writes.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'a rejected fleet holds up the others',
@@ -225,6 +230,7 @@ export const writingMutants: readonly Mutant[] = [
     search: 'if (isTransient(error)) return error;',
     replace: 'return error;',
     killedBy: 'control-plane/fleets/fleet-writes.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'the status of a fleet is lost that was due while another one was written',
@@ -233,6 +239,7 @@ export const writingMutants: readonly Mutant[] = [
     search: 'if (this.#statuses.get(name) === due) ',
     replace: '',
     killedBy: 'control-plane/fleets/fleet-writes.test.ts',
+    byTimeout: true,
   },
   {
     defect: 'the second status of a fleet meets a conflict while the watch is behind',
