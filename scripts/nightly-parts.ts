@@ -24,7 +24,7 @@ export const nightlyParts: readonly NightlyPart[] = [
   {
     name: 'truth-defect',
     what: 'the truth test finds a known defect of the control plane',
-    args: (seed) => ['truth', '--', '--minutes', '1', '--with-defect', '--seed', `${seed}`],
+    args: (seed) => ['truth', '--', '--seconds', '30', '--with-defect', '--seed', `${seed}`],
     mostMinutes: 10,
   },
   {

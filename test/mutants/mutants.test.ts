@@ -1,8 +1,10 @@
 import { execFile } from 'node:child_process';
+import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { projectRoot } from '../../scripts/commands.ts';
+import { longTestDefects } from './long-test-defects.ts';
 import { type Mutant, mutated } from './mutant-source.ts';
 import { mutants } from './mutants.ts';
 import type { MutantOutcome } from './run-mutants.ts';
@@ -45,6 +47,13 @@ describe('mutants', () => {
 
   it('have names of their own', () => {
     expect(new Set(mutants.map(({ defect }) => defect)).size).toBe(mutants.length);
+  });
+});
+
+describe('the known defects of long tests', () => {
+  it.each(Object.values(longTestDefects))('apply: $defect', (defect) => {
+    const text = readFileSync(join(projectRoot, defect.file), 'utf8');
+    expect(mutated(text, defect)).not.toBe(text);
   });
 });
 

@@ -1,15 +1,16 @@
 /** `npm run truth`: ends with an error when a status was not true; `help` has the flags. */
 import { randomInt } from 'node:crypto';
 import { parseArgs } from 'node:util';
-import { numberFlag, readOrExplain } from '../support/script-flags.ts';
+import { FlagError, numberFlag, readOrExplain } from '../support/script-flags.ts';
 import setup from '../support/weir-program.ts';
 
-const help = `Usage: npm run truth -- [--minutes <n>] [--seed <n>] [--with-defect]
+const help = `Usage: npm run truth -- [--minutes <n> | --seconds <n>] [--seed <n>] [--with-defect]
 
 Runs an API server, control planes and limiters, lets things happen to them by chance, and compares every second what
 the statuses of objects say with what limiters decide. Needs etcd, kube-apiserver and kubectl.
 
   --minutes <n>  1 to 1440 (default 10)
+  --seconds <n>  30 to 86400, in place of minutes; 30 are the short form of the gate
   --seed <n>     of all that happens by chance (default: another one each time); times are never quite the same
   --with-defect  runs a control plane with a known defect, for as long as it takes to find it: nothing found is the error
 
@@ -20,33 +21,40 @@ Exit status: 0 when all statuses were true, 1 when one was not (with --with-defe
 
 function readOptions(
   args: readonly string[],
-): { minutes: number; seed: number; withDefect: boolean } | undefined {
+): { seconds: number; seed: number; withDefect: boolean } | undefined {
   const { values } = parseArgs({
     args: [...args],
     options: {
       help: { type: 'boolean', short: 'h', default: false },
-      minutes: { type: 'string', default: '10' },
+      minutes: { type: 'string' },
+      seconds: { type: 'string' },
       'with-defect': { type: 'boolean', default: false },
       seed: { type: 'string', default: String(randomInt(2 ** 31)) },
     },
   });
   if (values.help) return undefined;
+  const { minutes = '10', seconds } = values;
+  if (seconds !== undefined && values.minutes !== undefined)
+    throw new FlagError('give --minutes or --seconds, not both');
   return {
-    minutes: numberFlag({ flag: '--minutes', text: values.minutes, least: 1, most: 1440 }),
+    seconds:
+      seconds === undefined
+        ? 60 * numberFlag({ flag: '--minutes', text: minutes, least: 1, most: 1440 })
+        : numberFlag({ flag: '--seconds', text: seconds, least: 30, most: 86_400 }),
     seed: numberFlag({ flag: '--seed', text: values.seed, least: 0, most: 2 ** 31, whole: true }),
     withDefect: values['with-defect'],
   };
 }
 
 const flags = readOrExplain(() => readOptions(process.argv.slice(2)), { help, script: 'truth' });
-const { minutes, seed } = flags;
+const { seconds, seed } = flags;
 const removeProgram = await setup();
 // After `setup`, which says which program that is.
 const { runTruth } = await import('./truth-run.ts');
 const { longTestDefects, withDefect } = await import('../mutants/long-test-defects.ts');
-const run = () => runTruth({ seed, durationMs: minutes * 60_000, progress: (line) => console.log(line) });
+const run = () => runTruth({ seed, durationMs: seconds * 1000, progress: (line) => console.log(line) });
 try {
-  console.log(`truth: seed ${seed}, ${minutes} minute${minutes === 1 ? '' : 's'}`);
+  console.log(`truth: seed ${seed}, ${seconds} s`);
   const report = await (flags.withDefect ? withDefect(longTestDefects.truth, run) : run());
   const { history, violations, ...rest } = report;
   for (const line of history) console.log(line);
