@@ -1,8 +1,10 @@
 /** Mutants of TypeScript, by StrykerJS and its runner for vitest. */
 import { globSync } from 'node:fs';
+import { delimiter } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import type { LogLevel } from '@stryker-mutator/api/core';
 import { Stryker } from '@stryker-mutator/core';
+import { serversFolder } from '../support/find-server.ts';
 import type { SampleOptions } from './sample-checker.ts';
 import type { MutantReport } from './score.ts';
 
@@ -13,7 +15,13 @@ export async function runTypeScriptMutants(
 ): Promise<MutantReport[] | undefined> {
   const mutate = globSync(`${folder}/**/*.ts`).filter((file) => !/\.(?:test|suite)\.ts$/.test(file));
   if (mutate.length === 0) return undefined;
-  process.env['MUTANTS_OF_STORES'] = String(folder.startsWith('limiter/stores'));
+  const isOfStores = folder.startsWith('limiter/stores');
+  process.env['MUTANTS_OF_STORES'] = String(isOfStores);
+  if (isOfStores) {
+    // The copy of the project that is changed has no .cache. A suite without its server would skip, and every mutant survive it.
+    process.env['PATH'] = [process.env['PATH'] ?? '', serversFolder].join(delimiter);
+    process.env['CI'] = 'true';
+  }
   const { seed } = sample;
   process.env['PROPERTY_SEED'] = String(seed);
   const results = await new Stryker({
