@@ -12,6 +12,7 @@ const selected = process.env['TESTS'];
 const isUnit = selected === 'unit';
 const timing = '**/*.timing.test.ts';
 const nightly = '**/*.nightly.test.ts';
+const packageTests = 'test/package/*.test.ts';
 const faults = ['budgets', 'faults', 'soak', 'stores'].map((folder) => `test/${folder}/*.timing.test.ts`);
 /** Of two cores: most of their time such tests wait. */
 const workersThatWait = 4;
@@ -37,6 +38,18 @@ const projects: TestProjectConfiguration[] = [
     test: {
       name: 'tests',
       include: ['test/**/*.test.ts'],
+      exclude: [...exclude, timing, packageTests],
+      globalSetup,
+      maxWorkers: workersThatWait,
+      sequence: { groupOrder: 1 },
+    },
+  },
+  {
+    // What is released: the package, the pipelines that use it, and the workflows.
+    extends: true,
+    test: {
+      name: 'package',
+      include: [packageTests],
       exclude: [...exclude, timing],
       globalSetup,
       maxWorkers: workersThatWait,

@@ -4,6 +4,7 @@
 export const projectBudgets: Readonly<Record<string, number>> = {
   unit: 75,
   tests: 420,
+  package: 120,
   faults: 60,
   timing: 75,
 };
@@ -17,12 +18,24 @@ export interface FileCost {
   endedAt: number;
   /** Undefined where its setup failed. */
   cpuSeconds: number | undefined;
+  /** The part of it that the suite's own API servers took. */
+  apiServerCpuSeconds?: number | undefined;
+}
+
+/** The API servers that suites share, which belong to no file. */
+export interface SharedApiServers {
+  servers: number;
+  suites: number;
+  cpuSeconds: number;
 }
 
 const slowest = 30;
 
 /** The lines to print, without their ends. */
-export function costTable(files: readonly FileCost[], budgets = projectBudgets): string[] {
+export function costTable(
+  files: readonly FileCost[],
+  { budgets = projectBudgets, shared }: { budgets?: typeof projectBudgets; shared?: SharedApiServers } = {},
+): string[] {
   const bySeconds = [...files].sort((a, b) => wallSeconds(b) - wallSeconds(a)).slice(0, slowest);
   return [
     heading('vitest project'),
@@ -30,6 +43,8 @@ export function costTable(files: readonly FileCost[], budgets = projectBudgets):
       Map.groupBy(files, ({ project }) => project),
       ([name, own]) => projectLine(name, own, budgets[name]),
     ),
+    ...apiServerLines(files, shared),
+    row(spanOf(files), cpuOf(files) + (shared?.cpuSeconds ?? 0), `all (${files.length} files)`),
     '',
     heading(`the ${bySeconds.length} slowest files`),
     ...bySeconds.map((file) => row(wallSeconds(file), file.cpuSeconds, `${file.project}  ${file.path}`)),
@@ -37,12 +52,34 @@ export function costTable(files: readonly FileCost[], budgets = projectBudgets):
 }
 
 function projectLine(name: string, files: readonly FileCost[], budget: number | undefined): string {
-  const wall =
-    Math.max(...files.map(({ endedAt }) => endedAt)) - Math.min(...files.map(({ startedAt }) => startedAt));
-  const cpu = files.reduce((sum, { cpuSeconds = 0 }) => sum + cpuSeconds, 0);
+  const wall = spanOf(files);
   const allowed = budget === undefined ? '' : `, budget ${budget} s`;
   const warning = budget !== undefined && wall > budget ? '  WARNING: above its budget' : '';
-  return row(wall, cpu, `${name} (${files.length} files${allowed})${warning}`);
+  return row(wall, cpuOf(files), `${name} (${files.length} files${allowed})${warning}`);
+}
+
+function apiServerLines(files: readonly FileCost[], shared: SharedApiServers | undefined): string[] {
+  const own = files.filter(({ apiServerCpuSeconds = 0 }) => apiServerCpuSeconds > 0);
+  const ownCpu = own.reduce((sum, { apiServerCpuSeconds = 0 }) => sum + apiServerCpuSeconds, 0);
+  return [
+    ...(shared === undefined || shared.servers === 0
+      ? []
+      : [row('', shared.cpuSeconds, `API servers, shared: ${shared.servers} for ${shared.suites} suites`)]),
+    ...(own.length === 0
+      ? []
+      : [row('', ownCpu, `API servers of their own in ${own.length} files, counted there, too`)]),
+  ];
+}
+
+/** From the first start to the last end, in seconds. */
+function spanOf(files: readonly FileCost[]): number {
+  return (
+    Math.max(...files.map(({ endedAt }) => endedAt)) - Math.min(...files.map(({ startedAt }) => startedAt))
+  );
+}
+
+function cpuOf(files: readonly FileCost[]): number {
+  return files.reduce((sum, { cpuSeconds = 0 }) => sum + cpuSeconds, 0);
 }
 
 function wallSeconds({ startedAt, endedAt }: FileCost): number {
@@ -53,6 +90,6 @@ function heading(what: string): string {
   return `  wall s    CPU s  ${what}`;
 }
 
-function row(wall: number, cpu: number | undefined, what: string): string {
-  return `${wall.toFixed(1).padStart(8)} ${(cpu?.toFixed(1) ?? '?').padStart(8)}  ${what}`;
+function row(wall: number | '', cpu: number | undefined, what: string): string {
+  return `${(wall === '' ? '' : wall.toFixed(1)).padStart(8)} ${(cpu?.toFixed(1) ?? '?').padStart(8)}  ${what}`;
 }

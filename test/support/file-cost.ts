@@ -4,11 +4,14 @@
  */
 import { readFileSync } from 'node:fs';
 import { afterAll } from 'vitest';
+import type { CountsApiServers } from './own-api-server.ts';
 
 declare module 'vitest' {
   interface TaskMeta {
     /** Seconds of processor time of the file: of its process, and of the programs that it waited for. */
     cpuSeconds?: number;
+    /** The part of it that API servers took. */
+    apiServerCpuSeconds?: number;
   }
 }
 
@@ -40,4 +43,7 @@ afterAll(({}, { meta }) => {
   const used = usedSeconds();
   meta.cpuSeconds = used - (counted.countedCpuSeconds ?? 0);
   counted.countedCpuSeconds = used;
+  const servers = globalThis as CountsApiServers;
+  meta.apiServerCpuSeconds = servers.apiServerCpuSeconds ?? 0;
+  servers.apiServerCpuSeconds = 0;
 });

@@ -1,6 +1,11 @@
 import { ApiServer } from './api-server.ts';
 import { type ApiServerProcesses, startProcesses } from './api-servers/api-server-processes.ts';
 
+/** Processor time of the servers that this process started, and has stopped. file-cost.ts reads it. */
+export interface CountsApiServers {
+  apiServerCpuSeconds?: number;
+}
+
 /** An API server that one suite or script has for itself, and may stop. */
 export class OwnApiServer extends ApiServer {
   readonly #processes: ApiServerProcesses;
@@ -35,6 +40,8 @@ export class OwnApiServer extends ApiServer {
 
   async stop(): Promise<void> {
     await this.#processes.stop();
+    const counted = globalThis as CountsApiServers;
+    counted.apiServerCpuSeconds = (counted.apiServerCpuSeconds ?? 0) + this.#processes.cpuSeconds;
     this.close();
   }
 }

@@ -1,4 +1,5 @@
 import type { Reporter, TestCase, TestModule } from 'vitest/node';
+import type { SharesApiServers } from './api-servers/api-server-pool.ts';
 import { costTable, type FileCost } from './cost-table.ts';
 import type { Interrupted } from './hang-guard.ts';
 import { countedBefore, type RunCounts, runAgainLater } from './second-run.ts';
@@ -30,11 +31,12 @@ export default class SummaryReporter implements Reporter {
       ),
       endedAt,
       cpuSeconds: module.meta().cpuSeconds,
+      apiServerCpuSeconds: module.meta().apiServerCpuSeconds,
     });
   }
 
   onTestRunEnd(modules: readonly TestModule[], unhandledErrors: readonly unknown[]): void {
-    const lines: string[] = process.env['CI'] === 'true' ? ['', ...costTable(this.#costs), ''] : [];
+    const lines: string[] = [];
     const counts: RunCounts = { passed: 0, failed: unhandledErrors.length, skipped: 0 };
     const interrupted: TestCase[] = [];
     for (const module of modules) {
@@ -55,6 +57,13 @@ export default class SummaryReporter implements Reporter {
     this.#end(counts, lines, interrupted);
   }
 
+  /** Once the servers that suites share have ended. */
+  #costLines(): string[] {
+    if (process.env['CI'] !== 'true') return [];
+    const { sharedApiServers: shared } = globalThis as SharesApiServers;
+    return ['', ...costTable(this.#costs, shared && { shared }), ''];
+  }
+
   #end(counts: RunCounts, lines: string[], interrupted: readonly TestCase[]): void {
     const isLeft = runAgainLater(
       counts,
@@ -68,7 +77,7 @@ export default class SummaryReporter implements Reporter {
     const total = before === undefined ? counts : addTo(before, counts);
     if (!isLeft) lines.push(totalLine(total));
     process.on('exit', () => {
-      for (const line of lines) process.stdout.write(`${line}\n`);
+      for (const line of [...this.#costLines(), ...lines]) process.stdout.write(`${line}\n`);
       if (total.failed > 0) process.exitCode ||= 1;
     });
   }

@@ -25,6 +25,11 @@ export interface PoolQuestion {
 /** What it gets, as a line. */
 export type PoolAnswer = { place: ApiServerPlace } | { error: string };
 
+/** What the pool of this process came to; summary-reporter.ts prints it. */
+export interface SharesApiServers {
+  sharedApiServers?: { servers: number; suites: number; cpuSeconds: number };
+}
+
 interface SharedServer {
   processes: ApiServerProcesses;
   clean: CleanState;
@@ -147,9 +152,7 @@ export default async function setup(): Promise<(() => Promise<void>) | undefined
   return async () => {
     await pool.close();
     const { servers, suites } = pool.counts;
-    if (servers > 0) {
-      const cpu = `${pool.cpuSeconds.toFixed(0)} s of CPU`;
-      console.log(`API servers: ${servers} started for ${suites} suites, ${cpu}`);
-    }
+    const { cpuSeconds } = pool;
+    (globalThis as SharesApiServers).sharedApiServers = { servers, suites, cpuSeconds };
   };
 }

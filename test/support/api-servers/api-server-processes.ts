@@ -20,6 +20,8 @@ export class ApiServerProcesses {
   #server: ChildProgram | undefined;
   #etcdUrl = '';
   #port = 0;
+  /** Of servers that were stopped. */
+  #endedCpuSeconds = 0;
 
   get place(): ApiServerPlace {
     return { url: `https://127.0.0.1:${this.#port}`, folder: this.#folder };
@@ -39,9 +41,9 @@ export class ApiServerProcesses {
     return this.#server?.running === true;
   }
 
-  /** Processor time of both so far; 0 for one that does not run, and where the system has no /proc. */
+  /** Processor time of both so far, without one that ended by itself; 0 where the system has no /proc. */
   get cpuSeconds(): number {
-    return [this.#etcd, this.#server].reduce((sum, program) => sum + cpuSecondsOf(program), 0);
+    return this.#endedCpuSeconds + cpuSecondsOf(this.#etcd) + cpuSecondsOf(this.#server);
   }
 
   async start(): Promise<void> {
@@ -72,12 +74,14 @@ export class ApiServerProcesses {
 
   /** Ends kube-apiserver alone; etcd keeps its data. */
   async stopServer(signal: 'SIGTERM' | 'SIGKILL'): Promise<void> {
+    this.#endedCpuSeconds += cpuSecondsOf(this.#server);
     await this.#server?.stop(signal);
     this.#server = undefined;
   }
 
   async stop(): Promise<void> {
     await this.stopServer('SIGKILL');
+    this.#endedCpuSeconds += cpuSecondsOf(this.#etcd);
     await this.#etcd?.stop('SIGKILL');
     rmSync(this.#folder, { recursive: true, force: true });
   }
