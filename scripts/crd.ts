@@ -39,6 +39,8 @@ function openApiSchema(model: z.ZodType): Schema {
 function structural(schema: Schema): Schema {
   const entries = Object.entries(schema)
     .filter(([word, value]) => !foreign.includes(word) || isMapOfValues(word, value))
+    // The API server knows the two types by itself, and would name `anyOf` beside them in its messages.
+    .filter(([word]) => word !== 'anyOf' || schema['x-kubernetes-int-or-string'] !== true)
     .sort(([a], [b]) => rank(a) - rank(b))
     .map(([word, value]) => [word, below(word, value)]);
   return Object.fromEntries(entries);

@@ -18,6 +18,7 @@ import { mostRequestsPerSecond } from '../limiter/callers/request-rates.ts';
 import { algorithmNames } from '../rules/algorithms/registry.ts';
 import { expiries } from '../rules/budget-fields.ts';
 import { ownLimitFields, ruleFileName } from '../rules/language/tables.ts';
+import { algorithmEnum } from '../rules/manifest/enum-words.ts';
 import { fleetKind, fleetSpecModel } from '../rules/manifest/fleet-model.ts';
 import {
   overrideEffects,
@@ -25,7 +26,7 @@ import {
   overrideKind,
   overrideSpecModel,
 } from '../rules/manifest/override-model.ts';
-import { algorithmEnum, apiVersion, kind, specModel } from '../rules/manifest/spec-model.ts';
+import { apiVersion, kind, specModel } from '../rules/manifest/spec-model.ts';
 import { hitsUnits, wholePattern } from '../rules/model.ts';
 import { actionFields, headerTests, queryTests, stringTests } from '../rules/proxy/read-actions.ts';
 import {
@@ -111,11 +112,12 @@ function mapSchemas(
   return isSchema && typeof value === 'object' ? change(value as Schema) : value;
 }
 
-/** Rules nest: each level is the same schema, by reference. */
+/** Rules nest: each level is the same schema, by reference, that of the second: at the first only the API server knows the checks. */
 function nested(schema: Schema): Schema {
   const properties = schema['properties'] as Fields;
   const descriptors = properties['descriptors']!;
-  const rule = descriptors['items'] as Schema;
+  const first = descriptors['items'] as Schema;
+  const rule = (first['properties'] as Fields)['descriptors']!['items'] as Schema;
   const below = {
     ...(rule['properties'] as Fields)['descriptors'],
     items: { $ref: '#/definitions/descriptor' },

@@ -33,9 +33,10 @@ import { fieldPath, type RuleError, type RuleErrorCode, RuleErrorList } from '..
 import { fieldName, manifestWords } from '../spelling.ts';
 import { listProblem, type RuleSupport, settleLimit } from '../validate-limits.ts';
 import { checkSources } from '../validate-sources.ts';
+import { algorithmEnum, hitsUnitEnum } from './enum-words.ts';
 import { bounds, defaultClass, defaultFleet } from './manifest-bounds.ts';
 import { jsonProblem } from './model-values.ts';
-import { algorithmEnum, hitsUnitEnum, specModel } from './spec-model.ts';
+import { specModel } from './spec-model.ts';
 
 /**
  * Stands for a key or a value that cannot be read: found to be no duplicate of a readable one, and to be no reason why

@@ -4,15 +4,13 @@
  * refuses it, so that `rateLimit:` with nothing below is no rule without a limit.
  */
 import { z } from 'zod';
-import type { RuleAlgorithm } from '../algorithms/algorithm.ts';
-import { algorithmNames, algorithmsWith, defaultAlgorithm } from '../algorithms/registry.ts';
-import { expiries, mostMarks, unknownExpiry, unknownHitsUnit } from '../budget-fields.ts';
-import { ownLimitFields } from '../language/tables.ts';
+import { defaultAlgorithm } from '../algorithms/registry.ts';
+import { mostMarks, unknownExpiry, unknownHitsUnit } from '../budget-fields.ts';
 import { leaseForm, leaseFromText, leasePattern } from '../lease.ts';
-import { hitsUnits, weekdays } from '../model.ts';
-import { enumName } from '../spelling.ts';
+import { weekdays } from '../model.ts';
 import { fewestLimits, mostLimits, unknownAlgorithm } from '../validate-limits.ts';
 import { largestMultiplier } from '../window.ts';
+import { algorithmEnum, expiryEnum, hitsUnitEnum } from './enum-words.ts';
 import { bounds, defaultClass, defaultFleet, dnsLabelPattern } from './manifest-bounds.ts';
 import {
   emptyList,
@@ -28,10 +26,9 @@ import {
   uint32,
   whole,
 } from './model-values.ts';
-
-export const algorithmEnum: readonly string[] = algorithmNames.map(enumName);
-export const hitsUnitEnum: readonly string[] = hitsUnits.map(enumName);
-export const expiryEnum: readonly string[] = expiries.map(enumName);
+import type { RuleChecks } from './rule-checks.ts';
+import { sentenceChecks } from './sentence-checks.ts';
+import { structuralChecks } from './structural-checks.ts';
 
 const replacesModel = object(
   { name: text(bounds.limitNameLength, { minLength: 1, description: 'Name of the limit.' }) },
@@ -126,63 +123,37 @@ const limitFields = {
   }).optional(),
 };
 
-const namesWith = (has: (algorithm: RuleAlgorithm) => boolean): string[] => algorithmsWith(has).map(enumName);
-const counted = { properties: { unlimited: { enum: [false] } } };
-const windowSpellings = [
-  { required: ['unit', 'requestsPerUnit'], ...counted },
-  { required: ['window', 'requestsPerUnit'], ...counted, not: { required: ['unitMultiplier'] } },
-  {
-    required: ['calendar', 'requestsPerUnit'],
-    properties: {
-      ...counted.properties,
-      algorithm: { enum: namesWith(({ steady }) => steady === undefined) },
+/** `rateLimit` and `rateLimits`. */
+function limitModels(checks: RuleChecks) {
+  const rateLimit = object(
+    {
+      ...limitFields,
+      unlimited: flag({ description: 'Whether requests are never limited and never counted.' }).optional(),
     },
-    not: { required: ['unitMultiplier'] },
-  },
-];
-const burstOfBuckets = [
-  { not: { required: ['burst'] } },
-  { required: ['algorithm'], properties: { algorithm: { enum: namesWith(({ hasBurst }) => hasBurst) } } },
-];
-
-const rateLimitModel = object(
-  {
-    ...limitFields,
-    unlimited: flag({ description: 'Whether requests are never limited and never counted.' }).optional(),
-  },
-  {
-    description: 'The limit: either a window (unit, window or calendar) and requestsPerUnit, or unlimited.',
-    oneOf: [...windowSpellings, { required: ['unlimited'], properties: { unlimited: { enum: [true] } } }],
-    // Apart from oneOf, because the API server then names the one field that is too many.
-    anyOf: [counted, { properties: { unit: { maxLength: 0 } } }],
-    allOf: [
-      { anyOf: [counted, { not: { anyOf: ownLimitFields.map((name) => ({ required: [name] })) } }] },
-      { anyOf: burstOfBuckets },
-    ],
-  },
-);
-
-const rateLimitsModel = z
-  .array(
-    object(
-      {
-        ...limitFields,
-        unlimited: flag({
-          enum: [false],
-          description: 'Must be false where there are several limits.',
-        }).optional(),
-      },
-      { description: 'One of the limits.', oneOf: windowSpellings, anyOf: burstOfBuckets },
-    ),
-    typed('a list'),
-  )
-  .meta({
+    {
+      description: 'The limit: either a window (unit, window or calendar) and requestsPerUnit, or unlimited.',
+      ...checks.rateLimit,
+    },
+  );
+  const oneOfSeveral = object(
+    {
+      ...limitFields,
+      unlimited: flag({
+        ...checks.unlimitedOfSeveral,
+        description: 'Must be false where there are several limits.',
+      }).optional(),
+    },
+    { description: 'One of the limits.', ...checks.limitOfSeveral },
+  );
+  const rateLimits = z.array(oneOfSeveral, typed('a list')).meta({
     minItems: fewestLimits,
     maxItems: mostLimits,
     'x-kubernetes-list-type': 'atomic',
     description:
       "In place of rateLimit, several limits that all have to allow; what one refuses counts in none. Known to Weir's limiters only.",
   });
+  return { rateLimit: rateLimit.optional(), rateLimits: rateLimits.optional() };
+}
 
 const flags = {
   shadowMode: flag({
@@ -225,24 +196,6 @@ const leaseModel = z
       "The share of the limit that one limiter may take ahead and spend by itself, as 2%, or 0 for none; as the limiter is set where it is not written. Known to Weir's limiters only.",
   });
 
-/** The number 0 needs no pattern: there is no other one. */
-const noLease = { pattern: '^0[0.]*%?$' };
-
-/** What a lease may stand beside. */
-const leasable = [
-  { not: { required: ['lease'] } },
-  { required: ['rateLimits'], properties: { lease: noLease } },
-  { required: ['rateLimit'], properties: { lease: noLease, rateLimit: counted } },
-  {
-    required: ['rateLimit'],
-    properties: {
-      rateLimit: {
-        properties: { ...counted.properties, algorithm: { enum: namesWith((one) => one.countsAllHits) } },
-      },
-    },
-  },
-];
-
 const reserveModel = object(
   {
     ttl: text(32, {
@@ -268,15 +221,13 @@ const reserveModel = object(
   },
 );
 
-/** What reserve may stand beside. */
-const reservable = [
-  { not: { required: ['reserve'] } },
-  { required: ['rateLimits'] },
-  { required: ['rateLimit'], properties: { rateLimit: counted } },
-];
+/** What a rule may say of its limits, at the first level of rules and below it. */
+const firstLevel = { checks: sentenceChecks, limits: limitModels(sentenceChecks) };
+const belowFirst = { checks: structuralChecks, limits: limitModels(structuralChecks) };
 
 /** A rule, with as many levels of rules below it as `levelsBelow` says. */
 function descriptorModel(levelsBelow: number): z.ZodType {
+  const { checks, limits } = levelsBelow === bounds.descriptorLevels - 1 ? firstLevel : belowFirst;
   return object(
     {
       key: text(bounds.keyLength, {
@@ -287,8 +238,7 @@ function descriptorModel(levelsBelow: number): z.ZodType {
         description:
           'Value of the entry; empty fits every value, and counts each apart. * stands for any text, anywhere and several times.',
       }).optional(),
-      rateLimit: rateLimitModel.optional(),
-      rateLimits: rateLimitsModel.optional(),
+      ...limits,
       lease: leaseModel.optional(),
       reserve: reserveModel.optional(),
       ...flags,
@@ -299,13 +249,7 @@ function descriptorModel(levelsBelow: number): z.ZodType {
     },
     {
       description: "A rule for one entry of a request's descriptor.",
-      not: { required: ['rateLimit', 'rateLimits'] },
-      anyOf: [
-        { properties: { shareThreshold: { enum: [false] } } },
-        { properties: { value: { pattern: '[*]' } }, required: ['value'] },
-        { properties: { key: { pattern: '[*]' } } },
-      ],
-      allOf: [{ anyOf: leasable }, { anyOf: reservable }],
+      ...checks.descriptor,
     },
   );
 }

@@ -10,6 +10,7 @@ import { type StatusModel, statusModel } from '../../rules/manifest/spec-model.t
 import type { ApiServer, KubectlResult } from '../support/api-server.ts';
 import { awaitCrds } from '../support/cluster.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { documentedMistakes, inNewerWords, refusalLines } from '../support/documented-mistakes.ts';
 import { eventually } from '../support/eventually.ts';
 import { exampleCases, examplesFolder } from '../support/example-cases.ts';
 import { kubectlScalars } from '../support/kubectl-scalars.ts';
@@ -57,6 +58,11 @@ const status: ConfigStatus = {
 };
 
 describe('the CRD file', () => {
+  it('lets each level have 10,000 rules', () => {
+    const mostItems = [...readFileSync(crdFile, 'utf8').matchAll(/maxItems: (\d+)/g)].map(([, most]) => most);
+    expect(mostItems.filter((most) => most === '10000')).toHaveLength(bounds.descriptorLevels);
+  });
+
   it('unrolls at least six levels of rules, and says how many', () => {
     let schema = (load(readFileSync(crdFile, 'utf8')) as Definition).spec.versions[0]!.schema.openAPIV3Schema;
     schema = schema.properties!['spec']!;
@@ -79,13 +85,6 @@ describe('the CRD file', () => {
     expect(statusModel.parse(status)).toEqual(status);
   });
 });
-
-/** Kubernetes 1.30 says these in other words. */
-function inNewerWords(text: string): string {
-  return text
-    .replaceAll('Too long: may not be longer than', 'Too long: may not be more than')
-    .replaceAll('in body must be of type integer', 'in body must be of type int64');
-}
 
 interface Schema {
   description?: string;
@@ -132,6 +131,11 @@ describeWithApiServer('RateLimitConfigs on the API server', (api) => {
     expect(status).toBe(1);
   });
 
+  it.each(documentedMistakes)('are said to be wrong in these words: $name', async ({ spec, server }) => {
+    const lines = await refusalLines(api(), 'default', spec);
+    expect(lines.map(inNewerWords)).toEqual(server);
+  });
+
   it.each(['strict', 'warn', 'ignore'])(
     'are refused one level too deep, with field validation %s',
     (validation) => {
@@ -151,6 +155,12 @@ describeWithApiServer('RateLimitConfigs on the API server', (api) => {
     const elapsedMs = performance.now() - startMs;
     expect([status, stderr]).toEqual([0, '']);
     expect(elapsedMs).toBeLessThan(10_000);
+  });
+
+  it('hold as many at the first level, within what the API server lets expressions cost', async () => {
+    const rateLimit = { unit: 'day', requestsPerUnit: 5, algorithm: 'TokenBucket', burst: 1 };
+    const wide = Array.from({ length: 10_000 }, (_, n) => ({ key: `k${n}`, rateLimit, lease: '0%' }));
+    expect(await refusalLines(api(), 'default', { domain: 'wide', descriptors: wide })).toEqual([]);
   });
 
   it('are replaced list by list', () => {

@@ -111,6 +111,15 @@ export class ApiServer {
     return JSON.parse(body);
   }
 
+  /** Asks the server to create an object without storing it, as strictly as kubectl does, and without kubectl. */
+  tryOut(
+    kind: ReadKind,
+    object: { metadata: { name: string; namespace: string }; [field: string]: unknown },
+  ): Promise<HttpAnswer> {
+    const path = `${kinds[kind]}/namespaces/${object.metadata.namespace}/${kind}`;
+    return askApiServer(this.#place, `${path}?dryRun=All&fieldValidation=Strict`, { body: object });
+  }
+
   /** As the kubelet puts it into the pods of this service account; another one each time; bound to `pod` where one is named. */
   accountToken(name: string, options: { namespace: string; audience: string; pod?: string }): string {
     const { namespace, audience, pod } = options;
