@@ -191,8 +191,7 @@ export function openClusterBacking(options: OpenBackingOptions): Backing {
   });
   const { log, metrics } = options;
   const denied = (denial: Denial, isDenied: boolean): void => {
-    const { verb, resource } = denial;
-    metrics.all.accessDenied.set({ verb, resource }, Number(isDenied));
+    metrics.accessDenied(denial, isDenied);
     if (isDenied) lines.accessDenied(log, denial);
   };
   const client = new KubernetesClient({

@@ -37,8 +37,8 @@ export interface ApiRequest {
 
 /** What the API server has refused to this process by 401 or 403 for so long that it will not pass by itself. */
 export interface Denial {
-  verb: 'list' | 'watch';
-  /** `ratelimitfleets.ratelimit.weir.dev` */
+  verb: 'get' | 'list' | 'watch';
+  /** `ratelimitfleets.ratelimit.weir.dev`, `/openapi/v3` */
   resource: string;
   /** In the words of the API server. */
   reason: string;
@@ -50,8 +50,25 @@ export interface KubernetesClientOptions {
   userAgent: string;
   /** Of one request; defaults to 30,000. */
   timeoutMs?: number;
-  /** Called when a watch learns of a denial, and again when that has ended. */
+  /** Called by each `DeniedAccess`. */
   denied?: ((denial: Denial, isDenied: boolean) => void) | undefined;
+}
+
+/** What one reader of the API is denied. */
+export class DeniedAccess {
+  readonly #client: Pick<KubernetesClient, 'denied'>;
+  #denial: Denial | undefined;
+
+  constructor(client: Pick<KubernetesClient, 'denied'>) {
+    this.#client = client;
+  }
+
+  /** Ends the last denial. Undefined: nothing is denied any more. */
+  set(denial: Denial | undefined): void {
+    if (this.#denial !== undefined) this.#client.denied?.(this.#denial, false);
+    this.#denial = denial;
+    if (denial !== undefined) this.#client.denied?.(denial, true);
+  }
 }
 
 /** Chosen: how long a connection may be silent before TCP asks whether the other side is still there. */

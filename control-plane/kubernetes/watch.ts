@@ -1,6 +1,6 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { ApiError, isDenied, unreadable } from './api-error.ts';
-import type { Denial, KubernetesClient } from './client.ts';
+import { type Denial, DeniedAccess, type KubernetesClient } from './client.ts';
 import {
   type ApiObject,
   apiObjectKey,
@@ -140,8 +140,7 @@ export class ResourceWatch<T> {
   #running: Promise<void> | undefined;
   #isListed = false;
   #isDoubtful = false;
-  /** What the API server has denied for long. */
-  #denied: Denial | undefined;
+  readonly #denied: DeniedAccess;
   /** The outage is told off at the first event only: the server opens watches and breaks them off. */
   #waitsForEvent = false;
 
@@ -149,7 +148,8 @@ export class ResourceWatch<T> {
     this.#options = options;
     this.#limits = { ...defaultWatchLimits, ...options.limits };
     this.#outage = new WatchOutage(this.#limits.deniedPatienceMs);
-    const { read, listener, random } = options;
+    const { client, read, listener, random } = options;
+    this.#denied = new DeniedAccess(client);
     this.#reflector = new Reflector<T>({
       ...this.#limits,
       read,
@@ -314,25 +314,17 @@ export class ResourceWatch<T> {
     if (wasDenied && !this.#isDoubtful) listener.doubtful?.(true);
     this.#isDoubtful ||= wasDenied;
     if (isTold) {
-      if (wasDenied) this.#deny({ verb, resource: resourceName(resource), reason });
+      if (wasDenied) this.#denied.set({ verb, resource: resourceName(resource), reason });
       listener.unreachable(reason, error.status);
     }
   }
 
-  #deny(denial: Denial): void {
-    const { denied } = this.#options.client;
-    if (this.#denied !== undefined) denied?.(this.#denied, false);
-    this.#denied = denial;
-    denied?.(denial, true);
-  }
-
   #recovered(): void {
     this.#waitsForEvent = false;
-    const { listener, client } = this.#options;
+    const { listener } = this.#options;
     if (this.#isDoubtful) listener.doubtful?.(false);
     this.#isDoubtful = false;
-    if (this.#denied !== undefined) client.denied?.(this.#denied, false);
-    this.#denied = undefined;
+    this.#denied.set(undefined);
     if (this.#outage.recovered()) listener.reachable();
   }
 }

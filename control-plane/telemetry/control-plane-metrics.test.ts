@@ -129,6 +129,19 @@ describe('ControlPlaneMetrics', () => {
       { source_connected: 0, source_outages_total: 1 },
     ],
     [
+      'accessDenied',
+      (metrics) => {
+        const denials = ['list', 'list', 'get'].map((verb) => ({ verb, resource: 'configmaps' }));
+        for (const denial of denials) metrics.accessDenied(denial, true);
+        metrics.accessDenied(denials[0]!, false);
+        metrics.accessDenied(denials[2]!, false);
+      },
+      {
+        'access_denied{verb="list",resource="configmaps"}': 1,
+        'access_denied{verb="get",resource="configmaps"}': 0,
+      },
+    ],
+    [
       'changePushed',
       (metrics) => metrics.changePushed(40),
       { change_to_push_seconds_sum: 0.04, change_to_push_seconds_count: 1 },

@@ -118,6 +118,11 @@ const overrideReasons: readonly ('Valid' | RejectionReason)[] = [
   'Expired',
 ];
 
+interface AccessDenial {
+  verb: string;
+  resource: string;
+}
+
 /** Where each part says what happens in it. */
 export interface Telemetry {
   log: Logger;
@@ -135,6 +140,8 @@ export class ControlPlaneMetrics {
   /** By fleet, of the newest decision. */
   #versions = new Map<string, string>();
   #isSourceLost = false;
+  /** By identity: several readers may be denied the same. */
+  readonly #denials = new Set<AccessDenial>();
 
   constructor({ sources, version, nodeVersion }: ControlPlaneMetricsOptions) {
     this.#sources = sources;
@@ -174,6 +181,15 @@ export class ControlPlaneMetrics {
     this.#isSourceLost = true;
     this.all.sourceConnected.set(0);
     this.all.sourceOutages.inc();
+  }
+
+  /** One of the readers of the API server is denied this, or that has ended: the same object both times. */
+  accessDenied(denial: AccessDenial, isDenied: boolean): void {
+    if (isDenied) this.#denials.add(denial);
+    else this.#denials.delete(denial);
+    const { verb, resource } = denial;
+    const isLeft = [...this.#denials].some((one) => one.verb === verb && one.resource === resource);
+    this.all.accessDenied.set({ verb, resource }, Number(isLeft));
   }
 
   /** At every decision, whether it changes anything or not. Returns how many fleets are served something else now. */

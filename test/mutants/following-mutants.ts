@@ -233,7 +233,7 @@ export const followingMutants: readonly Mutant[] = [
     defect: 'a denial stays in the metrics when it has ended',
     file: 'control-plane/kubernetes/watch.ts',
     within: 'ResourceWatch.#recovered',
-    search: 'if (this.#denied !== undefined) client.denied?.(this.#denied, false);',
+    search: 'this.#denied.set(undefined);',
     replace: '',
     killedBy: 'control-plane/kubernetes/watch-defaults.test.ts',
   },
