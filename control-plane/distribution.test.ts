@@ -1,13 +1,17 @@
+import { setImmediate as turn } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { configObject, configSpec, invalidSpec } from '../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
+import { publishedFields } from '../test/support/published-fields.ts';
 import { Distribution, type DistributionOptions } from './distribution.ts';
+import { ApiError } from './kubernetes/api-error.ts';
 import type { ConfigObject } from './model/config-object.ts';
 import type { FleetSnapshot } from './model/fleet-snapshot.ts';
 import { anyoneOwnsAnything } from './reconcile/claims.ts';
 import { Decider, noPolicy } from './reconcile/decide.ts';
 import { VersionLedger } from './reconcile/fleet-standing.ts';
+import { SchemaStore } from './source/schema-store.ts';
 
 let timers: ManualTimers;
 let objects: ConfigObject[];
@@ -47,6 +51,8 @@ function start(options: Partial<DistributionOptions> = {}): Distribution {
 
 const shop = (generation: number, spec: unknown): ConfigObject =>
   configObject({ name: 'shop', uid: 'u1', generation, spec });
+
+const known = { domain: {}, descriptors: {} };
 
 describe('Distribution', () => {
   it('serves nothing before the first complete list', () => {
@@ -94,6 +100,57 @@ describe('Distribution', () => {
     timers.advance(100);
     expect(served).toEqual([[]]);
   });
+
+  it.each([
+    ['has no default', () => publishedFields({ ...known, plain: {} }), 3],
+    ['is not published', () => publishedFields(known), 0],
+    ['cannot be looked up', () => new ApiError({ status: 503, reason: '', message: 'away' }), 0],
+  ])(
+    'decides on all objects at its pace while one is edited over and over whose unknown field %s',
+    async (_, answer, first) => {
+      const waitFor = (ms: number) => new Promise<void>((resolve) => void timers.after(ms, resolve));
+      const request = async () => {
+        await waitFor(15);
+        const given = answer();
+        if (given instanceof ApiError) throw given;
+        return given;
+      };
+      const schemas: SchemaStore = new SchemaStore({
+        ...recordedTelemetry(),
+        client: { request: request as never, denied: undefined },
+        clock: { monotonicMs: () => timers.nowMs },
+        timers,
+        changed: () => distribution.policyChanged(),
+      });
+      const policy = () => schemas.schemas && { ...noPolicy, schemas: schemas.schemas };
+      distribution = start({ schemas, policy });
+      distribution.useKept(new Map());
+      distribution.listed();
+      schemas.start();
+      const spec = { ...configSpec({ domain: 'shop' }), plain: true };
+      const run = async (ms: number, edit: () => void) => {
+        for (const endMs = timers.nowMs + ms; timers.nowMs < endMs; ) {
+          if (timers.nowMs % 60 === 0) edit();
+          timers.advance(5);
+          await turn();
+        }
+      };
+      await run(60, () => {});
+      const edit = (others: ConfigObject[]) => () => {
+        objects = [shop(timers.nowMs, spec), ...others];
+        distribution.changed();
+      };
+      await run(240, edit([]));
+      expect(served.length).toBeGreaterThan(first);
+      await run(960, edit([]));
+      const before = served.length;
+      const mail = configObject({ name: 'mail', uid: 'u2', spec: configSpec({ domain: 'mail' }) });
+      await run(1_200, edit([mail]));
+      expect(served.length - before).toBeGreaterThanOrEqual(11);
+      expect(served.at(-1)).toEqual(['mail', 'shop']);
+      schemas.close();
+    },
+  );
 
   it('decides anew when an override ends, also after longer than timers hold', () => {
     const days = 86_400_000;

@@ -21,8 +21,8 @@ export interface UnknownField {
 export interface NewerFields {
   /** Fields that hold their default, as `spec.descriptors[].burstMode`. They are left out. */
   ignored: ReadonlySet<string>;
-  /** By spec: whether the schemas have all its fields that do not hold their default. Newer schemas may say otherwise. */
-  doubts: ReadonlyMap<string, { isPublished: boolean }>;
+  /** Fields that the schemas do not have: `RateLimitConfig spec.descriptors[].burstMode`. Newer schemas may give them a default. */
+  doubts: ReadonlySet<string>;
 }
 
-export const noNewerFields: NewerFields = { ignored: new Set(), doubts: new Map() };
+export const noNewerFields: NewerFields = { ignored: new Set(), doubts: new Set() };

@@ -34,7 +34,7 @@ import {
   SettledClaims,
 } from './claims.ts';
 import { AcceptedReason, timeText } from './conditions.ts';
-import { joinedFields, newerFields } from './newer-schema.ts';
+import { isInDoubt, joinedFields, newerFields } from './newer-schema.ts';
 import { OverrideDecider, type OverrideFacts, type OverrideForesight } from './overrides.ts';
 import {
   accessRejection,
@@ -263,7 +263,7 @@ export interface Foresight {
   rules: ReadRules | undefined;
   /** What would be in force although it is not accepted, where that is not nothing. */
   inForce?: InForce | undefined;
-  /** Whether it has fields that newer schemas might say something of. */
+  /** Whether newer schemas might end the rejection. */
   isDoubtful?: boolean;
 }
 
@@ -387,7 +387,7 @@ export class Decider {
       rejection: claim && clash ? domainConflict(claim, clash) : rejection,
       rules: claim?.rules,
       inForce: older ? { generation: older.generation } : rest && inForceOf(rest),
-      isDoubtful: !readings.newest.ok && readings.newest.unknown.length > 0,
+      isDoubtful: !readings.newest.ok && isInDoubt(readings.newest.unknown),
     };
   }
 }

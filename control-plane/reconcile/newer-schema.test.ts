@@ -86,7 +86,7 @@ describe('a spec with fields of a newer CRD', () => {
     expect(decision.of(a).accepted).toEqual({ status: true });
     expect(decision.newerFields).toEqual({
       ignored: new Set(['spec.descriptors[].burstMode', 'spec.extras']),
-      doubts: new Map(),
+      doubts: new Set(),
     });
     expect(process.kept.get(a.uid)?.spec).toEqual(configSpec({ requestsPerUnit: 3 }));
     const same = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
@@ -148,8 +148,18 @@ describe('a spec with fields of a newer CRD', () => {
     const process = new Process();
     const a = object(1, delivered(3));
     const unknown = process.decide([a], { schemas: new Map() });
-    expect([...(unknown.newerFields?.doubts.values() ?? [])]).toEqual([{ isPublished: false }]);
+    expect(unknown.newerFields?.doubts).toEqual(
+      new Set(['RateLimitConfig spec.descriptors[].burstMode', 'RateLimitConfig spec.extras']),
+    );
     expect(process.decide([a]).of(a).accepted).toEqual({ status: true });
+  });
+
+  it('is in no doubt about fields that are published, and in the same doubt whatever object has a field', () => {
+    const process = new Process();
+    const published = object(1, delivered(3, { plain: true }, 'On'));
+    expect(process.decide([published]).newerFields?.doubts).toEqual(new Set());
+    const edited = [1, 2].map((uid) => object(uid, delivered(uid, { other: uid }), { uid: `u${uid}` }));
+    expect(process.decide(edited).newerFields?.doubts).toEqual(new Set(['RateLimitConfig spec.other']));
   });
 
   it('is in error where no API server holds it to a schema', () => {

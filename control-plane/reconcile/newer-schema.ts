@@ -5,7 +5,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { type FieldPath, fieldAt } from '../../rules/manifest/unknown-fields.ts';
 import { fieldPath } from '../../rules/rule-error.ts';
-import type { ConfigObject } from '../model/config-object.ts';
+import { type ConfigObject, kindOf } from '../model/config-object.ts';
 import type { FieldSchema, NewerFields, UnknownField } from '../model/newer-fields.ts';
 import { AcceptedReason, joinedWithin, shortened } from './conditions.ts';
 import { longestError, longestProblem, type Rejection } from './rejections.ts';
@@ -65,23 +65,30 @@ function ownProperty<T>(members: Readonly<Record<string, T>> | undefined, name: 
 }
 
 interface FieldsOfObject extends SortedFields {
-  object: Pick<ConfigObject, 'uid' | 'generation'>;
+  object: Pick<ConfigObject, 'kind'>;
 }
 
+/** A doubt concerns a field, whichever objects have it, so that an object that changes often adds none. */
 export function newerFields(objects: Iterable<FieldsOfObject>): NewerFields {
   const ignored = new Set<string>();
-  const doubts = new Map<string, { isPublished: boolean }>();
+  const doubts = new Set<string>();
+  const inAnyRule = (field: string): string => field.replace(/\[\d+\]/g, '[]');
   for (const { object, ignored: left, unknown } of objects) {
-    for (const field of left) ignored.add(field.replace(/\[\d+\]/g, '[]'));
-    if (unknown.length === 0) continue;
-    const doubt = `${object.uid} ${object.generation} ${unknown.map(({ text }) => text).join(' ')}`;
-    doubts.set(doubt, { isPublished: unknown.every(({ isPublished }) => isPublished) });
+    for (const field of left) ignored.add(inAnyRule(field));
+    for (const { text, isPublished } of unknown) {
+      if (!isPublished) doubts.add(`${kindOf(object).kind} ${inAnyRule(text)}`);
+    }
   }
   return { ignored, doubts };
 }
 
 export function joinedFields(a: NewerFields, b: NewerFields): NewerFields {
-  return { ignored: a.ignored.union(b.ignored), doubts: new Map([...a.doubts, ...b.doubts]) };
+  return { ignored: a.ignored.union(b.ignored), doubts: a.doubts.union(b.doubts) };
+}
+
+/** Whether newer schemas might end a rejection because of these fields. */
+export function isInDoubt(unknown: readonly UnknownField[]): boolean {
+  return unknown.some(({ isPublished }) => !isPublished);
 }
 
 /** Of a field that only a newer version knows, and that may not be left out without a word. */

@@ -24,7 +24,7 @@ import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import type { NewerFields, PublishedSchemas, UnknownField } from '../model/newer-fields.ts';
 import { AcceptedReason, endText, joinedWithin, shortened } from './conditions.ts';
 import { grantEnd } from './grant-end.ts';
-import { newerFields, sortFields, unknownFieldRejection } from './newer-schema.ts';
+import { isInDoubt, newerFields, sortFields, unknownFieldRejection } from './newer-schema.ts';
 import { type InForce, longestError, name, type Rejection, rejected } from './rejections.ts';
 
 interface ReadSpec {
@@ -151,7 +151,7 @@ export class OverrideDecider {
     return {
       rejection,
       inForce: { generation: inForce.generation, without: inForce.without },
-      isDoubtful: without.length > 0,
+      isDoubtful: 'rejection' in newest && isInDoubt(newest.unknown),
     };
   }
 }

@@ -1,52 +1,62 @@
 /** The schemas of the CRDs that the API server has now: read from `/openapi/v3`, which every service account may read. */
 import { isDeepStrictEqual } from 'node:util';
-import type { Timers } from '../../process/time/clock.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
 import { fleetKind } from '../../rules/manifest/fleet-model.ts';
 import { overrideKind } from '../../rules/manifest/override-model.ts';
 import { group, kind, version } from '../../rules/manifest/spec-model.ts';
 import { ApiError, isDenied } from '../kubernetes/api-error.ts';
-import type { KubernetesClient } from '../kubernetes/client.ts';
+import { DeniedAccess, type KubernetesClient } from '../kubernetes/client.ts';
+import { defaultWatchLimits, WatchOutage } from '../kubernetes/watch.ts';
 import type { FieldSchema, NewerFields, PublishedSchemas } from '../model/newer-fields.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 
 export interface SchemaStoreOptions extends Pick<Telemetry, 'log'> {
-  client: Pick<KubernetesClient, 'request'>;
+  client: Pick<KubernetesClient, 'request' | 'denied'>;
+  clock: Pick<Clock, 'monotonicMs'>;
   timers: Timers;
   /** `schemas` answers differently, or doubts are confirmed. */
   changed(): void;
 }
 
-const path = `/openapi/v3/apis/${group}/${version}`;
+const root = '/openapi/v3';
+const path = `${root}/apis/${group}/${version}`;
 const kinds = [kind, overrideKind, fleetKind];
 /** Chosen: decisions, and answers to the API server, may wait for it. */
 const timeoutMs = 2_000;
 /** Chosen: the API server publishes a schema a moment after it delivers objects by it. */
 const publishingWaitsMs = [300, 700];
-/** Chosen: for 30 s in all, as watches have it. */
-const deniedRetryMs = 1_000;
-const mostDenials = 30;
-/** Chosen: how often schemas are read again while some object has fields that they do not explain. */
-const recheckMs = 30_000;
+/** Chosen: decisions wait for the first answer. */
+const firstRetryMs = 1_000;
+/** Chosen: one small answer, most often unchanged. */
+const rereadMs = 30_000;
+
+const noSchemas: PublishedSchemas = new Map();
 
 export class SchemaStore {
   readonly #options: SchemaStoreOptions;
+  readonly #outage = new WatchOutage(defaultWatchLimits.deniedPatienceMs);
+  readonly #denied: DeniedAccess;
   #schemas: PublishedSchemas | undefined;
   #reading: Promise<void> | undefined;
-  /** Doubts that the newest schemas do not end. */
-  #confirmed: ReadonlySet<string> = new Set();
+  /** Doubts that decisions have waited for. CRDs have few fields, so no user can add to the set at will. */
+  readonly #confirmed = new Set<string>();
   #isConfirming = false;
-  #hasFailed = false;
-  #deniedTimes = 0;
   #isClosed = false;
   #callOff = (): void => {};
 
   constructor(options: SchemaStoreOptions) {
     this.#options = options;
+    this.#denied = new DeniedAccess(options.client);
   }
 
+  /** Reads the schemas, and again every 30 s. */
   start(): void {
-    void this.refresh();
+    void this.refresh().then(() => {
+      if (this.#isClosed) return;
+      const waitMs = this.#schemas === undefined ? firstRetryMs : rereadMs;
+      this.#callOff = this.#options.timers.after(waitMs, () => this.start());
+    });
   }
 
   close(): void {
@@ -59,21 +69,19 @@ export class SchemaStore {
     return this.#schemas;
   }
 
+  /** As `schemas`; empty before the first answer, so that an unknown field counts as one without a default. */
+  get known(): PublishedSchemas {
+    return this.#schemas ?? noSchemas;
+  }
+
   /**
-   * Whether schemas that were read after these doubts arose do not end them. Otherwise reads the schemas and calls `changed`: a
-   * decision on the doubts waits for that.
+   * Whether decisions have waited for schemas that may end these doubts. Otherwise reads the schemas and calls `changed`.
+   * Decisions wait once for each doubt, so that no object can hold up the decisions on others.
    */
   confirms(doubts: NewerFields['doubts']): boolean {
-    const isConfirmed = [...doubts.keys()].every((doubt) => this.#confirmed.has(doubt));
-    if (!isConfirmed) {
-      if (!this.#isConfirming) void this.#confirm(doubts);
-      return false;
-    }
-    this.#confirmed = new Set(doubts.keys());
-    this.#callOff();
-    this.#callOff =
-      doubts.size === 0 ? () => {} : this.#options.timers.after(recheckMs, () => this.#recheck());
-    return true;
+    if (doubts.isSubsetOf(this.#confirmed)) return true;
+    if (!this.#isConfirming) void this.#confirm(doubts);
+    return false;
   }
 
   /** Reads the schemas now; a read that is under way is taken for it. Never rejects. */
@@ -88,48 +96,49 @@ export class SchemaStore {
     this.#isConfirming = true;
     const before = this.#schemas;
     await this.refresh();
-    const isUnpublished = [...doubts.values()].some(({ isPublished }) => !isPublished);
-    for (const waitMs of isUnpublished ? publishingWaitsMs : []) {
+    for (const waitMs of publishingWaitsMs) {
       if (this.#schemas !== before || this.#isClosed) break;
       await new Promise<void>((resolve) => void this.#options.timers.after(waitMs, resolve));
       await this.refresh();
     }
     this.#isConfirming = false;
     if (this.#isClosed) return;
-    // Other schemas have told of the change already, and may end the doubts.
+    // A read that finds other schemas has called `changed` already, and they may end the doubts.
     if (this.#schemas === before) {
-      this.#confirmed = new Set(doubts.keys());
+      for (const doubt of doubts) this.#confirmed.add(doubt);
       this.#options.changed();
     }
   }
 
-  #recheck(): void {
-    void this.refresh().then(() => {
-      if (!this.#isClosed) this.#callOff = this.#options.timers.after(recheckMs, () => this.#recheck());
-    });
-  }
-
   async #read(): Promise<void> {
-    const { client, log, changed } = this.#options;
+    const { client, changed } = this.#options;
     try {
       const schemas = schemasOf(await client.request({ path, timeoutMs }));
-      this.#hasFailed = false;
+      this.#outage.recovered();
+      this.#denied.set(undefined);
       if (isDeepStrictEqual(schemas, this.#schemas)) return;
       this.#schemas = schemas;
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (this.#isClosed) return;
-      // An API server that has just begun knows neither users nor roles.
-      if (this.#schemas === undefined && isDenied(error) && this.#deniedTimes++ < mostDenials) {
-        this.#callOff = this.#options.timers.after(deniedRetryMs, () => void this.refresh());
-        return;
-      }
-      if (!this.#hasFailed) lines.schemasUnreadable(log, error.message);
-      this.#hasFailed = true;
-      if (this.#schemas !== undefined) return;
-      this.#schemas = new Map();
+      const hasSettled = this.#failed(error);
+      if (!hasSettled || this.#schemas !== undefined) return;
+      this.#schemas = noSchemas;
     }
     if (!this.#isClosed) changed();
+  }
+
+  /** Returns false while an API server that has just begun may know neither users nor roles. */
+  #failed(error: ApiError): boolean {
+    const { clock, log } = this.#options;
+    const reason = error.message;
+    const isTold = this.#outage.failed(error, reason, clock.monotonicMs());
+    if (!isDenied(error)) {
+      if (isTold) lines.schemasUnreadable(log, reason);
+      return true;
+    }
+    if (isTold) this.#denied.set({ verb: 'get', resource: root, reason });
+    return isTold;
   }
 }
 
