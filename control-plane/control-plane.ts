@@ -306,8 +306,8 @@ export class ControlPlane {
       ...foreseen,
       foresee: (object) =>
         object.kind === undefined
-          ? this.#decider.foresee(object, schemas?.schemas)
-          : this.#decider.foreseeOverride(object, this.#options.clock.nowMs(), schemas?.schemas),
+          ? this.#decider.foresee(object, schemas?.known)
+          : this.#decider.foreseeOverride(object, this.#options.clock.nowMs(), schemas?.known),
       isListed: () => this.#isServing,
       mergeDomains: mergeDomainConfig,
     };

@@ -1,12 +1,23 @@
 /** An API server that has just begun denies what it will grant, as its roles are not loaded: nothing is said of objects before. */
-import { expect, it, onTestFinished } from 'vitest';
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
+import type { ApiServer } from '../support/api-server.ts';
+import { createAuthority, type TestAuthority } from '../support/certificates.ts';
 import { conditionOf, installPrerequisites, startReplica, startXdsLimiter } from '../support/cluster.ts';
-import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
+import { describeWithApiServer, describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
+import { opensslProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
 import { httpAsk } from '../support/http-ask.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
-import { rateLimitConfigText } from '../support/rate-limit-config.ts';
+import type { LimiterProcess } from '../support/limiter-process.ts';
+import { installWebhook } from '../support/played-webhook.ts';
+import { rateLimitConfig, rateLimitConfigText } from '../support/rate-limit-config.ts';
+import { TcpProxy } from '../support/tcp-proxy.ts';
 import { WebhookReceiver } from '../support/webhook-receiver.ts';
 
 const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
@@ -92,3 +103,166 @@ describeWithApiServer('a control plane that may not read RateLimitFleets', (api)
     expect(await limitIn('shop')).toBe(3);
   }, 120_000);
 });
+
+describeWithServer('a control plane that the API server denies', opensslProgram, (openssl) => {
+  describeWithOwnApiServer('what it needs', (server) => denials(server, openssl));
+});
+
+interface Rule {
+  resources?: string[];
+  nonResourceURLs?: string[];
+  verbs: string[];
+}
+
+function denials(server: () => ApiServer, openssl: string): void {
+  const folder = mkdtempSync(join(tmpdir(), 'weir-denied-'));
+  let api: ApiServer;
+  let authority: TestAuthority;
+  let proxy: TcpProxy;
+  let plane: ControlPlaneProcess | undefined;
+  let limiter: LimiterProcess;
+  let client: LimiterClient;
+  let env: Record<string, string>;
+  let asked = 0;
+
+  const start = async (more: Record<string, string> = {}): Promise<void> => {
+    plane = await startReplica(api, 'replica', { ...env, ...more });
+  };
+  const apply = (name: string, rule: Record<string, unknown> = {}) =>
+    api.kubectl(['apply', '-f', '-'], {
+      input: JSON.stringify(rateLimitConfig({ name, domain: name, requests: 3, rule })),
+    });
+  const becomes = (name: string, accepted: string): Promise<void> =>
+    eventually(() => expect(conditionOf(api, name, 'Accepted')).toBe(accepted), { timeoutMs: 20_000 });
+  const may = (...args: string[]): string =>
+    api.kubectl(['auth', 'can-i', ...args], { user: 'control-plane' }).stdout.trim();
+
+  /** Takes the right to read such things away from a role. Returns a function that gives it back. */
+  function take(role: string[], thing: RegExp): () => void {
+    const { rules } = JSON.parse(api.mustKubectl(['get', ...role, '-o', 'json'])) as { rules: Rule[] };
+    const set = (list: Rule[]): void =>
+      void api.mustKubectl(['patch', ...role, '--type=merge', '-p', JSON.stringify({ rules: list })]);
+    const less = rules.flatMap((rule) => {
+      const { resources = [], nonResourceURLs = [], verbs } = rule;
+      if (![...resources, ...nonResourceURLs].some((one) => thing.test(one))) return [rule];
+      const writes = verbs.filter((verb) => !['get', 'list', 'watch'].includes(verb));
+      return writes.length === 0 ? [] : [{ ...rule, verbs: writes }];
+    });
+    set(less);
+    const giveBack = (): void => set(rules);
+    onTestFinished(giveBack);
+    return giveBack;
+  }
+
+  const ofCluster = ['clusterrole', 'weir-control-plane'];
+  const ofNamespace = ['role', 'weir-control-plane', '-n', 'weir-system'];
+  const ofEveryUser = ['clusterrole', 'system:discovery'];
+
+  const limit = async (): Promise<number> => {
+    asked += 1;
+    let passed = 0;
+    for (let i = 0; i < 5; i++) if (await client.allowed('shop', 'key', `v${asked}`)) passed += 1;
+    return passed;
+  };
+
+  /** For some seconds no object is judged, no event is recorded, and the limit in force stays. */
+  async function staysStill(judged: string, unjudged: string): Promise<void> {
+    for (let i = 0; i < 4; i++) {
+      await sleep(1_000);
+      expect(conditionOf(api, judged, 'Accepted')).toBe('True Valid');
+      expect(conditionOf(api, unjudged, 'Accepted')).toBe('');
+      expect(await limit()).toBe(3);
+    }
+    const { items } = api.read('events', {}) as { items: { type: string }[] };
+    expect(items.filter(({ type }) => type === 'Warning')).toEqual([]);
+  }
+
+  beforeAll(async () => {
+    api = server();
+    installPrerequisites(api);
+    authority = createAuthority(openssl, folder, 'authority');
+    const pair = authority.issue({ name: 'webhook', alternativeNames: 'DNS:localhost,IP:127.0.0.1' });
+    proxy = await TcpProxy.to(Number(new URL(api.url).port));
+    const admissionPort = await freePort();
+    env = {
+      XDS_PORT: String(await freePort()),
+      ADMISSION_HOST: '127.0.0.1',
+      ADMISSION_PORT: String(admissionPort),
+      ADMISSION_TLS_CERT: pair.certFile,
+      ADMISSION_TLS_KEY: pair.keyFile,
+    };
+    const path =
+      '/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/descriptors/items/properties/burstMode';
+    const value = { type: 'string', enum: ['Off', 'On'], default: 'Off' };
+    const patch = JSON.stringify([{ op: 'add', path, value }]);
+    const crd = 'ratelimitconfigs.ratelimit.weir.dev';
+    api.mustKubectl(['patch', 'crd', crd, '--type=json', '-p', patch]);
+    await start({ KUBECONFIG: api.kubeconfigOver(proxy.port, 'control-plane') });
+    limiter = await startXdsLimiter(plane!.ports.xds, 'limiter');
+    client = new LimiterClient(limiter.ports.grpc);
+    installWebhook(api, { port: admissionPort, caFile: authority.caFile });
+    expect(apply('shop').stderr).toBe('');
+    await becomes('shop', 'True Valid');
+    await eventually(async () => expect(await limit()).toBe(3), { timeoutMs: 20_000 });
+  }, 120_000);
+  afterAll(async () => {
+    client?.close();
+    await limiter?.stop();
+    await plane?.stop();
+    await proxy?.close();
+    rmSync(folder, { recursive: true, force: true });
+  });
+
+  it('right after a reconnect says nothing of objects, and goes on by itself', async () => {
+    const give = [
+      take(ofCluster, /^ratelimit/),
+      take(ofNamespace, /^(configmaps|ratelimitfleets)$/),
+      take(ofEveryUser, /^\/openapi/),
+    ];
+    await eventually(() => expect(may('list', 'ratelimitconfigs.ratelimit.weir.dev')).toBe('no'));
+    await eventually(() => expect(may('list', 'configmaps', '-n', 'weir-system')).toBe('no'));
+    await eventually(() => expect(may('get', '/openapi/v3')).toBe('no'));
+    proxy.cut();
+    expect(apply('later')).toMatchObject({ status: 0 });
+    await staysStill('shop', 'later');
+    expect(plane!.program.output).not.toMatch(/The API server denies|The schemas of the CRDs/);
+    for (const back of give) back();
+    await becomes('later', 'True Valid');
+  }, 60_000);
+
+  it('names every denied resource after 30 s, while admission answers and no object is judged', async () => {
+    await plane!.stop();
+    const give = [take(ofNamespace, /^configmaps$/), take(ofEveryUser, /^\/openapi/)];
+    await eventually(() => expect(may('list', 'configmaps', '-n', 'weir-system')).toBe('no'));
+    await eventually(() => expect(may('get', '/openapi/v3')).toBe('no'));
+    await start();
+    const holdsDefault = apply('new');
+    expect([holdsDefault.status, holdsDefault.stderr]).toEqual([0, expect.stringContaining('UnknownField')]);
+    expect(apply('other', { burstMode: 'On' })).toMatchObject({ status: 0 });
+    await staysStill('shop', 'new');
+    expect(plane!.program.output).not.toMatch(/level=error/);
+    const metrics = async (): Promise<string> => (await httpAsk(plane!.ports.http, '/metrics')).body;
+    const denied = [
+      ['list', 'configmaps'],
+      ['get', '/openapi/v3'],
+    ] as const;
+    const series = denied.map(
+      ([verb, resource]) => `weir_control_plane_access_denied{verb="${verb}",resource="${resource}"}`,
+    );
+    for (const [verb, resource] of denied) {
+      const line = new RegExp(`level=error msg="The API server denies .*verb=${verb} resource=${resource} `);
+      await plane!.program.printed(line, 45_000);
+    }
+    for (const one of series) expect(await metrics()).toContain(`${one} 1`);
+    await staysStill('shop', 'new');
+    for (const back of give) back();
+    await becomes('new', 'True Valid');
+    await becomes('other', 'False UnknownField');
+    await eventually(
+      async () => {
+        for (const one of series) expect(await metrics()).toContain(`${one} 0`);
+      },
+      { timeoutMs: 45_000 },
+    );
+  }, 180_000);
+}
