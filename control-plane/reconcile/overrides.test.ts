@@ -4,10 +4,11 @@ import { overridesRulesVersion } from '../../rules/model.ts';
 import { decodeOverride } from '../../rules/xds/override-resource.ts';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import type { ConfigObject } from '../model/config-object.ts';
-import type { Decision, Verdict } from '../model/decision.ts';
+import type { Decision, KeptSpec, Verdict } from '../model/decision.ts';
 import { servedTo } from '../model/fleet-snapshot.ts';
+import type { PublishedSchemas } from '../model/newer-fields.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
-import { Decider, type DeciderOptions, nextKept, noPolicy } from './decide.ts';
+import { Decider, type DeciderOptions, nextKept, noPolicy, persistedKept } from './decide.ts';
 
 const createdMs = Date.UTC(2026, 10, 23, 10);
 const hourMs = 3_600_000;
@@ -266,6 +267,108 @@ describe('overrides', () => {
     const again = one.decide(objects, new Map(), noPolicy, createdMs + 5);
     for (const [uid, verdict] of first.verdicts) expect(again.verdicts.get(uid)).toBe(verdict);
     expect(again.fleets.get('default')).toBe(first.fleets.get('default'));
+  });
+
+  describe('with fields of a newer CRD', () => {
+    const newer: PublishedSchemas = new Map([
+      ['RateLimitOverride', { properties: { domain: {}, scope: { default: 'All' } } }],
+    ]);
+    const policy = { ...noPolicy, schemas: newer };
+    const sale = (generation: number, more: object) => override('sale', { generation, spec: spec(more) });
+    const problem =
+      'spec.scope comes from a newer CRD and does not hold the default: version 1.2.3 of the control plane does not know it';
+
+    /** One process decides on these generations of an override, one after the other. */
+    function after(...objects: ConfigObject[]) {
+      const one = decider({ version: '1.2.3' });
+      let kept: ReadonlyMap<string, KeptSpec> = new Map();
+      const decisions = objects.map((object) => {
+        const decision = one.decide([shop, object], kept, policy, createdMs);
+        kept = nextKept(decision, kept);
+        return decision;
+      });
+      const last = decisions.at(-1)!;
+      return { one, last, kept, stored: persistedKept(last, kept) };
+    }
+
+    const effectIn = (decision: Decision): unknown =>
+      decodeOverride(verdictOn(decision, 'sale').served!.bytes).override?.effect;
+
+    it('are accepted where these hold their defaults, and kept without them', () => {
+      const { last, kept } = after(sale(1, { scope: 'All' }));
+      expect(verdictOn(last, 'sale')).toMatchObject({ accepted: { status: true }, served: { spec: spec() } });
+      expect(last.newerFields).toEqual({ ignored: new Set(['spec.scope']), doubts: new Set() });
+      expect(kept.get('o-sale')?.spec).toEqual(spec());
+    });
+
+    it('leave the last accepted spec in force where one holds something else, in the next process too', () => {
+      const next = sale(2, { scope: 'One', requestsPerUnit: 7 });
+      const { last, stored } = after(sale(1, {}), next);
+      expect(verdictOn(last, 'sale')).toMatchObject({
+        accepted: { reason: 'UnknownField', message: `${problem}; generation 1 stays in force` },
+        served: { generation: 1, spec: spec() },
+      });
+      expect(effectIn(last)).toMatchObject({ requestsPerUnit: 100 });
+      const restarted = decider().decide([shop, next], stored, policy, createdMs);
+      expect(effectIn(restarted)).toEqual(effectIn(last));
+    });
+
+    it('are served without it where nothing was accepted, and never become the last accepted spec', () => {
+      const { last, kept, stored } = after(sale(3, { scope: 'One', requestsPerUnit: 7 }));
+      expect(verdictOn(last, 'sale')).toMatchObject({
+        accepted: { reason: 'UnknownField', message: `${problem}; generation 3 is in force without it` },
+        served: { generation: 3, without: ['spec.scope'] },
+      });
+      expect(effectIn(last)).toMatchObject({ requestsPerUnit: 7 });
+      expect([kept.has('o-sale'), stored.has('o-sale')]).toEqual([false, false]);
+    });
+
+    it('are in force as last accepted, or not at all, where something else is wrong with them besides', () => {
+      const worse = { scope: 'One', match: [] };
+      const fresh = verdictOn(after(sale(1, worse)).last, 'sale');
+      expect(fresh).toMatchObject({ accepted: { reason: 'Invalid' }, served: undefined });
+      const { accepted, served } = verdictOn(after(sale(1, {}), sale(2, worse)).last, 'sale');
+      expect(served?.generation).toBe(1);
+      expect(accepted).toMatchObject({
+        reason: 'Invalid',
+        message: expect.stringMatching(/^spec\.match: .*; spec\.scope: unknown field; generation 1 stays/),
+      });
+    });
+
+    it('end as others do, and lie only over domains that their namespace may have', () => {
+      const { one, kept } = after(sale(1, { scope: 'One' }));
+      const over = one.decide([shop, sale(1, { scope: 'One' })], kept, policy, createdMs + 2 * hourMs);
+      expect(verdictOn(over, 'sale')).toMatchObject({ accepted: { reason: 'Expired' }, served: undefined });
+      const stranger = override('sale', { namespace: 'other', spec: spec({ scope: 'One' }) });
+      expect(verdictOn(after(stranger).last, 'sale')).toMatchObject({
+        accepted: { reason: 'DomainNotAllowed' },
+        served: undefined,
+      });
+    });
+
+    it('are judged anew with newer schemas, in doubt only about fields that are not published', () => {
+      const one = decider();
+      const object = sale(1, { scope: 'All' });
+      const unpublished = { ...noPolicy, schemas: new Map() };
+      const before = one.decide([shop, object], new Map(), unpublished, createdMs);
+      expect(before.newerFields?.doubts).toEqual(new Set(['RateLimitOverride spec.scope']));
+      expect(verdictOn(before, 'sale').accepted).toMatchObject({ reason: 'UnknownField' });
+      expect(one.foreseeOverride(object, createdMs).isDoubtful).toBe(true);
+      const next = one.decide([shop, object], new Map(), policy, createdMs);
+      expect(verdictOn(next, 'sale').accepted).toEqual({ status: true });
+      expect(one.foreseeOverride(sale(2, { scope: 'One' }), createdMs)).toMatchObject({
+        rejection: { reason: 'UnknownField' },
+        inForce: { generation: 1, without: undefined },
+        isDoubtful: false,
+      });
+    });
+
+    it('are in error where no API server holds them to a schema', () => {
+      expect(verdictOn(decide([shop, sale(1, { scope: 'All' })]), 'sale')).toMatchObject({
+        accepted: { reason: 'Invalid', message: expect.stringContaining('scope') },
+        served: undefined,
+      });
+    });
   });
 
   it('are foreseen: what an older one has, and what the namespace may not', () => {

@@ -12,11 +12,13 @@ import { createAuthority, type TestAuthority } from '../support/certificates.ts'
 import {
   applyFleet,
   awaitCrds,
+  conditionIn,
   conditionOf,
   installPrerequisites,
   messageOf,
   startReplica,
   startXdsLimiter,
+  statusAndReason,
 } from '../support/cluster.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
 import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
@@ -264,6 +266,78 @@ function suite(server: () => ApiServer, openssl: string): void {
       await says('shop', 'True Valid');
     }
   });
+
+  it('follows the same rules for RateLimitOverrides', async () => {
+    const crd = 'ratelimitoverrides.ratelimit.weir.dev';
+    const path = '/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/scope';
+    const change = (operation: object): void => {
+      const patch = JSON.stringify([{ path, ...operation }]);
+      api.mustKubectl(['patch', 'crd', crd, '--type=json', '-p', patch]);
+    };
+    const applySale = (requestsPerUnit: number, more: object = {}): KubectlResult => {
+      const spec = {
+        domain: 'sales',
+        match: [{ key: 'key', value: '*' }],
+        requestsPerUnit,
+        reason: 'a sale',
+        ...more,
+      };
+      const object = { metadata: { name: 'sale' }, spec: { permanent: true, ...spec } };
+      const apiVersion = 'ratelimit.weir.dev/v1alpha1';
+      const input = JSON.stringify({ apiVersion, kind: 'RateLimitOverride', ...object });
+      return api.kubectl(['apply', '-f', '-'], { input });
+    };
+    const accepted = () =>
+      conditionIn(api, { kind: 'ratelimitoverrides', name: 'sale', namespace: 'default' }, 'Accepted');
+    const isSaid = (text: string, message: RegExp) =>
+      eventually(
+        () => {
+          expect(statusAndReason(accepted())).toBe(text);
+          expect(accepted()?.message).toMatch(message);
+        },
+        { timeoutMs: 20_000 },
+      );
+
+    expect(apply(2, {}, 'sales')).toMatchObject({ status: 0, stderr: '' });
+    expect(applySale(5)).toMatchObject({ status: 0, stderr: '' });
+    await holds('sales', 5);
+    change({ op: 'add', value: { type: 'string', enum: ['All', 'One'], default: 'All' } });
+    await eventually(() =>
+      expect(api.mustKubectl(['get', 'rlo', 'sale', '-o', 'jsonpath={.spec.scope}'])).toBe('All'),
+    );
+    await freshPlane();
+    await plane!.program.printed(/is ignored.*spec\.scope/);
+    await isSaid('True Valid', /./);
+    await holds('sales', 5);
+
+    const changed = applySale(7, { scope: 'One' });
+    expect(changed.stderr).toMatch(/^Warning: UnknownField: spec\.scope comes .*: generation 1 would stay/);
+    expect(changed.status).toBe(0);
+    for (const restart of [false, true]) {
+      if (restart) await freshPlane();
+      await isSaid(
+        'False UnknownField',
+        /^spec\.scope comes from a newer CRD .*; generation 1 stays in force$/,
+      );
+      await holds('sales', 5);
+    }
+
+    api.mustKubectl(['delete', 'rlo', 'sale']);
+    await holds('sales', 2);
+    expect(applySale(7, { scope: 'One' })).toMatchObject({ status: 0 });
+    for (const restart of [false, true]) {
+      if (restart) await freshPlane();
+      await isSaid('False UnknownField', /; generation 1 is in force without it$/);
+      await holds('sales', 7);
+    }
+
+    change({ op: 'remove' });
+    await freshPlane();
+    await isSaid('True Valid', /./);
+    await holds('sales', 7);
+    api.mustKubectl(['delete', 'rlo', 'sale']);
+    await holds('sales', 2);
+  }, 120_000);
 
   const names = ['owners', 'access', 'conflict', 'deleted'];
 
