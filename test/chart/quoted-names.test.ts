@@ -1,6 +1,7 @@
 /** YAML reads words such as `on` as other types: a name that a person chose stays a text. */
 import { expect, it } from 'vitest';
 import { parseAllDocuments } from 'yaml';
+import { parseDomainOwners } from '../../control-plane/reconcile/claims.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { helmProgram } from '../support/find-server.ts';
 import { chartFolder, renderChart, runHelm, type Values } from '../support/helm-chart.ts';
@@ -117,12 +118,22 @@ describeWithServer('names in the chart', helmProgram, () => {
     ['', true],
     ['payments*=payments,platform; public=*;\n*=platform', true],
     ['a=b=c', true],
+    ['a=b\r\n', true],
+    ['\r\na*=b , c\r\n; \r\n*b=d\r\n\r\n*=e', true],
+    ['a.b=c;a*b=c;a=b;a*=c;*=d', true],
     ['payments', false],
     ['payments=', false],
+    ['payments=\r\n', false],
     ['payments=Team_A', false],
     ['=payments', false],
     ['a=b,;c=d', false],
-  ])('in domainOwners are checked by the schema: %j', (domainOwners, isAccepted) => {
+    ['a=b;a=c', false],
+    ['a=b=c;\r\n a=b = d', false],
+    ['a*=b;a*c=d', false],
+    ['a*c=b;a*b*c=d', false],
+    ['*=b;a=c', false],
+  ])('in domainOwners are checked as the control plane does: %j', (domainOwners, isAccepted) => {
+    expect(parseDomainOwners(domainOwners, 'open').ok).toBe(isAccepted);
     const render = () => renderChart({ redis: { url: 'redis:6379' }, controlPlane: { domainOwners } });
     if (isAccepted) expect(render).not.toThrow();
     else expect(render).toThrow(/domainOwners/);

@@ -378,6 +378,10 @@ export const refusedValues: readonly [said: string, values: Values][] = [
     { redis, limiter: { extraEnv: [{ name: 'USE_STATSD', value: 'true' }] } },
   ],
   [
+    'controlPlane.domainOwners: the entry "a = c" never applies: the entry for "a" before it matches the same domains',
+    { redis, controlPlane: { domainOwners: 'a=b;\r\na = c' } },
+  ],
+  [
     'limiter.rules has "shop": the name of a rule file is of letters, digits, "-", "_" and ".", and ends in .yaml or .yml',
     { redis, controlPlane: { enabled: false }, limiter: { rules: { shop: 'domain: shop' } } },
   ],

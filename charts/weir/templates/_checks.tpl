@@ -58,6 +58,7 @@
 {{- end -}}
 {{- if $controlPlane.enabled -}}
 {{- include "weir.checks.grace" (dict "name" "controlPlane" "values" $controlPlane) -}}
+{{- include "weir.checks.domainOwners" . -}}
 {{- include "weir.checks.controlPlane" . -}}
 {{- include "weir.checks.controlPlanePorts" . -}}
 {{- end -}}
@@ -191,5 +192,22 @@
 {{- define "weir.checks.grace" -}}
 {{- if lt (int .values.terminationGracePeriodSeconds) (add (int .values.drainDelaySeconds) 35) -}}
 {{- fail (printf "%s.terminationGracePeriodSeconds must be at least 35 more than %s.drainDelaySeconds: pods would be killed with calls under way" .name .name) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The control plane rejects an entry that never applies. `*` in an earlier domain stands for any characters, also for a `*`. */}}
+{{- define "weir.checks.domainOwners" -}}
+{{- $before := list -}}
+{{- range $part := regexSplit "[;\n]" .Values.controlPlane.domainOwners -1 -}}
+{{- $entry := trim $part -}}
+{{- if $entry -}}
+{{- $domain := trim (regexReplaceAll "=[^=]*$" $entry "") -}}
+{{- range $other := $before -}}
+{{- if regexMatch (printf "^%s$" ($other | regexQuoteMeta | replace "\\*" ".*")) $domain -}}
+{{- fail (printf "controlPlane.domainOwners: the entry %q never applies: the entry for %q before it matches the same domains" $entry $other) -}}
+{{- end -}}
+{{- end -}}
+{{- $before = append $before $domain -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
