@@ -32,6 +32,11 @@ describe('the parts of npm run nightly', () => {
     expect(repeating(passed)).toBe('npm run truth -- --minutes 10 --seed 7');
   });
 
+  it('run every test that is not in the gate', () => {
+    const scripts = nightlyParts.map((part) => part.args(1)[0]);
+    expect(scripts).toEqual(expect.arrayContaining(['test:nightly', 'test:kubernetes-versions']));
+  });
+
   it('have names of their own', () => {
     expect(new Set(nightlyParts.map(({ name }) => name)).size).toBe(nightlyParts.length);
   });

@@ -65,6 +65,13 @@ export const nightlyParts: readonly NightlyPart[] = [
     mostMinutes: 30,
   },
   {
+    name: 'kubernetes-versions',
+    what: 'the chart and the control plane work with the oldest Kubernetes that the chart names',
+    args: () => ['test:kubernetes-versions'],
+    env: (seed) => ({ PROPERTY_SEED: `${seed}` }),
+    mostMinutes: 45,
+  },
+  {
     name: 'properties',
     what: 'property, model and fuzz tests hold for ten times their cases',
     args: (seed) => ['properties', '--', '--times', '10', '--seed', `${seed}`],
