@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { limit, rule, source, validateSources } from '../test/support/rule-builder.ts';
 import { Algorithm } from './algorithms/registry.ts';
 import { readCalendar, readReserve, reserveWords, type WrittenCalendar } from './budget-fields.ts';
-import { type Calendar, limitOf, mostRequests, type Rule, wholeFrom } from './model.ts';
+import { type Calendar, makeLimit, mostRequests, type Rule, wholeFrom } from './model.ts';
 import { readRuleFiles } from './reader/read-rule-files.ts';
 import type { RuleSupport } from './validate-limits.ts';
 import { limitWords } from './window.ts';
@@ -180,12 +180,12 @@ describe('a limit of a budget', () => {
     ['reserve without limit', { reserve }, 'reserve invalid-reserve: reserve needs a rate_limit beside it'],
     [
       'reserve beside unlimited',
-      { limits: [{ ...limitOf({}), unlimited: true }], reserve },
+      { limits: [{ ...makeLimit({}), unlimited: true }], reserve },
       'reserve invalid-reserve: should not specify reserve when unlimited',
     ],
     [
       'a calendar beside unlimited',
-      { limits: [{ ...limitOf({}), unlimited: true, calendar: month }] },
+      { limits: [{ ...makeLimit({}), unlimited: true, calendar: month }] },
       'rate_limit.calendar unit-when-unlimited: should not specify calendar when unlimited',
     ],
   ])('is refused with %s', (_, traits, problem) => {

@@ -155,7 +155,7 @@ export const noLimits: readonly RateLimit[] = [];
 export const noRules: readonly Rule[] = [];
 
 /** A limit of what is written. Its window or calendar is for `settleLimit`. */
-export function limitOf(written: WrittenLimit): RateLimit {
+export function makeLimit(written: WrittenLimit): RateLimit {
   return {
     unit: written.unit ?? '',
     unitMultiplier: written.unitMultiplier ?? 1,
@@ -172,7 +172,7 @@ export function limitOf(written: WrittenLimit): RateLimit {
 }
 
 /** A rule of what is written, with these limits. */
-export function ruleOf(written: WrittenRule, limits: readonly RateLimit[]): Rule {
+export function makeRule(written: WrittenRule, limits: readonly RateLimit[]): Rule {
   return {
     key: written.key ?? '',
     value: written.value ?? '',

@@ -8,7 +8,7 @@ import { sanitizeMetricKey } from './match-result.ts';
 import {
   type Calendar,
   isPlainLimit,
-  limitOf,
+  makeLimit,
   type RateLimit,
   type Rule,
   Unit,
@@ -254,7 +254,7 @@ export function settleLimit(limit: RateLimit, written: WrittenWindow, report: Re
   if (limit.unlimited) {
     for (const field of ownLimitFields)
       if (has(field)) report(field, 'unit-when-unlimited', whenUnlimited(ruleFileName(field)));
-    const { unitMultiplier, algorithm, hitsUnit, warnAt } = limitOf({});
+    const { unitMultiplier, algorithm, hitsUnit, warnAt } = makeLimit({});
     Object.assign(limit, { unitMultiplier, algorithm, hitsUnit, warnAt, burst: undefined });
     return;
   }

@@ -4,7 +4,7 @@ import { reserveWords } from '../budget-fields.ts';
 import { calendarText } from '../calendar.ts';
 import { leaseMost } from '../lease.ts';
 import { type MatchedLimit, type NameForm, type RuleMatch, usualNames } from '../match-result.ts';
-import { arePlainLimits, type Entry, limitOf, type Rule, unitName } from '../model.ts';
+import { arePlainLimits, type Entry, makeLimit, type Rule, unitName } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import { limitLabel, limitsWords, limitWords, windowSeconds } from '../window.ts';
 import type { Crossing, CrossingEffect, Crossings } from './crossing.ts';
@@ -133,7 +133,7 @@ function isSameStem(entries: readonly Entry[], { before, after }: Sides): boolea
 }
 
 function wordsOf({ unit, ...limit }: MatchedLimit): string {
-  return limitWords({ ...limitOf({}), ...limit, unit: unitName(unit) ?? '' });
+  return limitWords({ ...makeLimit({}), ...limit, unit: unitName(unit) ?? '' });
 }
 
 /** Each limit of several has its own. */

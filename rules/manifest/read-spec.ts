@@ -17,12 +17,12 @@ import {
   type FieldValues,
   hitsUnits,
   type JsonObject,
-  limitOf,
+  makeLimit,
+  makeRule,
   type RateLimit,
   type ReserveTerms,
   type Rule,
   type RuleSource,
-  ruleOf,
   unitFromText,
   type Written,
   type WrittenLimit,
@@ -110,7 +110,7 @@ class SpecRules {
     const written = this.#fields(ruleFields, given);
     written.key ??= unreadable;
     if (given['value'] != null) written.value ??= unreadable;
-    return ruleOf(written, this.#limitsOf(written, given));
+    return makeRule(written, this.#limitsOf(written, given));
   }
 
   /** What is written of these fields. */
@@ -177,7 +177,7 @@ class SpecRules {
     if (unlimited !== true && requestsPerUnit === undefined) {
       this.#report('wrong-type', 'is required (0 blocks everything)', ...above, 'requestsPerUnit');
     }
-    const limit = limitOf(written);
+    const limit = makeLimit(written);
     const has = (field: string): boolean => isObject(given) && field in given;
     if (ownLimitFields.some(has)) {
       settleLimit(limit, { ...written, has }, (field, code, text) => {

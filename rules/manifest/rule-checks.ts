@@ -1,4 +1,10 @@
-/** What a schema says of fields that may not stand beside each other: twice, once in words of JSON Schema and once in sentences. */
+/**
+ * What the CRD says of fields that may not stand beside each other: once in words of JSON Schema (`structuralChecks`), and once as
+ * expressions (CEL) with a sentence each (`sentenceChecks`).
+ */
+import { ownLimitFields } from '../language/tables.ts';
+import { algorithmEnum, burstAlgorithms, calendarAlgorithms, leasedAlgorithms } from './enum-words.ts';
+
 export interface RuleChecks {
   readonly descriptor: Record<string, unknown>;
   readonly rateLimit: Record<string, unknown>;
@@ -7,3 +13,211 @@ export interface RuleChecks {
   /** Of `unlimited` there. */
   readonly unlimitedOfSeveral: Record<string, unknown>;
 }
+
+const counted = { properties: { unlimited: { enum: [false] } } };
+const windowSpellings = [
+  { required: ['unit', 'requestsPerUnit'], ...counted },
+  { required: ['window', 'requestsPerUnit'], ...counted, not: { required: ['unitMultiplier'] } },
+  {
+    required: ['calendar', 'requestsPerUnit'],
+    properties: { ...counted.properties, algorithm: { enum: calendarAlgorithms } },
+    not: { required: ['unitMultiplier'] },
+  },
+];
+const burstOfBuckets = [
+  { not: { required: ['burst'] } },
+  { required: ['algorithm'], properties: { algorithm: { enum: burstAlgorithms } } },
+];
+
+/** The number 0 needs no pattern: there is no other one. */
+const noLease = { pattern: '^0[0.]*%?$' };
+
+/** What a lease may stand beside. */
+const leasable = [
+  { not: { required: ['lease'] } },
+  { required: ['rateLimits'], properties: { lease: noLease } },
+  { required: ['rateLimit'], properties: { lease: noLease, rateLimit: counted } },
+  {
+    required: ['rateLimit'],
+    properties: {
+      rateLimit: { properties: { ...counted.properties, algorithm: { enum: leasedAlgorithms } } },
+    },
+  },
+];
+
+/** What reserve may stand beside. */
+const reservable = [
+  { not: { required: ['reserve'] } },
+  { required: ['rateLimits'] },
+  { required: ['rateLimit'], properties: { rateLimit: counted } },
+];
+
+/**
+ * For editors and for the levels of rules below the first. The API server's messages name the words, as "must validate one and only
+ * one schema (oneOf)", and rarely the mistake.
+ */
+export const structuralChecks: RuleChecks = {
+  descriptor: {
+    not: { required: ['rateLimit', 'rateLimits'] },
+    anyOf: [
+      { properties: { shareThreshold: { enum: [false] } } },
+      { properties: { value: { pattern: '[*]' } }, required: ['value'] },
+      { properties: { key: { pattern: '[*]' } } },
+    ],
+    allOf: [{ anyOf: leasable }, { anyOf: reservable }],
+  },
+  rateLimit: {
+    oneOf: [...windowSpellings, { required: ['unlimited'], properties: { unlimited: { enum: [true] } } }],
+    // Apart from oneOf, because the API server then names the one field that is too many.
+    anyOf: [counted, { properties: { unit: { maxLength: 0 } } }],
+    allOf: [
+      { anyOf: [counted, { not: { anyOf: ownLimitFields.map((name) => ({ required: [name] })) } }] },
+      { anyOf: burstOfBuckets },
+    ],
+  },
+  limitOfSeveral: { oneOf: windowSpellings, anyOf: burstOfBuckets },
+  unlimitedOfSeveral: { enum: [false] },
+};
+
+interface Sentence {
+  /** Holds where nothing is wrong. */
+  condition: string;
+  message: string;
+}
+
+/** What has to hold where something is written. */
+interface Case {
+  written: string;
+  sentences: Sentence[];
+}
+
+const sentence = (condition: string, message: string): Sentence => ({ condition, message });
+
+function where(written: string, ...sentences: Sentence[]): Case {
+  return { written, sentences };
+}
+
+/** One validation, which says the first that does not hold. The API server takes longer for several, for each of 10,000 rules. */
+function together(...cases: Case[]) {
+  const rules = cases.map(({ written, sentences }) => {
+    return `(!${written} || (${sentences.map(({ condition }) => condition).join(' && ')}))`;
+  });
+  const messages = cases.flatMap(({ written, sentences }) =>
+    sentences.map(({ condition, message }) => `${written} && !${condition} ? ${JSON.stringify(message)} : `),
+  );
+  return {
+    rule: rules.join(' && '),
+    messageExpression: `${messages.join('')}'invalid'`,
+  };
+}
+
+const unlimited = '(has(self.unlimited) && self.unlimited)';
+
+const ofUnlimited = where(
+  unlimited,
+  sentence('!has(self.unit)', 'should not specify rate limit unit when unlimited'),
+  ...ownLimitFields.map((name) =>
+    sentence(`!has(self.${name})`, `should not specify ${name} when unlimited`),
+  ),
+);
+
+function instead(field: string, ...others: string[]): Sentence[] {
+  const all = `${others.slice(0, -1).join(', ')} and ${others.at(-1)}`;
+  const message = (other: string) => `${field} takes the place of ${all}, found ${other} beside it`;
+  return others.map((other) => sentence(`!has(self.${other})`, message(other)));
+}
+
+const ofLimits = [
+  where(
+    `!${unlimited}`,
+    sentence(
+      '(has(self.unit) || has(self.window) || has(self.calendar))',
+      'a limit needs unit, window or calendar, unless it is unlimited',
+    ),
+    sentence('has(self.requestsPerUnit)', 'requestsPerUnit is required (0 blocks everything)'),
+  ),
+  where('has(self.window)', ...instead('window', 'unit', 'unitMultiplier')),
+  where(
+    'has(self.calendar)',
+    ...instead('calendar', 'unit', 'unitMultiplier', 'window'),
+    sentence(
+      `(!has(self.algorithm) || self.algorithm in ${JSON.stringify(calendarAlgorithms)})`,
+      `calendar is for algorithm ${calendarAlgorithms.join(' or ')} alone`,
+    ),
+  ),
+  where(
+    'has(self.burst)',
+    sentence(
+      `(has(self.algorithm) && self.algorithm in ${JSON.stringify(burstAlgorithms)})`,
+      `burst is for algorithm ${burstAlgorithms.join(' or ')} alone`,
+    ),
+  ),
+];
+
+const hasLimit = '(has(self.rateLimit) || has(self.rateLimits))';
+const isLimited = '!(has(self.rateLimit) && has(self.rateLimit.unlimited) && self.rateLimit.unlimited)';
+
+/** A lease that is a number is 0; texts are compared because a pattern would cost too much. */
+const zeros = [
+  '0',
+  '0%',
+  '00%',
+  ...['.0', '.00', '.000', '.0000'].flatMap((end) => [`0${end}%`, `00${end}%`]),
+];
+const leasesNothing = `type(self.lease) == int || self.lease in ${JSON.stringify(zeros)}`;
+
+function leasedWith(algorithm: string): Sentence {
+  const other = `!has(self.rateLimit) || !has(self.rateLimit.algorithm) || self.rateLimit.algorithm != '${algorithm}'`;
+  const message = `lease can only be 0 with algorithm ${algorithm}: only fixed windows are leased`;
+  return sentence(`(${other} || ${leasesNothing})`, message);
+}
+
+const ofDescriptors = [
+  where(
+    'has(self.rateLimits)',
+    sentence('!has(self.rateLimit)', 'a rule has either rateLimit or rateLimits, found both'),
+  ),
+  where(
+    'has(self.lease)',
+    sentence(hasLimit, 'lease needs a rateLimit beside it'),
+    sentence(isLimited, 'should not specify lease when unlimited'),
+    sentence(
+      `(!has(self.rateLimits) || ${leasesNothing})`,
+      'lease can only be 0 beside rateLimits, which are counted together',
+    ),
+    ...algorithmEnum.filter((name) => !leasedAlgorithms.includes(name)).map(leasedWith),
+  ),
+  where(
+    'has(self.reserve)',
+    sentence(hasLimit, 'reserve needs a rateLimit beside it'),
+    sentence(isLimited, 'should not specify reserve when unlimited'),
+  ),
+  where(
+    '(has(self.shareThreshold) && self.shareThreshold)',
+    sentence(
+      "(has(self.value) || self.key.contains('*'))",
+      "shareThreshold can only be used with wildcard values (containing '*')",
+    ),
+  ),
+];
+
+/**
+ * In the words of the validator. For the first level of rules alone: there may be 10,000 rules at each level, and the API server
+ * multiplies the cost of an expression by the most that there may be.
+ */
+export const sentenceChecks: RuleChecks = {
+  descriptor: {
+    'x-kubernetes-validations': [together(...ofDescriptors)],
+    // Whether a value has a * is beyond the budget of expressions: it may be too long.
+    anyOf: [
+      { properties: { shareThreshold: { enum: [false] } } },
+      { properties: { value: { pattern: '[*]' } } },
+      { properties: { key: { pattern: '[*]' } } },
+    ],
+  },
+  rateLimit: { 'x-kubernetes-validations': [together(ofUnlimited, ...ofLimits)] },
+  limitOfSeveral: { 'x-kubernetes-validations': [together(...ofLimits)] },
+  unlimitedOfSeveral: {
+    'x-kubernetes-validations': [{ rule: '!self', message: 'unlimited cannot be one of rateLimits' }],
+  },
+};

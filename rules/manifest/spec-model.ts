@@ -26,9 +26,7 @@ import {
   uint32,
   whole,
 } from './model-values.ts';
-import type { RuleChecks } from './rule-checks.ts';
-import { sentenceChecks } from './sentence-checks.ts';
-import { structuralChecks } from './structural-checks.ts';
+import { type RuleChecks, sentenceChecks, structuralChecks } from './rule-checks.ts';
 
 const replacesModel = object(
   { name: text(bounds.limitNameLength, { minLength: 1, description: 'Name of the limit.' }) },

@@ -20,13 +20,13 @@ import {
   type FieldValues,
   type HitsUnit,
   hitsUnits,
-  limitOf,
+  makeLimit,
+  makeRule,
   noLimits,
   type RateLimit,
   type ReserveTerms,
   type Rule,
   type RuleSource,
-  ruleOf,
   type Written,
   type WrittenLimit,
   type WrittenRule,
@@ -153,7 +153,7 @@ class RuleReader {
         rule.list = value;
         rule.second = written.rateLimit === undefined ? undefined : key;
       });
-      rules[index] = ruleOf(written, this.#limitsOf(rule));
+      rules[index] = makeRule(written, this.#limitsOf(rule));
     });
     return rules;
   }
@@ -283,7 +283,7 @@ class RuleReader {
   }
 
   #settled(written: WrittenLimit, above: readonly (string | number)[]): RateLimit {
-    const limit = limitOf(written);
+    const limit = makeLimit(written);
     const nodes = this.#ownNodes.get(written);
     if (nodes === undefined) return limit;
     this.#ownNodes.delete(written);

@@ -1,10 +1,10 @@
 /** The rules of a table one after the other, for whoever shows them: domains by name, parents before children, siblings by composite key. */
 import { algorithmNames, algorithmOf } from '../algorithms/registry.ts';
 import { calendarText } from '../calendar.ts';
-import type { RuleFlag } from '../language/tables.ts';
+import { ruleFlags } from '../language/tables.ts';
 import { leaseText } from '../lease.ts';
 import type { MatchedLimit, MatchedRule } from '../match-result.ts';
-import { isPlainLimit, type RateLimit, type ReserveTerms, type Rule, unitName } from '../model.ts';
+import { isPlainLimit, makeRule, type RateLimit, type ReserveTerms, type Rule, unitName } from '../model.ts';
 import { windowText } from '../window.ts';
 import { ruleValue } from '../write/rule-file-value.ts';
 import { NodeFlag, type RuleNodes } from './rule-table-format.ts';
@@ -155,29 +155,17 @@ export function ruleOf(
   node: number,
   below: (node: number) => Rule[] = (parent) => childrenOf(rules, parent),
 ): Rule {
+  const rule = makeRule(
+    { key: rules.readComposite(node), lease: rules.lease(node), reserve: rules.reserve(node) },
+    [],
+  );
   const flags = rules.flags(node);
-  const flag = (one: RuleFlag): boolean => (flags & NodeFlag[one]) !== 0;
-  return {
-    key: rules.readComposite(node),
-    value: '',
-    get limits() {
-      return limitsWritten(rules, node);
-    },
-    shadowMode: flag('shadowMode'),
-    quotaMode: flag('quotaMode'),
-    detailedMetric: flag('detailedMetric'),
-    valueToMetric: flag('valueToMetric'),
-    shareThreshold: flag('shareThreshold'),
-    hideIdentity: flag('hideIdentity'),
-    lease: rules.lease(node),
-    reserve: rules.reserve(node),
-    get metadata() {
-      return rules.readRule(node).metadata;
-    },
-    get descriptors() {
-      return below(node);
-    },
-  };
+  for (const flag of ruleFlags) rule[flag] = (flags & NodeFlag[flag]) !== 0;
+  return Object.defineProperties(rule, {
+    limits: { enumerable: true, get: () => limitsWritten(rules, node) },
+    metadata: { enumerable: true, get: () => rules.readRule(node).metadata },
+    descriptors: { enumerable: true, get: () => below(node) },
+  });
 }
 
 /** The rules of one level in the order of their declaration, each with key and value in its `key`, as a table has them. */

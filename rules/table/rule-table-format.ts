@@ -123,7 +123,7 @@ export const Limit = {
   words: 11,
 } as const;
 
-/** What few limits have, as JSON; what is missing is as in `limitOf({})`. */
+/** What few limits have, as JSON; what is missing is as in `makeLimit({})`. */
 export type LimitOwn = Partial<Pick<MatchedLimit, 'calendar' | 'hitsUnit' | 'warnAt'>>;
 
 /** In `extras`: these six, then for each replaced name which of the rule's limits replaces it, offset and length. */

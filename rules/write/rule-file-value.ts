@@ -15,12 +15,12 @@ import {
   type FieldValues,
   type JsonObject,
   type JsonValue,
-  limitOf,
+  makeLimit,
+  makeRule,
   type RateLimit,
   type ReserveTerms,
   type Rule,
   type RuleSource,
-  ruleOf,
   type Written,
   type WrittenLimit,
   type WrittenRule,
@@ -115,8 +115,8 @@ export function manifestRuleValue(rule: Rule): JsonObject {
   return ofManifests.rule(rule);
 }
 
-const defaultRule = ruleOf({}, []);
-const defaultLimit = limitOf({});
+const defaultRule = makeRule({}, []);
+const defaultLimit = makeLimit({});
 
 /** What has to be written of a rule. */
 function writtenRule(rule: Rule): WrittenRule {

@@ -27,7 +27,7 @@ import {
   hitsUnits,
   type JsonObject,
   type JsonValue,
-  limitOf,
+  makeLimit,
   maxUint32,
   mostRequests,
   type RateLimit,
@@ -245,7 +245,7 @@ function toLimit(policy: RateLimitPolicy, path: readonly (string | number)[], re
   const whole = (field: string, large: bigint, small: number): number =>
     large === 0n ? small : wholeOf(large, [...path, field], report);
   return {
-    ...limitOf({}),
+    ...makeLimit({}),
     unit: unlimited && unit === Unit.UNKNOWN ? '' : (unitName(unit) ?? String(unit)),
     unitMultiplier: unitMultiplier === 0 ? 1 : unitMultiplier,
     calendar: toCalendar(policy, path, report),

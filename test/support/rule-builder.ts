@@ -1,4 +1,4 @@
-import { limitOf, type RateLimit, type Rule, type RuleSource } from '../../rules/model.ts';
+import { makeLimit, type RateLimit, type Rule, type RuleSource } from '../../rules/model.ts';
 import { type RuleError, RuleErrorList } from '../../rules/rule-error.ts';
 import { type CheckOptions, checkSources } from '../../rules/validate-sources.ts';
 
@@ -25,7 +25,7 @@ export type RuleTraits = Partial<Rule> & { key: string; rateLimit?: RateLimit | 
 
 /** 10 a minute unless told otherwise. */
 export function limit(traits: Partial<RateLimit> = {}): RateLimit {
-  return { ...limitOf({}), unit: 'minute', requestsPerUnit: 10, ...traits };
+  return { ...makeLimit({}), unit: 'minute', requestsPerUnit: 10, ...traits };
 }
 
 export function source(domain: string, descriptors: Rule[], name = `${domain}.yaml`): RuleSource {
