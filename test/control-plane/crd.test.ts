@@ -157,12 +157,6 @@ describeWithApiServer('RateLimitConfigs on the API server', (api) => {
     expect(elapsedMs).toBeLessThan(10_000);
   });
 
-  it('hold as many at the first level, within what the API server lets expressions cost', async () => {
-    const rateLimit = { unit: 'day', requestsPerUnit: 5, algorithm: 'TokenBucket', burst: 1 };
-    const wide = Array.from({ length: 10_000 }, (_, n) => ({ key: `k${n}`, rateLimit, lease: '0%' }));
-    expect(await refusalLines(api(), 'default', { domain: 'wide', descriptors: wide })).toEqual([]);
-  });
-
   it('are replaced list by list', () => {
     const name = 'lists';
     const applyAs = (keys: string[]): void => {
