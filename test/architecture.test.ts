@@ -554,7 +554,15 @@ const allowed: Record<string, string[]> = {
   'rules/review': ['rules', 'rules/algorithms'],
   'rules/table': ['rules', 'rules/algorithms', 'rules/language', 'rules/write'],
   'rules/write': ['rules', 'rules/algorithms', 'rules/language', 'rules/manifest'],
-  'rules/xds': ['gen', 'rules', 'rules/algorithms', 'rules/manifest', 'rules/overrides', 'rules/yaml'],
+  'rules/xds': [
+    'gen',
+    'rules',
+    'rules/algorithms',
+    'rules/language',
+    'rules/manifest',
+    'rules/overrides',
+    'rules/yaml',
+  ],
   'rules/yaml': [],
 };
 const roots = ['gen', 'rules', 'process', 'limiter', 'replay', 'control-plane', 'cli'];

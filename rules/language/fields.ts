@@ -25,6 +25,8 @@ export type FieldKind =
 
 export interface FieldRow {
   readonly kind: FieldKind;
+  /** One sentence for people, in the words of manifests. */
+  readonly description?: string;
   /** The property has no default: it is undefined where the field is not written. */
   readonly isOptional?: true;
   /** The field spells another property of the rule or limit, and has none of its own. */
@@ -54,13 +56,38 @@ export const ruleFields = {
   lease: { kind: 'share', isOptional: true, isOwn: true, ifUnknown: 'ignore' },
   /** Undefined: no marker entries are looked for. */
   reserve: { kind: 'reserve', isOptional: true, isOwn: true, ifUnknown: 'withhold' },
-  shadowMode: { kind: 'boolean' },
-  quotaMode: { kind: 'boolean' },
-  detailedMetric: { kind: 'boolean' },
-  valueToMetric: { kind: 'boolean', ifUnknown: 'ignore' },
-  shareThreshold: { kind: 'boolean', ifUnknown: 'ignore' },
+  shadowMode: {
+    kind: 'boolean',
+    description: 'Whether the limit is counted and reported, but never refuses.',
+  },
+  quotaMode: {
+    kind: 'boolean',
+    description:
+      'Whether being over this limit alone does not refuse a request: it is refused when all its limits in quota mode are over.',
+  },
+  detailedMetric: {
+    kind: 'boolean',
+    description: 'Whether the values of a request go into the name of its metrics.',
+  },
+  valueToMetric: {
+    kind: 'boolean',
+    ifUnknown: 'ignore',
+    description:
+      "Whether the value of this entry goes into the metric's name. Known to Weir's limiters only.",
+  },
+  shareThreshold: {
+    kind: 'boolean',
+    ifUnknown: 'ignore',
+    description:
+      "Whether all values that fit the * in value share one counter. Known to Weir's limiters only.",
+  },
   /** Answers say nothing of it beyond what they say without RESPONSE_RULE_IDENTITY. */
-  hideIdentity: { kind: 'boolean', ifUnknown: 'ignore' },
+  hideIdentity: {
+    kind: 'boolean',
+    ifUnknown: 'ignore',
+    description:
+      "Whether answers keep silent about the rule, where limiters are set to name it. Known to Weir's limiters only.",
+  },
   /** Copied into the dynamic metadata of an answer. */
   metadata: { kind: 'metadata', isOptional: true },
   descriptors: { kind: 'rules' },

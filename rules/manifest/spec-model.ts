@@ -6,6 +6,8 @@
 import { z } from 'zod';
 import { defaultAlgorithm } from '../algorithms/registry.ts';
 import { mostMarks, unknownExpiry, unknownHitsUnit } from '../budget-fields.ts';
+import { ruleFields } from '../language/fields.ts';
+import { ruleFlags } from '../language/tables.ts';
 import { leaseForm, leaseFromText, leasePattern } from '../lease.ts';
 import { weekdays } from '../model.ts';
 import { fewestLimits, mostLimits, unknownAlgorithm } from '../validate-limits.ts';
@@ -153,30 +155,9 @@ function limitModels(checks: RuleChecks) {
   return { rateLimit: rateLimit.optional(), rateLimits: rateLimits.optional() };
 }
 
-const flags = {
-  shadowMode: flag({
-    description: 'Whether the limit is counted and reported, but never refuses.',
-  }).optional(),
-  quotaMode: flag({
-    description:
-      'Whether being over this limit alone does not refuse a request: it is refused when all its limits in quota mode are over.',
-  }).optional(),
-  detailedMetric: flag({
-    description: 'Whether the values of a request go into the name of its metrics.',
-  }).optional(),
-  valueToMetric: flag({
-    description:
-      "Whether the value of this entry goes into the metric's name. Known to Weir's limiters only.",
-  }).optional(),
-  shareThreshold: flag({
-    description:
-      "Whether all values that fit the * in value share one counter. Known to Weir's limiters only.",
-  }).optional(),
-  hideIdentity: flag({
-    description:
-      "Whether answers keep silent about the rule, where limiters are set to name it. Known to Weir's limiters only.",
-  }).optional(),
-};
+const flags = Object.fromEntries(
+  ruleFlags.map((name) => [name, flag({ description: ruleFields[name].description }).optional()]),
+);
 
 /** As rule files write it: a text, or the number 0. */
 const leaseModel = z

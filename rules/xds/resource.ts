@@ -20,6 +20,7 @@ import {
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import type { Algorithm } from '../algorithms/registry.ts';
 import { expiries, readCalendar, readReserve, unknownHitsUnit } from '../budget-fields.ts';
+import { ruleFlags } from '../language/tables.ts';
 import { leaseFromText, leaseText, unknownLease } from '../lease.ts';
 import {
   type Calendar,
@@ -28,6 +29,7 @@ import {
   type JsonObject,
   type JsonValue,
   makeLimit,
+  makeRule,
   maxUint32,
   mostRequests,
   type RateLimit,
@@ -107,13 +109,8 @@ function toDescriptor(rule: Rule): RateLimitDescriptor {
   if (rule.limits.length > 1) descriptor.rateLimits = rule.limits.map(toPolicy);
   else if (rule.limits.length > 0) descriptor.rateLimit = toPolicy(rule.limits[0]!);
   descriptor.descriptors = rule.descriptors.map(toDescriptor);
-  descriptor.shadowMode = rule.shadowMode;
-  descriptor.detailedMetric = rule.detailedMetric;
-  descriptor.quotaMode = rule.quotaMode;
+  for (const flag of ruleFlags) descriptor[flag] = rule[flag];
   if (rule.metadata !== undefined) descriptor.metadata = sortedKeys(rule.metadata);
-  descriptor.valueToMetric = rule.valueToMetric;
-  descriptor.shareThreshold = rule.shareThreshold;
-  descriptor.hideIdentity = rule.hideIdentity;
   if (rule.lease !== undefined) descriptor.lease = leaseText(rule.lease);
   if (rule.reserve !== undefined) descriptor.reserve = toReserve(rule.reserve);
   return descriptor;
@@ -172,21 +169,14 @@ function toRules(
 }
 
 function toRule(descriptor: RateLimitDescriptor, path: (string | number)[], report: Report): Rule {
-  return {
-    key: descriptor.key,
-    value: descriptor.value,
-    limits: toLimits(descriptor, path, report),
-    shadowMode: descriptor.shadowMode,
-    quotaMode: descriptor.quotaMode,
-    detailedMetric: descriptor.detailedMetric,
-    valueToMetric: descriptor.valueToMetric,
-    shareThreshold: descriptor.shareThreshold,
-    hideIdentity: descriptor.hideIdentity,
-    lease: toLease(descriptor.lease, path, report),
-    reserve: fromReserve(descriptor.reserve, path, report),
-    metadata: descriptor.metadata,
-    descriptors: toRules(descriptor.descriptors, path, report),
-  };
+  const { key, value, metadata } = descriptor;
+  const limits = toLimits(descriptor, path, report);
+  const lease = toLease(descriptor.lease, path, report);
+  const reserve = fromReserve(descriptor.reserve, path, report);
+  const descriptors = toRules(descriptor.descriptors, path, report);
+  const rule = makeRule({ key, value, lease, reserve, metadata, descriptors }, limits);
+  for (const flag of ruleFlags) rule[flag] = descriptor[flag];
+  return rule;
 }
 
 function toLease(text: string, path: readonly (string | number)[], report: Report): number | undefined {
