@@ -7,9 +7,12 @@ import { statusModel, whoServes } from './spec-model.ts';
 export const overrideEffects = ['requestsPerUnit', 'unlimited', 'shadow', 'block', 'grant'];
 export const overrideEnds = ['expiresAt', 'for', 'permanent'];
 
-/** In the Common Expression Language: that so many of these fields are there. */
+/** In the Common Expression Language (CEL), whose word `for` Kubernetes 1.30 takes as a field in this spelling alone. */
+const spelled = (field: string): string => (field === 'for' ? '__for__' : field);
+
+/** In CEL: that so many of these fields are there. */
 function howMany(fields: readonly string[], count: number): string {
-  return `[${fields.map((field) => `has(self.${field})`).join(', ')}].filter(one, one).size() == ${count}`;
+  return `[${fields.map((field) => `has(self.${spelled(field)})`).join(', ')}].filter(one, one).size() == ${count}`;
 }
 
 const onlyTrue = (description: string) => flag({ enum: [true], description }).optional();

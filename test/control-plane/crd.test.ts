@@ -17,9 +17,9 @@ import { kubectlScalars } from '../support/kubectl-scalars.ts';
 import { acceptedSpecs, nested, refusedSpecs } from '../support/refused-specs.ts';
 
 const root = join(import.meta.dirname, '../..');
-const crdFile = join(root, 'crds/ratelimit.weir.dev_ratelimitconfigs.yaml');
+const crdFolder = join(root, 'crds');
+const crdFile = join(crdFolder, 'ratelimit.weir.dev_ratelimitconfigs.yaml');
 const examples = join(root, 'examples/manifests');
-const crd = 'crd/ratelimitconfigs.ratelimit.weir.dev';
 
 function config(spec: unknown, name = 'shop'): string {
   return JSON.stringify({
@@ -102,8 +102,9 @@ describeWithApiServer('RateLimitConfigs on the API server', (api) => {
 
   beforeAll(() => installed(api()));
 
-  it('are established, with a structural schema', () => {
-    const conditions = api().mustKubectl(['get', crd, '-o', 'jsonpath={.status.conditions[*].type}']);
+  it.each(readdirSync(crdFolder))('are established, with a structural schema: %s', (file) => {
+    const path = ['-f', join(crdFolder, file), '-o', 'jsonpath={.status.conditions[*].type}'];
+    const conditions = api().mustKubectl(['get', ...path]);
     expect(conditions).toContain('Established');
     expect(conditions).not.toContain('NonStructuralSchema');
   });
@@ -247,7 +248,7 @@ describeWithApiServer('RateLimitConfigs on the API server', (api) => {
 
 /** Resolves when objects can be made and kubectl can explain them. */
 async function installed(api: ApiServer): Promise<void> {
-  api.mustKubectl(['apply', '-f', crdFile]);
+  api.mustKubectl(['apply', '-f', crdFolder]);
   awaitCrds(api);
   await eventually(() => {
     api.mustKubectl(['get', 'rlc']);
