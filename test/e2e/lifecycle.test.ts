@@ -73,18 +73,6 @@ describe('a start', () => {
       expect(program.output).toContain(name);
   });
 
-  it.each([
-    ['tcp', 'redis://:hunter2'],
-    ['tcp', 'redis://user:hunter2@host:port'],
-    ['tcp', 'user:hunter2@host:1'],
-    ['unix', 'redis://user:hunter2@host:1'],
-  ])('names a wrong REDIS_URL over %s, and no password', async (socketType, url) => {
-    const program = spawn({ BACKEND_TYPE: 'redis', REDIS_SOCKET_TYPE: socketType, REDIS_URL: url });
-    expect((await program.ended).code).toBe(1);
-    expect(program.output).toMatch(/level=fatal msg="REDIS_URL: /);
-    expect(program.output).not.toContain('hunter2');
-  });
-
   it('fails on a gRPC port that is taken, and names it', async () => {
     const first = await start();
     const second = spawn({ GRPC_PORT: String(first.ports.grpc) });

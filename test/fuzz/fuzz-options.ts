@@ -9,6 +9,8 @@ export interface FuzzOptions {
   /** `Infinity`: until something is found or Ctrl-C. */
   rounds: number;
   seed: number;
+  /** Seconds from one line about the progress to the next. */
+  progress: number;
   save: boolean;
   /** Path of the one input to run. */
   replay: string | undefined;
@@ -25,12 +27,13 @@ ends with a summary. An input must not crash, take 10 s of a processor, or leave
   --seconds <n>      how long one target has its turn, 0.1 to 86400 (default 60)
   --rounds <n>       turns of every target, 1 to 1000000 (default: no end)
   --seed <n>         of the first round, 0 to 4294967295; a round has the next one (default: by the clock)
+  --progress <n>     seconds between two lines about the progress, 0.1 to 3600 (default 10)
   --save             keep inputs with new outcomes in the corpus
   --replay <file>    run this one input, as a finding tells
   --corpus <folder>  inputs to begin with, a folder a target; findings go there (default test/fuzz/corpus)
   --targets <file>   the module that exports them (default test/fuzz/targets.ts)
 
-A line every ten seconds says: inputs run, different outcomes and blocks of code reached so far.
+Such a line says: inputs run, different outcomes and blocks of code reached so far.
 Exit status: 0 when nothing was found, 1 when something was, 2 for a wrong command line.
 `;
 
@@ -46,6 +49,7 @@ export function readFuzzOptions(args: readonly string[]): FuzzOptions | undefine
       seconds: { type: 'string', default: '60' },
       rounds: { type: 'string' },
       seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+      progress: { type: 'string', default: '10' },
       save: { type: 'boolean', default: false },
       replay: { type: 'string' },
       corpus: { type: 'string', default: path('./corpus') },
@@ -53,7 +57,7 @@ export function readFuzzOptions(args: readonly string[]): FuzzOptions | undefine
     },
   });
   if (values.help) return undefined;
-  const { seconds, rounds, seed, save, replay } = values;
+  const { seconds, rounds, seed, progress, save, replay } = values;
   return {
     targets: positionals,
     seconds: numberFlag({ flag: '--seconds', text: seconds, least: 0.1, most: 86_400 }),
@@ -62,6 +66,7 @@ export function readFuzzOptions(args: readonly string[]): FuzzOptions | undefine
         ? Number.POSITIVE_INFINITY
         : numberFlag({ flag: '--rounds', text: rounds, least: 1, most: 1_000_000, whole: true }),
     seed: numberFlag({ flag: '--seed', text: seed, least: 0, most: 4_294_967_295, whole: true }),
+    progress: numberFlag({ flag: '--progress', text: progress, least: 0.1, most: 3600 }),
     save,
     replay,
     corpusFolder: values.corpus,

@@ -8,7 +8,7 @@ import { temporaryFolder } from '../support/temporary-folder.ts';
 import { readCorpus } from './corpus.ts';
 import { fuzzHelp } from './fuzz-options.ts';
 import type { FuzzResult } from './fuzz-worker.ts';
-import { fuzzTarget } from './fuzzing.ts';
+import { type FuzzingOptions, fuzzTarget } from './fuzzing.ts';
 import { mutated } from './mutation.ts';
 import { Random } from './random.ts';
 import { fuzzTargets } from './targets.ts';
@@ -16,8 +16,8 @@ import { fuzzTargets } from './targets.ts';
 const path = (name: string): string => fileURLToPath(new URL(name, import.meta.url));
 const url = (name: string): string => new URL(name, import.meta.url).href;
 
-/** Chosen: so many take some 1.5 s of a processor, and reach what is counted below with any seed. */
-const inputsOfShortRun = 4_000;
+/** Chosen: so many take about a second of a processor, and reach what is counted below with any seed. */
+const inputsOfShortRun = 3_000;
 
 describe('a short run finds nothing', () => {
   it.each(fuzzTargets.map(({ name }) => name))('in %s', async (target) => {
@@ -42,10 +42,10 @@ describe('a short run finds nothing', () => {
 });
 
 describe('a planted defect is found', () => {
-  const find = (target: string, hangMs = 3000): Promise<FuzzResult> =>
+  const find = (target: string, bounds: Partial<FuzzingOptions> = { hangMs: 1500 }): Promise<FuzzResult> =>
     fuzzTarget({
       ...{ targetsUrl: url('./planted-targets.ts'), target, corpus: [], seed: 5, inputs: 1_000_000 },
-      ...{ hangMs, maxGrowthBytes: 8_000_000 },
+      ...{ maxGrowthBytes: 8_000_000, ...bounds },
     });
 
   it('as a crash', async () => {
@@ -58,7 +58,7 @@ describe('a planted defect is found', () => {
     const { finding } = await find('hanging');
     expect(finding).toMatchObject({
       kind: 'hang',
-      message: 'an input took more than 3000 ms of processor time',
+      message: 'an input took more than 1500 ms of processor time',
     });
     expect(finding!.input[0]).toBe(0x20);
   });
@@ -70,7 +70,10 @@ describe('a planted defect is found', () => {
   });
 
   it('as growth by one input', async () => {
-    const { finding } = await find('out-of-memory', 25_000);
+    const { finding } = await find('out-of-memory', {
+      hangMs: 25_000,
+      maxProcessGrowthBytes: 256_000_000,
+    });
     expect(finding?.kind).toBe('growth');
     expect(finding!.input[0]).toBe(0x20);
   });
@@ -141,7 +144,17 @@ describe('npm run fuzz', () => {
 
   it('ends at Ctrl-C with a summary', async () => {
     const planted = ['--targets', path('./planted-targets.ts'), '--corpus', temporaryFolder()];
-    const args = [path('./main.ts'), 'sound', '--seed', '7', '--seconds', '600', ...planted];
+    const args = [
+      path('./main.ts'),
+      'sound',
+      '--seed',
+      '7',
+      '--seconds',
+      '600',
+      '--progress',
+      '0.5',
+      ...planted,
+    ];
     const program = new ChildProgram({ command: process.execPath, args });
     onTestFinished(async () => void (await program.stop('SIGKILL')));
     await program.printed(/^sound: \d+ inputs, \d+ outcomes, \d+ blocks, so far$/m, 60_000);

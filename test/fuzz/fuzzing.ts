@@ -15,6 +15,8 @@ export interface FuzzingOptions {
   /** The most processor time of one input: on a busy machine any input takes long. Defaults to 10 s. */
   hangMs?: number;
   maxGrowthBytes?: number;
+  /** What a thread with a target and its corpus may take, garbage included. Defaults to 768 MiB. */
+  maxProcessGrowthBytes?: number;
   /** Ends it as if its time were up. */
   signal?: AbortSignal;
   progress?: (reached: FuzzProgress) => void;
@@ -24,9 +26,6 @@ export interface FuzzingOptions {
 
 const maxInputBytes = 65_536;
 const mebibyte = 1024 * 1024;
-
-/** What a thread with a target and its corpus may take, garbage included. */
-const maxProcessGrowthBytes = 768 * mebibyte;
 
 /** Fuzzes one target in a thread of its own, which is ended when an input does not come back from it. */
 export function fuzzTarget(options: FuzzingOptions): Promise<FuzzResult> {
@@ -51,7 +50,8 @@ export function fuzzTarget(options: FuzzingOptions): Promise<FuzzResult> {
       const finding = { kind, message, input: slot.input() };
       finish({ finding, runs: slot.count, outcomes: 0, blocks: 0, novel: [] });
     };
-    const watch = watchOver({ slot, hangMs: options.hangMs ?? 10_000, end });
+    const { hangMs = 10_000, maxProcessGrowthBytes = 768 * mebibyte } = options;
+    const watch = watchOver({ slot, hangMs, maxProcessGrowthBytes, end });
     const finish = (result: FuzzResult): void => {
       clearInterval(watch);
       signal?.removeEventListener('abort', stop);
@@ -71,6 +71,7 @@ export function fuzzTarget(options: FuzzingOptions): Promise<FuzzResult> {
 interface WatchOptions {
   slot: InputSlot;
   hangMs: number;
+  maxProcessGrowthBytes: number;
   end(kind: 'hang' | 'growth', message: string): void;
 }
 
@@ -78,7 +79,7 @@ interface WatchOptions {
  * Ends a thread that is at one input for too long, or with which the process grows too far. The time is that of the process, which
  * waits for the thread and does nothing else.
  */
-function watchOver({ slot, hangMs, end }: WatchOptions): NodeJS.Timeout {
+function watchOver({ slot, hangMs, maxProcessGrowthBytes, end }: WatchOptions): NodeJS.Timeout {
   const firstBytes = process.memoryUsage.rss();
   let count = slot.count;
   let since = process.cpuUsage();

@@ -54,6 +54,7 @@ async function fuzzInTurn(chosen: readonly string[], signal: AbortSignal): Promi
       const corpus = [...readCorpus(options.corpusFolder, target), ...(novelInputs.get(target) ?? [])];
       const result = await fuzzTarget({
         ...{ targetsUrl, target, corpus, seed, seconds: options.seconds, signal },
+        progressMs: 1000 * options.progress,
         progress: (reached) => console.log(`${target}: ${progressText(reached)}, so far`),
       });
       isFound = report(target, seed, result);

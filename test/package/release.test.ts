@@ -18,6 +18,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { helmProgram } from '../support/find-server.ts';
 import { objectsIn, podOf, runHelm } from '../support/helm-chart.ts';
+import { runWeir } from '../support/weir-command.ts';
 
 const root = join(import.meta.dirname, '../..');
 const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
@@ -114,16 +115,6 @@ describeWithServer('npm run release', helmProgram, (helm) => {
       const { status, stdout, stderr } = spawnSync(program, args, { cwd: root, env: {}, encoding: 'utf8' });
       return { status, stdout, stderr };
     };
-    const fromSources = (...args: string[]) => {
-      const command = [join(root, 'bin/weir.js'), ...args];
-      const { status, stdout, stderr } = spawnSync(process.execPath, command, {
-        cwd: root,
-        env: {},
-        encoding: 'utf8',
-      });
-      return { status, stdout, stderr };
-    };
-
     beforeAll(() => {
       execFileSync('tar', ['-xzf', join(folder, 'first', commandLine), '-C', folder]);
       program = join(folder, `weir-${version}-linux-x64/weir`);
@@ -143,7 +134,7 @@ describeWithServer('npm run release', helmProgram, (helm) => {
       { args: ['completion', 'bash'] },
       { args: ['chek'] },
     ])('answers $args as the package does', ({ args }) => {
-      expect(weir(...args)).toEqual(fromSources(...args));
+      expect(weir(...args)).toEqual(runWeir(args, { env: {} }));
     });
 
     linux('is a plugin of kubectl by its other name', () => {
@@ -238,7 +229,7 @@ describeWithServer('npm run release', helmProgram, (helm) => {
       );
       git('commit', '--quiet', '--all', '--message', 'Release');
       git('tag', `v${next}`);
-      // Stand for the programs that push: each writes down what it was asked for. Helm packs for itself.
+      // Stand for the programs that push: each writes down what it was asked for. Helm packs for itself; what npm packs is tried above.
       const bin = join(folder, 'pushing');
       const asked = join(folder, 'asked');
       mkdirSync(bin);
@@ -248,6 +239,7 @@ describeWithServer('npm run release', helmProgram, (helm) => {
         return join(bin, name);
       };
       const note = `echo "$(basename "$0") $1 $2 $3" >> '${asked}'`;
+      script('npm', `test "$1" = pack || exec '${programPath('npm')}' "$@"\n: > "$4/weir-${next}.tgz"`);
       script('docker', `test "$2" = version || ${note}`);
       script('gh', `test "$1" = --version || { ${note}; cat "\${10}" >> '${asked}'; exit 3; }`);
       const env = {

@@ -10,6 +10,7 @@ import type { ChildProgram } from '../support/child-program.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { redisProgram } from '../support/find-server.ts';
+import { InProcessLimiter } from '../support/in-process-limiter.ts';
 import { spawnLimiter, startLimiter } from '../support/limiter-process.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
@@ -51,6 +52,8 @@ describe('a limiter that refuses its settings shows no password', () => {
     { REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: `rediss://me:${secret}@h:1` },
     { REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: `redis://me:${secret}` },
     { REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: `redis://me:${secret}%@h:1` },
+    { REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: `redis://:${secret}` },
+    { REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: `redis://me:${secret}@h:port` },
     { REDIS_SOCKET_TYPE: 'tcp', REDIS_URL: `redis://h:1/x?password=${secret}` },
     { ...sentinel, REDIS_URL: `redis://me:${secret}@h:1` },
     { ...sentinel, REDIS_URL: `mymaster,redis://me:${secret}@` },
@@ -68,9 +71,18 @@ describe('a limiter that refuses its settings shows no password', () => {
       REDIS_PERSECOND_AUTH: secret,
     },
   ];
+  const settings = { BACKEND_TYPE: 'redis', LOG_LEVEL: 'trace', REDIS_ULR: secret };
+
   it.each(refused)('%j', async (env) => {
-    const program = spawnLimiter({ env: { LOG_LEVEL: 'trace', REDIS_ULR: secret, ...env } });
-    expect((await program.ended).code).not.toBe(0);
+    const limiter = await InProcessLimiter.start({ env: { ...settings, ...env } });
+    expect(await limiter.ended).toBe(1);
+    expect(limiter.lines).toContainEqual(expect.stringMatching(/level=fatal msg="REDIS_/));
+    expectNoSecret([...limiter.lines, ...limiter.output]);
+  });
+
+  it('as a program, on all of its streams', async () => {
+    const program = spawnLimiter({ env: { ...settings, ...refused[0] } });
+    expect((await program.ended).code).toBe(1);
     expect(program.output).toMatch(/level=fatal msg="REDIS_/);
     expectNoSecret([program.output]);
   });

@@ -1,8 +1,8 @@
 import { spawnSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { blockingAsk } from './blocking-ask.ts';
-import { kubectlProgram, programPath } from './find-server.ts';
+import { type BlockingAnswer, blockingAsk } from './blocking-ask.ts';
+import { goOnce, kubectlProgram, programPath } from './find-server.ts';
 import { type HttpAnswer, httpAsk } from './http-ask.ts';
 
 /** Who may ask, by the token that is their name; `admin` may do everything, the others what RBAC gives them. */
@@ -78,7 +78,7 @@ export class ApiServer {
   ): KubectlResult {
     const { PATH } = process.env;
     const { status, stdout, stderr } = spawnSync(programPath(kubectlProgram), args, {
-      env: { PATH, HOME: this.folder, KUBECONFIG: this.kubeconfig(options.user), ...options.env },
+      env: { PATH, ...goOnce, HOME: this.folder, KUBECONFIG: this.kubeconfig(options.user), ...options.env },
       input: options.input ?? '',
       encoding: 'utf8',
       timeout: 60_000,
@@ -101,14 +101,19 @@ export class ApiServer {
   read(kind: ReadKind, { name, namespace }: { name?: string; namespace?: string }, query = ''): any {
     const within = namespace === undefined ? '' : `/namespaces/${namespace}`;
     const path = `${kinds[kind]}${within}/${kind}${name === undefined ? '' : `/${name}`}${query}`;
-    const { status, body } = blockingAsk({
+    const { status, body } = this.get(path);
+    if (status === 404) return undefined;
+    if (status !== 200) throw new Error(`${path}: ${status} ${body}`);
+    return JSON.parse(body);
+  }
+
+  /** What the server answers to a GET of its admin. As `read`, it keeps this thread. */
+  get(path: string): BlockingAnswer {
+    return blockingAsk({
       url: `${this.url}${path}`,
       headers: { authorization: `Bearer ${tokenOf('admin')}` },
       ca: readFileSync(certificateFile(this.#place), 'utf8'),
     });
-    if (status === 404) return undefined;
-    if (status !== 200) throw new Error(`${path}: ${status} ${body}`);
-    return JSON.parse(body);
   }
 
   /** Asks the server to create an object without storing it, as strictly as kubectl does, and without kubectl. */

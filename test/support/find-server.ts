@@ -93,6 +93,9 @@ export const springProgram: ServerProgram = { command: 'java-spring', variable: 
 /** A browser, headless, for the consoles. */
 export const chromiumProgram: ServerProgram = { command: 'chromium', variable: 'WEIR_CHROMIUM' };
 
+/** For a program of Go that ends soon: by one thread, and without collecting garbage, it takes a quarter less of a processor. */
+export const goOnce = { GOGC: 'off', GOMAXPROCS: '1' } as const;
+
 export type FoundServer = { path: string } | { missing: string };
 
 export const serversFolder = join(import.meta.dirname, '../../.cache/servers');

@@ -4,7 +4,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { parseAllDocuments } from 'yaml';
-import { findServer, helmProgram } from './find-server.ts';
+import { findServer, goOnce, helmProgram } from './find-server.ts';
 
 export const chartFolder = join(import.meta.dirname, '../../charts/weir');
 
@@ -86,7 +86,7 @@ export function runHelm(command: readonly string[], values: Values = {}, kubecon
     const file = join(folder, 'values.yaml');
     writeFileSync(file, JSON.stringify(values));
     const given = Object.keys(values).length === 0 ? [] : ['--values', file];
-    const env = { PATH: process.env['PATH'], HOME: folder, KUBECONFIG: kubeconfig };
+    const env = { PATH: process.env['PATH'], ...goOnce, HOME: folder, KUBECONFIG: kubeconfig };
     const options = { env, encoding: 'utf8', timeout: 60_000, maxBuffer: 64 * 1024 * 1024 } as const;
     const { status, stdout, stderr } = spawnSync(found.path, [...command, ...given], options);
     return { status, stdout, stderr };
