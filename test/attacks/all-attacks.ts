@@ -2,6 +2,7 @@ import type { Attack } from './attack.ts';
 import { hostileAttacks } from './attacks-hostile.ts';
 import { http1Attacks } from './attacks-http1.ts';
 import { http2Attacks } from './attacks-http2.ts';
+import { peerAttacks } from './attacks-peers.ts';
 import { regexAttacks } from './attacks-regex.ts';
 import { requestAttacks } from './attacks-requests.ts';
 
@@ -11,4 +12,5 @@ export const allAttacks: readonly Attack[] = [
   ...http2Attacks,
   ...http1Attacks,
   ...hostileAttacks,
+  ...peerAttacks,
 ];

@@ -1,5 +1,6 @@
 /** Attacks on a limiter, in the memory that the chart gives it, with a client beside it that does no harm. */
 import { type ChildProcess, fork } from 'node:child_process';
+import { createSocket } from 'node:dgram';
 import { once } from 'node:events';
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { setPriority, tmpdir } from 'node:os';
@@ -10,7 +11,10 @@ import { fileURLToPath } from 'node:url';
 import { parse, stringify } from 'yaml';
 import { internalFaults } from '../faults/log-faults.ts';
 import { profilesOfAll } from '../hostile/published-proxies.ts';
+import { AdsServer } from '../support/ads-server.ts';
 import { createAuthority } from '../support/certificates.ts';
+import type { ChildProgram } from '../support/child-program.ts';
+import { startControlPlane } from '../support/control-plane-process.ts';
 import {
   findServer,
   memcachedProgram,
@@ -18,10 +22,13 @@ import {
   redisProgram,
   type ServerProgram,
 } from '../support/find-server.ts';
-import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
+import { freePort } from '../support/free-port.ts';
+import { startLimiter } from '../support/limiter-process.ts';
 import { startMemcached } from '../support/memcached-server.ts';
+import { rateLimitConfigText } from '../support/rate-limit-config.ts';
 import { startRedis } from '../support/redis-server.ts';
-import type { Attack } from './attack.ts';
+import { limit, rule, source } from '../support/rule-builder.ts';
+import type { Attack, AttackPorts } from './attack.ts';
 import type { AttackerOrder, AttackerReport } from './attacker.ts';
 import { regexProfiles } from './attacks-regex.ts';
 import type { GoodClientOrder, GoodFigures } from './good-client.ts';
@@ -70,6 +77,9 @@ descriptors:
   'attack.yaml': `domain: attack
 descriptors:
   - key: known
+    rate_limit: { unit: minute, requests_per_unit: 1000 }
+  - key: detailed
+    detailed_metric: true
     rate_limit: { unit: minute, requests_per_unit: 1000 }
   - key: two
     rate_limit: { unit: hour, requests_per_unit: 2 }
@@ -120,14 +130,21 @@ export function problemsOf(figures: AttackFigures, slowness = 1): string[] {
   ];
 }
 
-/** What an attack needs of a limiter: those with the same need can follow each other on one. */
-export type AttackGround = Pick<Attack, 'store' | 'tls' | 'programs'>;
+/** What an attack needs of the attacked program: attacks with the same needs can follow each other on one. */
+export type AttackGround = Pick<Attack, 'store' | 'tls' | 'plays' | 'attacks' | 'programs'>;
 
-/** A limiter to be attacked, the good client beside it, and the store behind it. */
+/** The program that is attacked. */
+interface AttackedProgram {
+  program: ChildProgram;
+  pid: number;
+  ports: AttackPorts;
+}
+
+/** A limiter or control plane to be attacked, the good client beside it, and the store behind it. */
 export class AttackSite {
-  /** Why the limiter's memory has no limit; undefined when it has one. */
+  /** Why the attacked program's memory has no limit; undefined when it has one. */
   readonly unlimited: string | undefined;
-  readonly #limiter: LimiterProcess;
+  readonly #attacked: AttackedProgram;
   readonly #oomKills: () => number;
   readonly #good: ChildProcess;
   #attacker: ChildProcess;
@@ -135,13 +152,13 @@ export class AttackSite {
 
   private constructor(
     undo: Undo,
-    limiter: LimiterProcess,
+    attacked: AttackedProgram,
     cgroup: ReturnType<typeof createMemoryCgroup>,
     tls: boolean,
   ) {
-    const { ports, pid, program } = limiter;
+    const { ports, pid, program } = attacked;
     this.#undo = undo;
-    this.#limiter = limiter;
+    this.#attacked = attacked;
     this.unlimited = 'missing' in cgroup ? cgroup.missing : undefined;
     this.#oomKills = 'missing' in cgroup ? () => 0 : cgroup.oomKills;
     undo.push(async () => void (program.running && (await program.stop('SIGKILL'))));
@@ -153,7 +170,7 @@ export class AttackSite {
   }
 
   /** @throws when a program that it needs is not there */
-  static async open({ store, tls = false }: AttackGround): Promise<AttackSite> {
+  static async open({ store, tls = false, plays, attacks }: AttackGround): Promise<AttackSite> {
     const folder = mkdtempSync(join(tmpdir(), 'weir-attack-'));
     const undo: Undo = [() => rmSync(folder, { recursive: true, force: true })];
     try {
@@ -168,6 +185,10 @@ export class AttackSite {
       const cgroup = createMemoryCgroup(`weir-attack-${process.pid}`, limitMiB * 2 ** 20);
       const isLimited = 'procsFile' in cgroup;
       if (isLimited) undo.push(() => removeWhenEmpty(cgroup.remove));
+      const limits = isLimited ? { cgroupProcs: cgroup.procsFile } : {};
+      if (attacks === 'control-plane')
+        return new AttackSite(undo, await startAttackedControlPlane(folder, limits), cgroup, tls);
+      const peer = await startPeer(plays, undo);
       const limiter = await startLimiter({
         env: {
           // On standard output each call would be a line.
@@ -180,10 +201,19 @@ export class AttackSite {
           PROFILES_FILE: profiles,
           ...storeSettings,
           ...(tls ? tlsSettings(folder) : {}),
+          ...peer.settings,
         },
-        ...(isLimited ? { cgroupProcs: cgroup.procsFile } : {}),
+        ...limits,
       });
-      return new AttackSite(undo, limiter, cgroup, tls);
+      undo.push(async () => void (limiter.program.running && (await limiter.program.stop('SIGKILL'))));
+      await peer.isUsed();
+      const { grpc, http } = limiter.ports;
+      return new AttackSite(
+        undo,
+        { ...limiter, ports: { grpc, http, xds: 0, played: peer.port } },
+        cgroup,
+        tls,
+      );
     } catch (error) {
       await undoAll(undo);
       throw error;
@@ -191,14 +221,14 @@ export class AttackSite {
   }
 
   get lives(): boolean {
-    return this.#limiter.program.running;
+    return this.#attacked.program.running;
   }
 
   async attack(
     { name }: Attack,
     { seconds, scale, calmMs, seed, patienceMs = 15_000 }: AttackPace,
   ): Promise<AttackFigures> {
-    const { ports, pid, program } = this.#limiter;
+    const { ports, pid, program } = this.#attacked;
     const printedBefore = program.output.length;
     await sleep(calmMs);
     const calm = await this.#figures();
@@ -209,7 +239,7 @@ export class AttackSite {
     const good = await this.#figures();
     const end = this.#oomKills() > 0 ? 'ended for want of memory' : 'ended';
     const faults = internalFaults(program.output.slice(printedBefore));
-    if (!this.lives) faults.unshift(`the limiter's process ${end}`);
+    if (!this.lives) faults.unshift(`the attacked process ${end}`);
     const mostMiB = this.lives ? residentMiB(pid, 'VmHWM') : limitMiB;
     return { beforeMiB, mostMiB, calm, good, attacker, faults };
   }
@@ -280,6 +310,82 @@ function tlsSettings(folder: string): Record<string, string> {
   const authority = createAuthority(pathOf(opensslProgram), folder, 'authority');
   const { certFile, keyFile } = authority.issue({ name: 'limiter', alternativeNames: 'IP:127.0.0.1' });
   return { GRPC_SERVER_USE_TLS: 'true', GRPC_SERVER_TLS_CERT: certFile, GRPC_SERVER_TLS_KEY: keyFile };
+}
+
+async function startAttackedControlPlane(
+  folder: string,
+  limits: { cgroupProcs?: string },
+): Promise<AttackedProgram> {
+  const manifests = join(folder, 'manifests');
+  mkdirSync(manifests);
+  writeFileSync(
+    join(manifests, 'good.yaml'),
+    rateLimitConfigText({ name: 'good', domain: 'good', requests: 1 }),
+  );
+  const env = { SOURCE: 'DIRECTORY', MANIFESTS_DIRECTORY: manifests };
+  const { program, pid, ports } = await startControlPlane({ env, ...limits });
+  return { program, pid, ports: { grpc: 0, http: ports.http, xds: ports.xds, played: 0 } };
+}
+
+/** The peer that the limiter has until an attacker plays it. */
+interface HonestPeer {
+  port: number;
+  settings: Record<string, string>;
+  /** Resolves when the limiter has what it needs of the peer, and the port is the attacker's. */
+  isUsed(): Promise<void>;
+}
+
+async function startPeer(plays: Attack['plays'], undo: Undo): Promise<HonestPeer> {
+  if (plays === 'xds') return startHonestXdsServer(undo);
+  if (plays === 'statsd') return startHonestReceiver(undo);
+  return { port: 0, settings: {}, isUsed: async () => {} };
+}
+
+/** Gives the good client's rules and ends. They stay in force. */
+async function startHonestXdsServer(undo: Undo): Promise<HonestPeer> {
+  const server = await AdsServer.start({ port: await freePort(), incremental: true });
+  undo.push(() => server.stop());
+  return {
+    port: server.port,
+    settings: {
+      CONFIG_TYPE: 'GRPC_XDS_DELTA',
+      CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${server.port}`,
+      CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL: '20ms',
+      XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '20ms',
+      XDS_CLIENT_BACKOFF_MAX_INTERVAL: '50ms',
+      // A sixteenth of the default, so that an attack of a moment reaches it.
+      XDS_CLIENT_MAX_TOTAL_BYTES: String(4 * 2 ** 20),
+      FORCE_START_WITHOUT_INITIAL_CONFIG: 'true',
+    },
+    async isUsed() {
+      const stream = await server.deltaStream();
+      await stream.request();
+      const good = rule({ key: 'client', rateLimit: limit({ requestsPerUnit: 1e8 }) });
+      stream.respond({ version: 'good', resources: { good: ['1', source('good', [good])] } });
+      await stream.request();
+      await server.stop();
+    },
+  };
+}
+
+/** Holds the port, so that no datagram is refused. Of two sockets of one port, Linux gives datagrams to the younger: the attacker's. */
+async function startHonestReceiver(undo: Undo): Promise<HonestPeer> {
+  const socket = createSocket({ type: 'udp4', reuseAddr: true });
+  await new Promise<void>((resolve) => socket.bind(0, '127.0.0.1', resolve));
+  undo.push(() => void socket.close());
+  const { port } = socket.address();
+  return {
+    port,
+    settings: {
+      USE_PROMETHEUS: 'false',
+      USE_STATSD: 'true',
+      STATSD_PROTOCOL: 'udp',
+      STATSD_HOST: '127.0.0.1',
+      STATSD_PORT: String(port),
+      STATS_FLUSH_INTERVAL: '100ms',
+    },
+    isUsed: async () => {},
+  };
 }
 
 function forkBeside(file: string, order?: GoodClientOrder): ChildProcess {

@@ -17,6 +17,10 @@ export interface Attack {
   store?: 'redis' | 'memcached';
   /** The limiter's gRPC listener speaks TLS. */
   tls?: boolean;
+  /** The peer of the limiter that the attacker plays, besides a caller, on `ports.played`. */
+  plays?: 'xds' | 'statsd';
+  /** Defaults to a limiter. */
+  attacks?: 'control-plane';
   /** Others that it starts by itself. */
   programs?: readonly ServerProgram[];
   /** A kind of answer that shows that the attack took place and met its defense. A run in which it does not come fails. */
@@ -25,8 +29,17 @@ export interface Attack {
   run(target: AttackTarget): Promise<void>;
 }
 
+/** 0: not there. */
+export interface AttackPorts {
+  grpc: number;
+  http: number;
+  /** Of a control plane. */
+  xds: number;
+  played: number;
+}
+
 export interface AttackTarget {
-  ports: { grpc: number; http: number };
+  ports: AttackPorts;
   /** So many of what an attack has many of; a tenth or so in the short form. */
   many(count: number): number;
   /** From 0 to below 1, by the seed of the run. */
@@ -247,9 +260,9 @@ export class H2Peer extends RawPeer {
   }
 
   /** A whole call. Resolves when it is answered, however. */
-  async call(body: Uint8Array): Promise<void> {
+  async call(body: Uint8Array, fields?: readonly string[]): Promise<void> {
     const id = this.nextId();
-    await this.write(this.headers(id));
+    await this.write(this.headers(id, 0, fields));
     await this.body(id, body);
     while (!this.isClosed && !this.#ended.has(id)) await this.change();
     this.#ended.delete(id);

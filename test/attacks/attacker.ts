@@ -3,11 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 
 import { seededRandom } from '../../bench/zipf.ts';
 import { allAttacks } from './all-attacks.ts';
-import { type AttackTarget, Tally } from './attack.ts';
+import { type AttackPorts, Tally } from './attack.ts';
 
 export interface AttackerOrder {
   name: string;
-  ports: AttackTarget['ports'];
+  ports: AttackPorts;
   seconds: number;
   /** Of 1. */
   scale: number;

@@ -18,6 +18,9 @@ const grounds: (AttackGround & { title: string; program?: ServerProgram })[] = [
   { title: 'a limiter that counts in Redis', store: 'redis', program: redisProgram },
   { title: 'a limiter that counts in memcached', store: 'memcached', program: memcachedProgram },
   { title: 'a limiter with TLS', tls: true, program: opensslProgram },
+  { title: 'a limiter with rules of an xDS server', plays: 'xds' },
+  { title: 'a limiter that sends statistics', plays: 'statsd' },
+  { title: 'a control plane', attacks: 'control-plane' },
 ];
 
 /**
@@ -36,7 +39,12 @@ for (const { title, program, ...ground } of grounds) {
 
     // Those with programs of their own have a shorter form of their own: test/hostile.
     const own = allAttacks.filter(
-      ({ store, tls, programs }) => store === ground.store && tls === ground.tls && programs === undefined,
+      ({ store, tls, plays, attacks, programs }) =>
+        store === ground.store &&
+        tls === ground.tls &&
+        plays === ground.plays &&
+        attacks === ground.attacks &&
+        programs === undefined,
     );
     it.each(own)('withstands $name', async (attack) => {
       if (!site.lives) {

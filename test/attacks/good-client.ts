@@ -1,7 +1,8 @@
 /**
  * The process of a client that asks as clients do, beside an attacker: 200 calls a second over four connections of gRPC,
- * and each 100 ms `/healthcheck` and `/json`, each on a connection of its own. When its parent says anything it sends
- * the figures since the last time, once all that was asked until then is answered.
+ * and each 100 ms `/healthcheck` and `/json`, each on a connection of its own. Of a control plane
+ * it asks the rules, over a stream that stays open and, each 50 ms, over a new connection. When its parent says anything it
+ * sends the figures since the last time, once all that was asked until then is answered.
  */
 import { readFileSync } from 'node:fs';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
@@ -16,10 +17,11 @@ import { shouldRateLimitPath } from '../../limiter/service/should-rate-limit.ts'
 import { GeneratorStalls } from '../faults/generator-stalls.ts';
 import { SoakConnection } from '../soak/soak-connection.ts';
 import { httpAsk } from '../support/http-ask.ts';
+import type { AttackPorts } from './attack.ts';
 
 export interface GoodClientOrder {
-  ports: { grpc: number; http: number };
-  /** Of the limiter. */
+  ports: Omit<AttackPorts, 'played'>;
+  /** Of the program that is attacked. */
   pid: number;
   tls: boolean;
 }
@@ -43,6 +45,8 @@ const probeEveryMs = 100;
 const tickMs = 5;
 /** What is not answered so long after the figures were asked for is not answered. */
 const patienceMs = 20_000;
+/** A good limiter that asks for its rules. */
+const limiterEveryMs = 50;
 const domain = 'good';
 const entries = [{ key: 'client', value: 'good' }];
 
@@ -109,7 +113,7 @@ function noteLostTime(): void {
 const request = create(RateLimitRequestSchema, { domain, descriptors: [{ entries }] });
 const template = callTemplate(shouldRateLimitPath, toBinary(RateLimitRequestSchema, request));
 const jsonBody = JSON.stringify({ domain, descriptors: [{ entries }] });
-const connections = Array.from({ length: connectionCount }, (_, place) => openConnection(place));
+const connections: SoakConnection[] = [];
 
 function openConnection(place: number): SoakConnection {
   return new SoakConnection({
@@ -150,11 +154,49 @@ function askHttp(path: string, options: { method?: string; body?: string } = {})
   );
 }
 
-setInterval(askGrpc, tickMs);
-setInterval(() => {
-  askHttp('/healthcheck');
-  askHttp('/json', { method: 'POST', body: jsonBody });
-}, probeEveryMs);
+/** Asks a control plane for rules as limiters do: one that stays connected, and others that come and go. */
+async function askForRules(): Promise<void> {
+  // The other good clients have no use for it.
+  const { ScriptedXdsClient } = await import('../support/xds-client.ts');
+  const open = (pod: string) =>
+    new ScriptedXdsClient({
+      port: ports.xds,
+      userAgentName: 'weir',
+      metadata: { pod, instance: pod },
+      reconnects: false,
+    });
+  const client = open('kept');
+  let isLost = false;
+  setInterval(() => {
+    if (!isLost && client.ends.length > 0) fail(`the stream of a good limiter ended: ${client.ends.join()}`);
+    isLost ||= client.ends.length > 0;
+  }, tickMs);
+  setInterval(() => {
+    const done = ask('rules');
+    const probe = open('probe');
+    const timer = setInterval(() => {
+      const [end] = probe.ends;
+      if (probe.last === undefined && end === undefined) return;
+      clearInterval(timer);
+      done(end ?? (probe.last?.domains.includes('good') ? undefined : 'not the rules'));
+      probe.close();
+    }, 1);
+  }, limiterEveryMs);
+}
+
+function askForDecisions(): void {
+  for (let place = 0; place < connectionCount; place += 1) connections.push(openConnection(place));
+  setInterval(askGrpc, tickMs);
+  setInterval(() => {
+    askHttp('/healthcheck');
+    askHttp('/json', { method: 'POST', body: jsonBody });
+  }, probeEveryMs);
+}
+
+// Its parent is gone.
+process.on('disconnect', () => process.exit());
+if (ports.xds === 0) askForDecisions();
+else await askForRules();
 setInterval(noteLostTime, tickMs);
 
 /** Sends the figures when everything that was asked before is answered, or will not be. */
@@ -174,6 +216,5 @@ function report(): void {
   }, tickMs);
 }
 
+// Its parent may ask before it listens.
 process.on('message', report);
-// Its parent is gone.
-process.on('disconnect', () => process.exit());

@@ -64,6 +64,11 @@ class ServerStream<Request extends Message> {
     return this.#queue.take();
   }
 
+  /** Messages that wait until the limiter reads. */
+  get unsent(): number {
+    return this.#call.writableLength;
+  }
+
   /** Any bytes as a message. */
   send(bytes: Uint8Array): void {
     this.#call.write(encodeBytes(bytes));

@@ -152,3 +152,8 @@ function isStopped(pid: number): boolean {
     return false;
   }
 }
+
+/** The command and arguments that run these in the cgroup that has this `cgroup.procs`. */
+export function inCgroup(cgroupProcs: string, command: readonly string[]): string[] {
+  return ['sh', '-c', 'echo $$ > "$0" && exec "$@"', cgroupProcs, ...command];
+}

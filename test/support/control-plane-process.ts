@@ -1,4 +1,4 @@
-import { ChildProgram } from './child-program.ts';
+import { ChildProgram, inCgroup } from './child-program.ts';
 import { weirProgram } from './weir-program.ts';
 
 export interface ControlPlaneProcess {
@@ -13,13 +13,17 @@ export interface ControlPlaneProcessOptions {
   env: Record<string, string>;
   /** What runs instead of this checkout's program, for the packed package. */
   entry?: string;
+  /** Runs the control plane in the cgroup that has this `cgroup.procs`. */
+  cgroupProcs?: string;
 }
 
 /** Starts a control plane without waiting for its listeners. The environment is the options' alone, but for PATH. */
 export function spawnControlPlane(options: ControlPlaneProcessOptions): ChildProgram {
+  const node = [process.execPath, options.entry ?? weirProgram, 'control-plane'];
+  const [command, ...args] = options.cgroupProcs === undefined ? node : inCgroup(options.cgroupProcs, node);
   return new ChildProgram({
-    command: process.execPath,
-    args: [options.entry ?? weirProgram, 'control-plane'],
+    command: command as string,
+    args,
     env: {
       PATH: process.env['PATH'],
       HOST: '127.0.0.1',

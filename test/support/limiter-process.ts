@@ -1,4 +1,4 @@
-import { ChildProgram } from './child-program.ts';
+import { ChildProgram, inCgroup } from './child-program.ts';
 import { weirProgram } from './weir-program.ts';
 
 export interface LimiterProcess {
@@ -25,8 +25,7 @@ export interface LimiterProcessOptions {
 export function spawnLimiter(options: LimiterProcessOptions): ChildProgram {
   const node = [process.execPath, ...(options.nodeArguments ?? []), options.entry ?? weirProgram, 'limiter'];
   const onCore = options.core === undefined ? node : ['taskset', '-c', String(options.core), ...node];
-  const join = ['sh', '-c', 'echo $$ > "$0" && exec "$@"', options.cgroupProcs ?? ''];
-  const command = options.cgroupProcs === undefined ? onCore : [...join, ...onCore];
+  const command = options.cgroupProcs === undefined ? onCore : inCgroup(options.cgroupProcs, onCore);
   return new ChildProgram({
     command: command[0] as string,
     args: command.slice(1),
