@@ -167,7 +167,7 @@ describe('a project', () => {
   it('without the types of rules is refused, with the place to correct', () => {
     writeFileSync(join(root, 'rules/model.ts'), 'export interface Rule { hideIdentity: boolean }');
     expect(() => measureCost(root, 'tsconfig.json')).toThrow(
-      'rules/model.ts has no type RateLimit: correct ruleTypes in scripts/cost-of-change/fields.ts',
+      'rules/model.ts has no type Calendar: correct ruleTypes in scripts/cost-of-change/fields.ts',
     );
   });
 });

@@ -198,7 +198,7 @@
 {{/* The control plane rejects an entry that never applies. `*` in an earlier domain stands for any characters, also for a `*`. */}}
 {{- define "weir.checks.domainOwners" -}}
 {{- $before := list -}}
-{{- range $part := regexSplit "[;\n]" .Values.controlPlane.domainOwners -1 -}}
+{{- range $part := regexSplit "[;\n]" (default "" .Values.controlPlane.domainOwners) -1 -}}
 {{- $entry := trim $part -}}
 {{- if $entry -}}
 {{- $domain := trim (regexReplaceAll "=[^=]*$" $entry "") -}}
