@@ -121,6 +121,11 @@ const ofUnlimited = where(
   ),
 );
 
+const neverUnlimited = where(
+  'has(self.unlimited)',
+  sentence('!self.unlimited', 'unlimited cannot be one of rateLimits'),
+);
+
 function instead(field: string, ...others: string[]): Sentence[] {
   const all = `${others.slice(0, -1).join(', ')} and ${others.at(-1)}`;
   const message = (other: string) => `${field} takes the place of ${all}, found ${other} beside it`;
@@ -216,8 +221,6 @@ export const sentenceChecks: RuleChecks = {
     ],
   },
   rateLimit: { 'x-kubernetes-validations': [together(ofUnlimited, ...ofLimits)] },
-  limitOfSeveral: { 'x-kubernetes-validations': [together(...ofLimits)] },
-  unlimitedOfSeveral: {
-    'x-kubernetes-validations': [{ rule: '!self', message: 'unlimited cannot be one of rateLimits' }],
-  },
+  limitOfSeveral: { 'x-kubernetes-validations': [together(neverUnlimited, ...ofLimits)] },
+  unlimitedOfSeveral: {},
 };

@@ -264,7 +264,7 @@ export const refusedSpecs: readonly RefusedSpec[] = [
   limits(
     'something unlimited among several limits',
     [{ unit: 'minute', requestsPerUnit: 1 }, { unlimited: true }],
-    'spec.descriptors[0].rateLimits[1].unlimited: Invalid value: true: unlimited cannot be one of rateLimits',
+    'spec.descriptors[0].rateLimits[1]: Invalid value: unlimited cannot be one of rateLimits',
     'spec.descriptors[0].rateLimits[1].unlimited: unlimited cannot be one of rateLimits',
   ),
   limits(
