@@ -106,7 +106,7 @@ describe('a start', () => {
     expect(limiter.program.output).toContain('life.yaml: config file cannot have empty domain');
     writeFileSync(join(folder, 'life.yaml'), rules);
     await eventually(async () => expect((await json(limiter.ports.http)).status).toBe(200));
-    expect(limiter.program.output).toMatch(/level=warning msg="Successfully loaded new configuration"/);
+    await limiter.program.printed(/level=warning msg="Successfully loaded new configuration"/);
   });
 
   it('is healthy with a domain only, when that is asked for', async () => {
