@@ -86,7 +86,8 @@ export const nightlyParts: readonly NightlyPart[] = [
   {
     name: 'mutants-of-rules',
     what: 'tests of rules/table find 80% of small defects',
-    args: (seed) => ['mutants', '--', 'rules/table', '--least', '80', '--seed', `${seed}`],
+    // Of 500 it would take an hour: most tests reach a table of rules.
+    args: (seed) => ['mutants', '--', 'rules/table', '--count', '70', '--least', '80', '--seed', `${seed}`],
     mostMinutes: 30,
   },
 ];
