@@ -154,7 +154,7 @@ const noNames: readonly string[] = [];
 export const noLimits: readonly RateLimit[] = [];
 export const noRules: readonly Rule[] = [];
 
-/** A limit of what is written. Its window or calendar is for `settleLimit`. */
+/** Makes a limit from the fields that are written. `settleLimit` sets its window or calendar. */
 export function makeLimit(written: WrittenLimit): RateLimit {
   return {
     unit: written.unit ?? '',
@@ -171,7 +171,7 @@ export function makeLimit(written: WrittenLimit): RateLimit {
   };
 }
 
-/** A rule of what is written, with these limits. */
+/** Makes a rule from the fields that are written, with these limits. */
 export function makeRule(written: WrittenRule, limits: readonly RateLimit[]): Rule {
   return {
     key: written.key ?? '',

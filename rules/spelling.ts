@@ -3,16 +3,9 @@
 import { algorithmNames } from './algorithms/registry.ts';
 import { fields } from './language/tables.ts';
 
-/** The names in manifests of those fields that rule files spell differently. */
-const manifestNames = new Map(
-  [...fields.keys()]
-    .filter((name) => name.includes('_'))
-    .map((name) => [name, name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase())]),
-);
-
 /** `rateLimit` for `rate_limit`, whose spelling the validator's paths have. */
 export function fieldName<Step extends string | number>(step: Step): Step | string {
-  return typeof step === 'number' ? step : (manifestNames.get(step) ?? step);
+  return typeof step === 'number' ? step : (fields.get(step)?.manifestName ?? step);
 }
 
 /** `SlidingWindow` for `sliding_window`, `MicroDollars` for `micro-dollars`: enums as Kubernetes spells them. */
@@ -21,7 +14,7 @@ export function enumName(word: string): string {
 }
 
 const manifestSpellings = new Map([
-  ...manifestNames,
+  ...[...fields.values()].map(({ name, manifestName }) => [name, manifestName] as const),
   ...algorithmNames.map((name) => [name, enumName(name)] as const),
 ]);
 

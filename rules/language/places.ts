@@ -1,4 +1,4 @@
-/** Where fields of the rule language stand: the kinds of map that have fields. */
+/** The kinds of map that have fields, and how messages call them. */
 
 /** Kinds of map, as bits, so that a field can belong to several. */
 export const Place = {

@@ -24,6 +24,8 @@ export interface TableField<Name extends string = string> {
 export interface FieldTable<Rows extends FieldRows = FieldRows> {
   readonly place: Place;
   readonly rows: Rows;
+  /** In the order of the rows. */
+  readonly fields: readonly TableField<keyof Rows & string>[];
   readonly byFileName: ReadonlyMap<string, TableField<keyof Rows & string>>;
 }
 
@@ -33,13 +35,13 @@ export function ruleFileName(name: string): string {
 }
 
 /** The fields of a table, by their names in manifests. */
-export function namesOf<Rows extends FieldRows>(rows: Rows): (keyof Rows & string)[] {
+function namesOf<Rows extends FieldRows>(rows: Rows): (keyof Rows & string)[] {
   return Object.keys(rows);
 }
 
 export function fieldTable<Rows extends FieldRows>(place: Place, rows: Rows): FieldTable<Rows> {
   const fields = namesOf(rows).map((name, index) => ({ name, fileName: ruleFileName(name), index }));
-  return { place, rows, byFileName: new Map(fields.map((field) => [field.fileName, field])) };
+  return { place, rows, fields, byFileName: new Map(fields.map((field) => [field.fileName, field])) };
 }
 
 export const fileTable = fieldTable(Place.FILE, domainFields);
@@ -51,7 +53,7 @@ export const replacesTable = fieldTable(Place.REPLACES, replacesFields);
 export const calendarTable = fieldTable(Place.CALENDAR, calendarFields);
 export const reserveTable = fieldTable(Place.RESERVE, reserveFields);
 
-const tables: readonly { place: Place; rows: FieldRows }[] = [
+const tables: readonly Pick<FieldTable, 'place' | 'rows' | 'fields'>[] = [
   fileTable,
   ruleTable,
   limitTable,
@@ -65,6 +67,7 @@ const tables: readonly { place: Place; rows: FieldRows }[] = [
 export interface Field {
   /** In rule files. */
   readonly name: string;
+  readonly manifestName: string;
   readonly places: number;
   /** Whether envoyproxy/ratelimit does not know it. */
   readonly isOwn: boolean;
@@ -75,11 +78,11 @@ export const fields: ReadonlyMap<string, Field> = fieldsByName();
 
 function fieldsByName(): Map<string, Field> {
   const found = new Map<string, Field>();
-  for (const { place, rows } of tables) {
-    for (const [name, row] of Object.entries(rows)) {
-      const fileName = ruleFileName(name);
-      const places = (found.get(fileName)?.places ?? 0) | place;
-      found.set(fileName, { name: fileName, places, isOwn: row.isOwn ?? (places & ownPlaces) === places });
+  for (const { place, rows, fields: own } of tables) {
+    for (const { name: manifestName, fileName: name } of own) {
+      const places = (found.get(name)?.places ?? 0) | place;
+      const isOwn = rows[manifestName]!.isOwn ?? (places & ownPlaces) === places;
+      found.set(name, { name, manifestName, places, isOwn });
     }
   }
   return found;

@@ -1,16 +1,17 @@
 import type { z } from 'zod';
 import { type Algorithm, defaultAlgorithm } from '../algorithms/registry.ts';
 import { readCalendar, readReserve } from '../budget-fields.ts';
-import {
-  calendarFields,
-  type FieldKind,
-  type FieldRows,
-  limitFields,
-  reserveFields,
-  ruleFields,
-} from '../language/fields.ts';
+import type { FieldKind, FieldRows } from '../language/fields.ts';
 import { Place, placesInWords } from '../language/places.ts';
-import { fields, namesOf, ownLimitFields } from '../language/tables.ts';
+import {
+  calendarTable,
+  type FieldTable,
+  fields,
+  limitTable,
+  ownLimitFields,
+  reserveTable,
+  ruleTable,
+} from '../language/tables.ts';
 import { leaseFromText } from '../lease.ts';
 import {
   type Calendar,
@@ -69,9 +70,9 @@ class SpecRules {
     share: (value) => leaseFromText(String(value)),
     reserve: (value) => this.#reserve(value),
     names: namesOfReplaced,
-    limit: (value) => (isObject(value) ? this.#fields(limitFields, value) : undefined),
+    limit: (value) => (isObject(value) ? this.#fields(limitTable, value) : undefined),
     limits: (value) =>
-      this.#elements(value, (limit) => this.#fields(limitFields, isObject(limit) ? limit : {})),
+      this.#elements(value, (limit) => this.#fields(limitTable, isObject(limit) ? limit : {})),
     rules: (value) => this.#rules(value),
   };
 
@@ -107,16 +108,19 @@ class SpecRules {
 
   #rule(given: Record<string, unknown>): Rule {
     this.count++;
-    const written = this.#fields(ruleFields, given);
+    const written = this.#fields(ruleTable, given);
     written.key ??= unreadable;
     if (given['value'] != null) written.value ??= unreadable;
     return makeRule(written, this.#limitsOf(written, given));
   }
 
   /** What is written of these fields. */
-  #fields<Rows extends FieldRows>(rows: Rows, given: Record<string, unknown>): Written<Rows> {
+  #fields<Rows extends FieldRows>(
+    { rows, fields: own }: FieldTable<Rows>,
+    given: Record<string, unknown>,
+  ): Written<Rows> {
     const written: Written<Rows> = {};
-    for (const name of namesOf(rows)) {
+    for (const { name } of own) {
       if (given[name] === undefined) continue;
       this.#path.push(name);
       this.#read(rows, written, name, given[name]);
@@ -143,14 +147,14 @@ class SpecRules {
 
   #reserve(value: unknown): ReserveTerms | undefined {
     if (!isObject(value)) return undefined;
-    return readReserve(this.#fields(reserveFields, value), (field, text) => {
+    return readReserve(this.#fields(reserveTable, value), (field, text) => {
       this.#report('invalid-reserve', text, fieldName(field));
     });
   }
 
   #calendar(value: unknown): Calendar | undefined {
     if (!isObject(value)) return undefined;
-    return readCalendar(this.#fields(calendarFields, value), (field, text) => {
+    return readCalendar(this.#fields(calendarTable, value), (field, text) => {
       this.#report('invalid-calendar', text, fieldName(field));
     });
   }

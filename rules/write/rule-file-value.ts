@@ -1,14 +1,14 @@
 /** Rules as people write them in a rule file or a manifest. */
 import { algorithmNames } from '../algorithms/registry.ts';
+import type { calendarFields, FieldKind, FieldRows, reserveFields } from '../language/fields.ts';
 import {
-  calendarFields,
-  type FieldKind,
-  type FieldRows,
-  limitFields,
-  reserveFields,
-  ruleFields,
-} from '../language/fields.ts';
-import { namesOf, ruleFileName } from '../language/tables.ts';
+  calendarTable,
+  type FieldTable,
+  limitTable,
+  reserveTable,
+  ruleTable,
+  type TableField,
+} from '../language/tables.ts';
 import { leaseText } from '../lease.ts';
 import {
   type Calendar,
@@ -30,12 +30,12 @@ import { enumName } from '../spelling.ts';
 
 /** How a dialect spells names of fields, and words of enums as rule files spell them. */
 interface Spelling {
-  readonly name: (field: string) => string;
+  readonly name: (field: TableField) => string;
   readonly word: (word: string) => string;
 }
 
-const ruleFiles: Spelling = { name: ruleFileName, word: (word) => word };
-const manifests: Spelling = { name: (field) => field, word: enumName };
+const ruleFiles: Spelling = { name: ({ fileName }) => fileName, word: (word) => word };
+const manifests: Spelling = { name: ({ name }) => name, word: enumName };
 
 type Writers = { readonly [Kind in FieldKind]: (value: FieldValues[Kind]) => JsonValue | undefined };
 
@@ -45,7 +45,7 @@ class RuleWriter {
 
   constructor(spelling: Spelling) {
     this.#spelling = spelling;
-    const { name, word } = spelling;
+    const { word } = spelling;
     const asWritten = <Value>(value: Value): Value => value;
     this.#writers = {
       text: asWritten,
@@ -57,25 +57,25 @@ class RuleWriter {
       percents: (marks) => [...marks],
       algorithm: (algorithm) => word(algorithmNames[algorithm]!),
       hitsUnit: word,
-      calendar: (calendar) => calendar && this.#fields(calendarFields, writtenCalendar(calendar)),
+      calendar: (calendar) => calendar && this.#fields(calendarTable, writtenCalendar(calendar)),
       share: (lease) => (lease === 0 ? 0 : lease && leaseText(lease)),
-      reserve: (reserve) => reserve && this.#fields(reserveFields, writtenReserve(reserve, word)),
-      names: (names) => names.map((replaced) => ({ [name('name')]: replaced })),
-      limit: (limit) => limit && this.#fields(limitFields, limit),
-      limits: (limits) => limits?.map((limit) => this.#fields(limitFields, limit ?? {})),
+      reserve: (reserve) => reserve && this.#fields(reserveTable, writtenReserve(reserve, word)),
+      names: (names) => names.map((name) => ({ name })),
+      limit: (limit) => limit && this.#fields(limitTable, limit),
+      limits: (limits) => limits?.map((limit) => this.#fields(limitTable, limit ?? {})),
       rules: (rules) => rules.map((rule) => this.rule(rule)),
     };
   }
 
   rule(rule: Rule): JsonObject {
-    return this.#fields(ruleFields, writtenRule(rule));
+    return this.#fields(ruleTable, writtenRule(rule));
   }
 
-  #fields<Rows extends FieldRows>(rows: Rows, written: Written<Rows>): JsonObject {
+  #fields<Rows extends FieldRows>({ rows, fields }: FieldTable<Rows>, written: Written<Rows>): JsonObject {
     const object: JsonObject = {};
-    for (const name of namesOf(rows)) {
-      const value = this.#value(rows, written, name);
-      if (value !== undefined) object[this.#spelling.name(name)] = value;
+    for (const field of fields) {
+      const value = this.#value(rows, written, field.name);
+      if (value !== undefined) object[this.#spelling.name(field)] = value;
     }
     return object;
   }
@@ -125,7 +125,6 @@ function writtenRule(rule: Rule): WrittenRule {
   return {
     ...withoutDefaults(written, defaultRule),
     key: rule.key,
-    ...(rule.descriptors.length === 0 && { descriptors: undefined }),
     ...(others.length > 0 ? { rateLimits: [limit, ...others] } : { rateLimit: limit }),
   };
 }
@@ -141,11 +140,11 @@ function writtenLimit(limit: RateLimit): WrittenLimit {
 }
 
 function withoutDefaults<Fields extends object>(fields: Fields, defaults: Fields): Partial<Fields> {
-  const kept: Partial<Fields> = { ...fields };
-  for (const name in defaults) {
+  const kept: Partial<Fields> = {};
+  for (const name in fields) {
     const value = fields[name];
     const isEmpty = Array.isArray(value) && value.length === 0;
-    if (value === defaults[name] || isEmpty) delete kept[name];
+    if (value !== defaults[name] && !isEmpty) kept[name] = value;
   }
   return kept;
 }
