@@ -265,7 +265,7 @@ export interface PrintedStream {
 }
 
 /**
- * Handles write errors of streams. If nobody reads any more (`weir check rules | head`), the rest of the output goes nowhere and the
+ * Handles write errors of streams. If no program reads any more (`weir check rules | head`), the rest of the output goes nowhere and the
  * command's exit status stays. The first other error, such as a full disk, is passed to `failed`.
  */
 export function handleWriteErrors(

@@ -30,7 +30,7 @@ const localSubnets: Readonly<Record<string, readonly Subnet[]>> = {
     ['fd00:ec2::254', 128],
     ['fd20:ce::254', 128],
   ],
-  // RFC 8215. Each network chooses where in it the IPv4 address is, so nothing in it can be told apart.
+  // RFC 8215. Each network chooses where in it the IPv4 address is, so no part of it can be allowed.
   'an address of local-use NAT64': [['64:ff9b:1::', 48]],
   'a multicast or broadcast address': [
     ['224.0.0.0', 4],

@@ -43,7 +43,7 @@ export function decodeDelta(bytes: Uint8Array): DeltaDiscoveryResponse {
 export class TooManyBytesError extends Error {}
 
 /**
- * What the server has told once it has sent this.
+ * Returns the resources that the server has sent so far, with those of this response.
  * @throws TooManyBytesError where that is more than `mostBytes`, before anything is copied
  */
 export function changedWorld(
