@@ -13,7 +13,9 @@ const isUnit = selected === 'unit';
 const timing = '**/*.timing.test.ts';
 const nightly = '**/*.nightly.test.ts';
 const packageTests = 'test/package/*.test.ts';
-const faults = ['budgets', 'faults', 'soak', 'stores'].map((folder) => `test/${folder}/*.timing.test.ts`);
+const faults = ['attacks', 'budgets', 'faults', 'soak', 'stores', 'truth'].map(
+  (folder) => `test/${folder}/*.timing.test.ts`,
+);
 /** Of two cores: most of their time such tests wait. */
 const workersThatWait = 4;
 const never = ['node_modules/**', 'dist/**', '.cache/**'];
@@ -57,7 +59,7 @@ const projects: TestProjectConfiguration[] = [
     },
   },
   {
-    // They wait for what a fault takes, and leave most of a core to the tests before.
+    // They wait for what a fault takes, and leave most of a core to the tests before. Their verdicts allow for a machine that is busy.
     extends: true,
     test: {
       name: 'faults',

@@ -5,7 +5,7 @@ export const projectBudgets: Readonly<Record<string, number>> = {
   unit: 75,
   tests: 420,
   package: 120,
-  faults: 60,
+  faults: 150,
   timing: 75,
 };
 

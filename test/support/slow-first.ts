@@ -9,6 +9,8 @@ export const slowFiles = [
   'test/control-plane/fleet-truth.test.ts',
   'test/control-plane/schema-skew.test.ts',
   'test/budgets/budgets.timing.test.ts',
+  'test/attacks/attacks.timing.test.ts',
+  'test/truth/truth.timing.test.ts',
   'test/soak/soak.timing.test.ts',
   'test/control-plane/source-kubernetes.test.ts',
   'test/e2e/control-plane-replicas.test.ts',
