@@ -8,33 +8,45 @@ import type { LoadFigures } from './load-rules.ts';
 const script = fileURLToPath(new URL('load-rules.ts', import.meta.url));
 
 describe('a load of 100,000 rules in one file', () => {
-  let figures: LoadFigures[];
-  beforeAll(async () => {
-    const { stdout } = await promisify(execFile)(process.execPath, [script, '--json', '100000']);
-    figures = JSON.parse(stdout) as LoadFigures[];
-  });
+  const figures: LoadFigures[] = [];
+  const slowness = machineSlowness();
 
   const of = (name: keyof LoadFigures) => figures.map((figure) => figure[name]);
+  // Times are the best of some: what else runs on the machine only lengthens them.
+  const best = (name: 'loadMs' | 'reloadMs') => Math.min(...of(name));
+  // Beyond what the machine does to an idle thread.
+  const leastHold = (name: 'longestHoldMs' | 'reloadLongestHoldMs') =>
+    Math.min(...figures.map((figure) => figure[name] - figure.idleLongestHoldMs));
+  const mostMs = 2_500 * slowness;
+  const mostHoldMs = 20 * slowness;
 
-  it('loads them all', () => {
-    expect(of('rules')).toEqual(new Array(5).fill(100_000));
+  /** Five loads at most: a machine with nothing else to do is well within the bounds by the first. */
+  beforeAll(async () => {
+    for (let load = 0; load < 5; load += 1) {
+      const { stdout } = await promisify(execFile)(process.execPath, [script, '--json', '100000', '1']);
+      figures.push(...(JSON.parse(stdout) as LoadFigures[]));
+      const times = [best('loadMs'), best('reloadMs')];
+      const holds = [leastHold('longestHoldMs'), leastHold('reloadLongestHoldMs')];
+      if (Math.max(...times) < mostMs && Math.max(...holds) <= mostHoldMs) break;
+    }
   });
 
-  // Times are the best of five: what else runs on the machine only lengthens them.
+  it('loads them all', () => {
+    expect(new Set(of('rules'))).toEqual(new Set([100_000]));
+  });
+
   it.each(['loadMs', 'reloadMs'] as const)('takes less than 2.5 s (%s)', (name) => {
-    expect(Math.min(...of(name))).toBeLessThan(2_500 * machineSlowness());
+    expect(best(name)).toBeLessThan(mostMs);
   });
 
   it('needs less than 350 MB at its peak, also while others are in force', () => {
     expect(Math.max(...of('peakMb'), ...of('reloadPeakMb'))).toBeLessThan(350);
   });
 
-  // Beyond what the machine does to an idle thread.
   it.each(['longestHoldMs', 'reloadLongestHoldMs'] as const)(
     'holds the answering thread for at most 20 ms (%s)',
     (name) => {
-      const beyondIdleMs = figures.map((figure) => figure[name] - figure.idleLongestHoldMs);
-      expect(Math.min(...beyondIdleMs)).toBeLessThanOrEqual(20 * machineSlowness());
+      expect(leastHold(name)).toBeLessThanOrEqual(mostHoldMs);
     },
   );
 });

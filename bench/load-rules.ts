@@ -1,6 +1,6 @@
 /**
  * What a load of 100,000 rules from one file costs: time, peak memory of a fresh process, and how long the thread
- * that answers requests is held. `npm run bench:load-rules -- [--json] [rules]`
+ * that answers requests is held. `npm run bench:load-rules -- [--json] [rules [times]]`
  *
  * With `change` what a change of one of 5,000 domains of 20 rules costs a limiter with incremental xDS, the server in the same
  * process included: `npm run bench:load-rules -- change [domains]`
@@ -33,15 +33,14 @@ export interface LoadFigures {
   idleLongestHoldMs: number;
 }
 
-const repeats = 5;
 const self = fileURLToPath(import.meta.url);
 
 const [mode, argument] = process.argv.slice(2).filter((word) => word !== '--json');
 if (mode === 'measure' && argument !== undefined) console.log(JSON.stringify(await measure(argument)));
 else if (mode === 'change') await measureChange(Number(argument ?? 5_000));
-else run(Number(mode ?? 100_000));
+else run(Number(mode ?? 100_000), Number(argument ?? 5));
 
-function run(rules: number): void {
+function run(rules: number, repeats: number): void {
   const root = mkdtempSync(join(tmpdir(), 'weir-load-'));
   try {
     mkdirSync(join(root, 'config'));
