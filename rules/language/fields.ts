@@ -38,6 +38,8 @@ export interface FieldRow {
    * field, or the control plane withholds the rules from it, because it would count other limits. Absent: every limiter knows it.
    */
   readonly ifUnknown?: 'ignore' | 'withhold';
+  /** Its fields in the messages of xDS, where that is not one of its own name. */
+  readonly sentAs?: readonly string[];
 }
 export type FieldRows = Readonly<Record<string, FieldRow>>;
 
@@ -96,19 +98,25 @@ export const ruleFields = {
 export const limitFields = {
   /** As written; the validator resolves it, in any letter case. Empty when there is none. */
   unit: { kind: 'text' },
-  window: { kind: 'text', isSpelling: true, isOwn: true, ifUnknown: 'withhold' },
+  window: { kind: 'text', isSpelling: true, isOwn: true, ifUnknown: 'withhold', sentAs: [] },
   /** In place of a window of the unit's length; `unit` is then its own. */
   calendar: { kind: 'calendar', isOptional: true, isOwn: true, ifUnknown: 'withhold' },
   /** How many units a window has; 1 where none is written. */
   unitMultiplier: { kind: 'uint32', isOwn: true, ifUnknown: 'withhold' },
   /** How many hits each window allows. 0 blocks everything. 0 to 2^53 - 1. */
-  requestsPerUnit: { kind: 'requests' },
+  requestsPerUnit: { kind: 'requests', sentAs: ['requestsPerUnit', 'largeRequestsPerUnit'] },
   hitsUnit: { kind: 'hitsUnit', isOwn: true, ifUnknown: 'ignore' },
   /** Percents of the limit from which on answers carry a mark: 1 to 100, ascending, each once. */
   warnAt: { kind: 'percents', isOwn: true, ifUnknown: 'ignore' },
   algorithm: { kind: 'algorithm', isOwn: true, ifUnknown: 'withhold' },
   /** Of a token bucket, the most that may come at once, where that is written. */
-  burst: { kind: 'requests', isOptional: true, isOwn: true, ifUnknown: 'withhold' },
+  burst: {
+    kind: 'requests',
+    isOptional: true,
+    isOwn: true,
+    ifUnknown: 'withhold',
+    sentAs: ['burst', 'largeBurst'],
+  },
   unlimited: { kind: 'boolean' },
   /** Empty: no rule can replace this limit. */
   name: { kind: 'text' },
@@ -123,7 +131,7 @@ export const calendarFields = {
 } as const satisfies FieldRows;
 
 export const reserveFields = {
-  ttl: { kind: 'text' },
+  ttl: { kind: 'text', sentAs: ['ttlSeconds'] },
   estimate: { kind: 'requests' },
   onExpiry: { kind: 'text' },
 } as const satisfies FieldRows;

@@ -35,7 +35,7 @@ export function ruleFileName(name: string): string {
 }
 
 /** The fields of a table, by their names in manifests. */
-function namesOf<Rows extends FieldRows>(rows: Rows): (keyof Rows & string)[] {
+export function namesOf<Rows extends FieldRows>(rows: Rows): (keyof Rows & string)[] {
   return Object.keys(rows);
 }
 

@@ -1,30 +1,36 @@
 /**
  * One source of rules as the bytes of a `ratelimit.config.ratelimit.v3.RateLimitConfig` and back. The same rules always
  * give the same bytes, because versions are hashes of them: fields in the order of their numbers, keys of metadata sorted.
+ *
+ * This is the dialect of xDS: most rows have a field of their name in the message of their table, and its value follows from the
+ * row's kind. The rows that have none, or several, are taken out by name, and mapped where their message is.
  */
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import {
+  type RateLimitCalendar,
   RateLimitCalendarSchema,
   type RateLimitConfig,
   RateLimitConfigSchema,
   type RateLimitDescriptor,
   RateLimitDescriptorSchema,
   type RateLimitExpiry,
-  type RateLimitHitsUnit,
   type RateLimitPolicy,
   RateLimitPolicySchema,
+  type RateLimitReplace,
   RateLimitReplaceSchema,
   type RateLimitReserve,
   RateLimitReserveSchema,
+  type RateLimitUnit,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import type { Algorithm } from '../algorithms/registry.ts';
 import { expiries, readCalendar, readReserve, unknownHitsUnit } from '../budget-fields.ts';
-import { ruleFlags } from '../language/tables.ts';
+import { type FieldRow, limitFields, ruleFields } from '../language/fields.ts';
+import { namesOf, ruleFileName } from '../language/tables.ts';
 import { leaseFromText, leaseText, unknownLease } from '../lease.ts';
 import {
   type Calendar,
-  type HitsUnit,
+  type FieldValues,
   hitsUnits,
   type JsonObject,
   type JsonValue,
@@ -32,6 +38,7 @@ import {
   makeRule,
   maxUint32,
   mostRequests,
+  noLimits,
   type RateLimit,
   type ReserveTerms,
   type Rule,
@@ -39,6 +46,7 @@ import {
   Unit,
   unitName,
   unitOf,
+  type Written,
 } from '../model.ts';
 import { formatManifestError, type RuleError } from '../rule-error.ts';
 import { listProblem } from '../validate-limits.ts';
@@ -99,20 +107,142 @@ export function toMessage({ name, domain, descriptors }: RuleSource): RateLimitC
 }
 
 export function fromMessage({ name, domain, descriptors }: RateLimitConfig, report: Report): RuleSource {
-  return { name, domain, descriptors: toRules(descriptors, [], report) };
+  return { name, domain, descriptors: new MessageReader(report).rules(descriptors) };
 }
 
+/** What messages have for the kinds of fields that are mapped by their rows alone. Enums are numbers. */
+interface SentValues {
+  text: string;
+  boolean: boolean;
+  uint32: number;
+  algorithm: number;
+  hitsUnit: number;
+  percents: number[];
+  share: string;
+  reserve: RateLimitReserve | undefined;
+  metadata: JsonObject | undefined;
+  names: RateLimitReplace[];
+  rules: RateLimitDescriptor[];
+}
+
+type SentKind = keyof SentValues;
+type SentRows = Readonly<Record<string, FieldRow & { readonly kind: SentKind }>>;
+/** The fields of a message that these rows are mapped to. */
+type Sent<Rows extends SentRows> = {
+  -readonly [Name in keyof Rows]?: SentValues[Rows[Name]['kind']] | undefined;
+};
+
+/** A value of a kind on its way to a message and back. */
+interface KindMapping<Kind extends SentKind> {
+  readonly to: (value: FieldValues[Kind]) => SentValues[Kind];
+  /** Of a field that is sent. Undefined: as if it was not. */
+  readonly from: (
+    sent: SentValues[Kind],
+    reader: MessageReader,
+    field: string,
+  ) => FieldValues[Kind] | undefined;
+}
+
+const same = <Value>(value: Value): Value => value;
+const unchanged = { to: same, from: same };
+
+const kinds: { readonly [Kind in SentKind]: KindMapping<Kind> } = {
+  text: unchanged,
+  boolean: unchanged,
+  uint32: unchanged,
+  // A number that there is not is for the validator to say.
+  algorithm: { to: same, from: (number) => number as Algorithm },
+  hitsUnit: {
+    to: (unit) => hitsUnits.indexOf(unit),
+    from: (number, reader, field) =>
+      hitsUnits[number] ?? reader.problem('invalid-hits-unit', unknownHitsUnit(String(number)), field),
+  },
+  percents: { to: (marks) => [...marks], from: nonempty },
+  share: {
+    to: (lease) => (lease === undefined ? '' : leaseText(lease)),
+    from: (text, reader, field) =>
+      leaseFromText(text) ?? reader.problem('invalid-lease', unknownLease(text), field),
+  },
+  reserve: {
+    to: (terms) => terms && toReserve(terms),
+    from: (reserve, reader, field) => reserve && reader.reserve(reserve, field),
+  },
+  metadata: { to: (object) => object && sortedKeys(object), from: same },
+  names: {
+    to: (names) => names.map((name) => create(RateLimitReplaceSchema, { name })),
+    from: (replaced) => nonempty(replaced)?.map(({ name }) => name),
+  },
+  rules: {
+    to: (rules) => rules.map(toDescriptor),
+    from: (descriptors, reader) => nonempty(descriptors) && reader.rules(descriptors),
+  },
+};
+
+/** The list that all have who have none stays theirs: there may be 100,000. */
+function nonempty<Element>(list: Element[]): Element[] | undefined {
+  return list.length === 0 ? undefined : list;
+}
+
+/** A field of a row, which has one of the same name in the message. */
+interface FieldMapping<Values, Message> {
+  /** Unless it has the default, which messages have as zero. */
+  readonly send: (values: Values, message: Message) => void;
+  readonly receive: (message: Message, values: Values, reader: MessageReader) => void;
+}
+
+function mappingsOf<Rows extends SentRows>(
+  rows: Rows,
+  defaults: Written<Rows>,
+): FieldMapping<Written<Rows>, Sent<Rows>>[] {
+  return namesOf(rows).map((name) => mappingOf(rows, name, defaults[name]));
+}
+
+function mappingOf<Rows extends SentRows, Name extends keyof Rows & string>(
+  rows: Rows,
+  name: Name,
+  byDefault: Written<Rows>[Name],
+): FieldMapping<Written<Rows>, Sent<Rows>> {
+  const { to, from } = mappingOfKind<Rows[Name]['kind']>(rows[name]!.kind);
+  const fileName = ruleFileName(name);
+  return {
+    send: (values, message) => {
+      const value = values[name];
+      if (value !== undefined && value !== byDefault) message[name] = to(value);
+    },
+    receive: (message, values, reader) => {
+      const sent = message[name];
+      const value = sent ? from(sent, reader, fileName) : undefined;
+      if (value !== undefined) values[name] = value;
+    },
+  };
+}
+
+function mappingOfKind<Kind extends SentKind>(kind: Kind): KindMapping<Kind> {
+  return kinds[kind];
+}
+
+// Rows with several fields, or none of their name and kind, are mapped where their message is.
+const { rateLimit: _one, rateLimits: _several, ...rowsOfRules } = ruleFields;
+const { unit: _unit, window: _window, calendar: _calendar, ...others } = limitFields;
+const { requestsPerUnit: _requests, burst: _burst, ...rowsOfLimits } = others;
+/** Does not compile with a row that the message has no field for. */
+type RowsIn<Message, Rows> = keyof Rows extends keyof Message ? Rows : never;
+const ofRules = mappingsOf<RowsIn<RateLimitDescriptor, typeof rowsOfRules>>(
+  rowsOfRules,
+  makeRule({}, noLimits),
+);
+const ofLimits = mappingsOf<RowsIn<RateLimitPolicy, typeof rowsOfLimits>>(rowsOfLimits, makeLimit({}));
+
+/** Copied for each rule, lists included, which are only replaced: several times as fast as making one. */
+const emptyDescriptor = create(RateLimitDescriptorSchema);
+const emptyPolicy = create(RateLimitPolicySchema);
+
 function toDescriptor(rule: Rule): RateLimitDescriptor {
-  const descriptor = create(RateLimitDescriptorSchema);
-  descriptor.key = rule.key;
-  descriptor.value = rule.value;
-  if (rule.limits.length > 1) descriptor.rateLimits = rule.limits.map(toPolicy);
-  else if (rule.limits.length > 0) descriptor.rateLimit = toPolicy(rule.limits[0]!);
-  descriptor.descriptors = rule.descriptors.map(toDescriptor);
-  for (const flag of ruleFlags) descriptor[flag] = rule[flag];
-  if (rule.metadata !== undefined) descriptor.metadata = sortedKeys(rule.metadata);
-  if (rule.lease !== undefined) descriptor.lease = leaseText(rule.lease);
-  if (rule.reserve !== undefined) descriptor.reserve = toReserve(rule.reserve);
+  const descriptor = { ...emptyDescriptor };
+  for (const { send } of ofRules) send(rule, descriptor);
+  const { limits } = rule;
+  if (limits.length > 1) descriptor.rateLimits = limits.map(toPolicy);
+  else if (limits.length > 0) descriptor.rateLimit = toPolicy(limits[0]!);
   return descriptor;
 }
 
@@ -126,20 +256,14 @@ function toReserve({ ttlSeconds, estimate, onExpiry }: ReserveTerms): RateLimitR
 }
 
 function toPolicy(limit: RateLimit): RateLimitPolicy {
-  const policy = create(RateLimitPolicySchema);
+  const policy = { ...emptyPolicy };
+  for (const { send } of ofLimits) send(limit, policy);
+  const { requestsPerUnit, burst, calendar } = limit;
   policy.unit = unitOf(limit);
-  policy.requestsPerUnit = Math.min(limit.requestsPerUnit, maxUint32);
-  policy.largeRequestsPerUnit = largePart(limit.requestsPerUnit);
-  policy.unlimited = limit.unlimited;
-  policy.name = limit.name;
-  policy.replaces = limit.replaces.map((name) => create(RateLimitReplaceSchema, { name }));
-  policy.unitMultiplier = limit.unitMultiplier === 1 ? 0 : limit.unitMultiplier;
-  policy.algorithm = limit.algorithm;
-  if (limit.burst !== undefined) policy.burst = Math.min(limit.burst, maxUint32);
-  policy.largeBurst = largePart(limit.burst ?? 0);
-  policy.hitsUnit = hitsUnits.indexOf(limit.hitsUnit) as RateLimitHitsUnit;
-  policy.warnAt = [...limit.warnAt];
-  const { calendar } = limit;
+  policy.requestsPerUnit = Math.min(requestsPerUnit, maxUint32);
+  policy.largeRequestsPerUnit = largePart(requestsPerUnit);
+  if (burst !== undefined) policy.burst = Math.min(burst, maxUint32);
+  policy.largeBurst = largePart(burst ?? 0);
   if (calendar !== undefined) {
     const { timezone, startsOn } = calendar;
     policy.calendar = create(RateLimitCalendarSchema, { unit: policy.unit, timezone, startsOn });
@@ -152,131 +276,97 @@ export function largePart(number: number): bigint {
   return number > maxUint32 ? BigInt(number) : 0n;
 }
 
-/** `path` leads to what the rules are in; it is the same list for all of them. */
-function toRules(
-  descriptors: readonly RateLimitDescriptor[],
-  path: (string | number)[],
-  report: Report,
-): Rule[] {
-  const rules: Rule[] = [];
-  path.push('descriptors', 0);
-  for (let index = 0; index < descriptors.length; index++) {
-    path[path.length - 1] = index;
-    rules.push(toRule(descriptors[index]!, path, report));
-  }
-  path.length -= 2;
-  return rules;
-}
-
-function toRule(descriptor: RateLimitDescriptor, path: (string | number)[], report: Report): Rule {
-  const { key, value, metadata } = descriptor;
-  const limits = toLimits(descriptor, path, report);
-  const lease = toLease(descriptor.lease, path, report);
-  const reserve = fromReserve(descriptor.reserve, path, report);
-  const descriptors = toRules(descriptor.descriptors, path, report);
-  const rule = makeRule({ key, value, lease, reserve, metadata, descriptors }, limits);
-  for (const flag of ruleFlags) rule[flag] = descriptor[flag];
-  return rule;
-}
-
-function toLease(text: string, path: readonly (string | number)[], report: Report): number | undefined {
-  const lease = leaseFromText(text);
-  if (lease === undefined && text !== '')
-    report({ code: 'invalid-lease', text: unknownLease(text), path: [...path, 'lease'] });
-  return lease;
-}
-
 type Report = (problem: ResourceProblem) => void;
 
-function fromReserve(
-  reserve: RateLimitReserve | undefined,
-  path: readonly (string | number)[],
-  report: Report,
-): ReserveTerms | undefined {
-  if (reserve === undefined) return undefined;
-  const { ttlSeconds, estimate, onExpiry } = reserve;
-  const below = [...path, 'reserve'];
-  const written = {
-    ttl: `${ttlSeconds}s`,
-    estimate: estimate === undefined ? undefined : wholeOf(estimate, [...below, 'estimate'], report),
-    onExpiry: expiries[onExpiry] ?? String(onExpiry),
-  };
-  return readReserve(written, (field, text) => {
-    report({ code: 'invalid-reserve', text, path: [...below, field] });
-  });
-}
+/** Makes rules of messages. */
+class MessageReader {
+  readonly #report: Report;
+  /** Where it is. */
+  readonly #path: (string | number)[] = [];
 
-/** 0 for what is too large, which is reported. */
-function wholeOf(number: bigint, path: readonly (string | number)[], report: Report): number {
-  if (number <= mostRequests) return Number(number);
-  const text = `${path.at(-1)} can be at most ${mostRequests} (2^53 - 1), found ${number}`;
-  report({ code: 'wrong-type', text, path: [...path] });
-  return 0;
-}
+  constructor(report: Report) {
+    this.#report = report;
+  }
 
-/** Of a list that is not as it has to be nothing is kept. */
-function toLimits(
-  { rateLimit, rateLimits }: RateLimitDescriptor,
-  path: readonly (string | number)[],
-  report: Report,
-): RateLimit[] {
-  if (rateLimits.length === 0)
-    return rateLimit === undefined ? [] : [toLimit(rateLimit, [...path, 'rate_limit'], report)];
-  const text = listProblem(rateLimits.length, rateLimit !== undefined);
-  if (text === undefined)
-    return rateLimits.map((one, index) => toLimit(one, [...path, 'rate_limits', index], report));
-  report({ code: 'invalid-limits', text, path: [...path, 'rate_limits'] });
-  return [];
-}
+  problem(code: ResourceProblem['code'], text: string, field: string): undefined {
+    this.#report({ code, text, path: [...this.#path, field] });
+  }
 
-function toLimit(policy: RateLimitPolicy, path: readonly (string | number)[], report: Report): RateLimit {
-  const { unit, requestsPerUnit, unlimited, name, replaces, unitMultiplier, algorithm, burst } = policy;
-  const { largeRequestsPerUnit, largeBurst, warnAt } = policy;
-  const whole = (field: string, large: bigint, small: number): number =>
-    large === 0n ? small : wholeOf(large, [...path, field], report);
-  return {
-    ...makeLimit({}),
-    unit: unlimited && unit === Unit.UNKNOWN ? '' : (unitName(unit) ?? String(unit)),
-    unitMultiplier: unitMultiplier === 0 ? 1 : unitMultiplier,
-    calendar: toCalendar(policy, path, report),
-    requestsPerUnit: whole('requests_per_unit', largeRequestsPerUnit, requestsPerUnit),
-    hitsUnit: toHitsUnit(policy, path, report),
-    warnAt,
-    algorithm: algorithm as number as Algorithm,
-    burst: burst === undefined ? undefined : whole('burst', largeBurst, burst),
-    unlimited,
-    name,
-    replaces: replaces.map((replaced) => replaced.name),
-  };
-}
+  rules(descriptors: readonly RateLimitDescriptor[]): Rule[] {
+    return this.#each('descriptors', descriptors, (descriptor) => this.#rule(descriptor));
+  }
 
-function toHitsUnit(
-  { hitsUnit }: RateLimitPolicy,
-  path: readonly (string | number)[],
-  report: Report,
-): HitsUnit {
-  const found = hitsUnits[hitsUnit];
-  if (found === undefined)
-    report({
-      code: 'invalid-hits-unit',
-      text: unknownHitsUnit(String(hitsUnit)),
-      path: [...path, 'hits_unit'],
+  reserve({ ttlSeconds, estimate, onExpiry }: RateLimitReserve, field: string): ReserveTerms {
+    return this.#in(field, () => {
+      const written = {
+        ttl: `${ttlSeconds}s`,
+        estimate: estimate === undefined ? undefined : this.#whole('estimate', estimate),
+        onExpiry: expiries[onExpiry] ?? String(onExpiry),
+      };
+      return readReserve(written, (below, text) => this.problem('invalid-reserve', text, below));
     });
-  return found ?? 'requests';
-}
+  }
 
-/** Its unit has to be that of the limit, which limiters go by that do not know calendars. */
-function toCalendar(
-  { calendar, unit }: RateLimitPolicy,
-  path: readonly (string | number)[],
-  report: Report,
-): Calendar | undefined {
-  if (calendar === undefined) return undefined;
-  const { timezone, startsOn } = calendar;
-  const problem = (field: string, text: string): void =>
-    report({ code: 'invalid-calendar', text, path: [...path, 'calendar', field] });
-  if (calendar.unit !== unit) problem('unit', 'the unit of a calendar must be that of its limit');
-  return readCalendar({ unit: unitName(calendar.unit), timezone, startsOn }, problem);
+  #rule(descriptor: RateLimitDescriptor): Rule {
+    const rule = makeRule({}, this.#limits(descriptor));
+    for (const { receive } of ofRules) receive(descriptor, rule, this);
+    return rule;
+  }
+
+  /** Of a list that is not as it has to be nothing is kept. */
+  #limits({ rateLimit, rateLimits }: RateLimitDescriptor): readonly RateLimit[] {
+    if (rateLimits.length === 0)
+      return rateLimit === undefined ? noLimits : [this.#in('rate_limit', () => this.#limit(rateLimit))];
+    const text = listProblem(rateLimits.length, rateLimit !== undefined);
+    if (text === undefined) return this.#each('rate_limits', rateLimits, (one) => this.#limit(one));
+    this.problem('invalid-limits', text, 'rate_limits');
+    return noLimits;
+  }
+
+  #limit(policy: RateLimitPolicy): RateLimit {
+    const { unit, unlimited, requestsPerUnit, largeRequestsPerUnit, burst, largeBurst, calendar } = policy;
+    const limit = makeLimit({});
+    limit.unit = unlimited && unit === Unit.UNKNOWN ? '' : (unitName(unit) ?? String(unit));
+    if (calendar !== undefined) limit.calendar = this.#in('calendar', () => this.#calendar(calendar, unit));
+    limit.requestsPerUnit = this.#whole('requests_per_unit', largeRequestsPerUnit, requestsPerUnit);
+    for (const { receive } of ofLimits) receive(policy, limit, this);
+    if (burst !== undefined) limit.burst = this.#whole('burst', largeBurst, burst);
+    return limit;
+  }
+
+  /** Its unit has to be that of the limit, which limiters go by that do not know calendars. */
+  #calendar({ unit, timezone, startsOn }: RateLimitCalendar, limitUnit: RateLimitUnit): Calendar | undefined {
+    const problem = (field: string, text: string): void => this.problem('invalid-calendar', text, field);
+    if (unit !== limitUnit) problem('unit', 'the unit of a calendar must be that of its limit');
+    return readCalendar({ unit: unitName(unit), timezone, startsOn }, problem);
+  }
+
+  /** `small` where it has room. 0 for what is too large, which is reported. */
+  #whole(field: string, large: bigint, small = 0): number {
+    if (large === 0n) return small;
+    if (large <= mostRequests) return Number(large);
+    const text = `${field} can be at most ${mostRequests} (2^53 - 1), found ${large}`;
+    this.problem('wrong-type', text, field);
+    return 0;
+  }
+
+  #in<Value>(field: string, read: () => Value): Value {
+    this.#path.push(field);
+    const value = read();
+    this.#path.pop();
+    return value;
+  }
+
+  #each<Message, Value>(field: string, list: readonly Message[], read: (one: Message) => Value): Value[] {
+    const path = this.#path;
+    path.push(field, 0);
+    const values = list.map((one, index) => {
+      path[path.length - 1] = index;
+      return read(one);
+    });
+    path.length -= 2;
+    return values;
+  }
 }
 
 function sortedKeys(object: JsonObject): JsonObject {
