@@ -59,7 +59,7 @@ export const nightlyParts: readonly NightlyPart[] = [
   },
   {
     name: 'tests',
-    what: 'a release is made byte for byte, and the control plane serves hundreds of limiters in its bounds',
+    what: 'a release is made byte for byte, tests find named defects, and the control plane serves hundreds of limiters in its bounds',
     args: () => ['test:nightly'],
     env: (seed) => ({ PROPERTY_SEED: `${seed}` }),
     mostMinutes: 30,

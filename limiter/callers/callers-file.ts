@@ -315,9 +315,9 @@ function meantBy(key: string, known: readonly string[]): string | undefined {
   let meant: string | undefined;
   let least = Number.POSITIVE_INFINITY;
   for (const one of known) {
-    const distance = editDistance(plain, one);
-    if (distance < least && distance <= Math.min(3, Math.floor(one.length / 3)))
-      [meant, least] = [one, distance];
+    const most = Math.min(3, Math.floor(one.length / 3));
+    const distance = editDistance(plain, one, most);
+    if (distance < least && distance <= most) [meant, least] = [one, distance];
   }
   return meant;
 }

@@ -68,6 +68,9 @@ describe('editDistance', () => {
     ['PORT', 'PRT', 1],
   ];
   for (const [a, b, distance] of cases) {
-    it(`from "${a}" to "${b}" is ${distance}`, () => expect(editDistance(a, b)).toBe(distance));
+    it(`from "${a}" to "${b}" is ${distance}`, () => {
+      expect(editDistance(a, b, distance)).toBe(distance);
+      expect([distance, Number.POSITIVE_INFINITY]).toContain(editDistance(a, b, distance - 1));
+    });
   }
 });

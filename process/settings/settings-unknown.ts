@@ -104,7 +104,7 @@ function nearest(variable: string, spellings: readonly string[]): string | undef
     // Short names are near to too many others: HOME is no typo of HOST.
     const most = spelling.length >= 8 ? 2 : spelling.length >= 5 ? 1 : 0;
     if (Math.abs(spelling.length - variable.length) > most) continue;
-    const distance = editDistance(variable.toUpperCase(), spelling.toUpperCase());
+    const distance = editDistance(variable.toUpperCase(), spelling.toUpperCase(), most);
     if (distance <= most && distance < bestDistance) {
       best = spelling;
       bestDistance = distance;
@@ -117,8 +117,8 @@ function bareLetters(name: string): string {
   return name.replaceAll('_', '').toUpperCase();
 }
 
-/** Levenshtein's: insertions, removals and replacements. */
-export function editDistance(a: string, b: string): number {
+/** Levenshtein's: insertions, removals and replacements. Infinity as soon as it is certain to be more than `most`. */
+export function editDistance(a: string, b: string, most: number): number {
   let above = Array.from({ length: b.length + 1 }, (_, column) => column);
   for (let row = 1; row <= a.length; row += 1) {
     const current = [row];
@@ -126,6 +126,7 @@ export function editDistance(a: string, b: string): number {
       const replaced = (above[column - 1] as number) + (a[row - 1] === b[column - 1] ? 0 : 1);
       current.push(Math.min(replaced, (above[column] as number) + 1, (current[column - 1] as number) + 1));
     }
+    if (Math.min(...current) > most) return Number.POSITIVE_INFINITY;
     above = current;
   }
   return above[b.length] as number;

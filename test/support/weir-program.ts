@@ -1,6 +1,6 @@
 /**
  * `weir` as tests start it, more than a thousand times: a run of them bundles it first, as it is in the image, and keeps what
- * Node compiled, so that a start takes 0.3 s of a processor instead of 1.1. Outside of such a run it is this checkout's.
+ * Node compiled, so that a start takes less than half the processor time. Outside of such a run it is this checkout's.
  */
 import { cpSync, existsSync, mkdtempSync, rmSync, symlinkSync } from 'node:fs';
 import { tmpdir } from 'node:os';
