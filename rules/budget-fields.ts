@@ -1,5 +1,6 @@
 /** What rules say for budgets, whatever their spelling: windows of the calendar, marks on the way to a limit, reservations. */
 import { algorithmsWith, hasWindows } from './algorithms/registry.ts';
+import { limitFields, reserveFields } from './language/fields.ts';
 import {
   type Calendar,
   type CalendarUnit,
@@ -12,8 +13,6 @@ import {
 } from './model.ts';
 import { secondsFromText } from './window.ts';
 
-/** Of `warn_at`. */
-export const mostMarks = 8;
 /** Of `ttl`, in seconds: a day. */
 export const longestTtlSeconds = 86_400;
 /** What `reserve` says where it has no `ttl`, in seconds. */
@@ -21,7 +20,9 @@ export const usualTtlSeconds = 60;
 /** What a calendar says where it has no `timezone`. */
 export const usualTimezone = 'UTC';
 
-export const expiries = ['release', 'charge'] as const;
+/** Of `warn_at`. */
+const mostMarks = limitFields.warnAt.most;
+export const expiries = reserveFields.onExpiry.words;
 
 type ReportField<Field> = (field: Field, text: string) => void;
 
@@ -94,9 +95,13 @@ export function marksProblem(marks: readonly number[]): string | undefined {
   return undefined;
 }
 
-/** The message of an error. */
-export function unknownHitsUnit(found: string, known: readonly string[] = hitsUnits): string {
-  return `hits_unit must be ${known.slice(0, -1).join(', ')} or ${known.at(-1)}, found '${found}'`;
+/** The message of an error: a text that is none of the words of a field. */
+export function unknownWord(field: string, known: readonly string[], found: string): string {
+  return `${field} must be ${known.slice(0, -1).join(', ')} or ${known.at(-1)}, found '${found}'`;
+}
+
+export function unknownHitsUnit(found: string): string {
+  return unknownWord('hits_unit', hitsUnits, found);
 }
 
 /** As it is written; undefined where nothing is. */
@@ -112,7 +117,7 @@ export function readReserve(
   report: ReportField<'ttl' | 'on_expiry'>,
 ): ReserveTerms {
   const ends = expiries.find((one) => one === onExpiry.toLowerCase());
-  if (ends === undefined) report('on_expiry', unknownExpiry(onExpiry));
+  if (ends === undefined) report('on_expiry', unknownWord('on_expiry', expiries, onExpiry));
   const ttlSeconds = ttl === undefined ? usualTtlSeconds : secondsOfTtl(ttl);
   if (typeof ttlSeconds === 'string') report('ttl', ttlSeconds);
   return {
@@ -120,11 +125,6 @@ export function readReserve(
     estimate,
     onExpiry: ends ?? 'release',
   };
-}
-
-/** The message of an error. */
-export function unknownExpiry(found: string, known: readonly string[] = expiries): string {
-  return `on_expiry must be ${known.join(' or ')}, found '${found}'`;
 }
 
 /** `60s` is 60; else what is wrong with it. 1 second to a day. */

@@ -3,16 +3,16 @@
  * limits are whole numbers without rounding.
  */
 import { algorithmNames, findAlgorithm } from './algorithms/registry.ts';
+import { ruleFields } from './language/fields.ts';
 import type { Rule } from './model.ts';
 
 /** A share of 100 %. */
 export const wholeLimit = 1_000_000;
 
 /** What a share is written as; `0`: nothing is taken ahead. */
-export const leasePattern = '^(0|(100(\\.0{1,4})?|[0-9]{1,2}(\\.[0-9]{1,4})?)%)$';
-const expression = new RegExp(leasePattern);
+const expression = new RegExp(ruleFields.lease.pattern);
 
-/** Continues "lease must be", for texts without `leasePattern`. */
+/** Continues "lease must be", for texts that do not fit. */
 export const leaseForm = 'a share of the limit such as 2% or 0.5%, of 100% at most, or 0';
 
 /** The message of an error. */

@@ -3,7 +3,7 @@
  * Readers produce these types, `checkSources` checks them, `compile-rules` turns them into bytes to match on.
  */
 import { type Algorithm, defaultAlgorithm } from './algorithms/registry.ts';
-import type { FieldRow, FieldRows, limitFields, ruleFields } from './language/fields.ts';
+import { type FieldRow, type FieldRows, limitFields, type ruleFields } from './language/fields.ts';
 
 /** Numbers of `RateLimitResponse.RateLimit.Unit` in Envoy's rls v3; the names are those of its enum. */
 export const Unit = {
@@ -58,7 +58,7 @@ export function unitOf({ unit }: Pick<RateLimit, 'unit'>): Unit {
 }
 
 /** What the hits of a limit are, as people read it. The numbers are those of the enum in resources. */
-export const hitsUnits = ['requests', 'tokens', 'micro-dollars', 'bytes'] as const;
+export const hitsUnits = limitFields.hitsUnit.words;
 /** `hits_unit`. It changes nothing of how hits are counted. */
 export type HitsUnit = (typeof hitsUnits)[number];
 
@@ -88,6 +88,11 @@ export interface ReserveTerms {
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject;
 export interface JsonObject {
   [key: string]: JsonValue;
+}
+
+/** Of parsed YAML or JSON. */
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** The rules of one source for one domain: one YAML file or one resource. */

@@ -3,6 +3,7 @@
 import type { RuleAlgorithm } from './algorithms/algorithm.ts';
 import { algorithmNames, algorithmsWith, defaultAlgorithm, findAlgorithm } from './algorithms/registry.ts';
 import { calendarProblem, marksProblem } from './budget-fields.ts';
+import { limitFields, limitsOfRule } from './language/fields.ts';
 import { type OwnLimitField, ownLimitFields, ruleFileName } from './language/tables.ts';
 import { sanitizeMetricKey } from './match-result.ts';
 import {
@@ -26,10 +27,6 @@ import {
   windowSeconds,
   windowText,
 } from './window.ts';
-
-/** Of `rate_limits`. */
-export const fewestLimits = 2;
-export const mostLimits = 8;
 
 /** What settings let a limiter count; whoever reads rules for any limiter knows of none. */
 export interface RuleSupport {
@@ -231,8 +228,9 @@ function equalNames(metric: string, name: string, other: string): string {
 /** How many limits `rate_limits` may have, and that nothing stands beside it; undefined where all is well. */
 export function listProblem(count: number, hasSingle: boolean): string | undefined {
   if (hasSingle) return 'a rule has either rate_limit or rate_limits, found both';
-  if (count >= fewestLimits && count <= mostLimits) return undefined;
-  return `rate_limits must have ${fewestLimits} to ${mostLimits} limits, found ${count}`;
+  const { least, most } = limitsOfRule;
+  if (count >= least && count <= most) return undefined;
+  return `rate_limits must have ${least} to ${most} limits, found ${count}`;
 }
 
 /** What is made of these fields once the whole limit is read, and which of them there are. */
@@ -260,12 +258,14 @@ export function settleLimit(limit: RateLimit, written: WrittenWindow, report: Re
   }
   const place = has('calendar') ? 'calendar' : 'window';
   if (place === 'window' && window === undefined) return;
-  const beside = besideWindow(limit, has);
+  const others: readonly ('unit' | OwnLimitField)[] = limitFields[place].insteadOf;
+  const beside = others.find((name) => (name === 'unit' ? limit.unit !== '' : has(name)));
   if (beside !== undefined) {
     limit.unit ||= unitWord(Unit.SECOND);
-    const others = place === 'calendar' ? 'unit, unit_multiplier and window' : 'unit and unit_multiplier';
-    const code = place === 'calendar' ? 'invalid-calendar' : 'invalid-window';
-    report(place, code, `${place} takes the place of ${others}, found ${beside} beside it`);
+    const names = others.map(ruleFileName);
+    const all = `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
+    const text = `${place} takes the place of ${all}, found ${ruleFileName(beside)} beside it`;
+    report(place, place === 'calendar' ? 'invalid-calendar' : 'invalid-window', text);
   } else if (place === 'calendar') {
     limit.unit = calendar?.unit ?? 'month';
     limit.calendar = calendar;
@@ -276,14 +276,4 @@ export function settleLimit(limit: RateLimit, written: WrittenWindow, report: Re
     limit.unit = unitWord(unit);
     limit.unitMultiplier = multiplier;
   }
-}
-
-/** What says how long the window is, beside a window or calendar. */
-function besideWindow(
-  { unit }: RateLimit,
-  has: WrittenWindow['has'],
-): 'unit' | 'unit_multiplier' | 'window' | undefined {
-  if (unit !== '') return 'unit';
-  if (has('unitMultiplier')) return 'unit_multiplier';
-  return has('calendar') && has('window') ? 'window' : undefined;
 }

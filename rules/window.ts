@@ -10,6 +10,7 @@ import {
   defaultAlgorithm,
 } from './algorithms/registry.ts';
 import { calendarText } from './calendar.ts';
+import { limitFields } from './language/fields.ts';
 import { type Calendar, type RateLimit, Unit, unitName, unitOf, weekdays } from './model.ts';
 
 /** By the number of the unit. UNKNOWN has no length. */
@@ -27,7 +28,7 @@ const unitSeconds: readonly (number | undefined)[] = [
 /** Chosen: of a window, in seconds. Ten years. */
 export const longestWindowSeconds = 315_360_000;
 /** Of `unit_multiplier`. */
-export const largestMultiplier = 65_535;
+export const largestMultiplier = limitFields.unitMultiplier.most;
 
 /** Undefined for a number that is no unit, or UNKNOWN. */
 export function windowSeconds(unit: number, multiplier = 1): number | undefined {

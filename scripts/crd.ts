@@ -1,29 +1,25 @@
 /**
- * Writes the CustomResourceDefinitions from the models in rules/manifest/. With `--check`, writes nothing and fails when
- * a committed file is stale.
+ * Writes the CustomResourceDefinitions: `spec` from the rows of rules and overrides, the rest from the models in
+ * rules/manifest/. With `--check`, writes nothing and fails when a committed file is stale.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dump } from 'js-yaml';
 import { z } from 'zod';
-import { fleetKind, fleetPlural, fleetSpecModel, fleetStatusModel } from '../rules/manifest/fleet-model.ts';
+import { fleetSpecModel, fleetStatusModel } from '../rules/manifest/fleet-model.ts';
 import {
-  overrideKind,
-  overridePlural,
-  overrideSpecModel,
-  overrideStatusModel,
-} from '../rules/manifest/override-model.ts';
-import {
+  fleetKind,
+  fleetPlural,
   group,
   kind,
   listKind,
+  overrideKind,
+  overridePlural,
   plural,
   singular,
-  specModel,
-  statusModel,
   version,
-} from '../rules/manifest/spec-model.ts';
-
-type Schema = Record<string, unknown>;
+} from '../rules/manifest/kinds.ts';
+import { overrideStatusModel, statusModel } from '../rules/manifest/status-models.ts';
+import { overrideSpecSchema, type Schema, specSchema } from './spec-schema.ts';
 
 /** Words of a structural schema in the order in which people read them; the others follow. */
 const order = ['description', 'type', 'format', 'default', 'enum', 'required', 'properties', 'items'];
@@ -31,6 +27,7 @@ const order = ['description', 'type', 'format', 'default', 'enum', 'required', '
 /** What zod says beyond a structural schema, which always lists all fields. */
 const foreign = ['$schema', 'additionalProperties', 'propertyNames', 'nullable', 'id'];
 
+/** Of `status`, and of fleets. */
 function openApiSchema(model: z.ZodType): Schema {
   const schema = z.toJSONSchema(model, { target: 'openapi-3.0', io: 'input', unrepresentable: 'any' });
   return structural(schema as Schema);
@@ -174,7 +171,7 @@ const definitions: Definition[] = [
   {
     names: { kind, listKind, plural, singular, shortNames: ['rlc'] },
     description: 'Rate limits of one domain, for the limiters of one fleet.',
-    spec: openApiSchema(specModel),
+    spec: structural(specSchema),
     status: openApiSchema(statusModel),
     columns: printerColumns,
     selectableFields: [{ jsonPath: '.spec.domain' }],
@@ -201,7 +198,7 @@ const definitions: Definition[] = [
       shortNames: ['rlo'],
     },
     description: 'What lies over the rate limits of a domain for a time.',
-    spec: openApiSchema(overrideSpecModel),
+    spec: structural(overrideSpecSchema),
     status: openApiSchema(overrideStatusModel),
     columns: overrideColumns,
     selectableFields: [{ jsonPath: '.spec.domain' }],

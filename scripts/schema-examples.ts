@@ -1,28 +1,43 @@
 /** How each field of a JSON Schema may look, by its name; where a name means several things, with the field above it. */
-const limit = { unit: 'minute', requestsPerUnit: 20 };
-const limits = [limit, { unit: 'day', requestsPerUnit: 5000, name: 'daily' }];
-const rule = { key: 'remote_address', rateLimit: { unit: 'minute', requestsPerUnit: 5 } };
+import {
+  calendarFields,
+  type FieldRows,
+  limitFields,
+  type OverrideRows,
+  overrideFields,
+  reserveFields,
+  ruleFields,
+} from '../rules/language/fields.ts';
+import { overrideSpecFields } from '../rules/manifest/kinds.ts';
+import { enumName } from '../rules/spelling.ts';
+import { ruleFileWord } from './spec-schema.ts';
+
 const hash = '2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae';
 const matcher = { name: 'x-plan', string_match: { exact: 'gold' } };
 const actions = [{ remote_address: {} }, { generic_key: { descriptor_value: 'checkout' } }];
 const rateLimits = [{ actions }];
 
-const spec = { domain: 'shop', descriptors: [rule] };
-const overrideSpec = {
-  domain: 'shop',
-  match: [{ key: 'tenant', value: 'acme' }],
-  requestsPerUnit: 100,
-  for: '2h',
-  reason: 'ticket 4711',
-};
+/** The example of each row, in the spelling of manifests. */
+function examplesOf(rows: FieldRows | OverrideRows, parent = ''): Record<string, unknown> {
+  const examples = Object.entries(rows).map(([name, { example, words }]): [string, unknown] => [
+    `${parent}${name}`,
+    words?.includes(String(example)) ? enumName(String(example)) : example,
+  ]);
+  return Object.fromEntries(examples);
+}
 
 /** In the spelling of manifests. */
 const ofRules: Record<string, unknown> = {
+  ...examplesOf(overrideSpecFields),
+  ...examplesOf(reserveFields),
+  ...examplesOf(limitFields),
+  ...examplesOf(ruleFields),
+  ...examplesOf(calendarFields, 'calendar.'),
+  'rateLimits.unlimited': limitFields.unlimited.amongSeveral.example,
   apiVersion: 'ratelimit.weir.dev/v1alpha1',
   'ratelimitconfig.kind': 'RateLimitConfig',
   'ratelimitfleet.kind': 'RateLimitFleet',
   'ratelimitoverride.kind': 'RateLimitOverride',
-  metadata: { team: 'search' },
   'ratelimitconfig..metadata': { name: 'shop', namespace: 'shop' },
   'ratelimitfleet..metadata': { name: 'default', namespace: 'weir' },
   'ratelimitoverride..metadata': { name: 'acme', namespace: 'shop' },
@@ -30,45 +45,16 @@ const ofRules: Record<string, unknown> = {
   namespace: 'shop',
   labels: { team: 'search' },
   annotations: { owner: 'search' },
-  'ratelimitconfig.spec': spec,
+  'ratelimitconfig.spec': { domain: 'shop', descriptors: ruleFields.descriptors.example },
   'ratelimitfleet.spec': { count: 3 },
-  'ratelimitoverride.spec': overrideSpec,
+  'ratelimitoverride.spec': {
+    domain: 'shop',
+    match: overrideFields.match.example,
+    requestsPerUnit: 100,
+    for: '2h',
+    reason: 'ticket 4711',
+  },
   status: {},
-  className: 'weir',
-  fleet: 'default',
-  domain: 'shop',
-  descriptors: [rule],
-  key: 'path',
-  value: '/search*',
-  rateLimit: limit,
-  rateLimits: limits,
-  lease: '10%',
-  shadowMode: true,
-  quotaMode: true,
-  detailedMetric: true,
-  valueToMetric: true,
-  shareThreshold: true,
-  hideIdentity: true,
-  unit: 'minute',
-  unitMultiplier: 5,
-  window: '1h30m',
-  requestsPerUnit: 20,
-  calendar: { unit: 'month', timezone: 'Europe/Zurich', startsOn: 15 },
-  'calendar.unit': 'month',
-  timezone: 'Europe/Zurich',
-  startsOn: 15,
-  hitsUnit: 'Tokens',
-  warnAt: [50, 80, 95],
-  reserve: { ttl: '60s', estimate: 2000, onExpiry: 'Release' },
-  ttl: '60s',
-  estimate: 2000,
-  onExpiry: 'Release',
-  algorithm: 'SlidingWindow',
-  burst: 40,
-  name: 'per_client',
-  replaces: [{ name: 'per_client' }],
-  unlimited: true,
-  'rateLimits.unlimited': false,
   service: { namespace: 'weir', name: 'weir-limiter' },
   'service.name': 'weir-limiter',
   count: 3,
@@ -85,15 +71,6 @@ const ofRules: Record<string, unknown> = {
   domains: [{ match: 'shop*', namespaces: ['shop'] }],
   'domains.match': 'shop*',
   namespaces: ['shop', 'shop-*'],
-  match: [{ key: 'tenant', value: 'acme' }],
-  limit: 'daily',
-  shadow: true,
-  block: true,
-  grant: 1000,
-  expiresAt: '2026-12-24T18:00:00Z',
-  for: '2h',
-  permanent: true,
-  reason: 'ticket 4711',
 };
 
 const ofCallers: Record<string, unknown> = {
@@ -165,15 +142,9 @@ const ofProfiles: Record<string, unknown> = {
 const snake = (name: string): string =>
   name.replace(/(?<=[a-z0-9])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
-const ruleFileTexts: Record<string, string> = {
-  SlidingWindow: 'sliding_window',
-  Tokens: 'tokens',
-  Release: 'release',
-};
-
 /** With the names of rule files, all the way down. */
 function snakeKeys(value: unknown): unknown {
-  if (typeof value === 'string') return ruleFileTexts[value] ?? value;
+  if (typeof value === 'string') return ruleFileWord(value);
   if (Array.isArray(value)) return value.map(snakeKeys);
   if (typeof value !== 'object' || value === null) return value;
   return Object.fromEntries(Object.entries(value).map(([name, one]) => [snake(name), snakeKeys(one)]));

@@ -1,5 +1,5 @@
 /**
- * Writes the JSON Schemas of all that people write, for editors: from the models in rules/manifest/, and from what the readers
+ * Writes the JSON Schemas of all that people write, for editors: from the rows of rules and overrides, and from what the readers
  * of callers files and profiles know. With `--check`, writes nothing and fails when a committed file is stale.
  */
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -16,18 +16,10 @@ import {
 import { nameKinds } from '../limiter/callers/certificate-patterns.ts';
 import { mostRequestsPerSecond } from '../limiter/callers/request-rates.ts';
 import { algorithmNames } from '../rules/algorithms/registry.ts';
-import { expiries } from '../rules/budget-fields.ts';
-import { ownLimitFields, ruleFileName } from '../rules/language/tables.ts';
-import { algorithmEnum } from '../rules/manifest/enum-words.ts';
-import { fleetKind, fleetSpecModel } from '../rules/manifest/fleet-model.ts';
-import {
-  overrideEffects,
-  overrideEnds,
-  overrideKind,
-  overrideSpecModel,
-} from '../rules/manifest/override-model.ts';
-import { apiVersion, kind, specModel } from '../rules/manifest/spec-model.ts';
-import { hitsUnits, wholePattern } from '../rules/model.ts';
+import { effectFields, endFields, ownLimitFields, ruleFileName } from '../rules/language/tables.ts';
+import { fleetSpecModel } from '../rules/manifest/fleet-model.ts';
+import { apiVersion, fleetKind, kind, overrideKind } from '../rules/manifest/kinds.ts';
+import { wholePattern } from '../rules/model.ts';
 import { actionFields, headerTests, queryTests, stringTests } from '../rules/proxy/read-actions.ts';
 import {
   mostProfiles,
@@ -38,8 +30,8 @@ import {
 } from '../rules/proxy/read-profiles.ts';
 import { enumName } from '../rules/spelling.ts';
 import { exampleOf } from './schema-examples.ts';
+import { overrideSpecSchema, ruleFileWord, type Schema, specSchema } from './spec-schema.ts';
 
-type Schema = { [word: string]: unknown };
 type Fields = Record<string, Schema>;
 
 const text = (description: string, more: Schema = {}): Schema => ({ description, type: 'string', ...more });
@@ -71,9 +63,15 @@ function cleaned(schema: Schema): Schema {
     ([word, value]) => !word.startsWith('x-kubernetes-') && !(word === 'format' && value === 'int64'),
   );
   const result = Object.fromEntries(kept.map(([word, value]) => [word, cleanedWord(word, value)]));
-  // A field that may be null is described within.
-  const [first] = (result['anyOf'] ?? []) as Schema[];
-  if (first?.['description'] !== undefined) result['description'] ??= first['description'];
+  if (result['nullable'] === true) {
+    const { nullable: _, ...value } = result;
+    return { anyOf: [value, { type: 'null' }], description: value['description'] };
+  }
+  // Editors ask for the types by themselves, the API server by a word of its own.
+  if (schema['x-kubernetes-int-or-string'] === true) {
+    delete result['anyOf'];
+    result['type'] = ['integer', 'string'];
+  }
   // The API server leaves it to the control plane to refuse a unit beside a window in all cases.
   if ((result['oneOf'] as Schema[] | undefined)?.some(isOfUnit)) result['not'] = required('unit', 'window');
   const isClosed = result['type'] !== 'object' || result['properties'] === undefined;
@@ -136,13 +134,7 @@ function nested(schema: Schema): Schema {
 /** The words of manifests in those of rule files. */
 function ruleFileWords(words: string): string {
   const named = words.replace(/\b[a-z]+(?:[A-Z][a-z]+)+\b/g, ruleFileName);
-  return algorithmEnum.reduce((all, name, index) => all.replaceAll(name, algorithmNames[index]!), named);
-}
-
-/** A value as rule files have it. */
-function ruleFileEnum(value: unknown): unknown {
-  const spelling = [...algorithmNames, ...hitsUnits, ...expiries].find((name) => enumName(name) === value);
-  return spelling ?? value;
+  return algorithmNames.reduce((all, name) => all.replaceAll(enumName(name), name), named);
 }
 
 /** Fields of rule files that readers take as written where they are null: what they then hold is refused, or nobody means it. */
@@ -190,7 +182,7 @@ function ofRuleFile(schema: Schema): Schema {
   const entries = Object.entries(own).map(([word, value]): [string, unknown] => {
     if (word === 'required') return [word, (value as string[]).map(ruleFileName)];
     if (word === 'description') return [word, ruleFileWords(value as string)];
-    if (word === 'enum') return [word, (value as unknown[]).map(ruleFileEnum)];
+    if (word === 'enum') return [word, (value as unknown[]).map(ruleFileWord)];
     if (word !== 'properties') return [word, mapSchemas(word, value, ofRuleFile)];
     return [
       word,
@@ -215,7 +207,7 @@ function ofRuleFile(schema: Schema): Schema {
 }
 
 function ruleFileSchema(): Schema {
-  const { properties, ...schema } = nested(ofRuleFile(ofModel(specModel)));
+  const { properties, ...schema } = nested(ofRuleFile(cleaned(specSchema)));
   const { class_name: _, fleet: __, ...own } = properties as Fields;
   return { ...schema, description: 'A rule file: rate limits of one domain.', properties: own };
 }
@@ -253,12 +245,12 @@ function overrideSchema(): Schema {
   const hasGrant = required('grant');
   const ends = {
     anyOf: [
-      { ...hasGrant, not: anyOf(overrideEnds) },
-      { not: hasGrant, ...one(overrideEnds) },
+      { ...hasGrant, not: anyOf(endFields) },
+      { not: hasGrant, ...one(endFields) },
     ],
   };
   const unit = { anyOf: [{ not: required('unit') }, required('requestsPerUnit')] };
-  return { ...ofModel(overrideSpecModel), allOf: [one(overrideEffects), ends, unit] };
+  return { ...cleaned(overrideSpecSchema), allOf: [one(effectFields), ends, unit] };
 }
 
 function callersSchema(): Schema {
@@ -480,7 +472,7 @@ const schemas: Record<(typeof schemaKinds)[number], Schema> = {
   rules: ruleFileSchema(),
   profiles: profilesSchema(),
   callers: callersSchema(),
-  ratelimitconfig: manifestSchema(kind, 'Rate limits of one domain.', nested(ofModel(specModel))),
+  ratelimitconfig: manifestSchema(kind, 'Rate limits of one domain.', nested(cleaned(specSchema))),
   ratelimitfleet: manifestSchema(fleetKind, 'Who should run the rules of a fleet.', {
     ...ofModel(fleetSpecModel),
     not: required('service', 'count'),

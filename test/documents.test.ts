@@ -7,9 +7,9 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readCallersFile } from '../limiter/callers/callers-file.ts';
+import { group, kind } from '../rules/manifest/kinds.ts';
 import { readManifests } from '../rules/manifest/read-manifests.ts';
 import { readSpec } from '../rules/manifest/read-spec.ts';
-import { group, kind } from '../rules/manifest/spec-model.ts';
 import { looksLikeOverrides, readOverrideFile } from '../rules/overrides/read-override-file.ts';
 import { readRuleFiles } from '../rules/reader/read-rule-files.ts';
 import {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { readCalendar, unknownExpiry, unknownHitsUnit } from '../../rules/budget-fields.ts';
+import { expiries, readCalendar, unknownHitsUnit, unknownWord } from '../../rules/budget-fields.ts';
 import { hintFor, nearestField } from './hints.ts';
 
 function calendarError(unit: string): string {
@@ -100,9 +100,12 @@ describe('a hint', () => {
     [unknownHitsUnit('Request'), 'did you mean requests?'],
     [unknownHitsUnit('cents'), 'it is what people read, and changes nothing of how hits are counted'],
     [unknownHitsUnit(''), 'it is what people read, and changes nothing of how hits are counted'],
-    [unknownExpiry('relaese'), 'did you mean release?'],
-    [unknownExpiry('charged'), 'did you mean charge?'],
-    [unknownExpiry('keep'), 'write reserve: { ttl: 60s, estimate: 2000, on_expiry: release }'],
+    [unknownWord('on_expiry', expiries, 'relaese'), 'did you mean release?'],
+    [unknownWord('on_expiry', expiries, 'charged'), 'did you mean charge?'],
+    [
+      unknownWord('on_expiry', expiries, 'keep'),
+      'write reserve: { ttl: 60s, estimate: 2000, on_expiry: release }',
+    ],
     [calendarError('mounth'), 'did you mean month?'],
     [calendarError('daily'), 'did you mean day?'],
     [calendarError('yr'), 'did you mean year?'],
@@ -121,12 +124,8 @@ describe('a hint', () => {
     const asked = (text: string) =>
       hintFor({ code: 'wrong-type', path: ['spec', 'descriptors', 0, 'x'], text });
     const units = ['Requests', 'Tokens', 'MicroDollars', 'Bytes'];
-    expect(asked(unknownHitsUnit('micro-dolars', units).replace('hits_unit', 'hitsUnit'))).toBe(
-      'did you mean MicroDollars?',
-    );
-    expect(asked(unknownExpiry('realease', ['Release', 'Charge']).replace('on_expiry', 'onExpiry'))).toBe(
-      'did you mean Release?',
-    );
+    expect(asked(unknownWord('hitsUnit', units, 'micro-dolars'))).toBe('did you mean MicroDollars?');
+    expect(asked(unknownWord('onExpiry', ['Release', 'Charge'], 'realease'))).toBe('did you mean Release?');
   });
 
   it('says what a calendar, marks and an empty reserve are', () => {

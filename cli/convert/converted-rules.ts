@@ -1,5 +1,5 @@
 import type { LoadedSource } from '../../rules/loaded-source.ts';
-import { defaultClass, defaultFleet } from '../../rules/manifest/manifest-bounds.ts';
+import { defaultClass, defaultFleet } from '../../rules/manifest/kinds.ts';
 import { readSpec } from '../../rules/manifest/read-spec.ts';
 import type { JsonObject } from '../../rules/model.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';

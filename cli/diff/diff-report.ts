@@ -1,6 +1,6 @@
 import { algorithmNames, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
 import type { Effect, FieldChange, RuleChange } from '../../rules/compare/limit-effect.ts';
-import { defaultFleet } from '../../rules/manifest/manifest-bounds.ts';
+import { defaultFleet } from '../../rules/manifest/kinds.ts';
 import { escaped, type Paint } from '../shared/flags.ts';
 
 const marks = {

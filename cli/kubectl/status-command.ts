@@ -1,8 +1,6 @@
 import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
-import { fleetPlural } from '../../rules/manifest/fleet-model.ts';
-import { overridePlural } from '../../rules/manifest/override-model.ts';
+import { fleetPlural, overridePlural, plural } from '../../rules/manifest/kinds.ts';
 import { namespaceProblem, objectNameProblem } from '../../rules/manifest/read-manifests.ts';
-import { plural } from '../../rules/manifest/spec-model.ts';
 import { type Cluster, clusterCommand, clusterHelp, placeText } from '../shared/cluster.ts';
 import { escaped, type ParsedFlags, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';

@@ -5,9 +5,15 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
 import { KubernetesConfigError } from '../../control-plane/kubernetes/client-config.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
-import { defaultClass, defaultFleet } from '../../rules/manifest/manifest-bounds.ts';
-import { overrideKind, overridePlural } from '../../rules/manifest/override-model.ts';
-import { group, plural as rulesPlural, version } from '../../rules/manifest/spec-model.ts';
+import {
+  defaultClass,
+  defaultFleet,
+  group,
+  overrideKind,
+  overridePlural,
+  plural as rulesPlural,
+  version,
+} from '../../rules/manifest/kinds.ts';
 import type { Entry } from '../../rules/model.ts';
 import { readOverride } from '../../rules/overrides/read-override.ts';
 import { Cluster, placeText } from '../shared/cluster.ts';

@@ -1,8 +1,6 @@
 /** What is said of an object before it is stored, by the same functions that decide about those that are. */
 import { isDeepStrictEqual } from 'node:util';
-import { fleetPlural } from '../../rules/manifest/fleet-model.ts';
-import { overridePlural } from '../../rules/manifest/override-model.ts';
-import { group, plural } from '../../rules/manifest/spec-model.ts';
+import { fleetPlural, group, overridePlural, plural } from '../../rules/manifest/kinds.ts';
 import { type RuleWarning, reviewSources } from '../../rules/review/review-sources.ts';
 import { fieldPath } from '../../rules/rule-error.ts';
 import { fieldName, manifestWords } from '../../rules/spelling.ts';

@@ -6,8 +6,7 @@
 import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { Pace } from '../../process/time/pacing.ts';
-import { fleetKind, fleetPlural } from '../../rules/manifest/fleet-model.ts';
-import { apiVersion, group, version } from '../../rules/manifest/spec-model.ts';
+import { apiVersion, fleetKind, fleetPlural, group, version } from '../../rules/manifest/kinds.ts';
 import { ApiError, isTransient } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import { resourcePath } from '../kubernetes/reflector.ts';

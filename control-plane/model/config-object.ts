@@ -1,6 +1,10 @@
 /** A RateLimitConfig or RateLimitOverride and its status, as all parts pass them around. */
-import { overrideKind, overridePlural } from '../../rules/manifest/override-model.ts';
-import { kind as configKind, plural as configPlural } from '../../rules/manifest/spec-model.ts';
+import {
+  kind as configKind,
+  plural as configPlural,
+  overrideKind,
+  overridePlural,
+} from '../../rules/manifest/kinds.ts';
 
 /** As its source has it. Never changed: a change of the object is a new value. */
 export interface ConfigObject {

@@ -3,12 +3,12 @@
  * program: the API server drops fields that its CRD does not have. Pure.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { type FieldPath, fieldAt } from '../../rules/manifest/unknown-fields.ts';
 import { fieldPath } from '../../rules/rule-error.ts';
 import { type ConfigObject, kindOf } from '../model/config-object.ts';
 import type { FieldSchema, NewerFields, UnknownField } from '../model/newer-fields.ts';
 import { AcceptedReason, joinedWithin, shortened } from './conditions.ts';
 import { longestError, longestProblem, type Rejection } from './rejections.ts';
+import { type FieldPath, fieldAt } from './unknown-fields.ts';
 
 /** Fields of one spec, which its API server's schema tells apart. */
 export interface SortedFields {

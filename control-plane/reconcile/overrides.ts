@@ -3,9 +3,7 @@
  * time is passed in, and what was worked out in the round before is given again as long as it holds.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { bounds, defaultFleet, dnsLabelPattern } from '../../rules/manifest/manifest-bounds.ts';
-import { overrideKind, overrideSpecModel } from '../../rules/manifest/override-model.ts';
-import { unknownFields, withoutFields } from '../../rules/manifest/unknown-fields.ts';
+import { defaultFleet, dnsLabelLength, dnsLabelPattern, overrideKind } from '../../rules/manifest/kinds.ts';
 import { overridesRulesVersion } from '../../rules/model.ts';
 import { effectWords, type Override, overridePlace } from '../../rules/overrides/override.ts';
 import { type OverrideOrigin, readOverride } from '../../rules/overrides/read-override.ts';
@@ -26,6 +24,7 @@ import { AcceptedReason, endText, joinedWithin, shortened } from './conditions.t
 import { grantEnd } from './grant-end.ts';
 import { isInDoubt, newerFields, sortFields, unknownFieldRejection } from './newer-schema.ts';
 import { type InForce, longestError, name, type Rejection, rejected } from './rejections.ts';
+import { unknownOverrideFields, withoutFields } from './unknown-fields.ts';
 
 interface ReadSpec {
   /** What was read: the spec without fields of a newer CRD. */
@@ -181,7 +180,7 @@ function candidateOf({ object, kept, last }: CandidateParts, facts: OverrideFact
 /** Fields of a newer CRD are left out; where one does not hold its default, that is all that is wrong. */
 function readingOf(object: ConfigObject, spec: unknown, facts: OverrideFacts): Reading {
   const { schemas, version } = facts;
-  const paths = schemas === undefined ? [] : unknownFields(overrideSpecModel, spec);
+  const paths = schemas === undefined ? [] : unknownOverrideFields(spec);
   const { ignored, unknown } = sortFields(spec, paths, schemas?.get(overrideKind));
   const read = readKnown(object, withoutFields(spec, paths), facts);
   if ('problem' in read) {
@@ -212,9 +211,7 @@ function readKnown(
   const { className: _, fleet: asked, ...rest } = spec as Record<string, unknown>;
   const fleet = asked ?? defaultFleet;
   const isFleet =
-    typeof fleet === 'string' &&
-    fleet.length <= bounds.fleetLength &&
-    new RegExp(dnsLabelPattern).test(fleet);
+    typeof fleet === 'string' && fleet.length <= dnsLabelLength && new RegExp(dnsLabelPattern).test(fleet);
   if (!isFleet) return { problem: `spec.fleet: must be a DNS label, found ${shortened(String(fleet), 100)}` };
   const { createdMs, uid } = object;
   // A manifest of a folder says nothing of when it was made.

@@ -1,7 +1,7 @@
 /** One reading of the spec of a RateLimitConfig: its rules, or why it cannot be accepted. Pure. */
+
+import { kind } from '../../rules/manifest/kinds.ts';
 import { readSpec } from '../../rules/manifest/read-spec.ts';
-import { kind, specModel } from '../../rules/manifest/spec-model.ts';
-import { type FieldPath, unknownFields, withoutFields } from '../../rules/manifest/unknown-fields.ts';
 import { type RuleSource, rulesVersionNeeded } from '../../rules/model.ts';
 import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
@@ -10,6 +10,7 @@ import type { PublishedSchemas, UnknownField } from '../model/newer-fields.ts';
 import { AcceptedReason, joinedWithin, shortened } from './conditions.ts';
 import { sortFields, unknownFieldRejection } from './newer-schema.ts';
 import { longestError, longestProblem, type Rejection } from './rejections.ts';
+import { type FieldPath, withoutFields } from './unknown-fields.ts';
 
 /** A spec that validates, as limiters get it. */
 export interface ReadRules {
@@ -60,9 +61,7 @@ export function readingOf(spec: unknown, facts: ReadingFacts): SpecReading {
   const { name, schemas } = facts;
   const result = readSpec(spec, name);
   if (result.ok) return readRules(result, { spec, name, ignored: [] });
-  const { errors, errorCount } = result;
-  const mayBeUnknown = errors.length < errorCount || errors.some(({ code }) => code === 'unknown-key');
-  const paths = schemas !== undefined && mayBeUnknown ? unknownFields(specModel, spec) : [];
+  const paths = schemas === undefined ? [] : result.unknown;
   if (paths.length === 0) return { ok: false, rejection: invalid(result), unknown: [], rest: undefined };
   return readWithout(spec, paths, facts);
 }

@@ -2,7 +2,7 @@
 
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/pacing.ts';
-import { apiVersion } from '../../rules/manifest/spec-model.ts';
+import { apiVersion } from '../../rules/manifest/kinds.ts';
 import { ApiError, isTransient } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import {

@@ -1,7 +1,7 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { overrideKind, overrideStatusModel } from '../../rules/manifest/override-model.ts';
+import { group, overrideKind, version } from '../../rules/manifest/kinds.ts';
 import { classNameOf } from '../../rules/manifest/read-spec.ts';
-import { group, statusModel, version } from '../../rules/manifest/spec-model.ts';
+import { overrideStatusModel, statusModel } from '../../rules/manifest/status-models.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { ApiObject, ObjectEvent, Reading } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernetes/watch.ts';

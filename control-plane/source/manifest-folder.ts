@@ -2,7 +2,7 @@ import { constants } from 'node:fs';
 import { open, readdir, readlink, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isSystemError, systemErrorCode, systemErrorReason } from '../../process/log/error-text.ts';
-import { overrideKind } from '../../rules/manifest/override-model.ts';
+import { overrideKind } from '../../rules/manifest/kinds.ts';
 import { readManifests } from '../../rules/manifest/read-manifests.ts';
 import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';

@@ -1,9 +1,7 @@
 /** The schemas of the CRDs that the API server has now: read from `/openapi/v3`, which every service account may read. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { fleetKind } from '../../rules/manifest/fleet-model.ts';
-import { overrideKind } from '../../rules/manifest/override-model.ts';
-import { group, kind, version } from '../../rules/manifest/spec-model.ts';
+import { fleetKind, group, kind, overrideKind, version } from '../../rules/manifest/kinds.ts';
 import { ApiError, isDenied } from '../kubernetes/api-error.ts';
 import { DeniedAccess, type KubernetesClient } from '../kubernetes/client.ts';
 import { defaultWatchLimits, WatchOutage } from '../kubernetes/watch.ts';

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { overrideKind } from '../../rules/manifest/override-model.ts';
+import { overrideKind } from '../../rules/manifest/kinds.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { RemovedObject } from '../reconcile/removals.ts';

@@ -2,7 +2,7 @@
 
 import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
 import { plainText, shortened } from '../../process/log/error-text.ts';
-import { bounds, defaultFleet, dnsLabelPattern } from '../../rules/manifest/manifest-bounds.ts';
+import { defaultFleet, dnsLabelLength, dnsLabelPattern } from '../../rules/manifest/kinds.ts';
 import { oldRulesVersion } from '../model/fleet-snapshot.ts';
 
 export interface NodeIdentity {
@@ -28,10 +28,10 @@ export function nodeIdentity(node: Node | undefined, peer: string): NodeIdentity
   const metadata = node?.metadata ?? {};
   const fleet = metadata['fleet'] ?? '';
   if (typeof fleet !== 'string') return { problem: 'the node metadata "fleet" is not a string' };
-  if (fleet.length > bounds.fleetLength || (fleet !== '' && !fleetPattern.test(fleet))) {
+  if (fleet.length > dnsLabelLength || (fleet !== '' && !fleetPattern.test(fleet))) {
     return {
       problem:
-        `the node metadata "fleet" is not a DNS label of at most ${bounds.fleetLength} lower case letters, ` +
+        `the node metadata "fleet" is not a DNS label of at most ${dnsLabelLength} lower case letters, ` +
         `digits and inner hyphens: ${JSON.stringify(shortened(fleet, longestName))}`,
     };
   }

@@ -4,6 +4,8 @@ import {
   domainFields,
   type FieldRows,
   limitFields,
+  type OverrideRow,
+  overrideFields,
   replacesFields,
   reserveFields,
   ruleFields,
@@ -35,7 +37,7 @@ export function ruleFileName(name: string): string {
 }
 
 /** The fields of a table, by their names in manifests. */
-export function namesOf<Rows extends FieldRows>(rows: Rows): (keyof Rows & string)[] {
+export function namesOf<Rows extends Readonly<Record<string, object>>>(rows: Rows): (keyof Rows & string)[] {
   return Object.keys(rows);
 }
 
@@ -109,3 +111,26 @@ export const ownLimitFields: readonly OwnLimitField[] = namesOf(limitFields).fil
 export function isOwnLimitField(name: keyof typeof limitFields): name is OwnLimitField {
   return 'isOwn' in limitFields[name];
 }
+
+export type OverrideField = keyof typeof overrideFields;
+type FieldsThatSay<What> = {
+  [Name in OverrideField]: (typeof overrideFields)[Name] extends { says: What } ? Name : never;
+}[OverrideField];
+
+function saysEffect(name: OverrideField): name is FieldsThatSay<'effect'> {
+  return rowOf(name).says === 'effect';
+}
+
+function saysEnd(name: OverrideField): name is FieldsThatSay<'end'> {
+  return rowOf(name).says === 'end';
+}
+
+function rowOf(name: OverrideField): OverrideRow {
+  return overrideFields[name];
+}
+
+export const overrideNames = namesOf(overrideFields);
+/** An override has exactly one of them. */
+export const effectFields = overrideNames.filter(saysEffect);
+/** One of them says when an override ends that is no grant. */
+export const endFields = overrideNames.filter(saysEnd);

@@ -1,10 +1,11 @@
 /** The models of a RateLimitFleet: who should run the rules of a fleet, who may bring them, and who runs them. The CRD is generated from them. */
 import { z } from 'zod';
-import { bounds, dnsLabelPattern } from './manifest-bounds.ts';
-import { conditionModel, count } from './spec-model.ts';
+import { domainFields } from '../language/fields.ts';
+import { dnsLabelLength, dnsLabelPattern } from './kinds.ts';
+import { conditionModel, count } from './status-models.ts';
 
 const label = (description: string) =>
-  z.string().regex(new RegExp(dnsLabelPattern)).max(bounds.fleetLength).meta({ description });
+  z.string().regex(new RegExp(dnsLabelPattern)).max(dnsLabelLength).meta({ description });
 
 const serviceModel = z
   .object({
@@ -73,7 +74,7 @@ const allowedNamespacesModel = z
 
 const domainEntryModel = z
   .object({
-    match: z.string().min(1).max(bounds.domainLength).meta({
+    match: z.string().min(1).max(domainFields.domain.most).meta({
       description: 'A domain; * stands for any characters.',
     }),
     namespaces: z
@@ -177,6 +178,3 @@ export const fleetStatusModel = z
   });
 
 export type FleetStatusModel = z.infer<typeof fleetStatusModel>;
-
-export const fleetKind = 'RateLimitFleet';
-export const fleetPlural = 'ratelimitfleets';

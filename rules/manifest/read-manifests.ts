@@ -1,12 +1,20 @@
+import { isObject } from '../model.ts';
 import type { RuleError, RuleErrorCode } from '../rule-error.ts';
 import { readDocument } from '../yaml/document.ts';
 import { LineIndex, type TextPlace, valuePlacer } from '../yaml/places.ts';
 import type { YamlTape } from '../yaml/tape.ts';
-import { fleetKind } from './fleet-model.ts';
-import { bounds, dnsLabelPattern, dnsNamePattern, objectNameLength } from './manifest-bounds.ts';
-import { overrideKind } from './override-model.ts';
-import { isObject } from './read-spec.ts';
-import { apiVersion, group, kind, listKind } from './spec-model.ts';
+import {
+  apiVersion,
+  dnsLabelLength,
+  dnsLabelPattern,
+  dnsNamePattern,
+  fleetKind,
+  group,
+  kind,
+  listKind,
+  objectNameLength,
+  overrideKind,
+} from './kinds.ts';
 
 /** One document of a file, as text, and the number of its first line, from 1. */
 export interface DocumentText {
@@ -213,9 +221,9 @@ export function objectNameProblem(name: unknown): string | undefined {
 
 /** Why there can be no such namespace. */
 export function namespaceProblem(space: unknown): string | undefined {
-  if (typeof space === 'string' && space.length <= bounds.fleetLength && labelPattern.test(space))
+  if (typeof space === 'string' && space.length <= dnsLabelLength && labelPattern.test(space))
     return undefined;
-  const rule = `lower case letters, digits and '-', at most ${bounds.fleetLength} characters`;
+  const rule = `lower case letters, digits and '-', at most ${dnsLabelLength} characters`;
   return `must be a DNS label (${rule}), found ${printed(space)}`;
 }
 

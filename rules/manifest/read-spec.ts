@@ -1,25 +1,42 @@
-import type { z } from 'zod';
-import { type Algorithm, defaultAlgorithm } from '../algorithms/registry.ts';
-import { readCalendar, readReserve } from '../budget-fields.ts';
-import type { FieldKind, FieldRows } from '../language/fields.ts';
+/**
+ * The reader of manifests: rules, and errors with their places, from `spec` of an object. It goes by the rows of
+ * `rules/language/fields.ts`. Null is refused as the API server refuses it, so that `rateLimit:` with nothing below is no rule
+ * without a limit.
+ */
+import { type Algorithm, algorithmNames, algorithmNumber, defaultAlgorithm } from '../algorithms/registry.ts';
+import { readCalendar, readReserve, unknownWord } from '../budget-fields.ts';
+import {
+  descriptorLevels,
+  type FieldKind,
+  type FieldRow,
+  type FieldRows,
+  ruleFields,
+} from '../language/fields.ts';
 import { Place, placesInWords } from '../language/places.ts';
 import {
   calendarTable,
   type FieldTable,
   fields,
+  fieldTable,
   limitTable,
+  namesOf,
   ownLimitFields,
+  replacesTable,
   reserveTable,
   ruleTable,
 } from '../language/tables.ts';
-import { leaseFromText } from '../lease.ts';
+import { leaseForm, leaseFromText } from '../lease.ts';
 import {
   type Calendar,
   type FieldValues,
+  type HitsUnit,
   hitsUnits,
+  isObject,
   type JsonObject,
   makeLimit,
   makeRule,
+  maxUint32,
+  mostRequests,
   type RateLimit,
   type ReserveTerms,
   type Rule,
@@ -31,49 +48,66 @@ import {
   wholeFrom,
 } from '../model.ts';
 import { fieldPath, type RuleError, type RuleErrorCode, RuleErrorList } from '../rule-error.ts';
-import { fieldName, manifestWords } from '../spelling.ts';
-import { listProblem, type RuleSupport, settleLimit } from '../validate-limits.ts';
+import { enumName, fieldName, manifestWords } from '../spelling.ts';
+import { listProblem, type RuleSupport, settleLimit, unknownAlgorithm } from '../validate-limits.ts';
 import { checkSources } from '../validate-sources.ts';
-import { algorithmEnum, hitsUnitEnum } from './enum-words.ts';
-import { bounds, defaultClass, defaultFleet } from './manifest-bounds.ts';
-import { jsonProblem } from './model-values.ts';
-import { specModel } from './spec-model.ts';
+import { defaultClass, defaultFleet, specFields } from './kinds.ts';
 
-/**
- * Stands for a key or a value that cannot be read: found to be no duplicate of a readable one, and to be no reason why
- * a shared threshold is refused.
- */
-const unreadable = '\uFFFD*';
+/** Keys and list positions. */
+type Path = readonly (string | number)[];
 
-/** Reads a value of each kind; undefined for what is not of its type. */
-type Readers = { readonly [Kind in FieldKind]: (value: unknown) => FieldValues[Kind] | undefined };
+type Problem = Pick<RuleError, 'code' | 'text' | 'path'>;
 
-/** Makes rules of `spec.descriptors`. Leaves out what is not of its type: the model reports it. */
-class SpecRules {
-  /** What is wrong with their meaning, with its path from `spec` on. */
-  readonly problems: Pick<RuleError, 'code' | 'text' | 'path'>[] = [];
+const specTable = fieldTable(Place.FILE, specFields);
+
+/** Fields of which one has to stand beside a field. */
+const neededBeside = new Map<string | number | undefined, readonly string[]>(
+  namesOf(ruleFields).map((name) => [name, ruleRow(name).needs ?? []]),
+);
+
+function ruleRow(name: keyof typeof ruleFields): FieldRow {
+  return ruleFields[name];
+}
+
+/** Reads a value of each kind. What it cannot read it refuses, and gives something that nothing more is said of. */
+type Readers = {
+  readonly [Kind in FieldKind]: (value: unknown, row: FieldRow) => FieldValues[Kind] | undefined;
+};
+
+class SpecReader {
+  /** Values that are not of their form, and unknown fields. */
+  readonly form: Problem[] = [];
+  /** What the values of single fields and limits cannot mean. */
+  readonly meaning: Problem[] = [];
+  /** Fields that are none, from the spec on. */
+  readonly unknown: Path[] = [];
   /** Rules of all levels. */
   count = 0;
+  /** Paths of values that are not of their form. */
+  readonly #refused = new Set<string>();
   readonly #ownFields = new Set<string>();
-  readonly #path: (string | number)[] = [];
+  #unreadables = 0;
+  readonly #path: (string | number)[] = ['spec'];
   readonly #readers: Readers = {
-    text: textOf,
-    boolean: (value) => value === true,
-    uint32: numberOf,
-    requests: (value) => wholeFrom(value) ?? 0,
-    metadata: metadataOf,
-    percents: (value) => (Array.isArray(value) ? value.filter((mark) => typeof mark === 'number') : []),
-    day: (value) => (typeof value === 'number' ? value : textOf(value)),
-    algorithm: algorithmOf,
-    hitsUnit: (value) => hitsUnits[hitsUnitEnum.indexOf(textOf(value) ?? '')],
+    text: (value, row) => this.#text(value, row),
+    boolean: (value) => {
+      if (typeof value !== 'boolean') this.#refuseType('true or false', value);
+      return value === true;
+    },
+    uint32: (value, row) => this.#uint32(value, row),
+    requests: (value) => this.#requests(value),
+    algorithm: (value) => this.#algorithm(value),
+    hitsUnit: (value, row) => this.#hitsUnit(value, row),
+    percents: (value, row) => this.#percents(value, row),
+    day: (value) => (isNumberOrText(value) ? value : this.#refuseType('a day', value)),
     calendar: (value) => this.#calendar(value),
-    share: (value) => leaseFromText(String(value)),
+    share: (value) => this.#share(value),
     reserve: (value) => this.#reserve(value),
-    names: namesOfReplaced,
-    limit: (value) => (isObject(value) ? this.#fields(limitTable, value) : undefined),
-    limits: (value) =>
-      this.#elements(value, (limit) => this.#fields(limitTable, isObject(limit) ? limit : {})),
-    rules: (value) => this.#rules(value),
+    metadata: (value, row) => this.#metadata(value, row),
+    names: (value, row) => this.#names(value, row),
+    limit: (value) => this.#fields(limitTable, value),
+    limits: (value) => this.#limits(value),
+    rules: (value, row) => this.#rules(value, row),
   };
 
   /** Fields in use that limiters of other makers ignore. What these would misunderstand they are not sent: see `rulesVersionNeeded`. */
@@ -81,88 +115,116 @@ class SpecRules {
     return [...this.#ownFields].sort();
   }
 
-  read(descriptors: unknown): Rule[] {
-    this.#path.push('descriptors');
-    const rules = this.#rules(descriptors);
-    this.#path.pop();
-    return rules;
+  read(spec: unknown): Written<typeof specFields> {
+    return this.#fields(specTable, spec) ?? {};
   }
 
-  /** The rules of one level; a rule that is no object leaves a hole, which the validator passes over. */
-  #rules(value: unknown): Rule[] {
-    if (this.#path.length >= 2 * bounds.descriptorLevels + 1) return [];
-    const rules = this.#elements(value, (rule) => (isObject(rule) ? this.#rule(rule) : undefined));
-    return rules as Rule[];
+  /** Whether a problem may follow from another one: the value, what it stands in or what it needs beside it is not of its form. */
+  follows({ code, path }: Pick<Problem, 'code' | 'path'>): boolean {
+    if (this.#refused.size === 0) return false;
+    // What limiters cannot count they cannot count beside anything.
+    const beside = code === 'uncountable' ? [] : (neededBeside.get(path.at(-1)) ?? []);
+    return (
+      path.some((_, index) => this.#refused.has(fieldPath(path.slice(0, index + 1)))) ||
+      beside.some((field) => this.#refused.has(fieldPath([...path.slice(0, -1), field])))
+    );
   }
 
-  #elements<Element>(value: unknown, read: (element: unknown) => Element): Element[] {
-    if (!Array.isArray(value)) return [];
-    this.#path.push(0);
-    const elements = value.map((element, index) => {
-      this.#path[this.#path.length - 1] = index;
-      return read(element);
-    });
-    this.#path.pop();
-    return elements;
-  }
-
-  #rule(given: Record<string, unknown>): Rule {
-    this.count++;
-    const written = this.#fields(ruleTable, given);
-    written.key ??= unreadable;
-    if (given['value'] != null) written.value ??= unreadable;
-    return makeRule(written, this.#limitsOf(written, given));
-  }
-
-  /** What is written of these fields. */
-  #fields<Rows extends FieldRows>(
-    { rows, fields: own }: FieldTable<Rows>,
-    given: Record<string, unknown>,
-  ): Written<Rows> {
+  /** What a map holds of these fields. */
+  #fields<Rows extends FieldRows>(table: FieldTable<Rows>, value: unknown): Written<Rows> | undefined {
+    if (!isObject(value)) return this.#refuseType('an object', value);
     const written: Written<Rows> = {};
-    for (const { name } of own) {
-      if (given[name] === undefined) continue;
+    for (const { name } of table.fields) {
       this.#path.push(name);
-      this.#read(rows, written, name, given[name]);
+      this.#read(table.rows, written, name, value[name]);
       this.#path.pop();
-      const isUsed = written[name] !== undefined && written[name] !== false;
-      if (isUsed && rows[name]!.ifUnknown === 'ignore') this.#ownFields.add(name);
+    }
+    for (const key of Object.keys(value)) {
+      if (Object.hasOwn(table.rows, key)) continue;
+      const path = [...this.#path, key];
+      this.form.push({ code: 'unknown-key', text: unknownField(key, table.place), path });
+      this.unknown.push(path.slice(1));
     }
     return written;
   }
 
-  #read<Rows extends FieldRows, Name extends keyof Rows>(
+  #read<Rows extends FieldRows, Name extends keyof Rows & string>(
     rows: Rows,
     written: Written<Rows>,
     name: Name,
     value: unknown,
   ): void {
-    const kind: Rows[Name]['kind'] = rows[name]!.kind;
-    written[name] = this.#valueOf(kind, value);
+    const row = rows[name]!;
+    if (value === undefined || (value === null && row.mayBeNull === true)) {
+      if (row.isRequired === true) this.#refuse('is required');
+      return;
+    }
+    const kind: Rows[Name]['kind'] = row.kind;
+    const read = this.#valueOf(kind, value, row);
+    written[name] = read;
+    if (row.ifUnknown === 'ignore' && read !== undefined && read !== false) this.#ownFields.add(name);
   }
 
-  #valueOf<Kind extends FieldKind>(kind: Kind, value: unknown): FieldValues[Kind] | undefined {
-    return this.#readers[kind](value);
+  #valueOf<Kind extends FieldKind>(kind: Kind, value: unknown, row: FieldRow): FieldValues[Kind] | undefined {
+    return this.#readers[kind](value, row);
   }
 
-  #reserve(value: unknown): ReserveTerms | undefined {
-    if (!isObject(value)) return undefined;
-    return readReserve(this.#fields(reserveTable, value), (field, text) => {
-      this.#report('invalid-reserve', text, fieldName(field));
-    });
+  #elements(
+    value: unknown,
+    read: (element: unknown, index: number) => void,
+    most = Number.POSITIVE_INFINITY,
+  ): void {
+    if (!Array.isArray(value)) {
+      this.#refuseType('a list', value);
+      return;
+    }
+    this.#path.push(0);
+    for (const [index, element] of value.entries()) {
+      this.#path[this.#path.length - 1] = index;
+      read(element, index);
+    }
+    this.#path.pop();
+    if (value.length > most) this.#refuse(`must have at most ${most} elements, found ${value.length}`);
   }
 
-  #calendar(value: unknown): Calendar | undefined {
-    if (!isObject(value)) return undefined;
-    return readCalendar(this.#fields(calendarTable, value), (field, text) => {
-      this.#report('invalid-calendar', text, fieldName(field));
-    });
+  /** The rules of one level; a rule that is no object leaves a hole, which the validator passes over. */
+  #rules(value: unknown, { most }: FieldRow): Rule[] {
+    const rules: Rule[] = [];
+    if (this.#path.length > 2 * descriptorLevels) {
+      if (!Array.isArray(value)) this.#refuseType('a list', value);
+      else if (value.length > 0)
+        this.#refuse(`must be empty: rules nest at most ${descriptorLevels} levels deep`);
+      return rules;
+    }
+    this.#elements(
+      value,
+      (given, index) => {
+        const written = this.#fields(ruleTable, given);
+        if (written !== undefined && isObject(given)) rules[index] = this.#rule(written, given);
+      },
+      most,
+    );
+    return rules;
+  }
+
+  #rule(written: WrittenRule, given: Record<string, unknown>): Rule {
+    this.count++;
+    if (this.#isRefused('key')) written.key = this.#unreadable();
+    if (this.#isRefused('value')) written.value = this.#unreadable();
+    return makeRule(written, this.#limitsOf(written, given));
+  }
+
+  /** Stands for a key or a value that cannot be read: no duplicate of another one, and with the * that a shared threshold needs. */
+  #unreadable(): string {
+    const text = `\uFFFD*${this.#unreadables || ''}`;
+    this.#unreadables++;
+    return text;
   }
 
   #limitsOf({ rateLimit, rateLimits }: WrittenRule, given: Record<string, unknown>): RateLimit[] {
-    if (!Array.isArray(given['rateLimits']))
-      return rateLimit === undefined ? [] : [this.#limitOf(rateLimit, given['rateLimit'], 'rateLimit')];
     const list = given['rateLimits'];
+    if (!Array.isArray(list))
+      return rateLimit === undefined ? [] : [this.#limitOf(rateLimit, given['rateLimit'], 'rateLimit')];
     const problem = listProblem(list.length, rateLimit !== undefined);
     if (problem !== undefined) this.#report('invalid-limits', problem, 'rateLimits');
     const limits = list.map((one: unknown, index) =>
@@ -191,39 +253,174 @@ class SpecRules {
     return limit;
   }
 
+  #limits(value: unknown): (WrittenLimit | undefined)[] {
+    const limits: (WrittenLimit | undefined)[] = [];
+    this.#elements(value, (limit) => limits.push(this.#fields(limitTable, limit)));
+    return limits;
+  }
+
+  #text(value: unknown, { most = 0, pattern = '', form, words }: FieldRow): string | undefined {
+    if (typeof value !== 'string') return this.#refuseType('a string', value);
+    // Characters are counted as the API server counts them: code points.
+    const length = value.length <= most ? 0 : [...value].length;
+    if (words !== undefined) this.#word(value, words);
+    else if (!value.isWellFormed()) this.#refuse('is not valid Unicode');
+    else if (length > most) this.#refuse(`must have at most ${most} characters, found ${length}`);
+    else if (form !== undefined && !new RegExp(pattern, 'u').test(value))
+      this.#refuse(`must be ${form}, found '${value}'`);
+    return value;
+  }
+
+  /** Gives the position of a word of an enum. */
+  #word(value: string, words: readonly string[]): number {
+    const known = words.map(enumName);
+    const found = known.indexOf(value);
+    if (found < 0) this.#refuse(unknownWord(String(this.#path.at(-1)), known, value));
+    return found;
+  }
+
+  #hitsUnit(value: unknown, { words = [] }: FieldRow): HitsUnit | undefined {
+    return typeof value === 'string'
+      ? hitsUnits[this.#word(value, words)]
+      : this.#refuseType('a string', value);
+  }
+
+  #algorithm(value: unknown): Algorithm {
+    const known = algorithmNames.map(enumName);
+    const found = typeof value === 'string' ? known.indexOf(value) : -1;
+    if (found >= 0) return algorithmNumber(found);
+    if (typeof value === 'string') this.#refuse(unknownAlgorithm(value, known));
+    else this.#refuseType('a string', value);
+    return defaultAlgorithm;
+  }
+
+  /** 0 for what is refused: what is made of it has to be whole. */
+  #uint32(value: unknown, { least = 0, most = maxUint32 }: FieldRow): number {
+    if (typeof value !== 'number' || !Number.isFinite(value)) this.#refuseType('a whole number', value);
+    else if (Number.isInteger(value) && value >= 0 && value <= maxUint32) return value;
+    else this.#refuse(`must be a whole number from ${least} to ${most}, found ${value}`);
+    return 0;
+  }
+
+  #requests(value: unknown): number {
+    const number = wholeFrom(value);
+    if (number === undefined)
+      this.#refuseType(
+        isNumberOrText(value) ? `a whole number from 0 to ${mostRequests}` : 'a whole number',
+        value,
+      );
+    return number ?? 0;
+  }
+
+  #percents(value: unknown, { most }: FieldRow): number[] {
+    const marks: number[] = [];
+    this.#elements(
+      value,
+      (mark) => {
+        if (typeof mark === 'number' && Number.isFinite(mark)) marks.push(mark);
+        else this.#refuseType('a whole number', mark);
+      },
+      most,
+    );
+    return marks;
+  }
+
+  #share(value: unknown): number | undefined {
+    const lease = isNumberOrText(value) ? leaseFromText(String(value)) : undefined;
+    return lease ?? this.#refuseType(leaseForm, value);
+  }
+
+  #reserve(value: unknown): ReserveTerms | undefined {
+    const written = this.#fields(reserveTable, value);
+    return (
+      written &&
+      readReserve(written, (field, text) => this.#report('invalid-reserve', text, fieldName(field)))
+    );
+  }
+
+  #calendar(value: unknown): Calendar | undefined {
+    const written = this.#fields(calendarTable, value);
+    return (
+      written &&
+      readCalendar(written, (field, text) => this.#report('invalid-calendar', text, fieldName(field)))
+    );
+  }
+
+  #names(value: unknown, { most }: FieldRow): string[] {
+    const names: string[] = [];
+    this.#elements(value, (one) => names.push(this.#fields(replacesTable, one)?.name ?? ''), most);
+    return names;
+  }
+
+  /** Undefined when there is nothing in it, too. */
+  #metadata(value: unknown, { most = 0 }: FieldRow): JsonObject | undefined {
+    if (!isObject(value)) return this.#refuseType('an object', value);
+    const isJson = isJsonObject(value, most, (problem) => this.#refuse(problem));
+    return isJson && Object.keys(value).length > 0 ? value : undefined;
+  }
+
+  #isRefused(field: string): boolean {
+    return this.#refused.size > 0 && this.#refused.has(fieldPath([...this.#path, field]));
+  }
+
+  #refuseType(wanted: string, found: unknown): undefined {
+    this.#refuse(found === undefined ? 'is required' : `must be ${wanted}, found ${kindOf(found)}`);
+  }
+
+  #refuse(text: string): undefined {
+    this.form.push({ code: 'wrong-type', text, path: [...this.#path] });
+    this.#refused.add(fieldPath(this.#path));
+  }
+
   #report(code: RuleErrorCode, text: string, ...below: (string | number)[]): void {
-    this.problems.push({ code, text, path: [...this.#path, ...below] });
+    this.meaning.push({ code, text, path: [...this.#path, ...below] });
   }
 }
 
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+function isNumberOrText(value: unknown): value is number | string {
+  return typeof value === 'string' || (typeof value === 'number' && Number.isFinite(value));
 }
 
-function textOf(value: unknown): string | undefined {
-  return typeof value === 'string' ? value : undefined;
+function kindOf(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'a list';
+  if (typeof value === 'string')
+    return `the text '${value.length > 40 ? `${value.slice(0, 40)}...` : value}'`;
+  if (typeof value === 'number' || typeof value === 'boolean') return String(value);
+  return 'an object';
 }
 
-/** 0 for what the model refuses: what is made of it has to be whole. */
-function numberOf(value: unknown): number {
-  return typeof value === 'number' && Number.isSafeInteger(value) ? value : 0;
+function isJsonObject(
+  value: Record<string, unknown>,
+  levels: number,
+  report: (problem: string) => void,
+): value is JsonObject {
+  const problem = jsonProblem(value, levels);
+  if (problem !== undefined) report(problem);
+  return problem === undefined;
 }
 
-function algorithmOf(value: unknown): Algorithm {
-  const known = algorithmEnum.indexOf(textOf(value) ?? '');
-  return known < 0 ? defaultAlgorithm : (known as Algorithm);
+/** Why a value cannot be the metadata of a rule: it is no JSON, or nested too deeply. Undefined when it can. */
+function jsonProblem(value: unknown, levels: number, level = 0): string | undefined {
+  if (value === null || ['string', 'number', 'boolean'].includes(typeof value)) return undefined;
+  if (typeof value !== 'object') return `must hold JSON values only, found a ${typeof value}`;
+  if (level === levels) return `must nest objects and lists at most ${levels} levels deep`;
+  for (const member of Object.values(value)) {
+    const problem = jsonProblem(member, levels, level + 1);
+    if (problem !== undefined) return problem;
+  }
+  return undefined;
 }
 
-function namesOfReplaced(value: unknown): string[] {
-  if (!Array.isArray(value)) return [];
-  return value.map((one) => (isObject(one) ? (textOf(one['name']) ?? '') : ''));
-}
-
-/** Undefined when there is nothing in it, or what the model refuses. */
-function metadataOf(value: unknown): JsonObject | undefined {
-  if (!isObject(value) || Object.keys(value).length === 0 || jsonProblem(value) !== undefined)
-    return undefined;
-  return value as JsonObject;
+/** `place`: the kind of map that has the field. */
+function unknownField(key: string, place: Place): string {
+  const meant = fieldName(key);
+  const field = [...fields.values()].find(({ name }) => name === key || fieldName(name) === key);
+  if (field !== undefined && place !== Place.FILE && (field.places & place) === 0) {
+    const where = manifestWords(placesInWords(field.places).replace('the top level', 'spec'));
+    return `unknown field, '${meant}' belongs to ${where}`;
+  }
+  return meant === key ? 'unknown field' : `unknown field, did you mean '${meant}'?`;
 }
 
 export type SpecReading = AcceptedSpec | RefusedSpec;
@@ -245,6 +442,8 @@ export interface RefusedSpec {
   errors: RuleError[];
   /** How many there are in all. */
   errorCount: number;
+  /** Fields that this version does not know, from the spec on. */
+  unknown: Path[];
   /** What could be read all the same. */
   fleet?: string;
   domain?: string;
@@ -258,101 +457,32 @@ export function classNameOf(spec: unknown): string | undefined {
 
 /** Reads `spec` of a RateLimitConfig whose source is to be called `name`. `support`: of the limiters that load it, all where it is left out. Never throws. */
 export function readSpec(spec: unknown, name: string, support?: RuleSupport): SpecReading {
-  const found = new SpecErrors(name);
-  const parsed = specModel.safeParse(spec);
-  if (!parsed.success) found.addIssues(parsed.error.issues);
-  const given = isObject(spec) ? spec : {};
-  const rules = new SpecRules();
-  const descriptors = rules.read(given['descriptors']);
-  const domain = typeof given['domain'] === 'string' ? given['domain'] : '';
-  const fleet = given['fleet'] ?? defaultFleet;
+  const reader = new SpecReader();
+  const { className = defaultClass, fleet = defaultFleet, domain = '', descriptors = [] } = reader.read(spec);
   const source = { name, domain, descriptors };
-  for (const { code, text, path } of rules.problems) found.addMeaning(code, text, path);
+  const list = new RuleErrorList();
+  const add = ({ code, text, path }: Problem): void => {
+    list.add({ code, source: name, text, path, line: undefined, column: undefined });
+  };
+  const addMeaning = ({ code, text, path }: Problem): void => {
+    if (!reader.follows({ code, path })) add({ code, text: manifestWords(text), path });
+  };
+  reader.form.forEach(add);
+  reader.meaning.forEach(addMeaning);
   checkSources([source], { mergeDomains: false, support }, ({ code, text, path }) => {
-    found.addMeaning(code, text, path.map(fieldName));
+    addMeaning({ code, text, path: ['spec', ...path.map(fieldName)] });
   });
-  if (found.list.count === 0) {
-    const className = classNameOf(spec)!;
-    const { count, ownFields } = rules;
-    return { ok: true, className, fleet: fleet as string, source, rules: count, ownFields };
+  if (list.count === 0) {
+    const { count, ownFields } = reader;
+    return { ok: true, className, fleet, source, rules: count, ownFields };
   }
+  const has = (field: string): boolean => !reader.follows({ code: 'wrong-type', path: ['spec', field] });
   return {
     ok: false,
-    errors: found.list.errors,
-    errorCount: found.list.count,
-    ...(found.isRefused('fleet') || spec !== given ? {} : { fleet: fleet as string }),
-    ...(found.isRefused('domain') || domain === '' ? {} : { domain }),
+    errors: list.errors,
+    errorCount: list.count,
+    unknown: reader.unknown,
+    ...(has('fleet') && { fleet }),
+    ...(has('domain') && domain !== '' && { domain }),
   };
-}
-
-/** The errors of one spec: what is not of its form, and what means nothing, unless that follows from the former. */
-class SpecErrors {
-  readonly list = new RuleErrorList();
-  readonly #name: string;
-  /** Paths of values that are not of their form. */
-  readonly #refused = new Set<string>();
-
-  constructor(name: string) {
-    this.#name = name;
-  }
-
-  /** Whether a field of `spec` is not of its form. */
-  isRefused(field: string): boolean {
-    return this.#refused.has('spec') || this.#refused.has(`spec.${field}`);
-  }
-
-  addIssues(issues: readonly z.core.$ZodIssue[]): void {
-    for (const issue of issues) {
-      const path = ['spec', ...(issue.path as (string | number)[])];
-      if (issue.code === 'unrecognized_keys') {
-        for (const key of issue.keys) this.#add('unknown-key', unknownField(key, path), [...path, key]);
-      } else {
-        this.#refused.add(fieldPath(path));
-        this.#add('wrong-type', issue.message, path);
-      }
-    }
-  }
-
-  addMeaning(code: RuleErrorCode, text: string, below: readonly (string | number)[]): void {
-    const path = ['spec', ...below];
-    if (this.#refused.size === 0 || !this.#follows(code, path)) this.#add(code, manifestWords(text), path);
-  }
-
-  /** Whether the value, what it stands in, a key's value or a lease's limit is not of its form. */
-  #follows(code: RuleErrorCode, path: readonly (string | number)[]): boolean {
-    const isAbove = path.some((_, index) => this.#refused.has(fieldPath(path.slice(0, index + 1))));
-    const beside =
-      code === 'duplicate-descriptor'
-        ? ['value']
-        : code === 'invalid-lease' || code === 'invalid-reserve'
-          ? ['rateLimit', 'rateLimits']
-          : [];
-    return isAbove || beside.some((field) => this.#refused.has(fieldPath([...path.slice(0, -1), field])));
-  }
-
-  #add(code: RuleErrorCode, text: string, path: readonly (string | number)[]): void {
-    this.list.add({ code, source: this.#name, text, path, line: undefined, column: undefined });
-  }
-}
-
-/** Whose fields those of the map at a path are. */
-function placeOf(path: readonly (string | number)[]): number | undefined {
-  const name = path.findLast((step) => typeof step === 'string');
-  if (name === 'descriptors') return Place.DESCRIPTOR;
-  if (name === 'replaces') return Place.REPLACES;
-  if (name === 'calendar') return Place.CALENDAR;
-  if (name === 'reserve') return Place.RESERVE;
-  return name === 'rateLimit' || name === 'rateLimits' ? Place.RATE_LIMIT : undefined;
-}
-
-/** `path` leads to the map that has the field. */
-function unknownField(key: string, path: readonly (string | number)[]): string {
-  const meant = fieldName(key);
-  const place = placeOf(path);
-  const field = [...fields.values()].find(({ name }) => name === key || fieldName(name) === key);
-  if (field !== undefined && place !== undefined && (field.places & place) === 0) {
-    const where = manifestWords(placesInWords(field.places).replace('the top level', 'spec'));
-    return `unknown field, '${meant}' belongs to ${where}`;
-  }
-  return meant === key ? 'unknown field' : `unknown field, did you mean '${meant}'?`;
 }

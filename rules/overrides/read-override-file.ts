@@ -1,9 +1,10 @@
+import { isObject } from '../model.ts';
 import { formatManifestError, type RuleError, RuleErrorList } from '../rule-error.ts';
 import { readDocument } from '../yaml/document.ts';
 import { valuePlacer } from '../yaml/places.ts';
 import { decodeYaml } from '../yaml/text.ts';
 import type { Override } from './override.ts';
-import { isObject, readOverride } from './read-override.ts';
+import { readOverride } from './read-override.ts';
 
 export interface OverrideFileOptions {
   readonly nowMs: number;

@@ -1,21 +1,16 @@
 /** One reader of overrides, whatever they came in: a body of the API, a file, `spec` of an object, flags of the CLI. */
-import { type Entry, mostRequests, type Unit, unitFromText, wholeFrom } from '../model.ts';
+
+import { entryFields, overrideFields } from '../language/fields.ts';
+import { effectFields, endFields, overrideNames } from '../language/tables.ts';
+import { type Entry, isObject, mostRequests, type Unit, unitFromText, wholeFrom } from '../model.ts';
 import { windowFromText, windowSeconds, windowText } from '../window.ts';
 import type { Override, OverrideEffect } from './override.ts';
 
-/** Chosen: what one override may hold. */
-export const overrideBounds = {
-  entries: 32,
-  domainLength: 253,
-  keyLength: 1024,
-  valueLength: 4096,
-  limitNameLength: 253,
-  reasonLength: 1024,
-  idLength: 128,
-} as const;
+/** Of an id. */
+const mostIdLength = 128;
 
 /** Of an id that somebody chose. */
-export const overrideIdPattern = '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$';
+const overrideIdPattern = '^[A-Za-z0-9][A-Za-z0-9._:/-]{0,127}$';
 
 /** Default of OVERRIDES_MAX_SECONDS: 30 days. */
 export const defaultOverridesMaxSeconds = 2_592_000;
@@ -47,11 +42,7 @@ export type OverrideReading =
   | { readonly override: Override; readonly problems?: undefined }
   | { readonly override?: undefined; readonly problems: readonly OverrideProblem[] };
 
-const effectFields = ['requestsPerUnit', 'unlimited', 'shadow', 'block', 'grant'] as const;
-const endFields = ['expiresAt', 'for', 'permanent'] as const;
-const fields: readonly string[] = [
-  ...['domain', 'match', 'limit', ...effectFields, 'unit', ...endFields, 'reason', 'id'],
-];
+const fields: readonly string[] = [...overrideNames, 'id'];
 
 /** Tells everything that is wrong, each with its field. Without a prototype's fields: the value is JSON or YAML. */
 export function readOverride(value: unknown, origin: OverrideOrigin): OverrideReading {
@@ -85,13 +76,13 @@ class Reader {
       id,
       source,
       name: this.#origin.name ?? id,
-      domain: this.#text('domain', overrideBounds.domainLength) ?? '',
+      domain: this.#text('domain', overrideFields.domain.most) ?? '',
       match: this.#match(isGrant),
-      limit: this.#has('limit') ? (this.#text('limit', overrideBounds.limitNameLength, true) ?? '') : '',
+      limit: this.#has('limit') ? (this.#text('limit', overrideFields.limit.most, true) ?? '') : '',
       effect,
       createdMs,
       endsMs: this.#endsMs(isGrant),
-      reason: this.#text('reason', overrideBounds.reasonLength) ?? '',
+      reason: this.#text('reason', overrideFields.reason.most) ?? '',
       by,
     };
   }
@@ -133,7 +124,7 @@ class Reader {
         this.#report(['id'], 'is required of a grant in a file: it makes the grant happen once');
       return id;
     }
-    const given = this.#text('id', overrideBounds.idLength);
+    const given = this.#text('id', mostIdLength);
     if (given !== undefined && !new RegExp(overrideIdPattern).test(given))
       this.#report(['id'], `must be letters, digits and . _ : / - , beginning with a letter or digit`);
     return given ?? id;
@@ -148,8 +139,9 @@ class Reader {
       );
       return [];
     }
-    if (given.length === 0 || given.length > overrideBounds.entries) {
-      this.#report(['match'], `must have 1 to ${overrideBounds.entries} entries, and has ${given.length}`);
+    const { least, most } = overrideFields.match;
+    if (given.length < least || given.length > most) {
+      this.#report(['match'], `must have ${least} to ${most} entries, and has ${given.length}`);
       return [];
     }
     return given.map((entry, index) => this.#entry(entry, ['match', index], isGrant));
@@ -163,9 +155,9 @@ class Reader {
     for (const field of Object.keys(given))
       if (field !== 'key' && field !== 'value')
         this.#report([...path, field], 'is no field of an entry: key and value are');
-    const key = this.#checkedText(given['key'], [...path, 'key'], overrideBounds.keyLength, false) ?? '';
+    const key = this.#checkedText(given['key'], [...path, 'key'], entryFields.key.most, false) ?? '';
     const value =
-      this.#checkedText(given['value'] ?? '', [...path, 'value'], overrideBounds.valueLength, true) ?? '';
+      this.#checkedText(given['value'] ?? '', [...path, 'value'], entryFields.value.most, true) ?? '';
     if (isGrant && value.includes('*'))
       this.#report([...path, 'value'], 'of a grant must be exact, without *');
     return { key, value };
@@ -267,11 +259,6 @@ class Reader {
     }
     return endsMs;
   }
-}
-
-/** Of parsed YAML or JSON. */
-export function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function typeWord(value: unknown): string {

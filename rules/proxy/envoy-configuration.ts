@@ -3,8 +3,9 @@
  * `rate_limits`, clusters. Found wherever it stands: in a bootstrap file, a dump of `/config_dump`, Istio's EnvoyFilters, or
  * a part of any of them. Names are snake_case or camelCase, as in protobuf's JSON.
  */
+
 import { documentTexts, readManifestDocument } from '../manifest/read-manifests.ts';
-import { isObject } from '../manifest/read-spec.ts';
+import { isObject } from '../model.ts';
 import type { PathProblem, TextPlace } from '../yaml/places.ts';
 import { valuePlacer } from '../yaml/places.ts';
 import type { RateLimitConfig } from './rate-limit-actions.ts';

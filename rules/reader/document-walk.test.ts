@@ -6,10 +6,8 @@ import { YamlTape } from '../yaml/tape.ts';
 import { DocumentWalk } from './document-walk.ts';
 
 const names = Array.from({ length: 70 }, (_, index) => `field_${index}`);
-const table = fieldTable(
-  Place.DESCRIPTOR,
-  Object.fromEntries(names.map((name) => [name, { kind: 'text' as const }])),
-);
+const row = { kind: 'text', description: 'x', example: 'x' } as const;
+const table = fieldTable(Place.DESCRIPTOR, Object.fromEntries(names.map((name) => [name, row])));
 
 /** The names that a map of these keys is read as, and the warnings. */
 function walked(written: readonly string[]): { read: string[]; warnings: string[] } {

@@ -1,5 +1,4 @@
-import { defaultClass, defaultFleet } from '../manifest/manifest-bounds.ts';
-import { apiVersion, kind } from '../manifest/spec-model.ts';
+import { apiVersion, defaultClass, defaultFleet, kind } from '../manifest/kinds.ts';
 import type { JsonObject, RuleSource } from '../model.ts';
 import { manifestRuleValue } from './rule-file-value.ts';
 

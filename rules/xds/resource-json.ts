@@ -4,8 +4,7 @@
  */
 import { create, fromJson, type JsonValue, toJson } from '@bufbuild/protobuf';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
-import { isObject } from '../manifest/read-spec.ts';
-import type { RuleSource } from '../model.ts';
+import { isObject, type RuleSource } from '../model.ts';
 import { fromMessage, type ResourceProblem, rateLimitConfigTypeUrl, toMessage } from './resource.ts';
 
 /** One resource of a text, or why it is none. `path` leads to it from the root of the text. */

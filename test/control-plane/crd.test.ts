@@ -4,9 +4,12 @@ import { load } from 'js-yaml';
 import { beforeAll, describe, expect, expectTypeOf, it } from 'vitest';
 import type { ConfigStatus } from '../../control-plane/model/config-object.ts';
 import { readStatus } from '../../control-plane/source/kubernetes-source.ts';
-import { bounds } from '../../rules/manifest/manifest-bounds.ts';
-import type { OverrideStatusModel } from '../../rules/manifest/override-model.ts';
-import { type StatusModel, statusModel } from '../../rules/manifest/spec-model.ts';
+import { descriptorLevels } from '../../rules/language/fields.ts';
+import {
+  type OverrideStatusModel,
+  type StatusModel,
+  statusModel,
+} from '../../rules/manifest/status-models.ts';
 import type { ApiServer, KubectlResult } from '../support/api-server.ts';
 import { awaitCrds } from '../support/cluster.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
@@ -61,20 +64,18 @@ const status: ConfigStatus = {
 describe('the CRD file', () => {
   it('lets each level have 10,000 rules', () => {
     const mostItems = [...readFileSync(crdFile, 'utf8').matchAll(/maxItems: (\d+)/g)].map(([, most]) => most);
-    expect(mostItems.filter((most) => most === '10000')).toHaveLength(bounds.descriptorLevels);
+    expect(mostItems.filter((most) => most === '10000')).toHaveLength(descriptorLevels);
   });
 
   it('unrolls at least six levels of rules, and says how many', () => {
     let schema = (load(readFileSync(crdFile, 'utf8')) as Definition).spec.versions[0]!.schema.openAPIV3Schema;
     schema = schema.properties!['spec']!;
-    expect(schema.properties!['descriptors']!.description).toContain(
-      `at most ${bounds.descriptorLevels} levels`,
-    );
+    expect(schema.properties!['descriptors']!.description).toContain(`at most ${descriptorLevels} levels`);
     let levels = 0;
     for (let list = schema.properties!['descriptors']!; list.items?.properties?.['key']; levels++) {
       list = list.items.properties['descriptors']!;
     }
-    expect(levels).toBe(bounds.descriptorLevels);
+    expect(levels).toBe(descriptorLevels);
     expect(levels).toBeGreaterThanOrEqual(6);
   });
 

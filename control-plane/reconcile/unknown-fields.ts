@@ -1,18 +1,26 @@
 /** Fields of a spec that this version does not know: where they are, what they hold, and the spec without them. Pure. */
-import type { z } from 'zod';
+
+import { entryFields } from '../../rules/language/fields.ts';
+import { overrideSpecFields } from '../../rules/manifest/kinds.ts';
+import { isObject } from '../../rules/model.ts';
 
 /** From the spec on; the last step is the field. */
 export type FieldPath = readonly (string | number)[];
 
-/** The fields of `spec` that `model`, whose objects are strict, does not have; in the order in which they stand. */
-export function unknownFields(model: z.ZodType, spec: unknown): FieldPath[] {
-  const parsed = model.safeParse(spec);
-  const issues = parsed.success ? [] : parsed.error.issues;
-  return issues.flatMap((issue) =>
-    issue.code === 'unrecognized_keys'
-      ? issue.keys.map((key) => [...(issue.path as (string | number)[]), key])
-      : [],
-  );
+/** Fields of an override's spec that this version does not know. */
+export function unknownOverrideFields(spec: unknown): FieldPath[] {
+  if (!isObject(spec)) return [];
+  const entries: unknown[] = Array.isArray(spec['match']) ? spec['match'] : [];
+  return [
+    ...entries.flatMap((entry, index) =>
+      unknownIn(entry, entryFields).map((field) => ['match', index, field]),
+    ),
+    ...unknownIn(spec, overrideSpecFields).map((field) => [field]),
+  ];
+}
+
+function unknownIn(value: unknown, known: object): string[] {
+  return isObject(value) ? Object.keys(value).filter((field) => !Object.hasOwn(known, field)) : [];
 }
 
 export function fieldAt(value: unknown, path: FieldPath): unknown {

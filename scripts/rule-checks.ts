@@ -2,8 +2,15 @@
  * What the CRD says of fields that may not stand beside each other: once in words of JSON Schema (`structuralChecks`), and once as
  * expressions (CEL) with a sentence each (`sentenceChecks`).
  */
-import { ownLimitFields } from '../language/tables.ts';
-import { algorithmEnum, burstAlgorithms, calendarAlgorithms, leasedAlgorithms } from './enum-words.ts';
+import { algorithmNames, algorithmsWith } from '../rules/algorithms/registry.ts';
+import { limitFields, ruleFields } from '../rules/language/fields.ts';
+import { ownLimitFields } from '../rules/language/tables.ts';
+import { enumName } from '../rules/spelling.ts';
+
+const algorithmEnum = algorithmNames.map(enumName);
+const calendarAlgorithms = algorithmsWith(limitFields.calendar.isFor).map(enumName);
+const burstAlgorithms = algorithmsWith(limitFields.burst.isFor).map(enumName);
+const leasedAlgorithms = algorithmsWith(ruleFields.lease.isFor).map(enumName);
 
 export interface RuleChecks {
   readonly descriptor: Record<string, unknown>;
@@ -126,7 +133,8 @@ const neverUnlimited = where(
   sentence('!self.unlimited', 'unlimited cannot be one of rateLimits'),
 );
 
-function instead(field: string, ...others: string[]): Sentence[] {
+function instead(field: 'window' | 'calendar'): Sentence[] {
+  const others = limitFields[field].insteadOf;
   const all = `${others.slice(0, -1).join(', ')} and ${others.at(-1)}`;
   const message = (other: string) => `${field} takes the place of ${all}, found ${other} beside it`;
   return others.map((other) => sentence(`!has(self.${other})`, message(other)));
@@ -141,10 +149,10 @@ const ofLimits = [
     ),
     sentence('has(self.requestsPerUnit)', 'requestsPerUnit is required (0 blocks everything)'),
   ),
-  where('has(self.window)', ...instead('window', 'unit', 'unitMultiplier')),
+  where('has(self.window)', ...instead('window')),
   where(
     'has(self.calendar)',
-    ...instead('calendar', 'unit', 'unitMultiplier', 'window'),
+    ...instead('calendar'),
     sentence(
       `(!has(self.algorithm) || self.algorithm in ${JSON.stringify(calendarAlgorithms)})`,
       `calendar is for algorithm ${calendarAlgorithms.join(' or ')} alone`,

@@ -1,0 +1,67 @@
+/** The kinds of objects that Weir has in Kubernetes, how they may be called, and the fields of their specs. */
+import { domainFields, type FieldRows, type OverrideRows, overrideFields } from '../language/fields.ts';
+
+export const group = 'ratelimit.weir.dev';
+export const version = 'v1alpha1';
+export const apiVersion = `${group}/${version}`;
+
+/** Carries rules. */
+export const kind = 'RateLimitConfig';
+export const listKind = 'RateLimitConfigList';
+export const plural = 'ratelimitconfigs';
+export const singular = 'ratelimitconfig';
+
+export const overrideKind = 'RateLimitOverride' as const;
+export const overridePlural = 'ratelimitoverrides';
+
+export const fleetKind = 'RateLimitFleet';
+export const fleetPlural = 'ratelimitfleets';
+
+/** Labels joined by dots: what the API server takes as the name of a custom object. */
+export const dnsNamePattern = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$';
+/** Of a name of an object. */
+export const objectNameLength = 253;
+
+/** Lower case letters, digits and inner hyphens, as in a DNS label. */
+export const dnsLabelPattern = '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$';
+/** Of a DNS label. */
+export const dnsLabelLength = 63;
+
+/** The class of objects that name none, and of a control plane that is told of none. */
+export const defaultClass = 'weir';
+/** The fleet of limiters that name none. */
+export const defaultFleet = 'default';
+
+/** Of an object: the control plane that serves it, and the limiters that load it. */
+const servedFields = (what: string) => {
+  const label = {
+    kind: 'text',
+    mayBeNull: true,
+    most: dnsLabelLength,
+    pattern: dnsLabelPattern,
+    form: 'a DNS label (lower case letters, digits and inner hyphens)',
+  } as const;
+  return {
+    className: {
+      ...label,
+      default: defaultClass,
+      description: `The control plane that serves ${what}: the one whose CLASS_NAME this is. Others leave the object alone. Defaults to "${defaultClass}".`,
+      example: defaultClass,
+    },
+    fleet: {
+      ...label,
+      default: defaultFleet,
+      description: `The limiters that load ${what}: those whose node metadata says fleet=<this name>. Defaults to "${defaultFleet}".`,
+      example: defaultFleet,
+    },
+  } as const satisfies FieldRows;
+};
+
+/** `spec` of a RateLimitConfig. */
+export const specFields = { ...servedFields('these rules'), ...domainFields } as const satisfies FieldRows;
+
+/** `spec` of a RateLimitOverride. */
+export const overrideSpecFields = {
+  ...servedFields('this override'),
+  ...overrideFields,
+} as const satisfies OverrideRows;

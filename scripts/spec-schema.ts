@@ -1,0 +1,215 @@
+/**
+ * The JSON Schemas of what people write in `spec` of objects, from the rows of `rules/language`. They have words that only the API
+ * server reads (`x-kubernetes-*`) and words that it does not take: `crd.ts` and `schemas.ts` each leave out the others.
+ */
+import {
+  calendarFields,
+  descriptorLevels,
+  entryFields,
+  type FieldKind,
+  type FieldRow,
+  type FieldRows,
+  limitFields,
+  type OverrideRow,
+  type OverrideRows,
+  replacesFields,
+  reserveFields,
+  ruleFields,
+  type ValueFacts,
+} from '../rules/language/fields.ts';
+import { effectFields, endFields } from '../rules/language/tables.ts';
+import { overrideSpecFields, specFields } from '../rules/manifest/kinds.ts';
+import { maxUint32, mostRequests, wholePattern } from '../rules/model.ts';
+import { enumName } from '../rules/spelling.ts';
+import { type RuleChecks, sentenceChecks, structuralChecks } from './rule-checks.ts';
+
+export type Schema = { [word: string]: unknown };
+
+/** Where a field stands: its level of rules, from 1, and whether it belongs to one limit among several. */
+interface Position {
+  readonly level: number;
+  readonly isAmongSeveral?: boolean;
+}
+const top: Position = { level: 0 };
+
+const listType = { 'x-kubernetes-list-type': 'atomic' };
+const numberOrText = {
+  'x-kubernetes-int-or-string': true,
+  anyOf: [{ type: 'integer' }, { type: 'string' }],
+};
+
+function object(rows: FieldRows | OverrideRows, position: Position, facts: Schema): Schema {
+  const fields = Object.entries(rows);
+  const required = fields.filter(([, row]) => row.isRequired === true).map(([name]) => name);
+  return {
+    type: 'object',
+    properties: Object.fromEntries(fields.map(([name, row]) => [name, schemaOf(row, position)])),
+    ...(required.length > 0 && { required }),
+    additionalProperties: false,
+    ...facts,
+  };
+}
+
+function list({ description, most, least }: ValueFacts, items: Schema): Schema {
+  return {
+    type: 'array',
+    items,
+    ...(most !== undefined && { maxItems: most }),
+    ...listType,
+    ...(least !== undefined && { minItems: least }),
+    description,
+  };
+}
+
+function enumOf(words: readonly string[], description: string): Schema {
+  return { type: 'string', enum: words.map(enumName), description };
+}
+
+function text(row: ValueFacts): Schema {
+  const { most, least, pattern, format, description, words, mayBeNull } = row;
+  if (words !== undefined) return enumOf(words, description);
+  const schema = {
+    type: 'string',
+    maxLength: most,
+    ...(pattern !== undefined && { pattern }),
+    ...(least !== undefined && { minLength: least }),
+    ...(format !== undefined && { format }),
+    ...(row.default !== undefined && { default: row.default }),
+    description,
+  };
+  return mayBeNull ? { ...schema, nullable: true } : schema;
+}
+
+function whole({ least = 0, most = mostRequests, description }: ValueFacts): Schema {
+  return { ...numberOrText, pattern: wholePattern, minimum: least, maximum: most, description };
+}
+
+type Facts = Omit<FieldRow, 'kind'> & Pick<OverrideRow, 'says'>;
+type Writers = {
+  readonly [Kind in FieldKind | OverrideRow['kind']]: (row: Facts, position: Position) => Schema;
+};
+
+const writers: Writers = {
+  text,
+  boolean: ({ description, amongSeveral, says }, { isAmongSeveral, level }) => {
+    if (isAmongSeveral && amongSeveral !== undefined)
+      return { type: 'boolean', ...checksAt(level).unlimitedOfSeveral, ...described(amongSeveral) };
+    // An override says something, or leaves it out.
+    return { type: 'boolean', ...(says !== undefined && { enum: [true] }), description };
+  },
+  uint32: ({ least = 0, most = maxUint32, description }) => {
+    return { type: 'integer', format: 'int64', minimum: least, maximum: most, description };
+  },
+  requests: whole,
+  algorithm: ({ words = [], description }) => enumOf(words, description),
+  hitsUnit: ({ words = [], description }) => enumOf(words, description),
+  percents: (row) =>
+    list(row, {
+      type: 'integer',
+      format: 'int64',
+      minimum: 1,
+      maximum: 100,
+      description: row.element,
+    }),
+  day: ({ least, most, pattern, description }) => {
+    return { ...numberOrText, minimum: least, maximum: most, pattern, description };
+  },
+  share: ({ pattern, description }) => {
+    return { ...numberOrText, pattern, minimum: 0, maximum: 0, description };
+  },
+  calendar: ({ description }, position) => object(calendarFields, position, { description }),
+  reserve: ({ description }, position) => object(reserveFields, position, { description }),
+  metadata: ({ description }) => {
+    return {
+      type: 'object',
+      propertyNames: { type: 'string' },
+      additionalProperties: {},
+      'x-kubernetes-preserve-unknown-fields': true,
+      description,
+    };
+  },
+  names: (row, position) => list(row, object(replacesFields, position, { description: row.element })),
+  limit: ({ description }, position) =>
+    object(limitFields, position, { description, ...checksAt(position.level).rateLimit }),
+  limits: (row, position) => {
+    const { level } = position;
+    const { description, element, least, most } = row;
+    const facts = { description: element, ...checksAt(level).limitOfSeveral };
+    const items = object(limitFields, { level, isAmongSeveral: true }, facts);
+    return { type: 'array', items, minItems: least, maxItems: most, ...listType, description };
+  },
+  rules: (row, { level }) => {
+    if (level === descriptorLevels) {
+      const description = `Must be empty: rules nest at most ${level} levels deep.`;
+      const items = { type: 'object', properties: {}, additionalProperties: {} };
+      return { type: 'array', items, maxItems: 0, ...listType, description };
+    }
+    const below = { level: level + 1 };
+    const { descriptor } = checksAt(below.level);
+    return list(row, object(ruleFields, below, { description: row.element, ...descriptor }));
+  },
+  entries: (row) => list(row, object(entryFields, top, { description: row.element })),
+};
+
+function described({ description }: Pick<ValueFacts, 'description'>): Schema {
+  return { description };
+}
+
+function schemaOf(row: FieldRow | OverrideRow, position: Position): Schema {
+  return writers[row.kind](row, position);
+}
+
+/** Words of enums as rule files spell them, by the spelling of manifests. */
+const ruleFileSpelling = new Map<unknown, string>(
+  Object.values<FieldRow>({ ...limitFields, ...reserveFields })
+    .flatMap(({ words = [] }) => words)
+    .map((word) => [enumName(word), word]),
+);
+
+/** A value as rule files have it. */
+export function ruleFileWord(value: unknown): unknown {
+  return ruleFileSpelling.get(value) ?? value;
+}
+
+/** What the API server says in sentences is too expensive below the first level. */
+function checksAt(level: number): RuleChecks {
+  return level === 1 ? sentenceChecks : structuralChecks;
+}
+
+/** `spec` of a RateLimitConfig. */
+export const specSchema = object(specFields, top, { description: 'Rate limits of one domain.' });
+
+/** In the Common Expression Language (CEL), whose word `for` Kubernetes 1.30 takes as a field in this spelling alone. */
+const spelled = (field: string): string => (field === 'for' ? '__for__' : field);
+
+/** In CEL: that so many of these fields are there. */
+function howMany(fields: readonly string[], count: number): string {
+  return `[${fields.map((field) => `has(self.${spelled(field)})`).join(', ')}].filter(one, one).size() == ${count}`;
+}
+
+/** `spec` of a RateLimitOverride. */
+export const overrideSpecSchema = object(overrideSpecFields, top, {
+  description: 'What lies over the rules of a domain for a time.',
+  'x-kubernetes-validations': [
+    {
+      rule: howMany(effectFields, 1),
+      message: `exactly one effect is needed: ${effectFields.join(', ')}`,
+    },
+    {
+      rule: `has(self.grant) || ${howMany(endFields, 1)}`,
+      message: `exactly one end is needed: ${endFields.join(', ')}`,
+    },
+    {
+      rule: `!has(self.grant) || ${howMany(endFields, 0)}`,
+      message: 'a grant ends with its window: no other end is taken',
+    },
+    {
+      rule: "!has(self.grant) || self.match.all(entry, !has(entry.value) || !entry.value.contains('*'))",
+      message: 'a grant is for exactly these entries: no * in values',
+    },
+    {
+      rule: '!has(self.unit) || has(self.requestsPerUnit)',
+      message: 'unit is for requestsPerUnit alone',
+    },
+  ],
+});
