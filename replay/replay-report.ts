@@ -1,8 +1,7 @@
 /** What came out of a replay, as plain data: `--output json` prints it as it is. */
 import { RuleStat } from '../limiter/stats/registry/rule-stats.ts';
 import { algorithmNames, algorithmOf } from '../rules/algorithms/registry.ts';
-import type { MatchedLimit } from '../rules/match-result.ts';
-import { unitName } from '../rules/model.ts';
+import { burstOf, type Limit, unitName } from '../rules/model.ts';
 import { windowTextOf } from '../rules/window.ts';
 import type { Replay } from './replay.ts';
 import type { ChangedRequests, ReplayedRules } from './replayed-rules.ts';
@@ -170,15 +169,15 @@ function figuresOf({ stats }: LimitTally): LimitFigures {
   };
 }
 
-function limitOf(limit: MatchedLimit): ReportedLimit {
-  const { requestsPerUnit, unit, unitMultiplier, algorithm, burst } = limit;
+function limitOf(limit: Limit): ReportedLimit {
+  const { requestsPerUnit, unit, unitMultiplier, algorithm } = limit;
   return {
     requestsPerUnit,
     unit: unitName(unit) ?? 'UNKNOWN',
     unitMultiplier,
     window: windowTextOf(limit),
     algorithm: algorithmNames[algorithm]!,
-    ...(algorithmOf(limit).hasBurst ? { burst } : {}),
+    ...(algorithmOf(limit).hasBurst ? { burst: burstOf(limit) } : {}),
   };
 }
 

@@ -2,7 +2,7 @@ import type { RequestLimits } from '../limiter/decide/request-bounds.ts';
 import { requestBounds } from '../limiter/settings/counting-settings.ts';
 import type { LimiterSettings } from '../limiter/settings/settings.ts';
 import { type Algorithm, defaultAlgorithm } from '../rules/algorithms/registry.ts';
-import { type RateLimit, type Rule, type RuleSource, Unit, unitFromText } from '../rules/model.ts';
+import { type Limit, type Rule, type RuleSource, Unit } from '../rules/model.ts';
 import { compileRules } from '../rules/table/compile-rules.ts';
 import { RuleTable } from '../rules/table/rule-table.ts';
 import { secondsOfLimit } from '../rules/window.ts';
@@ -147,9 +147,8 @@ export function rulesCountedAs(
 ): Rule[] {
   return rules.map((rule) => {
     const lengths = new Set(rule.limits.filter((limit) => limit.algorithm === algorithm).map(secondsOfLimit));
-    const limits = rule.limits.map((limit): RateLimit => {
-      const isMonth =
-        limit.calendar !== undefined || (options.calendarMonths && unitFromText(limit.unit) === Unit.MONTH);
+    const limits = rule.limits.map((limit): Limit => {
+      const isMonth = limit.calendar !== undefined || (options.calendarMonths && limit.unit === Unit.MONTH);
       const isFixed = limit.algorithm === defaultAlgorithm && !limit.unlimited;
       return isFixed && !isMonth && !lengths.has(secondsOfLimit(limit)) ? { ...limit, algorithm } : limit;
     });

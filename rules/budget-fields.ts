@@ -6,7 +6,7 @@ import {
   type CalendarUnit,
   calendarUnits,
   hitsUnits,
-  type RateLimit,
+  type Limit,
   type ReserveTerms,
   type Rule,
   weekdays,
@@ -151,7 +151,7 @@ export function reserveProblem({ reserve, limits }: Pick<Rule, 'reserve' | 'limi
 }
 
 /** Why a limit cannot have the calendar that it says; undefined where it can. */
-export function calendarProblem(limit: RateLimit): string | undefined {
+export function calendarProblem(limit: Limit): string | undefined {
   if (limit.calendar === undefined) return undefined;
   if (limit.unitMultiplier !== 1) return 'calendar takes the place of unit_multiplier, found both';
   const names = algorithmsWith(({ steady }) => steady === undefined).join(' and ');
@@ -163,7 +163,7 @@ export function budgetJson({
   hitsUnit,
   calendar,
   warnAt,
-}: Pick<RateLimit, 'hitsUnit' | 'calendar' | 'warnAt'>): Partial<RateLimit> {
+}: Pick<Limit, 'hitsUnit' | 'calendar' | 'warnAt'>): Partial<Limit> {
   return {
     ...(hitsUnit !== 'requests' && { hitsUnit }),
     ...(calendar && { calendar }),

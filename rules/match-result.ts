@@ -1,31 +1,11 @@
-import type { Algorithm } from './algorithms/registry.ts';
 import type { CounterKeys } from './counter-keys.ts';
 import { usualTextBytes } from './long-text.ts';
-import type { Calendar, Entry, HitsUnit, JsonObject, ReserveTerms, Unit } from './model.ts';
-
-/** One limit of a rule as decisions need it. */
-export interface MatchedLimit {
-  readonly unit: Unit;
-  /** How many units its window has. */
-  readonly unitMultiplier: number;
-  /** As `RateLimit.calendar`. */
-  readonly calendar: Calendar | undefined;
-  /** 0 to 2^53 - 1. */
-  readonly requestsPerUnit: number;
-  readonly hitsUnit: HitsUnit;
-  /** As `RateLimit.warnAt`. */
-  readonly warnAt: readonly number[];
-  readonly algorithm: Algorithm;
-  /** The most that may come at once: of a token bucket what it says, else `requestsPerUnit`. */
-  readonly burst: number;
-  /** Empty when it has none. */
-  readonly name: string;
-}
+import type { Entry, JsonObject, Limit, ReserveTerms } from './model.ts';
 
 /** The limits of one rule as decisions need them. One object per rule and rule table, however often it matches. */
 export interface MatchedRule {
   /** All have to allow. None exactly when unlimited. */
-  readonly limits: readonly MatchedLimit[];
+  readonly limits: readonly Limit[];
   readonly unlimited: boolean;
   readonly shadowMode: boolean;
   readonly quotaMode: boolean;

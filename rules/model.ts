@@ -52,11 +52,6 @@ export function unitFromText(text: string): Unit | undefined {
   return unitsByText.get(text) ?? unitsByText.get(text.toUpperCase());
 }
 
-/** The unit of a limit; UNKNOWN where its text names none. */
-export function unitOf({ unit }: Pick<RateLimit, 'unit'>): Unit {
-  return unitFromText(unit) ?? Unit.UNKNOWN;
-}
-
 /** What the hits of a limit are, as people read it. The numbers are those of the enum in resources. */
 export const hitsUnits = limitFields.hitsUnit.words;
 /** `hits_unit`. It changes nothing of how hits are counted. */
@@ -103,9 +98,10 @@ export interface RuleSource {
   descriptors: readonly Rule[];
 }
 
-/** The type of each kind of field. */
+/** The type of each kind of field, as it is written. */
 export interface FieldValues {
   text: string;
+  unit: string;
   boolean: boolean;
   uint32: number;
   requests: number;
@@ -135,6 +131,9 @@ export type Written<Rows extends FieldRows> = {
 export type WrittenRule = Written<typeof ruleFields>;
 export type WrittenLimit = Written<typeof limitFields>;
 
+/** The type of each kind of field in a rule or limit. */
+type PropertyOf<Row extends FieldRow> = Row['kind'] extends 'unit' ? Unit : ValueOf<Row>;
+
 /** The properties that a table's fields set. */
 type Properties<Rows extends FieldRows> = {
   -readonly [Name in keyof Rows as Rows[Name] extends { isSpelling: true }
@@ -142,29 +141,43 @@ type Properties<Rows extends FieldRows> = {
     : Name]: Rows[Name] extends {
     isOptional: true;
   }
-    ? ValueOf<Rows[Name]> | undefined
-    : ValueOf<Rows[Name]>;
+    ? PropertyOf<Rows[Name]> | undefined
+    : PropertyOf<Rows[Name]>;
 };
 
 export interface Rule extends Properties<typeof ruleFields> {
   /** None, the one of `rate_limit`, or the 2 to 8 of `rate_limits`, which all have to allow. */
-  limits: readonly RateLimit[];
+  limits: readonly Limit[];
 }
 
-export interface RateLimit extends Properties<typeof limitFields> {}
+export interface Limit extends Properties<typeof limitFields> {}
 
 /** Of what has none: one list for all, for there may be 100,000 of them. */
-export const noMarks: readonly number[] = [];
+const noMarks: readonly number[] = [];
 const noNames: readonly string[] = [];
-export const noLimits: readonly RateLimit[] = [];
+export const noLimits: readonly Limit[] = [];
 export const noRules: readonly Rule[] = [];
 
+/** What limits say in place of a unit, for messages about it. */
+const unknownUnits = new WeakMap<Limit, string>();
+
+/** The unit of a limit as it is written, also where it names none; empty where nothing is. */
+export function unitText(limit: Limit): string {
+  return unknownUnits.get(limit) ?? (limit.unit === Unit.UNKNOWN ? '' : unitName(limit.unit)!);
+}
+
+/** The most that may come at once: of a token bucket what it says, else its requests. */
+export function burstOf({ burst, requestsPerUnit }: Limit): number {
+  return burst ?? requestsPerUnit;
+}
+
 /** Makes a limit from the fields that are written. `settleLimit` sets its window or calendar. */
-export function makeLimit(written: WrittenLimit): RateLimit {
-  return {
-    unit: written.unit ?? '',
+export function makeLimit(written: WrittenLimit): Limit {
+  const unit = written.unit === undefined ? undefined : unitFromText(written.unit);
+  const limit: Limit = {
+    unit: unit ?? Unit.UNKNOWN,
     unitMultiplier: written.unitMultiplier ?? 1,
-    calendar: undefined,
+    calendar: written.calendar,
     requestsPerUnit: written.requestsPerUnit ?? 0,
     hitsUnit: written.hitsUnit ?? 'requests',
     warnAt: written.warnAt ?? noMarks,
@@ -174,10 +187,12 @@ export function makeLimit(written: WrittenLimit): RateLimit {
     name: written.name ?? '',
     replaces: written.replaces ?? noNames,
   };
+  if (unit === undefined && written.unit !== undefined) unknownUnits.set(limit, written.unit);
+  return limit;
 }
 
 /** Makes a rule from the fields that are written, with these limits. */
-export function makeRule(written: WrittenRule, limits: readonly RateLimit[]): Rule {
+export function makeRule(written: WrittenRule, limits: readonly Limit[]): Rule {
   return {
     key: written.key ?? '',
     value: written.value ?? '',
@@ -196,7 +211,7 @@ export function makeRule(written: WrittenRule, limits: readonly RateLimit[]): Ru
 }
 
 /** What of a limit says how it is counted. */
-type CountedLimit = Pick<RateLimit, 'unitMultiplier' | 'calendar' | 'algorithm'>;
+type CountedLimit = Pick<Limit, 'unitMultiplier' | 'calendar' | 'algorithm'>;
 
 /** Whether the Go service could have been told of it: no other length of a window than a unit's, no other algorithm. */
 export function isPlainLimit({ unitMultiplier, calendar, algorithm }: CountedLimit): boolean {
@@ -230,7 +245,7 @@ export function rulesVersionNeeded(rules: readonly Rule[]): 1 | 2 | typeof budge
   return needed;
 }
 
-function isOfBudgets({ calendar, requestsPerUnit, burst = 0 }: RateLimit): boolean {
+function isOfBudgets({ calendar, requestsPerUnit, burst = 0 }: Limit): boolean {
   return calendar !== undefined || requestsPerUnit > maxUint32 || burst > maxUint32;
 }
 

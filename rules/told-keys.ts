@@ -7,8 +7,8 @@ import { type Algorithm, algorithmOfKeyEnd, defaultAlgorithm, hasWindows } from 
 import { calendarFromText, calendarText } from './calendar.ts';
 import { type CounterKeys, EntryMark, keyPart } from './counter-keys.ts';
 import { countedText, longTextPart, longTextsIn, shownBeginning } from './long-text.ts';
-import type { MatchedLimit, MatchedRule, RuleStep, RuleWalk } from './match-result.ts';
-import { arePlainLimits, type Calendar, type Entry, Unit } from './model.ts';
+import type { MatchedRule, RuleStep, RuleWalk } from './match-result.ts';
+import { arePlainLimits, type Calendar, type Entry, type Limit, Unit } from './model.ts';
 import { windowSeconds } from './window.ts';
 
 /** A domain, a key, a value or a pattern that was read out of an unambiguous key. */
@@ -108,9 +108,7 @@ export interface ToldCounter {
   /** Undefined where one key counts for good. */
   readonly startSeconds: number | undefined;
   /** The rule that counts with this key now, and which of its limits; undefined: none does. */
-  readonly found:
-    | { readonly rule: MatchedRule; readonly limit: MatchedLimit; readonly path: string }
-    | undefined;
+  readonly found: { readonly rule: MatchedRule; readonly limit: Limit; readonly path: string } | undefined;
   /** Why what it says need not be so; undefined: it is certain. */
   readonly doubt: string | undefined;
 }
@@ -341,7 +339,7 @@ export class KeyTeller {
   }
 
   /** As keys have it. */
-  #lengthOf({ unit, unitMultiplier, calendar }: MatchedLimit): number | string {
+  #lengthOf({ unit, unitMultiplier, calendar }: Limit): number | string {
     if (calendar !== undefined) return calendarText(calendar);
     return unit === Unit.MONTH && this.#options.calendarMonth
       ? 'month'

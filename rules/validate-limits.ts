@@ -7,21 +7,21 @@ import { limitFields, limitsOfRule } from './language/fields.ts';
 import { type OwnLimitField, ownLimitFields, ruleFileName } from './language/tables.ts';
 import { sanitizeMetricKey } from './match-result.ts';
 import {
+  burstOf,
   type Calendar,
   isPlainLimit,
+  type Limit,
   makeLimit,
-  type RateLimit,
   type Rule,
   Unit,
   unitFromText,
-  unitOf,
+  unitText,
 } from './model.ts';
 import type { RuleErrorCode } from './rule-error.ts';
 import {
   largestMultiplier,
   limitLabel,
   rateWords,
-  unitWord,
   windowFromText,
   windowProblem,
   windowSeconds,
@@ -74,20 +74,21 @@ export function checkLimits(
 }
 
 /** What nearly all rules have, and nothing can be wrong with. */
-function isUsual(limit: RateLimit): boolean {
+function isUsual(limit: Limit): boolean {
   const { unit, unlimited, replaces, burst, warnAt } = limit;
   if (unlimited || replaces.length > 0 || burst !== undefined || warnAt.length > 0) return false;
-  return isPlainLimit(limit) && unitFromText(unit) !== undefined;
+  return isPlainLimit(limit) && unit !== Unit.UNKNOWN;
 }
 
-function checkUnit({ unit, unlimited }: RateLimit, isOne: boolean, report: Report): void {
-  const hasUnit = unitFromText(unit) !== undefined;
+function checkUnit(limit: Limit, isOne: boolean, report: Report): void {
+  const { unit, unlimited } = limit;
+  const hasUnit = unit !== Unit.UNKNOWN;
   if (unlimited && !isOne) {
     report('invalid-limits', 'unlimited cannot be one of rate_limits', 'unlimited');
   } else if (unlimited && hasUnit) {
     report('unit-when-unlimited', 'should not specify rate limit unit when unlimited', 'unit');
   } else if (!unlimited && !hasUnit) {
-    report('invalid-unit', `invalid rate limit unit '${unit}'`, 'unit');
+    report('invalid-unit', `invalid rate limit unit '${unitText(limit)}'`, 'unit');
   }
 }
 
@@ -98,7 +99,7 @@ function checkReplaced(name: string | undefined, own: ReadonlySet<string>, repor
   }
 }
 
-function checkUnlimited(limit: RateLimit, report: Report): void {
+function checkUnlimited(limit: Limit, report: Report): void {
   const written = [];
   if (limit.unitMultiplier !== 1) written.push('unit_multiplier');
   if (limit.algorithm !== defaultAlgorithm) written.push('algorithm');
@@ -113,9 +114,8 @@ function whenUnlimited(field: string): string {
   return `should not specify ${field} when unlimited`;
 }
 
-function checkCounting(limit: RateLimit, checked: Checked, report: Report): void {
-  const { unitMultiplier, algorithm, burst } = limit;
-  const unit = unitOf(limit);
+function checkCounting(limit: Limit, checked: Checked, report: Report): void {
+  const { unit, unitMultiplier, algorithm, burst } = limit;
   const problem = multiplierProblem(unit, unitMultiplier);
   const found = findAlgorithm(algorithm);
   const misplaced = calendarProblem(limit);
@@ -132,7 +132,7 @@ function checkCounting(limit: RateLimit, checked: Checked, report: Report): void
     const { requestsPerUnit: requests } = limit;
     const windowMicros = (windowSeconds(unit, unitMultiplier) ?? 0) * 1_000_000;
     const hasBurst = burst !== undefined;
-    const numbers = { requests, burst: burst ?? requests, windowMicros };
+    const numbers = { requests, burst: burstOf(limit), windowMicros };
     const uncountable = found.problem(numbers, { rate: rateWords(limit), hasBurst });
     if (uncountable !== undefined)
       report('uncountable', uncountable, hasBurst ? 'burst' : 'requests_per_unit');
@@ -149,7 +149,7 @@ function multiplierProblem(unit: Unit, multiplier: number): string | undefined {
 }
 
 function checkSupport(
-  { unit, unitMultiplier, calendar, algorithm }: RateLimit,
+  { unit, unitMultiplier, calendar, algorithm }: Limit,
   { steady, countsAllHits }: RuleAlgorithm,
   { rule, support }: Checked,
   report: Report,
@@ -161,11 +161,7 @@ function checkSupport(
       `algorithm ${name} of '${rule}' cannot be counted: ${support.admission}`,
       'algorithm',
     );
-  } else if (
-    calendar === undefined &&
-    support?.calendarMonths === true &&
-    unitFromText(unit) === Unit.MONTH
-  ) {
+  } else if (calendar === undefined && support?.calendarMonths === true && unit === Unit.MONTH) {
     const field = steady === undefined ? 'unit_multiplier' : 'algorithm';
     const what =
       steady === undefined ? `the window of ${unitMultiplier} months` : `algorithm ${name} with months`;
@@ -181,17 +177,16 @@ export function unknownAlgorithm(found: string, known: readonly string[]): strin
   return `unknown algorithm '${found}': there are ${known.slice(0, -1).join(', ')} and ${known.at(-1)}`;
 }
 
-function checkTogether(limits: readonly RateLimit[], { rule, support }: Checked, report: Report): void {
+function checkTogether(limits: readonly Limit[], { rule, support }: Checked, report: Report): void {
   const reason = support?.admission ?? support?.groups;
   if (reason !== undefined)
     report('uncountable', `rate_limits of '${rule}' cannot be counted: ${reason}`, 'rate_limits');
   const names = new Map<string, string>();
   const windows = new Set<string>();
-  const all = limits.map((limit) => ({ ...limit, unit: unitOf(limit) }));
-  for (const [index, limit] of all.entries()) {
+  for (const [index, limit] of limits.entries()) {
     const { name, unit, unitMultiplier, calendar, algorithm } = limit;
     const words = algorithmNames[algorithm];
-    const label = limitLabel(all, limit);
+    const label = limitLabel(limits, limit);
     const metric = sanitizeMetricKey(label);
     const other = names.get(metric);
     if (other !== undefined && (name !== '' || other !== ''))
@@ -247,33 +242,40 @@ type ReportOwn = (field: OwnLimitField, code: RuleErrorCode, text: string) => vo
  * Ends the reading of a limit with some of `ownLimitFields`: makes unit and multiplier of its `window` or `calendar`, and takes
  * back what may not stand where it is unlimited. After a problem the limit has some window, so that nothing more is said of it.
  */
-export function settleLimit(limit: RateLimit, written: WrittenWindow, report: ReportOwn): void {
+export function settleLimit(limit: Limit, written: WrittenWindow, report: ReportOwn): void {
   const { window, calendar, has } = written;
   if (limit.unlimited) {
     for (const field of ownLimitFields)
       if (has(field)) report(field, 'unit-when-unlimited', whenUnlimited(ruleFileName(field)));
     const { unitMultiplier, algorithm, hitsUnit, warnAt } = makeLimit({});
-    Object.assign(limit, { unitMultiplier, algorithm, hitsUnit, warnAt, burst: undefined });
+    Object.assign(limit, {
+      unitMultiplier,
+      algorithm,
+      hitsUnit,
+      warnAt,
+      burst: undefined,
+      calendar: undefined,
+    });
     return;
   }
   const place = has('calendar') ? 'calendar' : 'window';
   if (place === 'window' && window === undefined) return;
   const others: readonly ('unit' | OwnLimitField)[] = limitFields[place].insteadOf;
-  const beside = others.find((name) => (name === 'unit' ? limit.unit !== '' : has(name)));
+  const beside = others.find((name) => (name === 'unit' ? unitText(limit) !== '' : has(name)));
   if (beside !== undefined) {
-    limit.unit ||= unitWord(Unit.SECOND);
+    if (unitText(limit) === '') limit.unit = Unit.SECOND;
+    limit.calendar = undefined;
     const names = others.map(ruleFileName);
     const all = `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
     const text = `${place} takes the place of ${all}, found ${ruleFileName(beside)} beside it`;
     report(place, place === 'calendar' ? 'invalid-calendar' : 'invalid-window', text);
   } else if (place === 'calendar') {
-    limit.unit = calendar?.unit ?? 'month';
-    limit.calendar = calendar;
+    limit.unit = unitFromText(calendar?.unit ?? 'month')!;
   } else {
     const read = windowFromText(window!);
     if (typeof read === 'string') report('window', 'invalid-window', `the window '${window}' ${read}`);
     const { unit, multiplier } = typeof read === 'string' ? { unit: Unit.SECOND, multiplier: 1 } : read;
-    limit.unit = unitWord(unit);
+    limit.unit = unit;
     limit.unitMultiplier = multiplier;
   }
 }

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { limit, rule, source, validateSources } from '../test/support/rule-builder.ts';
+import { type LimitParts, limit, rule, source, validateSources } from '../test/support/rule-builder.ts';
 import { Algorithm } from './algorithms/registry.ts';
-import type { RateLimit, Rule, RuleSource } from './model.ts';
+import type { Limit, Rule, RuleSource } from './model.ts';
 import { formatRuleError } from './rule-error.ts';
 import type { RuleSupport } from './validate-limits.ts';
 
@@ -16,11 +16,11 @@ function errorsOfRules(...rules: Rule[]): string[] {
 const bucket = { algorithm: Algorithm.TOKEN_BUCKET };
 const sliding = { algorithm: Algorithm.SLIDING_WINDOW };
 
-function one(traits: Partial<RateLimit>): Rule {
+function one(traits: LimitParts): Rule {
   return rule({ key: `one${traits.unitMultiplier ?? ''}${traits.unit ?? ''}`, rateLimit: limit(traits) });
 }
 
-function several(...limits: RateLimit[]): Rule {
+function several(...limits: Limit[]): Rule {
   return rule({ key: 'k', limits });
 }
 

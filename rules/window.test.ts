@@ -1,9 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { matchedLimit } from '../test/support/matched-rule.ts';
 import { limit } from '../test/support/rule-builder.ts';
 import { Algorithm } from './algorithms/registry.ts';
-import type { MatchedLimit } from './match-result.ts';
-import { Unit } from './model.ts';
+import { type Limit, Unit } from './model.ts';
 import { limitLabel, limitsWords, windowFromText, windowSeconds, windowText } from './window.ts';
 
 describe('windowText', () => {
@@ -93,10 +91,10 @@ describe('limitsWords', () => {
 describe('limitLabel', () => {
   it('is a name, else the window, with the algorithm where two windows are equal', () => {
     const limits = [
-      matchedLimit({ name: 'daily', unit: Unit.DAY }),
-      matchedLimit({ unitMultiplier: 5 }),
-      matchedLimit({ unitMultiplier: 5, algorithm: Algorithm.TOKEN_BUCKET }),
-      matchedLimit({ unit: Unit.DAY }),
+      limit({ name: 'daily', unit: Unit.DAY }),
+      limit({ unitMultiplier: 5 }),
+      limit({ unitMultiplier: 5, algorithm: Algorithm.TOKEN_BUCKET }),
+      limit({ unit: Unit.DAY }),
     ];
     const labels = limits.map((one) => limitLabel(limits, one));
     expect(labels).toEqual(['daily', '5m_fixed_window', '5m_token_bucket', '1d']);
@@ -104,9 +102,9 @@ describe('limitLabel', () => {
 
   it('is the unit of a calendar, and all of it where another one has the same unit', () => {
     const of = (timezone: string, startsOn: number, name = '') =>
-      matchedLimit({ unit: Unit.MONTH, name, calendar: { unit: 'month', timezone, startsOn } });
-    const labels = (...limits: MatchedLimit[]) => limits.map((one) => limitLabel(limits, one));
-    const plain = matchedLimit({ unit: Unit.MONTH });
+      limit({ unit: Unit.MONTH, name, calendar: { unit: 'month', timezone, startsOn } });
+    const labels = (...limits: Limit[]) => limits.map((one) => limitLabel(limits, one));
+    const plain = limit({ unit: Unit.MONTH });
     expect(labels(plain, of('UTC', 1), of('UTC', 2, 'second'))).toEqual(['1mo', 'month', 'second']);
     expect(labels(of('Europe/Zurich', 1), of('UTC', 15))).toEqual(['month_Europe_Zurich_1', 'month_UTC_15']);
   });

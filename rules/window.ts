@@ -11,7 +11,7 @@ import {
 } from './algorithms/registry.ts';
 import { calendarText } from './calendar.ts';
 import { limitFields } from './language/fields.ts';
-import { type Calendar, type RateLimit, Unit, unitName, unitOf, weekdays } from './model.ts';
+import { burstOf, type Calendar, type Limit, Unit, unitName, unitText, weekdays } from './model.ts';
 
 /** By the number of the unit. UNKNOWN has no length. */
 const unitSeconds: readonly (number | undefined)[] = [
@@ -37,8 +37,8 @@ export function windowSeconds(unit: number, multiplier = 1): number | undefined 
 }
 
 /** The length of a limit's window; a second for what is no unit. */
-export function secondsOfLimit(limit: RateLimit): number {
-  return windowSeconds(unitOf(limit), limit.unitMultiplier) ?? 1;
+export function secondsOfLimit(limit: Limit): number {
+  return windowSeconds(limit.unit, limit.unitMultiplier) ?? 1;
 }
 
 /** From the longest to the shortest. Weeks and shorter make up longer windows; a month and a year stand alone. */
@@ -156,26 +156,34 @@ export function windowProblem(unit: number, multiplier: number): string | undefi
 }
 
 /** As `limitWords`, without the algorithm. */
-export function rateWords(limit: RateLimit): string {
-  return limitWords({ ...limit, algorithm: defaultAlgorithm });
+export function rateWords(limit: Limit): string {
+  return withMarks(limit, hitsWords(limit));
 }
 
 /** `20 per minute`, `100 in 5m, sliding window`, `5 per second, token bucket, burst 10`, `9000 tokens per calendar month (UTC)`, `unlimited`. */
-export function limitWords(limit: RateLimit): string {
-  const { requestsPerUnit, hitsUnit, burst, warnAt } = limit;
+export function limitWords(limit: Limit): string {
   if (limit.unlimited) return 'unlimited';
-  const hits = hitsUnit === 'requests' ? '' : ` ${hitsUnit}`;
-  let words = `${requestsPerUnit}${hits} ${windowWords(limit)}`;
+  let words = hitsWords(limit);
   if (limit.algorithm !== defaultAlgorithm) words += `, ${algorithmTitle(limit)}`;
-  if (algorithmOf(limit).hasBurst) words += `, burst ${burst ?? requestsPerUnit}`;
+  if (algorithmOf(limit).hasBurst) words += `, burst ${burstOf(limit)}`;
+  return withMarks(limit, words);
+}
+
+function hitsWords(limit: Limit): string {
+  const { requestsPerUnit, hitsUnit } = limit;
+  return `${requestsPerUnit}${hitsUnit === 'requests' ? '' : ` ${hitsUnit}`} ${windowWords(limit)}`;
+}
+
+function withMarks({ warnAt }: Limit, words: string): string {
   return warnAt.length === 0 ? words : `${words}, marks at ${warnAt.join(', ')} %`;
 }
 
-function windowWords({ unit, unitMultiplier, calendar }: RateLimit): string {
+function windowWords(limit: Limit): string {
+  const { unit, unitMultiplier, calendar } = limit;
   if (calendar !== undefined) return `per calendar ${calendar.unit} (${calendarWords(calendar)})`;
   return unitMultiplier === 1
-    ? `per ${unit.toLowerCase()}`
-    : `in ${windowText(unitOf({ unit }), unitMultiplier)}`;
+    ? `per ${unitText(limit).toLowerCase()}`
+    : `in ${windowText(unit, unitMultiplier)}`;
 }
 
 /** `Europe/Zurich, from day 15`, `UTC, from friday`. */
@@ -185,7 +193,7 @@ function calendarWords({ unit, timezone, startsOn }: Calendar): string {
 }
 
 /** As `limitWords`, of all limits of a rule: `20 per minute; 1000 per day`. */
-export function limitsWords(limits: readonly RateLimit[]): string {
+export function limitsWords(limits: readonly Limit[]): string {
   return limits.length === 0 ? 'no limit' : limits.map(limitWords).join('; ');
 }
 

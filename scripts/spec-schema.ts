@@ -91,6 +91,7 @@ type Writers = {
 
 const writers: Writers = {
   text,
+  unit: text,
   boolean: ({ description, amongSeveral, says }, { isAmongSeveral, level }) => {
     if (isAmongSeveral && amongSeveral !== undefined)
       return { type: 'boolean', ...checksAt(level).unlimitedOfSeveral, ...described(amongSeveral) };

@@ -3,7 +3,7 @@ import { algorithmNames, algorithmOf } from '../../rules/algorithms/registry.ts'
 import { budgetJson, reserveWords } from '../../rules/budget-fields.ts';
 import { leaseText } from '../../rules/lease.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
-import { type Entry, type RateLimit, type Rule, unitOf } from '../../rules/model.ts';
+import { burstOf, type Entry, type Limit, type Rule, unitText } from '../../rules/model.ts';
 import {
   type ExplainedStep,
   noLimitWords,
@@ -171,7 +171,7 @@ export class ExplainReport {
 }
 
 /** One for each limit of a rule; of a limit alone what it is counted by. */
-function limitBranches(limits: readonly RateLimit[], counters: readonly ExplainedCounter[]): Branch[] {
+function limitBranches(limits: readonly Limit[], counters: readonly ExplainedCounter[]): Branch[] {
   const all = counters.map((counter, index) => ({
     text: limitOfSeveral(limits[index]!, counter),
     below: counter.isReplaced ? [] : counterBranches(limits[index]!, counter),
@@ -179,7 +179,7 @@ function limitBranches(limits: readonly RateLimit[], counters: readonly Explaine
   return limits.length > 1 ? all : (all[0]?.below ?? []);
 }
 
-function counterBranches(limit: RateLimit, { key, metric, window }: ExplainedCounter): Branch[] {
+function counterBranches(limit: Limit, { key, metric, window }: ExplainedCounter): Branch[] {
   const where =
     window === undefined
       ? `${steadyWords(limit)}, by the clock of the store`
@@ -188,14 +188,14 @@ function counterBranches(limit: RateLimit, { key, metric, window }: ExplainedCou
 }
 
 /** `name n`, `replaces a, b`. */
-function namesOf({ name, replaces }: RateLimit): string[] {
+function namesOf({ name, replaces }: Limit): string[] {
   return [
     ...(name === '' ? [] : [`name ${name}`]),
     ...(replaces.length === 0 ? [] : [`replaces ${replaces.join(', ')}`]),
   ];
 }
 
-function limitOfSeveral(limit: RateLimit, { isReplaced }: ExplainedCounter): string {
+function limitOfSeveral(limit: Limit, { isReplaced }: ExplainedCounter): string {
   if (isReplaced)
     return `${limitWords(limit)}: not applied, another descriptor's rule replaces '${limit.name}'`;
   const names = namesOf(limit);
@@ -203,10 +203,9 @@ function limitOfSeveral(limit: RateLimit, { isReplaced }: ExplainedCounter): str
 }
 
 /** Of what counts for good in one counter. */
-function steadyWords(limit: RateLimit): string {
-  const { unitMultiplier, requestsPerUnit, burst = requestsPerUnit } = limit;
-  const window = windowText(unitOf(limit), unitMultiplier);
-  return algorithmOf(limit).steady!.words({ window, rate: rateWords(limit), burst });
+function steadyWords(limit: Limit): string {
+  const window = windowText(limit.unit, limit.unitMultiplier);
+  return algorithmOf(limit).steady!.words({ window, rate: rateWords(limit), burst: burstOf(limit) });
 }
 
 /** Where a rule is from: a line, else the object. */
@@ -246,7 +245,7 @@ function descriptorJson(
     requestsPerUnit: limit.requestsPerUnit,
     ...budgetJson(limit),
     algorithm: algorithmNames[limit.algorithm],
-    burst: algorithmOf(limit).hasBurst ? limit.burst : undefined,
+    burst: algorithmOf(limit).hasBurst ? burstOf(limit) : undefined,
     leaseMost,
     replaced: isReplaced,
     counterKey: key,
@@ -304,6 +303,6 @@ function ruleJson(placed: PlacedRule, sources: readonly LoadedSource[]): object 
   };
 }
 
-function limitJson({ algorithm, ...limit }: RateLimit): object {
-  return { ...limit, algorithm: algorithmNames[algorithm] };
+function limitJson(limit: Limit): object {
+  return { ...limit, unit: unitText(limit).toLowerCase(), algorithm: algorithmNames[limit.algorithm] };
 }

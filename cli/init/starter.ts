@@ -1,5 +1,12 @@
 /** The first files of somebody who wants a limit: rules, the proxy's part, and what to type to see a 429. */
-import { type JsonObject, makeLimit, type Rule, type Unit, unitFromText } from '../../rules/model.ts';
+import {
+  type JsonObject,
+  makeLimit,
+  makeRule,
+  type Rule,
+  type Unit,
+  unitFromText,
+} from '../../rules/model.ts';
 import { type KeySource, neededRateLimits } from '../../rules/proxy/needed-rate-limits.ts';
 import { unitWord, windowFromText, windowText } from '../../rules/window.ts';
 import { ruleFileValue } from '../../rules/write/rule-file-value.ts';
@@ -169,18 +176,13 @@ const envoyCounts = 'curl -s localhost:9901/stats | grep ratelimit';
 /** One below the other, in the order of the question; the last one has the limit. */
 function ruleOf({ by, limit }: StarterAnswers): Rule {
   const { requests: requestsPerUnit, unit, multiplier: unitMultiplier } = limit;
-  const limits = [{ ...makeLimit({}), unit: unitWord(unit), unitMultiplier, requestsPerUnit }];
-  const rules = by.toReversed().reduce<Rule[]>(
-    (descriptors, { key }) => [
-      {
-        ...{ key, value: '', limits: descriptors.length === 0 ? limits : [], descriptors },
-        ...{ shadowMode: false, quotaMode: false, detailedMetric: false, valueToMetric: false },
-        ...{ shareThreshold: false, hideIdentity: false, lease: undefined, reserve: undefined },
-        metadata: undefined,
-      },
-    ],
-    [],
-  );
+  const limits = [makeLimit({ unit: unitWord(unit), unitMultiplier, requestsPerUnit })];
+  const rules = by
+    .toReversed()
+    .reduce<Rule[]>(
+      (descriptors, { key }) => [makeRule({ key, descriptors }, descriptors.length === 0 ? limits : [])],
+      [],
+    );
   return rules[0] as Rule;
 }
 

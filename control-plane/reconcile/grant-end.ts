@@ -1,8 +1,7 @@
 /** When a grant ends by the rules under it, as limiters have it: nothing in the object says it. */
 import { hasWindows } from '../../rules/algorithms/registry.ts';
 import { calendarWindow } from '../../rules/calendar.ts';
-import type { MatchedLimit } from '../../rules/match-result.ts';
-import { Unit } from '../../rules/model.ts';
+import { type Limit, Unit } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
@@ -36,7 +35,7 @@ export function grantEnd(
 }
 
 /** The window that it was given in; of other algorithms a window's length after. */
-function endOfWindow(limit: MatchedLimit, createdMs: number): number {
+function endOfWindow(limit: Limit, createdMs: number): number {
   const { unit, unitMultiplier, calendar } = limit;
   if (calendar !== undefined) return calendarWindow(calendar, Math.floor(createdMs / 1000)).endSeconds * 1000;
   const lengthMs = windowSeconds(unit, unitMultiplier)! * 1_000;

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Algorithm, algorithmOf } from '../../rules/algorithms/registry.ts';
-import { matchedLimit } from '../../test/support/matched-rule.ts';
+import { limit as matchedLimit } from '../../test/support/rule-builder.ts';
 import { boundOf } from '../decide/windows.ts';
 import { countingOf } from './registry.ts';
 
@@ -12,8 +12,8 @@ describe('how limiters count', () => {
     const { steady, mostAtOnce } = algorithmOf(limit);
     const bound = boundOf(limit);
     expect(bound.holdsTotal).toBe(steady === undefined);
-    expect(bound.capacity).toBe(mostAtOnce({ requests: 10, burst: limit.burst }));
-    expect(boundOf({ ...limit, requestsPerUnit: 0 }).capacity).toBe(mostAtOnce({ requests: 0, burst: 10 }));
+    expect(bound.capacity).toBe(mostAtOnce({ requests: 10, burst: 10 }));
+    expect(boundOf({ ...limit, requestsPerUnit: 0 }).capacity).toBe(mostAtOnce({ requests: 0, burst: 0 }));
   });
 
   it('is no way of another algorithm where the number is not known', () => {

@@ -1,8 +1,7 @@
 /** What becomes of one limit under the overrides of its descriptor. */
 import type { ChangedNumbers } from '../../rules/algorithms/algorithm.ts';
-import { algorithmOf, defaultAlgorithm, hasWindows } from '../../rules/algorithms/registry.ts';
-import type { MatchedLimit } from '../../rules/match-result.ts';
-import type { Unit } from '../../rules/model.ts';
+import { algorithmOf, hasWindows } from '../../rules/algorithms/registry.ts';
+import { type Limit, makeLimit, type Unit } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import type { OverridesFound } from '../../rules/overrides/override-index.ts';
 import { limitLabel } from '../../rules/window.ts';
@@ -10,9 +9,9 @@ import { lengthOf, numbersOf, type WindowOptions, windowAt } from './windows.ts'
 
 export interface LimitUnder {
   /** As the rule has it. */
-  readonly original: MatchedLimit;
+  readonly original: Limit;
   /** With other numbers; window and algorithm are the same. */
-  readonly limit: MatchedLimit;
+  readonly limit: Limit;
   /** The strongest that decides, else a grant. */
   readonly override: Override | undefined;
   /** It is `unlimited`. */
@@ -22,7 +21,7 @@ export interface LimitUnder {
 }
 
 interface Overridable {
-  readonly limit: MatchedLimit;
+  readonly limit: Limit;
   /** Of its rule; then an override need not name it. */
   readonly isOnly: boolean;
   /** What tells it from the others of its rule: its name, else its window. */
@@ -30,23 +29,13 @@ interface Overridable {
 }
 
 /** One of the limits of a rule. */
-export function overridable(limit: MatchedLimit, all: readonly MatchedLimit[]): Overridable {
+export function overridable(limit: Limit, all: readonly Limit[]): Overridable {
   return { limit, isOnly: all.length === 1, label: limitLabel(all, limit) };
 }
 
 /** A limit of one unit, by the default algorithm. */
-export function plainLimit(unit: Unit, requestsPerUnit: number): MatchedLimit {
-  return {
-    unit,
-    unitMultiplier: 1,
-    calendar: undefined,
-    requestsPerUnit,
-    hitsUnit: 'requests',
-    warnAt: [],
-    algorithm: defaultAlgorithm,
-    burst: requestsPerUnit,
-    name: '',
-  };
+export function plainLimit(unit: Unit, requestsPerUnit: number): Limit {
+  return { ...makeLimit({ requestsPerUnit }), unit };
 }
 
 export function limitUnder(
@@ -72,7 +61,7 @@ export function limitUnder(
 }
 
 /** Whether one of these overrides decides over the number of one of these limits. */
-export function changesLimit(limits: readonly MatchedLimit[], overrides: readonly Override[]): boolean {
+export function changesLimit(limits: readonly Limit[], overrides: readonly Override[]): boolean {
   return limits.some((limit) => {
     const one = overridable(limit, limits);
     return overrides.find((override) => concerns(override, one))?.effect.kind === 'limit';
@@ -89,24 +78,20 @@ function concerns({ limit: name, effect }: Override, { isOnly, label }: Overrida
  * When a grant for this limit ends: with the window that it was given in, else a window's length after; a date of its own
  * goes before.
  */
-export function grantEndMs(
-  { createdMs, endsMs }: Override,
-  limit: MatchedLimit,
-  windows: WindowOptions,
-): number {
+export function grantEndMs({ createdMs, endsMs }: Override, limit: Limit, windows: WindowOptions): number {
   if (endsMs !== undefined) return endsMs;
   if (!hasWindows(limit)) return createdMs + lengthOf(limit) * 1000;
   return windowAt(limit, Math.floor(createdMs / 1000), windows).endSeconds * 1000;
 }
 
-function withRequests(limit: MatchedLimit, requests: number): MatchedLimit {
+function withRequests(limit: Limit, requests: number): Limit {
   return changed(limit, algorithmOf(limit).withRequests(numbersOf(limit), requests));
 }
 
-function withMore(limit: MatchedLimit, hits: number): MatchedLimit {
+function withMore(limit: Limit, hits: number): Limit {
   return changed(limit, algorithmOf(limit).withMore(numbersOf(limit), hits));
 }
 
-function changed(limit: MatchedLimit, { requests: requestsPerUnit, burst }: ChangedNumbers): MatchedLimit {
+function changed(limit: Limit, { requests: requestsPerUnit, burst }: ChangedNumbers): Limit {
   return { ...limit, requestsPerUnit, burst };
 }

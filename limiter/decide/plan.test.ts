@@ -2,12 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { Algorithm } from '../../rules/algorithms/registry.ts';
 import { type MatchedRule, type RuleMatcher, usualNames } from '../../rules/match-result.ts';
 import { Unit } from '../../rules/model.ts';
-import {
-  limitedPlan,
-  type MatchedTraits,
-  matchedLimit,
-  matchedRule as rule,
-} from '../../test/support/matched-rule.ts';
+import { limitedPlan, type MatchedTraits, matchedRule as rule } from '../../test/support/matched-rule.ts';
+import { limit as matchedLimit } from '../../test/support/rule-builder.ts';
 import type { RuleStats } from '../stats/registry/rule-stats.ts';
 import { type Descriptor, ServiceError } from './messages.ts';
 import { applyReplaces, noLimit, type Plan, Planner } from './plan.ts';
@@ -194,7 +190,11 @@ describe('Planner', () => {
       planner({ k: replaced }).planner.plan('d', descriptor([['k', 'v']], { limit }));
     expect(of(rule(bucket))).toMatchObject({
       limits: [
-        { limit: { algorithm: Algorithm.TOKEN_BUCKET, burst: 5 }, capacity: 5, counterStem: 'pre:1{d;k=v}' },
+        {
+          limit: { algorithm: Algorithm.TOKEN_BUCKET, burst: undefined },
+          capacity: 5,
+          counterStem: 'pre:1{d;k=v}',
+        },
       ],
     });
     expect(of(rule({ limits: [matchedLimit(bucket), matchedLimit()] }))).toMatchObject({

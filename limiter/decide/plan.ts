@@ -2,14 +2,8 @@
 import { algorithmOf, algorithmTitle, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import { leaseMost } from '../../rules/lease.ts';
-import type {
-  MatchedLimit,
-  MatchedRule,
-  NameForm,
-  RuleMatch,
-  RuleMatcher,
-} from '../../rules/match-result.ts';
-import { arePlainLimits, type Entry, isPlainLimit, Unit } from '../../rules/model.ts';
+import type { MatchedRule, NameForm, RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
+import { arePlainLimits, type Entry, isPlainLimit, type Limit, Unit } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import type { OverrideIndex, OverridesFound } from '../../rules/overrides/override-index.ts';
 import {
@@ -44,7 +38,7 @@ import { type KnownEntries, knownEntriesSlots } from './wire-reader.ts';
 /** What all plans for one limit of a rule have in common. */
 interface LimitTraits {
   readonly rule: MatchedRule;
-  readonly limit: MatchedLimit;
+  readonly limit: Limit;
   /** What answers say of it. */
   readonly currentLimit: CurrentLimit;
   /** What they say of it where the settings want more. */
@@ -331,7 +325,7 @@ export class Planner {
     if (problem !== undefined) {
       throw new ServiceError(`the unit_multiplier of the limit of a request's descriptor ${problem}`);
     }
-    const limit: MatchedLimit = {
+    const limit: Limit = {
       ...plainLimit(unit, requestsPerUnit),
       unitMultiplier,
       algorithm: replaced?.length === 1 && !isCalendar ? replaced[0]!.algorithm : defaultAlgorithm,
@@ -345,12 +339,7 @@ export class Planner {
   }
 
   /** For a limit that no rule has, hence no pattern in place of a value. */
-  #matchOfValues(
-    domain: string,
-    entries: readonly Entry[],
-    limit: MatchedLimit,
-    matched?: MatchedRule,
-  ): RuleMatch {
+  #matchOfValues(domain: string, entries: readonly Entry[], limit: Limit, matched?: MatchedRule): RuleMatch {
     const rule: MatchedRule = {
       limits: [limit],
       unlimited: false,
@@ -375,7 +364,7 @@ export class Planner {
   }
 
   /** The statistics of one of the limits of what matched. */
-  #metricOf({ rule: { limits }, metricKey, metricPerValue }: RuleMatch, limit: MatchedLimit): RuleMetric {
+  #metricOf({ rule: { limits }, metricKey, metricPerValue }: RuleMatch, limit: Limit): RuleMetric {
     if (limits.length === 1) return this.#stats.ruleMetric(metricKey, metricPerValue);
     const label = limitLabel(limits, limit);
     const undotted = this.#settings.sanitizeDescriptorMetricDots ? label.replaceAll('.', '_') : label;
@@ -388,7 +377,7 @@ export class Planner {
   }
 
   /** `all`: the limits that the rule has without overrides, by which it is counted. `override`: what decides over the limit. */
-  #traitsOf(rule: MatchedRule, limit: MatchedLimit, all = rule.limits, override?: Override): LimitTraits {
+  #traitsOf(rule: MatchedRule, limit: Limit, all = rule.limits, override?: Override): LimitTraits {
     const { nearLimitRatio, usualLease } = this.#settings;
     const isOwn = !arePlainLimits(all);
     const bound = algorithmOf(limit).countsAllHits && all.length === 1 ? undefined : boundOf(limit);
@@ -415,7 +404,7 @@ export class Planner {
     };
   }
 
-  #currentLimit(limits: readonly MatchedLimit[], limit: MatchedLimit): CurrentLimit {
+  #currentLimit(limits: readonly Limit[], limit: Limit): CurrentLimit {
     const { name, requestsPerUnit } = limit;
     return {
       name,

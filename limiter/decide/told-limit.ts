@@ -5,8 +5,8 @@
  */
 import { algorithmNames, algorithmOf } from '../../rules/algorithms/registry.ts';
 import { calendarText } from '../../rules/calendar.ts';
-import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
-import type { JsonObject } from '../../rules/model.ts';
+import type { MatchedRule } from '../../rules/match-result.ts';
+import { burstOf, type JsonObject, type Limit } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import { windowTextOf } from '../../rules/window.ts';
 import { type DescriptorStatus, type Header, HeaderForm, type LimitWarning } from './messages.ts';
@@ -37,7 +37,7 @@ export function fieldString(text: string): string {
 /** One limit of a rule as answers tell of it. */
 export class ToldLimit {
   readonly rule: MatchedRule;
-  readonly limit: MatchedLimit;
+  readonly limit: Limit;
   /** Which decides over the limit. */
   readonly override: Override | undefined;
   /** Undefined for a window of a calendar, which has no length of its own. */
@@ -48,12 +48,7 @@ export class ToldLimit {
   #standing: HeaderForm | undefined;
   #identityEntry: Uint8Array | undefined;
 
-  constructor(
-    rule: MatchedRule,
-    limit: MatchedLimit,
-    override: Override | undefined,
-    options: WindowOptions,
-  ) {
+  constructor(rule: MatchedRule, limit: Limit, override: Override | undefined, options: WindowOptions) {
     this.rule = rule;
     this.limit = limit;
     this.override = override;
@@ -89,11 +84,11 @@ export class ToldLimit {
 
   /** `"1m";q=100;w=60`; the unit, of which that of the limit itself goes first, where it is not the draft's own. */
   policyItem(name: string, unit: string): string {
-    const { requestsPerUnit, hitsUnit, burst } = this.limit;
+    const { requestsPerUnit, hitsUnit } = this.limit;
     const ofHits = hitsUnit === usualUnit ? unit : hitsUnit;
     const counted = ofHits === usualUnit ? '' : `;qu=${fieldString(ofHits)}`;
     const length = this.#seconds === undefined ? '' : `;w=${this.#seconds}`;
-    const most = algorithmOf(this.limit).hasBurst ? `;weir-burst=${fieldInteger(burst)}` : '';
+    const most = algorithmOf(this.limit).hasBurst ? `;weir-burst=${fieldInteger(burstOf(this.limit))}` : '';
     return `${fieldString(name)};q=${fieldInteger(requestsPerUnit)}${counted}${length}${most}`;
   }
 
@@ -203,13 +198,13 @@ export function warningMetadata({ mark, told, used, left }: LimitWarning): JsonO
 }
 
 /** The number of one, then what all of them say. */
-export function policiesOf({ requestsPerUnit }: MatchedLimit, limits: readonly MatchedLimit[]): string {
+export function policiesOf({ requestsPerUnit }: Limit, limits: readonly Limit[]): string {
   return [String(requestsPerUnit), ...limits.map(policyOf)].join(', ');
 }
 
 /** As Envoy's own header says it (draft-polli-ratelimit-headers-03): `100;w=300;name="daily"`. */
-function policyOf(limit: MatchedLimit): string {
-  const burst = algorithmOf(limit).hasBurst ? `;burst=${limit.burst}` : '';
+function policyOf(limit: Limit): string {
+  const burst = algorithmOf(limit).hasBurst ? `;burst=${burstOf(limit)}` : '';
   // What a header has no room for would end it.
   const name = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/.test(limit.name) ? `;name="${limit.name}"` : '';
   // Which has no length: that of usual ones stands for it.

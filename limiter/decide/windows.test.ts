@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { Unit, unitName } from '../../rules/model.ts';
-import { matchedLimit } from '../../test/support/matched-rule.ts';
+import { limit as matchedLimit } from '../../test/support/rule-builder.ts';
 import { counterWindow, isCountable, unitOfWindow, type Window, Windows, windowAt } from './windows.ts';
 
 const units = [Unit.SECOND, Unit.MINUTE, Unit.HOUR, Unit.DAY, Unit.WEEK, Unit.MONTH, Unit.YEAR];

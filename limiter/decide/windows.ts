@@ -3,8 +3,7 @@ import type { LimitNumbers, SteadyCounter } from '../../rules/algorithms/algorit
 import { algorithmOf } from '../../rules/algorithms/registry.ts';
 import { calendarText, calendarWindow } from '../../rules/calendar.ts';
 import { type CounterKeys, steadySuffix, windowSuffix } from '../../rules/counter-keys.ts';
-import type { MatchedLimit } from '../../rules/match-result.ts';
-import { type Calendar, Unit } from '../../rules/model.ts';
+import { burstOf, type Calendar, type Limit, Unit } from '../../rules/model.ts';
 import { unitOfSeconds, windowSeconds } from '../../rules/window.ts';
 import type { Bound } from '../algorithms/bound.ts';
 import { countingOf } from '../algorithms/registry.ts';
@@ -31,7 +30,7 @@ export interface WindowOptions {
 }
 
 /** What of a limit says which windows it has. */
-export interface WindowedLimit extends Pick<MatchedLimit, 'unit' | 'unitMultiplier'> {
+export interface WindowedLimit extends Pick<Limit, 'unit' | 'unitMultiplier'> {
   readonly calendar?: Calendar | undefined;
 }
 
@@ -62,13 +61,16 @@ export function lengthOf({ unit, unitMultiplier }: WindowedLimit): number {
 }
 
 /** The numbers that a limit is counted by. */
-export function numbersOf(limit: MatchedLimit): LimitNumbers {
-  const { requestsPerUnit: requests, burst } = limit;
-  return { requests, burst, windowMicros: lengthOf(limit) * 1_000_000 };
+export function numbersOf(limit: Limit): LimitNumbers {
+  return {
+    requests: limit.requestsPerUnit,
+    burst: burstOf(limit),
+    windowMicros: lengthOf(limit) * 1_000_000,
+  };
 }
 
 /** How hits pass that are counted only if they do. */
-export function boundOf(limit: MatchedLimit): Bound {
+export function boundOf(limit: Limit): Bound {
   return countingOf(limit).newBound(numbersOf(limit));
 }
 
@@ -92,7 +94,7 @@ function calendarMonthAt(nowSeconds: number, counterKeys: CounterKeys): Window {
 }
 
 /** Where one counter counts for good: no moment is outside of it. */
-function steadyWindow(limit: MatchedLimit, steady: SteadyCounter): Window {
+function steadyWindow(limit: Limit, steady: SteadyCounter): Window {
   return {
     startSeconds: Number.NEGATIVE_INFINITY,
     endSeconds: Number.POSITIVE_INFINITY,
@@ -103,7 +105,7 @@ function steadyWindow(limit: MatchedLimit, steady: SteadyCounter): Window {
 
 /** The window that a limit counts in. `isOwn`: what the Go service does not know, and has unambiguous keys for that. */
 export function counterWindow(
-  limit: MatchedLimit,
+  limit: Limit,
   isOwn: boolean,
   nowSeconds: number,
   options: WindowOptions,
@@ -117,14 +119,14 @@ export function counterWindow(
 export class Windows {
   readonly #options: WindowOptions;
   readonly #current: (Window | undefined)[] = [];
-  readonly #ofOwn = new WeakMap<MatchedLimit, Window>();
+  readonly #ofOwn = new WeakMap<Limit, Window>();
 
   constructor(options: WindowOptions) {
     this.#options = options;
   }
 
   /** As `counterWindow`. */
-  at(limit: MatchedLimit, isOwn: boolean, nowSeconds: number): Window {
+  at(limit: Limit, isOwn: boolean, nowSeconds: number): Window {
     const known = isOwn ? this.#ofOwn.get(limit) : this.#current[limit.unit];
     if (known !== undefined && nowSeconds >= known.startSeconds && nowSeconds < known.endSeconds)
       return known;

@@ -8,7 +8,7 @@ import { endAnswer, readJsonBody } from '../../process/http/json-exchange.ts';
 import { writeDetail } from '../../process/http/text-response.ts';
 import { algorithmNames } from '../../rules/algorithms/registry.ts';
 import { budgetJson } from '../../rules/budget-fields.ts';
-import { unitName } from '../../rules/model.ts';
+import { burstOf, unitName } from '../../rules/model.ts';
 import { Code } from '../decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import type { Excess } from '../service/excess.ts';
@@ -122,14 +122,14 @@ function answerJson({ code, rule, limit, used, left, resetSeconds, warnings }: D
 }
 
 export function limitJson(limit: NonNullable<DescriptorAnswer['limit']>): object {
-  const { name, requestsPerUnit, unit, unitMultiplier: multiplier, algorithm, burst } = limit;
+  const { name, requestsPerUnit, unit, unitMultiplier: multiplier, algorithm } = limit;
   return {
     name,
     requestsPerUnit,
     unit: unitName(unit)?.toLowerCase() ?? null,
     multiplier,
     algorithm: algorithmNames[algorithm],
-    burst,
+    burst: burstOf(limit),
     ...budgetJson(limit),
   };
 }

@@ -1,8 +1,7 @@
 /** A decision that was asked for over HTTP, by /v1/check or for another proxy, with all that an answer can tell of it. */
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { shown } from '../../process/http/api-route.ts';
-import type { MatchedLimit } from '../../rules/match-result.ts';
-import type { Entry } from '../../rules/model.ts';
+import type { Entry, Limit } from '../../rules/model.ts';
 import { isMistyped } from '../../rules/review/explain-descriptor.ts';
 import { Code, type DescriptorStatus, type RateLimitResponse } from '../decide/messages.ts';
 import type { Plan } from '../decide/plan.ts';
@@ -24,7 +23,7 @@ export interface DescriptorAnswer {
   /** Where the rule stands, as elsewhere in /v1; undefined where none matches, or it hides itself. */
   rule: string | undefined;
   /** That decided; undefined where none did: no rule matches, it is unlimited, or its counter could not be counted. */
-  limit: MatchedLimit | undefined;
+  limit: Limit | undefined;
   used: number | undefined;
   left: number | undefined;
   /** Until the window ends, or a token is there again, in seconds. */

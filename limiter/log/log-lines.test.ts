@@ -4,7 +4,7 @@ import { Algorithm } from '../../rules/algorithms/registry.ts';
 import { Unit } from '../../rules/model.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
-import { matchedLimit } from '../../test/support/matched-rule.ts';
+import { limit } from '../../test/support/rule-builder.ts';
 import * as allLines from './lines.ts';
 
 /** What the rows below called: `name` of a line, `name.line` where a function gives several. */
@@ -199,7 +199,7 @@ describe('log lines', () => {
         lines.loadingDomain(log, 'mongo_cps');
         lines.loadingDescriptor(log, 'mongo_cps.database', undefined);
         lines.loadingDescriptor(log, 'mongo_cps.database_users', {
-          limits: [matchedLimit({ requestsPerUnit: 5, unit: Unit.SECOND })],
+          limits: [limit({ requestsPerUnit: 5, unit: Unit.SECOND })],
           unlimited: false,
           shadowMode: true,
           quotaMode: false,
@@ -207,8 +207,8 @@ describe('log lines', () => {
           reserve: { ttlSeconds: 60, estimate: 2000, onExpiry: 'release' },
         });
         const limits = [
-          matchedLimit({ unitMultiplier: 5, algorithm: Algorithm.TOKEN_BUCKET }),
-          matchedLimit({ unit: Unit.DAY }),
+          limit({ unitMultiplier: 5, algorithm: Algorithm.TOKEN_BUCKET }),
+          limit({ unit: Unit.DAY }),
         ];
         lines.loadingDescriptor(log, 'd.k', {
           limits,

@@ -2,8 +2,16 @@
 
 import { algorithmNames } from '../../rules/algorithms/registry.ts';
 import { calendarWindow } from '../../rules/calendar.ts';
-import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
-import { type Calendar, type Entry, type HitsUnit, Unit, unitFromText, unitName } from '../../rules/model.ts';
+import type { MatchedRule } from '../../rules/match-result.ts';
+import {
+  type Calendar,
+  type Entry,
+  type HitsUnit,
+  type Limit,
+  Unit,
+  unitFromText,
+  unitName,
+} from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import type { CounterPart, ToldCounter, ToldEntry } from '../../rules/told-keys.ts';
 import { unitOfSeconds } from '../../rules/window.ts';
@@ -17,14 +25,14 @@ export type EffectiveLimit = (about: {
   domain: string;
   entries: readonly Entry[];
   rule: MatchedRule;
-  limit: MatchedLimit;
+  limit: Limit;
   nowMs: number;
 }) =>
   | {
       readonly id: string;
       readonly kind: Override['effect']['kind'];
       /** Undefined: unlimited. */
-      readonly limit: MatchedLimit | undefined;
+      readonly limit: Limit | undefined;
     }
   | undefined;
 
@@ -120,7 +128,7 @@ export function counterJson({ domain, ref, told, held, nowMs, limitOf }: Counter
 }
 
 function figures(
-  limit: MatchedLimit | undefined,
+  limit: Limit | undefined,
   counter: HeldCounter | undefined,
   { nowMs, untilEnd, isFixed }: { nowMs: number; untilEnd: number | null; isFixed: boolean },
 ): Pick<CounterJson, 'used' | 'limit' | 'left' | 'over' | 'reset'> {
@@ -145,7 +153,7 @@ function figures(
 }
 
 function markOf(
-  limit: MatchedLimit | undefined,
+  limit: Limit | undefined,
   counter: HeldCounter | undefined,
   nowMs: number,
 ): Pick<CounterJson, 'mark'> {

@@ -1,7 +1,7 @@
 /** What limiters make of a request's descriptors, told without counting: the walk over the rules as written, and what the very planner plans. */
-import type { MatchedLimit, NameForm } from '../../rules/match-result.ts';
+import type { NameForm } from '../../rules/match-result.ts';
 import { sanitizeMetricKey } from '../../rules/match-result.ts';
-import type { Entry } from '../../rules/model.ts';
+import type { Entry, Limit } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import { OverrideIndex } from '../../rules/overrides/override-index.ts';
 import { type Explanation, explainDescriptor } from '../../rules/review/explain-descriptor.ts';
@@ -41,7 +41,7 @@ export interface ExplainedDescriptor {
 
 /** Where a limit counts. */
 export interface ExplainedCounter {
-  limit: MatchedLimit;
+  limit: Limit;
   /** Another descriptor of the request replaces the limit: nothing is counted. */
   isReplaced: boolean;
   key: string;

@@ -3,13 +3,13 @@ import { type ApiCall, ApiProblem, type ApiRoute, checkDomain, shown } from '../
 import { algorithmNames } from '../../rules/algorithms/registry.ts';
 import { budgetJson } from '../../rules/budget-fields.ts';
 import { sanitizeMetricKey } from '../../rules/match-result.ts';
-import { type Entry, type RateLimit, type Rule, unitOf } from '../../rules/model.ts';
+import type { Entry, Limit, Rule } from '../../rules/model.ts';
 import { effectWords, type Override, overrideJson } from '../../rules/overrides/override.ts';
 import type { OverridesFound } from '../../rules/overrides/override-index.ts';
 import { type ExplainedStep, noLimitWords, type Outcome } from '../../rules/review/explain-descriptor.ts';
 import { type PlacedRule, placedRules } from '../../rules/review/rule-level.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
-import { limitLabel, limitWords } from '../../rules/window.ts';
+import { limitLabel, limitWords, unitWord } from '../../rules/window.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { type ExplainedDescriptor, type ExplainOptions, explainDescriptors } from './explain.ts';
@@ -104,10 +104,10 @@ function* levelLines(
   }
 }
 
-function limitJson(limit: RateLimit): object {
+function limitJson(limit: Limit): object {
   const { name, requestsPerUnit, unit, unitMultiplier: multiplier, algorithm, burst, unlimited } = limit;
   return {
-    ...{ name, requestsPerUnit, unit: unit.toLowerCase(), multiplier },
+    ...{ name, requestsPerUnit, unit: unitWord(unit), multiplier },
     ...{ algorithm: algorithmNames[algorithm], burst: burst ?? null, unlimited },
     ...budgetJson(limit),
   };
@@ -146,7 +146,7 @@ class RuleFigures {
   /** Null for a rule that counts nothing: without limits, or unlimited. */
   of(
     path: readonly string[],
-    limits: readonly RateLimit[],
+    limits: readonly Limit[],
     varies: boolean,
   ): Figures | Record<keyof Figures, null> {
     if (limits.length === 0 || limits[0]!.unlimited) return nothingCounted;
@@ -164,15 +164,9 @@ class RuleFigures {
     };
   }
 
-  #ofLimit(
-    path: readonly string[],
-    limits: readonly RateLimit[],
-    limit: RateLimit,
-    varies: boolean,
-  ): Figures {
+  #ofLimit(path: readonly string[], limits: readonly Limit[], limit: Limit, varies: boolean): Figures {
     const { registry } = this.#parts;
-    const labelled = limits.map((one) => ({ ...one, unit: unitOf(one) }));
-    const label = limits.length === 1 ? [] : [limitLabel(labelled, labelled[limits.indexOf(limit)]!)];
+    const label = limits.length === 1 ? [] : [limitLabel(limits, limit)];
     const slot = registry.slotOfRule([...path, ...label].join('.'));
     const figures = this.#sum(slot === undefined ? [] : [slot]);
     if (!varies || ++this.#varying > mostVarying) return figures;

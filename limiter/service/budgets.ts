@@ -1,5 +1,5 @@
 /** Budgets as callers of an API know them: reserve, commit, release, and how they stand. */
-import type { MatchedLimit } from '../../rules/match-result.ts';
+import type { Limit } from '../../rules/model.ts';
 import type { Descriptor, Header, LeftOut } from '../decide/messages.ts';
 import type { RequestTooLarge } from '../decide/request-bounds.ts';
 import type { Caller } from '../stores/counter-store.ts';
@@ -51,7 +51,7 @@ export interface BudgetScope {
   readonly descriptor: number;
   /** Where the rule stands, as elsewhere in /v1; undefined where it hides itself. */
   readonly rule: string | undefined;
-  readonly limit: MatchedLimit;
+  readonly limit: Limit;
   /** Of shadow mode, quota mode. */
   readonly isShadow: boolean;
   readonly isQuota: boolean;

@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { Algorithm } from '../../rules/algorithms/registry.ts';
-import { type RateLimit, Unit } from '../../rules/model.ts';
+import { type Limit, Unit } from '../../rules/model.ts';
 import type { Override, OverrideEffect } from '../../rules/overrides/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
@@ -183,7 +183,7 @@ describe('RateLimitService, of rules with warn_at', () => {
     });
   });
 
-  const useLimits = (...limits: RateLimit[]): void =>
+  const useLimits = (...limits: Limit[]): void =>
     service.useRules(new RuleTable(compileRules([source('d', [rule({ key: 'k', limits })])])));
 
   /** `80 daily 20`: mark, limit, and what is left; of each warning. */

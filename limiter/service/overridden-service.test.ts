@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { Algorithm } from '../../rules/algorithms/registry.ts';
 import { calendarWindow } from '../../rules/calendar.ts';
-import type { Entry, RateLimit } from '../../rules/model.ts';
+import type { Entry, Limit } from '../../rules/model.ts';
 import type { Override, OverrideEffect } from '../../rules/overrides/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
@@ -57,7 +57,7 @@ beforeEach(() => {
   });
 });
 
-function useRule(...limits: RateLimit[]): void {
+function useRule(...limits: Limit[]): void {
   service.useRules(new RuleTable(compileRules([source('d', [rule({ key: 'k', limits })])])));
 }
 

@@ -4,8 +4,9 @@ import { Algorithm } from '../../rules/algorithms/registry.ts';
 import type { MatchedRule, RuleMatcher } from '../../rules/match-result.ts';
 import { isPlainLimit, Unit } from '../../rules/model.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
-import { matchedLimit, matchedRule as rule } from '../../test/support/matched-rule.ts';
+import { matchedRule as rule } from '../../test/support/matched-rule.ts';
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
+import { limit as matchedLimit } from '../../test/support/rule-builder.ts';
 import {
   Code,
   type Descriptor,

@@ -3,8 +3,8 @@
 import { reserveWords } from '../budget-fields.ts';
 import { calendarText } from '../calendar.ts';
 import { leaseMost } from '../lease.ts';
-import { type MatchedLimit, type NameForm, type RuleMatch, usualNames } from '../match-result.ts';
-import { arePlainLimits, type Entry, makeLimit, type Rule, unitName } from '../model.ts';
+import { type NameForm, type RuleMatch, usualNames } from '../match-result.ts';
+import { arePlainLimits, type Entry, type Limit, type Rule } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import { limitLabel, limitsWords, limitWords, windowSeconds } from '../window.ts';
 import type { Crossing, CrossingEffect, Crossings } from './crossing.ts';
@@ -97,7 +97,9 @@ function ownNames(after: readonly Rule[], sides: Sides): string[] {
   if (was.counterStem !== is.counterStem) {
     const goesOn =
       kept.length > 0 && arePlainLimits(old) !== arePlainLimits(now) && isSameStem(sample!, sides);
-    const unless = goesOn ? ` (with COUNTER_KEYS=unambiguous ${kept.map(wordsOf).join('; ')} goes on)` : '';
+    const unless = goesOn
+      ? ` (with COUNTER_KEYS=unambiguous ${kept.map(limitWords).join('; ')} goes on)`
+      : '';
     notes.push(
       `other counter key, so counting starts anew${unless}: ${was.counterStem} -> ${is.counterStem}`,
     );
@@ -109,7 +111,7 @@ function ownNames(after: readonly Rule[], sides: Sides): string[] {
     notes.push(
       isOne && others.length === 0
         ? `${what}, so counting starts anew`
-        : `a counter of its own, so counting starts anew: ${anew.map(wordsOf).join('; ')}`,
+        : `a counter of its own, so counting starts anew: ${anew.map(limitWords).join('; ')}`,
     );
   }
   const [oldNames, newNames] = [metricNames(was), metricNames(is)];
@@ -122,7 +124,7 @@ function ownNames(after: readonly Rule[], sides: Sides): string[] {
 }
 
 /** What a counter's key says of its limit. */
-function counterOf({ unit, unitMultiplier, calendar, algorithm }: MatchedLimit): string {
+function counterOf({ unit, unitMultiplier, calendar, algorithm }: Limit): string {
   const length = calendar === undefined ? windowSeconds(unit, unitMultiplier) : calendarText(calendar);
   return `${length} ${algorithm}`;
 }
@@ -130,10 +132,6 @@ function counterOf({ unit, unitMultiplier, calendar, algorithm }: MatchedLimit):
 function isSameStem(entries: readonly Entry[], { before, after }: Sides): boolean {
   const names: NameForm = { ...usualNames, counterKeys: 'unambiguous' };
   return before.match(entries, names)?.counterStem === after.match(entries, names)?.counterStem;
-}
-
-function wordsOf({ unit, ...limit }: MatchedLimit): string {
-  return limitWords({ ...makeLimit({}), ...limit, unit: unitName(unit) ?? '' });
 }
 
 /** Each limit of several has its own. */

@@ -1,5 +1,5 @@
 /** Walks the rules of one domain in two versions, level by level: rules are the same when the matcher cannot tell them apart. */
-import type { JsonObject, JsonValue, RateLimit, Rule, RuleSource } from '../model.ts';
+import type { JsonObject, JsonValue, Limit, Rule, RuleSource } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import { compositeOf } from '../review/rule-level.ts';
 import { limitWords } from '../window.ts';
@@ -33,7 +33,7 @@ function fieldText({ limits }: Rule, name: string, value: JsonValue): string {
 }
 
 /** One of several: `1000 per day (name daily, replaces x)`. */
-function limitText(limit: RateLimit): string {
+function limitText(limit: Limit): string {
   const { name, replaces } = limit;
   const more = [
     ...(name === '' ? [] : [`name ${name}`]),

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../algorithms/registry.ts';
-import type { Entry, RateLimit, Rule } from '../model.ts';
+import { burstOf, type Entry, type Limit, type Rule } from '../model.ts';
 import { compositeOf } from '../review/rule-level.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
@@ -29,7 +29,7 @@ const otherLimit = fc
       : limit({ requestsPerUnit, unitMultiplier, algorithm: Algorithm.SLIDING_WINDOW }),
   );
 
-const limits = fc.oneof<fc.MaybeWeightedArbitrary<RateLimit[]>[]>(
+const limits = fc.oneof<fc.MaybeWeightedArbitrary<Limit[]>[]>(
   { weight: 2, arbitrary: fc.constant([]) },
   { weight: 3, arbitrary: plainLimit.map((one) => [one]) },
   { weight: 1, arbitrary: otherLimit.map((one) => [one]) },
@@ -95,8 +95,7 @@ const requests = fc.array(
 function held(table: RuleTable, entries: Entry[]): { most: number; isShared: boolean } {
   const match = table.match('d', entries);
   const isRefused = match !== undefined && !match.rule.unlimited && !match.rule.shadowMode;
-  // What passes at once: of windows `burst` is their requests.
-  const atOnce = match?.rule.limits.map(({ burst }) => burst) ?? [];
+  const atOnce = match?.rule.limits.map(burstOf) ?? [];
   const most = isRefused ? Math.min(...atOnce) : Number.POSITIVE_INFINITY;
   return { most, isShared: isRefused && match.counterStem.includes('*') };
 }

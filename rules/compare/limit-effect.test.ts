@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../algorithms/registry.ts';
-import type { RateLimit } from '../model.ts';
+import type { Limit } from '../model.ts';
 import { covers, mostAtOnce } from '../review/limit-order.ts';
 import { secondsOfLimit } from '../window.ts';
 import { type LimitTraits, limitEffect } from './limit-effect.ts';
@@ -119,7 +119,7 @@ const daily = limit({ requestsPerUnit: 1000, unit: 'day' });
 
 const zurich = { unit: 'month', timezone: 'Europe/Zurich', startsOn: 1 } as const;
 
-const ofAlgorithms: [string, RateLimit[], RateLimit[], string, string][] = [
+const ofAlgorithms: [string, Limit[], Limit[], string, string][] = [
   [
     'another time zone',
     [limit({ unit: 'month', calendar: zurich })],
@@ -208,7 +208,7 @@ const ofAlgorithms: [string, RateLimit[], RateLimit[], string, string][] = [
 
 describe('the effect of another algorithm, window or number of limits', () => {
   it.each(ofAlgorithms)('%s', (_, before, after, effect, note) => {
-    const of = (limits: RateLimit[]): LimitTraits => ({ ...traits(0, 'minute'), limits });
+    const of = (limits: Limit[]): LimitTraits => ({ ...traits(0, 'minute'), limits });
     expect(limitEffect(of(before), of(after))).toEqual({ effect, note });
   });
 

@@ -1,6 +1,6 @@
 import { algorithmOf, hasWindows } from '../algorithms/registry.ts';
 import { calendarText } from '../calendar.ts';
-import type { RateLimit, Rule } from '../model.ts';
+import type { Limit, Rule } from '../model.ts';
 import { covers, mostAtOnce } from '../review/limit-order.ts';
 import { compositeOf } from '../review/rule-level.ts';
 import { limitsWords, secondsOfLimit } from '../window.ts';
@@ -127,7 +127,7 @@ function both(before: LimitTraits, after: LimitTraits): LimitEffect {
   return { effect: effectOfAll(telling), note: notes.join('; ') };
 }
 
-function rateEffect(before: readonly RateLimit[], after: readonly RateLimit[]): LimitEffect {
+function rateEffect(before: readonly Limit[], after: readonly Limit[]): LimitEffect {
   const [was, is] = [limitsWords(before), limitsWords(after)];
   const isStricter = areWithin(after, before);
   const isLooser = areWithin(before, after);
@@ -155,12 +155,12 @@ function rateEffect(before: readonly RateLimit[], after: readonly RateLimit[]): 
   return { effect: 'mixed', note: [`${note}: ${words}`, ...algorithm].join('; ') };
 }
 
-function calendarsOf(limits: readonly RateLimit[]): string {
+function calendarsOf(limits: readonly Limit[]): string {
   return limits.flatMap(({ calendar }) => (calendar === undefined ? [] : calendarText(calendar))).join(' ');
 }
 
 /** Whether the others let everything pass that these let pass, by one clock and with one hit a request. */
-function areWithin(limits: readonly RateLimit[], others: readonly RateLimit[]): boolean {
+function areWithin(limits: readonly Limit[], others: readonly Limit[]): boolean {
   const isPlainPair = limits.length === 1 && others.length === 1;
   return others.every((other) =>
     limits.some((limit) =>
@@ -169,22 +169,22 @@ function areWithin(limits: readonly RateLimit[], others: readonly RateLimit[]): 
   );
 }
 
-function isWithin(limit: RateLimit, other: RateLimit): boolean {
+function isWithin(limit: Limit, other: Limit): boolean {
   return covers(limit, other, true) || (hasWindows(limit) && hasWindows(other) && isFewer(limit, other));
 }
 
 /** Of fixed windows: no more, in no less time. What two windows let pass that meet within one of the other's is left out. */
-function isFewer(limit: RateLimit, other: RateLimit): boolean {
+function isFewer(limit: Limit, other: Limit): boolean {
   const isLonger = limit.requestsPerUnit === 0 || secondsOfLimit(limit) >= secondsOfLimit(other);
   return limit.requestsPerUnit <= other.requestsPerUnit && isLonger;
 }
 
 /** A second. */
-function rateOf(limit: RateLimit): number {
+function rateOf(limit: Limit): number {
   return mostAtOnce(limit) === 0 ? 0 : limit.requestsPerUnit / secondsOfLimit(limit);
 }
 
-function least(limits: readonly RateLimit[], pick: (limit: RateLimit) => number): number {
+function least(limits: readonly Limit[], pick: (limit: Limit) => number): number {
   return Math.min(...limits.map(pick));
 }
 
@@ -193,7 +193,7 @@ function amount(sign: number): string {
 }
 
 /** What the algorithms are about that one side alone has. */
-function algorithmNote(before: readonly RateLimit[], after: readonly RateLimit[]): string[] {
+function algorithmNote(before: readonly Limit[], after: readonly Limit[]): string[] {
   const known = new Set(before.map(({ algorithm }) => algorithm));
   const added = new Set(after.map(({ algorithm }) => algorithm)).difference(known);
   return [...added].sort((a, b) => a - b).map((algorithm) => algorithmOf({ algorithm }).effect);

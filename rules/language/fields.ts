@@ -9,6 +9,7 @@ import { algorithmNames } from '../algorithms/registry.ts';
 /** What a field holds. `FieldValues` in `model.ts` has the type of each kind. */
 export type FieldKind =
   | 'text'
+  | 'unit'
   | 'boolean'
   | 'uint32'
   | 'requests'
@@ -230,9 +231,9 @@ export const ruleFields = {
 } as const satisfies FieldRows;
 
 export const limitFields = {
-  /** As written; the validator resolves it, in any letter case. Empty when there is none. */
+  /** UNKNOWN when there is none, or what is written names none: see `unitText`. */
   unit: {
-    kind: 'text',
+    kind: 'unit',
     most: 16,
     pattern: unitPattern,
     description:
@@ -311,7 +312,7 @@ export const limitFields = {
       "How hits are counted; FixedWindow where it is not written. Others are known to Weir's limiters only.",
     example: algorithmNames[1],
   },
-  /** Of a token bucket, the most that may come at once, where that is written. */
+  /** Of a token bucket, the most that may come at once, where that is written: see `burstOf`. */
   burst: {
     kind: 'requests',
     isOptional: true,

@@ -33,11 +33,11 @@ import {
   hitsUnits,
   isObject,
   type JsonObject,
+  type Limit,
   makeLimit,
   makeRule,
   maxUint32,
   mostRequests,
-  type RateLimit,
   type ReserveTerms,
   type Rule,
   type RuleSource,
@@ -90,6 +90,7 @@ class SpecReader {
   readonly #path: (string | number)[] = ['spec'];
   readonly #readers: Readers = {
     text: (value, row) => this.#text(value, row),
+    unit: (value, row) => this.#text(value, row),
     boolean: (value) => {
       if (typeof value !== 'boolean') this.#refuseType('true or false', value);
       return value === true;
@@ -221,7 +222,7 @@ class SpecReader {
     return text;
   }
 
-  #limitsOf({ rateLimit, rateLimits }: WrittenRule, given: Record<string, unknown>): RateLimit[] {
+  #limitsOf({ rateLimit, rateLimits }: WrittenRule, given: Record<string, unknown>): Limit[] {
     const list = given['rateLimits'];
     if (!Array.isArray(list))
       return rateLimit === undefined ? [] : [this.#limitOf(rateLimit, given['rateLimit'], 'rateLimit')];
@@ -234,7 +235,7 @@ class SpecReader {
   }
 
   /** `given`: what was written as `written`. */
-  #limitOf(written: WrittenLimit, given: unknown, ...above: (string | number)[]): RateLimit {
+  #limitOf(written: WrittenLimit, given: unknown, ...above: (string | number)[]): Limit {
     const { unit, unlimited, requestsPerUnit } = written;
     if (unlimited === true && unit !== undefined && unitFromText(unit) === undefined) {
       const text = 'should not specify rate limit unit when unlimited';

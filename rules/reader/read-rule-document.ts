@@ -20,13 +20,14 @@ import {
   type FieldValues,
   type HitsUnit,
   hitsUnits,
+  type Limit,
   makeLimit,
   makeRule,
   noLimits,
-  type RateLimit,
   type ReserveTerms,
   type Rule,
   type RuleSource,
+  unitText,
   type Written,
   type WrittenLimit,
   type WrittenRule,
@@ -87,6 +88,7 @@ class RuleReader {
     this.#values = values;
     this.#readers = {
       text: (node) => values.string(node),
+      unit: (node) => values.string(node),
       boolean: (node) => values.boolean(node),
       uint32: (node) => values.uint32(node),
       requests: (node) => values.requests(node),
@@ -270,7 +272,7 @@ class RuleReader {
   }
 
   /** Of a list that is not as it has to be nothing is kept. */
-  #limitsOf({ written, list, second = list }: OpenRule): readonly RateLimit[] {
+  #limitsOf({ written, list, second = list }: OpenRule): readonly Limit[] {
     const { rateLimit, rateLimits } = written;
     if (second === undefined)
       return rateLimit === undefined ? noLimits : [this.#settled(rateLimit, ['rate_limit'])];
@@ -282,7 +284,7 @@ class RuleReader {
     return limits.map((limit, index) => this.#settled(limit, ['rate_limits', index]));
   }
 
-  #settled(written: WrittenLimit, above: readonly (string | number)[]): RateLimit {
+  #settled(written: WrittenLimit, above: readonly (string | number)[]): Limit {
     const limit = makeLimit(written);
     const nodes = this.#ownNodes.get(written);
     if (nodes === undefined) return limit;
@@ -372,5 +374,6 @@ function unitAt(source: RuleSource, path: readonly (string | number)[]): string 
     rules = rule?.descriptors ?? [];
   }
   const position = path.at(-2);
-  return rule?.limits[typeof position === 'number' ? position : 0]?.unit;
+  const limit = rule?.limits[typeof position === 'number' ? position : 0];
+  return limit && unitText(limit);
 }

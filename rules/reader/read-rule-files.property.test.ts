@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { stringify } from 'yaml';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
-import type { JsonObject, JsonValue, RateLimit, Rule } from '../model.ts';
+import type { JsonObject, JsonValue, Limit, Rule } from '../model.ts';
 import { decodeRuleFile } from './read-rule-files.ts';
 
 /** Texts that YAML may take for something else, and a few that it may not. */
@@ -81,7 +81,7 @@ function json(depth: number): fc.Arbitrary<JsonValue> {
 
 const metadata: fc.Arbitrary<JsonObject> = fc.dictionary(text, json(2), { minKeys: 1, maxKeys: 3 });
 
-const rateLimit: fc.Arbitrary<RateLimit> = fc
+const rateLimit: fc.Arbitrary<Limit> = fc
   .record({
     unit: text,
     requestsPerUnit: fc.constantFrom(0, 1, 999_999_999, 1_000_000_000, 4_294_967_295),
@@ -124,7 +124,7 @@ function written(given: Rule): object {
   };
 }
 
-function writtenLimit({ unit, requestsPerUnit, unlimited, name, replaces }: RateLimit): object {
+function writtenLimit({ unit, requestsPerUnit, unlimited, name, replaces }: Limit): object {
   return {
     unit,
     requests_per_unit: requestsPerUnit,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { RateLimit } from '../model.ts';
+import { type Limit, Unit, unitFromText } from '../model.ts';
 import { formatRuleError } from '../rule-error.ts';
 import { readRuleFiles } from './read-rule-files.ts';
 
@@ -597,12 +597,12 @@ describe('readRuleFiles, values', () => {
   });
 
   it.each(['second', 'MINUTE', 'Hour', 'day', 'week', 'month', 'yEAR'])('accepts the unit %s', (unit) => {
-    expect(firstRule(`- key: k\n  rate_limit: {unit: ${unit}}\n`)?.limits[0]?.unit).toBe(unit);
+    expect(firstRule(`- key: k\n  rate_limit: {unit: ${unit}}\n`)?.limits[0]?.unit).toBe(unitFromText(unit));
   });
 
-  it.each<[string, Partial<RateLimit>]>([
-    ['{unit: day, unit_multiplier: 7}', { unit: 'day', unitMultiplier: 7 }],
-    ['{window: 1h30m, algorithm: SLIDING_window}', { unit: 'minute', unitMultiplier: 90, algorithm: 1 }],
+  it.each<[string, Partial<Limit>]>([
+    ['{unit: day, unit_multiplier: 7}', { unit: Unit.DAY, unitMultiplier: 7 }],
+    ['{window: 1h30m, algorithm: SLIDING_window}', { unit: Unit.MINUTE, unitMultiplier: 90, algorithm: 1 }],
     ['{unit: day, algorithm: token_bucket, burst: 0}', { algorithm: 2, burst: 0, requestsPerUnit: 0 }],
     ['{unit: day, algorithm: fixed_window}', { algorithm: 0, burst: undefined, unitMultiplier: 1 }],
   ])('reads the limit %s', (written, limit) => {
@@ -612,8 +612,8 @@ describe('readRuleFiles, values', () => {
   it('reads several limits, the last list where it is repeated', () => {
     const lists = '  rate_limits: [{}]\n  rate_limits: [{unit: second}, {window: 5m, name: n}]\n';
     expect(firstRule(`- key: k\n${lists}`)?.limits).toMatchObject([
-      { unit: 'second', unitMultiplier: 1, name: '' },
-      { unit: 'minute', unitMultiplier: 5, name: 'n' },
+      { unit: Unit.SECOND, unitMultiplier: 1, name: '' },
+      { unit: Unit.MINUTE, unitMultiplier: 5, name: 'n' },
     ]);
   });
 
@@ -684,12 +684,12 @@ describe('readRuleFiles, values', () => {
     expect(sources[0]?.descriptors).toMatchObject([
       {
         key: 'a',
-        limits: [{ unit: 'day', requestsPerUnit: 5, name: 'n' }],
+        limits: [{ unit: Unit.DAY, requestsPerUnit: 5, name: 'n' }],
         metadata: { x: 1, y: { z: 1 } },
       },
       {
         key: 'b',
-        limits: [{ unit: 'day', requestsPerUnit: 6, name: 'n' }],
+        limits: [{ unit: Unit.DAY, requestsPerUnit: 6, name: 'n' }],
         metadata: { x: 1, y: { w: 2 } },
       },
       { key: 'd', value: 'v' },

@@ -5,20 +5,20 @@ import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { limit } from '../../test/support/rule-builder.ts';
+import { type LimitParts, limit } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../algorithms/registry.ts';
-import type { RateLimit } from '../model.ts';
+import type { Limit } from '../model.ts';
 import { limitWords, secondsOfLimit } from '../window.ts';
 import { covers, mostAtOnce } from './limit-order.ts';
 
 const { FIXED_WINDOW, SLIDING_WINDOW, TOKEN_BUCKET } = Algorithm;
-const of = (requestsPerUnit: number, unit: string, more: Partial<RateLimit> = {}): RateLimit =>
+const of = (requestsPerUnit: number, unit: string, more: LimitParts = {}): Limit =>
   limit({ requestsPerUnit, unit, ...more });
 const sliding = { algorithm: SLIDING_WINDOW };
-const zurich = (startsOn: number): Partial<RateLimit> => ({
+const zurich = (startsOn: number): LimitParts => ({
   calendar: { unit: 'month', timezone: 'Europe/Zurich', startsOn },
 });
-const bucket = (burst: number): Partial<RateLimit> => ({ algorithm: TOKEN_BUCKET, burst });
+const bucket = (burst: number): LimitParts => ({ algorithm: TOKEN_BUCKET, burst });
 
 describe('a limit covers another', () => {
   it.each([
@@ -67,11 +67,11 @@ describe('a limit covers another', () => {
 
 /** A counter of the stores, on a limiter's or the store's clock. */
 class Counter {
-  readonly #limit: RateLimit;
+  readonly #limit: Limit;
   readonly #bound: Bound;
   readonly #held = new Map<number, Held>();
 
-  constructor(one: RateLimit) {
+  constructor(one: Limit) {
     const requests = one.requestsPerUnit;
     const windowMicros = secondsOfLimit(one) * 1e6;
     this.#limit = one;

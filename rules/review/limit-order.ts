@@ -10,7 +10,7 @@
 import type { Traffic, Windows } from '../algorithms/algorithm.ts';
 import { algorithmOf, hasWindows } from '../algorithms/registry.ts';
 import { calendarText } from '../calendar.ts';
-import { type RateLimit, Unit, unitFromText } from '../model.ts';
+import { burstOf, type Limit, Unit } from '../model.ts';
 import { secondsOfLimit } from '../window.ts';
 
 /** Chosen: no two clocks of limiters and stores are further apart, in seconds. */
@@ -21,7 +21,7 @@ const day = 86_400;
 const clockChange = 4 * 3600;
 const offsetStep = 900;
 
-function windowsOf(limit: RateLimit): Windows {
+function windowsOf(limit: Limit): Windows {
   const seconds = secondsOfLimit(limit);
   if (limit.calendar !== undefined) {
     const { unit } = limit.calendar;
@@ -29,29 +29,28 @@ function windowsOf(limit: RateLimit): Windows {
       unit === 'month' ? [28 * day, 31 * day] : [seconds, unit === 'year' ? 366 * day : seconds];
     return { shortest: least - clockChange, longest: most + clockChange, step: offsetStep };
   }
-  const isPlainMonth = unitFromText(limit.unit) === Unit.MONTH && limit.unitMultiplier === 1;
+  const isPlainMonth = limit.unit === Unit.MONTH && limit.unitMultiplier === 1;
   return isPlainMonth && hasWindows(limit)
     ? { shortest: 28 * day, longest: 31 * day, step: day }
     : { shortest: seconds, longest: seconds, step: seconds };
 }
 
 /** What passes at once, where nothing passed before. */
-export function mostAtOnce(limit: RateLimit): number {
-  const { requestsPerUnit: requests, burst = requests } = limit;
-  return algorithmOf(limit).mostAtOnce({ requests, burst });
+export function mostAtOnce(limit: Limit): number {
+  return algorithmOf(limit).mostAtOnce({ requests: limit.requestsPerUnit, burst: burstOf(limit) });
 }
 
 /**
  * Whether `other` never refuses what `limit` lets pass. `isOneClock`: as if all clocks were one; else the limiter's tells
  * windows, and the store's all else.
  */
-export function covers(limit: RateLimit, other: RateLimit, isOneClock = false): boolean {
+export function covers(limit: Limit, other: Limit, isOneClock = false): boolean {
   if (mostAtOnce(limit) === 0 || areSame(limit, other)) return true;
   const apart = isOneClock || hasWindows(limit) === hasWindows(other) ? 0 : clocksApart;
   return algorithmOf(other).admitsAll(trafficOf(limit), trafficOf(other), apart);
 }
 
-function trafficOf(limit: RateLimit): Traffic {
+function trafficOf(limit: Limit): Traffic {
   return {
     algorithm: algorithmOf(limit),
     requests: limit.requestsPerUnit,
@@ -60,9 +59,9 @@ function trafficOf(limit: RateLimit): Traffic {
   };
 }
 
-function areSame(limit: RateLimit, other: RateLimit): boolean {
+function areSame(limit: Limit, other: Limit): boolean {
   const hasSameWindow =
-    unitFromText(limit.unit) === unitFromText(other.unit) &&
+    limit.unit === other.unit &&
     limit.unitMultiplier === other.unitMultiplier &&
     (limit.calendar && calendarText(limit.calendar)) === (other.calendar && calendarText(other.calendar));
   const hasSameNumbers =

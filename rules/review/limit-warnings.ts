@@ -1,6 +1,6 @@
 import { leaseMost, leaseText, wholeLimit } from '../lease.ts';
 import { sanitizeMetricKey } from '../match-result.ts';
-import { type RateLimit, type Rule, type RuleSource, unitOf } from '../model.ts';
+import type { Limit, Rule, RuleSource } from '../model.ts';
 import { limitLabel, limitWords } from '../window.ts';
 import { covers, mostAtOnce } from './limit-order.ts';
 import type { RuleWarning } from './review-sources.ts';
@@ -9,7 +9,7 @@ import { compositeOf, type PlacedRule, placedRules, warningAt } from './rule-lev
 /** A limit and where it stands. */
 interface PlacedLimit {
   one: PlacedRule;
-  limit: RateLimit;
+  limit: Limit;
   /** Below its rule. */
   path: (string | number)[];
 }
@@ -51,7 +51,7 @@ function placedLimits(one: PlacedRule): PlacedLimit[] {
 
 type OddLimit = Pick<RuleWarning, 'code' | 'text' | 'hint'> & { below: string[] };
 
-function refusingAll({ shadowMode }: Rule, limit: RateLimit): OddLimit | undefined {
+function refusingAll({ shadowMode }: Rule, limit: Limit): OddLimit | undefined {
   if (limit.unlimited || mostAtOnce(limit) > 0) return undefined;
   const effect = shadowMode ? 'reports every request as over the limit' : 'refuses every request';
   if (limit.requestsPerUnit === 0 && !limit.burst) {
@@ -70,7 +70,7 @@ function refusingAll({ shadowMode }: Rule, limit: RateLimit): OddLimit | undefin
 }
 
 /** Of two that cover each other the later one is told. One that lets nothing pass is told by itself. */
-function neverTighter({ limits }: Rule, limit: RateLimit): OddLimit | undefined {
+function neverTighter({ limits }: Rule, limit: Limit): OddLimit | undefined {
   const place = limits.indexOf(limit);
   const tighter = limits.find((other, index) => {
     if (other === limit || mostAtOnce(other) === 0 || !covers(other, limit)) return false;
@@ -283,8 +283,7 @@ function dottedWarnings(domain: string, rules: readonly PlacedRule[]): RuleWarni
 function sharedMetrics(rules: readonly PlacedRule[]): RuleWarning[] {
   return rules.flatMap(({ rule: { limits, descriptors }, source, path }) => {
     if (limits.length < 2) return [];
-    const all = limits.map((limit) => ({ ...limit, unit: unitOf(limit) }));
-    const labels = new Set(all.map((limit) => sanitizeMetricKey(limitLabel(all, limit))));
+    const labels = new Set(limits.map((limit) => sanitizeMetricKey(limitLabel(limits, limit))));
     const shared = placedRules(descriptors, source, path).filter(
       ({ rule }) => rule.limits.length === 1 && labels.has(sanitizeMetricKey(compositeOf(rule))),
     );

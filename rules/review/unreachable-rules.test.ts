@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
-import type { RateLimit, Rule } from '../model.ts';
+import type { Limit, Rule } from '../model.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
 import { unreachableRules } from './review-sources.ts';
@@ -13,7 +13,7 @@ function level(...written: [key: string, value: string][]): Rule[] {
   return written.map(([key, value]) => rule({ key, value, rateLimit: named(`${key}|${value}`) }));
 }
 
-function named(name: string): RateLimit {
+function named(name: string): Limit {
   return limit({ requestsPerUnit: 1, name });
 }
 

@@ -2,21 +2,22 @@ import { algorithmNumber } from '../algorithms/registry.ts';
 import { ruleFlags } from '../language/tables.ts';
 import {
   arePlainLimits,
+  burstOf,
   isPlainLimit,
+  type Limit,
   maxUint32,
-  type RateLimit,
   type Rule,
   type RuleSource,
   Unit,
-  unitFromText,
+  unitText,
 } from '../model.ts';
 import { type Wildcard, WildcardCompiler } from './compile-wildcards.ts';
 import { ContentHash, compilePairIndex, hashSeed, hashUnits, StringPool, WordList } from './pair-index.ts';
 import {
   Domain,
   Extra,
-  Limit,
   type LimitOwn,
+  LimitWord,
   Node,
   NodeFlag,
   nodeLimitsShift,
@@ -157,10 +158,10 @@ function nodeFlags(rule: Rule): number {
 
 /** Rules whose only limit is the same plain one share its record: of 100,000 rules few have one of their own. */
 function firstLimitOf(
-  own: readonly RateLimit[],
+  own: readonly Limit[],
   { limits, plain, strings }: { limits: WordList; plain: Map<number, number>; strings: StringPool },
 ): number {
-  const next = limits.length / Limit.words;
+  const next = limits.length / LimitWord.words;
   const only = own.length === 1 ? plainNumber(own[0]!) : undefined;
   if (only !== undefined) {
     const known = plain.get(only);
@@ -172,25 +173,26 @@ function firstLimitOf(
 }
 
 /** Of a limit of which nothing is written but its unit and a number that leaves room for it. */
-function plainNumber(limit: RateLimit): number | undefined {
+function plainNumber(limit: Limit): number | undefined {
   const { unlimited, name, burst, requestsPerUnit } = limit;
   if (unlimited || name !== '' || burst !== undefined || !isPlainLimit(limit)) return undefined;
-  const unit = unitFromText(limit.unit);
-  if (unit === undefined || ownText(limit) !== '' || requestsPerUnit > maxUint32) return undefined;
+  const { unit } = limit;
+  if (unit === Unit.UNKNOWN || ownText(limit) !== '' || requestsPerUnit > maxUint32) return undefined;
   return requestsPerUnit * 8 + unit;
 }
 
 /** What is unlimited has no unit. */
-function addLimit(limit: RateLimit, limits: WordList, strings: StringPool): void {
-  const unit = limit.unlimited ? Unit.UNKNOWN : unitFromText(limit.unit);
-  if (unit === undefined) throw new RangeError(`cannot compile rate limit unit '${limit.unit}'`);
-  const { name, requestsPerUnit, unitMultiplier, algorithm, burst = requestsPerUnit } = limit;
+function addLimit(limit: Limit, limits: WordList, strings: StringPool): void {
+  const unit = limit.unlimited ? Unit.UNKNOWN : limit.unit;
+  if (unit === Unit.UNKNOWN && !limit.unlimited)
+    throw new RangeError(`cannot compile rate limit unit '${unitText(limit)}'`);
+  const { name, requestsPerUnit, unitMultiplier, algorithm } = limit;
   // One by one: lists of the words of so many rules would be garbage that counts at the peak of a load.
   limits.push(unit);
   limits.push(unitMultiplier);
   pushWhole(limits, requestsPerUnit);
   limits.push(algorithmNumber(algorithm));
-  pushWhole(limits, burst);
+  pushWhole(limits, burstOf(limit));
   pushText(limits, name, strings);
   pushText(limits, ownText(limit), strings);
 }
@@ -207,7 +209,7 @@ function pushWhole(limits: WordList, whole: number): void {
 }
 
 /** Empty for a limit that has nothing of it. */
-function ownText({ calendar, hitsUnit, warnAt }: RateLimit): string {
+function ownText({ calendar, hitsUnit, warnAt }: Limit): string {
   if (calendar === undefined && hitsUnit === 'requests' && warnAt.length === 0) return '';
   const own: LimitOwn = {
     ...(calendar !== undefined && { calendar }),
@@ -289,10 +291,10 @@ function hashLimits(
   { first, count }: { first: number; count: number },
   units: Uint16Array,
 ): void {
-  const end = (first + count) * Limit.words;
-  for (let at = first * Limit.words; at < end; at += Limit.words) {
-    for (let word = 0; word < Limit.nameOffset; word++) hash.addWord(limits[at + word]!);
-    for (const text of [Limit.nameOffset, Limit.ownOffset]) {
+  const end = (first + count) * LimitWord.words;
+  for (let at = first * LimitWord.words; at < end; at += LimitWord.words) {
+    for (let word = 0; word < LimitWord.nameOffset; word++) hash.addWord(limits[at + word]!);
+    for (const text of [LimitWord.nameOffset, LimitWord.ownOffset]) {
       const offset = limits[at + text]!;
       const length = limits[at + text + 1]!;
       hash.addWord(length);

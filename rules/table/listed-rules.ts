@@ -3,8 +3,16 @@ import { algorithmNames, algorithmOf } from '../algorithms/registry.ts';
 import { calendarText } from '../calendar.ts';
 import { ruleFlags } from '../language/tables.ts';
 import { leaseText } from '../lease.ts';
-import type { MatchedLimit, MatchedRule } from '../match-result.ts';
-import { isPlainLimit, makeRule, type RateLimit, type ReserveTerms, type Rule, unitName } from '../model.ts';
+import type { MatchedRule } from '../match-result.ts';
+import {
+  burstOf,
+  isPlainLimit,
+  type Limit,
+  makeRule,
+  type ReserveTerms,
+  type Rule,
+  unitName,
+} from '../model.ts';
 import { windowText } from '../window.ts';
 import { ruleValue } from '../write/rule-file-value.ts';
 import { NodeFlag, type RuleNodes } from './rule-table-format.ts';
@@ -21,7 +29,7 @@ export interface ListedRule {
 /** The limits of a rule. */
 export interface ListedLimits {
   /** At least one; of what is unlimited one with the unit UNKNOWN. */
-  limits: MatchedLimit[];
+  limits: Limit[];
   unlimited: boolean;
   shadowMode: boolean;
   quotaMode: boolean;
@@ -109,18 +117,18 @@ export function* rlconfigLines(domains: Iterable<PlacedDomain>): Generator<strin
  * `unit=MINUTE`, `requests_per_unit=10`: as the Go service writes what it knows, with the window where that is no unit. Names
  * only tell the limits of one rule apart.
  */
-export function limitFields(limit: MatchedLimit, limits: readonly MatchedLimit[]): string[] {
-  const { requestsPerUnit, hitsUnit, warnAt, algorithm, burst, name } = limit;
+export function limitFields(limit: Limit, limits: readonly Limit[]): string[] {
+  const { requestsPerUnit, hitsUnit, warnAt, algorithm, name } = limit;
   const fields = [windowField(limit), `requests_per_unit=${requestsPerUnit}`];
   if (hitsUnit !== 'requests') fields.push(`hits_unit=${hitsUnit}`);
   if (warnAt.length > 0) fields.push(`warn_at=${warnAt.join(',')}`);
   if (!isPlainLimit(limit)) fields.push(`algorithm=${algorithmNames[algorithm]}`);
-  if (algorithmOf(limit).hasBurst) fields.push(`burst=${burst}`);
+  if (algorithmOf(limit).hasBurst) fields.push(`burst=${burstOf(limit)}`);
   if (limits.length > 1 && name !== '') fields.push(`name=${name}`);
   return fields;
 }
 
-function windowField({ unit, unitMultiplier, calendar }: MatchedLimit): string {
+function windowField({ unit, unitMultiplier, calendar }: Limit): string {
   if (calendar !== undefined) return `calendar=${calendarText(calendar)}`;
   return unitMultiplier === 1 ? `unit=${unitName(unit)}` : `window=${windowText(unit, unitMultiplier)}`;
 }
@@ -162,7 +170,7 @@ export function ruleOf(
   const flags = rules.flags(node);
   for (const flag of ruleFlags) rule[flag] = (flags & NodeFlag[flag]) !== 0;
   return Object.defineProperties(rule, {
-    limits: { enumerable: true, get: () => limitsWritten(rules, node) },
+    limits: { enumerable: true, get: () => rules.limits(node) },
     metadata: { enumerable: true, get: () => rules.readRule(node).metadata },
     descriptors: { enumerable: true, get: () => below(node) },
   });
@@ -171,19 +179,4 @@ export function ruleOf(
 /** The rules of one level in the order of their declaration, each with key and value in its `key`, as a table has them. */
 export function childrenOf(rules: RuleNodes, node: number): Rule[] {
   return Array.from({ length: rules.childCount(node) }, (_, i) => ruleOf(rules, rules.child(node, i)));
-}
-
-function limitsWritten(rules: RuleNodes, node: number): RateLimit[] {
-  const replaced = rules.replaced(node);
-  const unlimited = (rules.flags(node) & NodeFlag.unlimited) !== 0;
-  return rules.limits(node).map((limit, index) => {
-    const { unit, requestsPerUnit, burst } = limit;
-    return {
-      ...limit,
-      unit: unitName(unit) ?? '',
-      burst: burst === requestsPerUnit ? undefined : burst,
-      unlimited,
-      replaces: replaced.filter((one) => one.limit === index).map(({ name }) => name),
-    };
-  });
 }

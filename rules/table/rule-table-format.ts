@@ -10,7 +10,7 @@
  *                  "declared first" means "smaller number".
  *  nodeIndex       (parent, hash of the composite key) -> node. A composite is `key`, or `key_value`. A domain's is its name.
  *  sortedChildren  at a node's first child: the numbers of its children sorted by composite
- *  limits          one record (`Limit`) a limit; those of one rule have consecutive numbers
+ *  limits          one record (`LimitWord`) a limit; those of one rule have consecutive numbers
  *  extras          metadata, what its limits replace, its lease, and how it is reserved against, of the rules that have any
  *  domains         (`Domain`) of each domain, in their order, the hash of its content and the number of its rules
  *  strings         all text; records point into it with offset and length
@@ -29,8 +29,8 @@
  */
 import { algorithmNumber } from '../algorithms/registry.ts';
 import type { RuleFlag } from '../language/tables.ts';
-import type { MatchedLimit, MatchedRule } from '../match-result.ts';
-import { type JsonObject, noMarks, type ReserveTerms, type Unit } from '../model.ts';
+import type { MatchedRule } from '../match-result.ts';
+import { type JsonObject, type Limit, makeLimit, type ReserveTerms, type Unit } from '../model.ts';
 import { readText } from './pair-index.ts';
 
 const wordSections = [
@@ -109,7 +109,7 @@ export const NodeFlag = {
 export const nodeLimitsShift = 9;
 
 /** Words of a record in `limits`. Requests and burst are two words each: the uint32 bits of the low half, then the high one. */
-export const Limit = {
+export const LimitWord = {
   unit: 0,
   unitMultiplier: 1,
   requestsPerUnit: 2,
@@ -124,7 +124,7 @@ export const Limit = {
 } as const;
 
 /** What few limits have, as JSON; what is missing is as in `makeLimit({})`. */
-export type LimitOwn = Partial<Pick<MatchedLimit, 'calendar' | 'hitsUnit' | 'warnAt'>>;
+export type LimitOwn = Partial<Pick<Limit, 'calendar' | 'hitsUnit' | 'warnAt'>>;
 
 /** In `extras`: these six, then for each replaced name which of the rule's limits replaces it, offset and length. */
 export const Extra = {
@@ -317,27 +317,28 @@ export class RuleNodes {
     return this.#s.nodes[node * Node.words + Node.flags]!;
   }
 
-  /** All limits of a rule as they are written, an unlimited one with the unit UNKNOWN. */
-  limits(node: number): MatchedLimit[] {
+  /** All limits of a rule, an unlimited one with the unit UNKNOWN. */
+  limits(node: number): Limit[] {
     const { nodes, limits, strings } = this.#s;
-    const found: MatchedLimit[] = [];
-    let at = nodes[node * Node.words + Node.firstLimit]! * Limit.words;
-    const end = at + (this.flags(node) >>> nodeLimitsShift) * Limit.words;
-    for (; at < end; at += Limit.words) {
-      found.push({
-        unit: limits[at + Limit.unit] as Unit,
-        unitMultiplier: limits[at + Limit.unitMultiplier]!,
-        calendar: undefined,
-        requestsPerUnit: wholeAt(limits, at + Limit.requestsPerUnit),
-        hitsUnit: 'requests',
-        warnAt: noMarks,
-        algorithm: algorithmNumber(limits[at + Limit.algorithm]!),
-        burst: wholeAt(limits, at + Limit.burst),
-        name: readText(strings, limits[at + Limit.nameOffset]!, limits[at + Limit.nameLength]!),
-        ...(this.#json(limits, at + Limit.ownOffset) as LimitOwn | undefined),
+    const flags = this.flags(node);
+    const first = nodes[node * Node.words + Node.firstLimit]!;
+    const replaced = this.replaced(node);
+    return Array.from({ length: flags >>> nodeLimitsShift }, (_, index) => {
+      const at = (first + index) * LimitWord.words;
+      const requestsPerUnit = wholeAt(limits, at + LimitWord.requestsPerUnit);
+      const burst = wholeAt(limits, at + LimitWord.burst);
+      const limit = makeLimit({
+        unitMultiplier: limits[at + LimitWord.unitMultiplier]!,
+        requestsPerUnit,
+        algorithm: algorithmNumber(limits[at + LimitWord.algorithm]!),
+        burst: burst === requestsPerUnit ? undefined : burst,
+        name: readText(strings, limits[at + LimitWord.nameOffset]!, limits[at + LimitWord.nameLength]!),
+        unlimited: (flags & NodeFlag.unlimited) !== 0,
+        replaces: replaced.filter((one) => one.limit === index).map(({ name }) => name),
       });
-    }
-    return found;
+      limit.unit = limits[at + LimitWord.unit] as Unit;
+      return Object.assign(limit, this.#json(limits, at + LimitWord.ownOffset));
+    });
   }
 
   /** The names that limits of a rule replace, each with the number of the limit. */

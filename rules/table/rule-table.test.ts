@@ -1,5 +1,4 @@
 import { describe, expect, it } from 'vitest';
-import { matchedLimit } from '../../test/support/matched-rule.ts';
 import { limit, type RuleTraits, rule, source } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../algorithms/registry.ts';
 import { usualNames } from '../match-result.ts';
@@ -217,7 +216,7 @@ describe('the matched rule', () => {
         metadata,
       }),
       expected: {
-        limits: [matchedLimit({ unit: Unit.WEEK, requestsPerUnit: 4294967295, name: 'n' })],
+        limits: [limit({ unit: Unit.WEEK, requestsPerUnit: 4294967295, name: 'n', replaces: ['a', 'ä'] })],
         unlimited: false,
         shadowMode: true,
         quotaMode: true,
@@ -248,7 +247,7 @@ describe('the matched rule', () => {
     {
       name: 'metadata beside detailed_metric and value_to_metric',
       given: limited('k', '', { metadata: {}, detailedMetric: true, valueToMetric: true }),
-      expected: expect.objectContaining({ metadata: {}, limits: [matchedLimit()] }),
+      expected: expect.objectContaining({ metadata: {}, limits: [limit()] }),
     },
   ];
   for (const { name, given, expected } of traits) {

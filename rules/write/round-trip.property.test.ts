@@ -5,7 +5,7 @@ import { anyRules } from '../../test/support/rule-arbitraries.ts';
 import { rule } from '../../test/support/rule-builder.ts';
 import type { textKind } from '../documents/read-rule-file-texts.ts';
 import { readRuleTexts } from '../documents/read-rule-texts.ts';
-import type { Rule, RuleSource } from '../model.ts';
+import type { RuleSource } from '../model.ts';
 import { resourcesToJson } from '../xds/resource-json.ts';
 import { manifestValue } from './manifest-value.ts';
 import { ruleFileValue } from './rule-file-value.ts';
@@ -15,15 +15,6 @@ const source = fc.record({
   domain: fc.constantFrom('shop', 'y', '010', 'a b', 'é'),
   descriptors: anyRules,
 });
-
-/** Units are written in lower case, or as the enum's names. */
-function plain(rules: readonly Rule[]): Rule[] {
-  return rules.map((rule) => ({
-    ...rule,
-    limits: rule.limits.map((limit) => ({ ...limit, unit: limit.unit.toLowerCase() })),
-    descriptors: plain(rule.descriptors),
-  }));
-}
 
 function readBack(text: string, kind: ReturnType<typeof textKind>): RuleSource {
   const { sources, errors, skipped } = readRuleTexts([{ path: 'f', text }], { mergeDomains: false });
@@ -36,7 +27,7 @@ function readBack(text: string, kind: ReturnType<typeof textKind>): RuleSource {
 
 function expectSame(read: RuleSource, one: Pick<RuleSource, 'domain' | 'descriptors'>): void {
   expect(read.domain).toBe(one.domain);
-  expect(plain(read.descriptors)).toEqual(plain(one.descriptors));
+  expect(read.descriptors).toEqual(one.descriptors);
 }
 
 describe('rules that are written', () => {

@@ -15,9 +15,9 @@ import {
   type FieldValues,
   type JsonObject,
   type JsonValue,
+  type Limit,
   makeLimit,
   makeRule,
-  type RateLimit,
   type ReserveTerms,
   type Rule,
   type RuleSource,
@@ -27,6 +27,7 @@ import {
   weekdays,
 } from '../model.ts';
 import { enumName } from '../spelling.ts';
+import { unitWord } from '../window.ts';
 
 /** How a dialect spells names of fields, and words of enums as rule files spell them. */
 interface Spelling {
@@ -49,6 +50,7 @@ class RuleWriter {
     const asWritten = <Value>(value: Value): Value => value;
     this.#writers = {
       text: asWritten,
+      unit: asWritten,
       boolean: asWritten,
       uint32: asWritten,
       requests: asWritten,
@@ -129,12 +131,13 @@ function writtenRule(rule: Rule): WrittenRule {
   };
 }
 
-function writtenLimit(limit: RateLimit): WrittenLimit {
-  const { unlimited, name, replaces, calendar, requestsPerUnit } = limit;
-  const counted = { ...withoutDefaults(limit, defaultLimit), requestsPerUnit };
-  const unit = calendar === undefined ? limit.unit.toLowerCase() : undefined;
+function writtenLimit(limit: Limit): WrittenLimit {
+  const { unit, ...others } = limit;
+  const { unlimited, name, replaces, calendar, requestsPerUnit } = others;
+  const counted = { ...withoutDefaults(others, defaultLimit), requestsPerUnit };
+  const written = calendar === undefined ? unitWord(unit) : undefined;
   return {
-    ...(unlimited ? { unlimited, ...(name !== '' && { name }) } : { ...counted, unit }),
+    ...(unlimited ? { unlimited, ...(name !== '' && { name }) } : { ...counted, unit: written }),
     replaces: replaces.length === 0 ? undefined : replaces,
   };
 }

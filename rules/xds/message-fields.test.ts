@@ -39,6 +39,7 @@ function typeOf(field: DescField): string {
 
 const sentTypes: Record<FieldKind, readonly string[]> = {
   text: ['string'],
+  unit: ['RateLimitUnit'],
   boolean: ['bool'],
   uint32: ['uint32'],
   requests: ['uint32', 'uint64'],

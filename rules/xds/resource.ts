@@ -34,18 +34,17 @@ import {
   hitsUnits,
   type JsonObject,
   type JsonValue,
+  type Limit,
   makeLimit,
   makeRule,
   maxUint32,
   mostRequests,
   noLimits,
-  type RateLimit,
   type ReserveTerms,
   type Rule,
   type RuleSource,
   Unit,
   unitName,
-  unitOf,
   type Written,
 } from '../model.ts';
 import { formatManifestError, type RuleError } from '../rule-error.ts';
@@ -255,11 +254,11 @@ function toReserve({ ttlSeconds, estimate, onExpiry }: ReserveTerms): RateLimitR
   return reserve;
 }
 
-function toPolicy(limit: RateLimit): RateLimitPolicy {
+function toPolicy(limit: Limit): RateLimitPolicy {
   const policy = { ...emptyPolicy };
   for (const { send } of ofLimits) send(limit, policy);
   const { requestsPerUnit, burst, calendar } = limit;
-  policy.unit = unitOf(limit);
+  policy.unit = limit.unit;
   policy.requestsPerUnit = Math.min(requestsPerUnit, maxUint32);
   policy.largeRequestsPerUnit = largePart(requestsPerUnit);
   if (burst !== undefined) policy.burst = Math.min(burst, maxUint32);
@@ -314,7 +313,7 @@ class MessageReader {
   }
 
   /** Of a list that is not as it has to be nothing is kept. */
-  #limits({ rateLimit, rateLimits }: RateLimitDescriptor): readonly RateLimit[] {
+  #limits({ rateLimit, rateLimits }: RateLimitDescriptor): readonly Limit[] {
     if (rateLimits.length === 0)
       return rateLimit === undefined ? noLimits : [this.#in('rate_limit', () => this.#limit(rateLimit))];
     const text = listProblem(rateLimits.length, rateLimit !== undefined);
@@ -323,10 +322,10 @@ class MessageReader {
     return noLimits;
   }
 
-  #limit(policy: RateLimitPolicy): RateLimit {
+  #limit(policy: RateLimitPolicy): Limit {
     const { unit, unlimited, requestsPerUnit, largeRequestsPerUnit, burst, largeBurst, calendar } = policy;
-    const limit = makeLimit({});
-    limit.unit = unlimited && unit === Unit.UNKNOWN ? '' : (unitName(unit) ?? String(unit));
+    const isNone = unlimited && unit === Unit.UNKNOWN;
+    const limit = makeLimit(isNone ? {} : { unit: unitName(unit) ?? String(unit) });
     if (calendar !== undefined) limit.calendar = this.#in('calendar', () => this.#calendar(calendar, unit));
     limit.requestsPerUnit = this.#whole('requests_per_unit', largeRequestsPerUnit, requestsPerUnit);
     for (const { receive } of ofLimits) receive(policy, limit, this);

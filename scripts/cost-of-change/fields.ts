@@ -7,7 +7,7 @@ import { type AnyNode, groupOf, isTypeGroup, pickedFrom, type Site } from './sit
 /** The types of a rule, each with the rows that it is derived from, and the file that declares them. */
 const ruleTypes = {
   path: 'rules/model.ts',
-  rows: { Rule: ruleFields, RateLimit: limitFields, Calendar: {}, ReserveTerms: {} },
+  rows: { Rule: ruleFields, Limit: limitFields, Calendar: {}, ReserveTerms: {} },
 };
 
 /** The file of the rows. */

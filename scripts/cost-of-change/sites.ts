@@ -135,7 +135,7 @@ export function isTypeGroup(group: Node): boolean {
   );
 }
 
-/** The name of the type whose property a literal type picks: `RateLimit` of `Pick<RateLimit, 'unit'>` and `RateLimit['unit']`. */
+/** The name of the type whose property a literal type picks: `Limit` of `Pick<Limit, 'unit'>` and `Limit['unit']`. */
 export function pickedFrom(node: Node): string | undefined {
   let type = (node as AnyNode).parent;
   if (type.kind !== SyntaxKind.LiteralType) return undefined;

@@ -21,8 +21,8 @@ const project: Record<string, string> = {
   'package.json': '{ "type": "module" }',
   'rules/model.ts': `
     import type { Hidden } from './hidden.ts';
-    export interface Rule { key: string; hideIdentity: boolean; limits: RateLimit[]; hidden?: Hidden }
-    export interface RateLimit { unit: string; requestsPerUnit: number; algorithm: number }
+    export interface Rule { key: string; hideIdentity: boolean; limits: Limit[]; hidden?: Hidden }
+    export interface Limit { unit: string; requestsPerUnit: number; algorithm: number }
     export interface Calendar { unit: string; startsOn: number }
     export interface ReserveTerms { ttlSeconds: number; onExpiry: string }
     export const Algorithm = { FIXED_WINDOW: 0, TOKEN_BUCKET: 2 } as const;`,
@@ -33,10 +33,10 @@ const project: Record<string, string> = {
     export const isShown = ({ hideIdentity }: Rule): Hidden => ({ hideIdentity });`,
   // Computed access to rows of a table.
   'rules/table.ts': `
-    import type { RateLimit, Rule } from './model.ts';
+    import type { Limit, Rule } from './model.ts';
     export const rows = [{ spelling: 'hide_identity', property: 'hideIdentity' }] as const;
     export const flagsOf = (rule: Rule) => rows.map(({ property }) => rule[property]);
-    export type Counted = Pick<RateLimit, 'unit'>;`,
+    export type Counted = Pick<Limit, 'unit'>;`,
   'rules/computed.ts': `
     import type { Rule } from './model.ts';
     import { rows } from './table.ts';
@@ -48,10 +48,10 @@ const project: Record<string, string> = {
     export const text = hideIdentity;`,
   'rules/pattern.ts': `export const isFlag = (name: string) => /^(?:hide_identity|unlimited)$/.test(name);`,
   'rules/window.ts': `
-    import { Algorithm, type RateLimit } from './model.ts';
+    import { Algorithm, type Limit } from './model.ts';
     import type { Counted } from './table.ts';
     export const words = (limit: Counted) => limit.unit;
-    export const isBucket = ({ algorithm }: RateLimit) => algorithm === Algorithm.TOKEN_BUCKET;`,
+    export const isBucket = ({ algorithm }: Limit) => algorithm === Algorithm.TOKEN_BUCKET;`,
   // Another thing with the same names.
   'process/pacing.ts': `
     export class TokenBucket { unit = 'ms'; key = ''; ttlSeconds = 1 }

@@ -1,38 +1,16 @@
 import { marksOf } from '../../limiter/decide/assess.ts';
 import type { LimitedPlan } from '../../limiter/decide/plan.ts';
 import { ToldLimit } from '../../limiter/decide/told-limit.ts';
-import { Algorithm } from '../../rules/algorithms/registry.ts';
-import type { MatchedLimit, MatchedRule } from '../../rules/match-result.ts';
-import { Unit } from '../../rules/model.ts';
+import type { MatchedRule } from '../../rules/match-result.ts';
+import type { Limit } from '../../rules/model.ts';
+import { limit } from './rule-builder.ts';
 
-/** A limit as it is matched: 10 a minute unless told otherwise. */
-export function matchedLimit(given: Partial<MatchedLimit> = {}): MatchedLimit {
-  const requestsPerUnit = given.requestsPerUnit ?? 10;
-  return {
-    unit: Unit.MINUTE,
-    unitMultiplier: 1,
-    calendar: undefined,
-    requestsPerUnit,
-    hitsUnit: 'requests',
-    warnAt: [],
-    algorithm: Algorithm.FIXED_WINDOW,
-    burst: requestsPerUnit,
-    name: '',
-    ...given,
-  };
-}
-
-export type MatchedTraits = Partial<MatchedRule & MatchedLimit>;
+export type MatchedTraits = Partial<MatchedRule & Limit>;
 
 /** A rule as it is matched, with one limit, unless it is told to be unlimited or has its own; what the test is about is given. */
 export function matchedRule(given: MatchedTraits = {}): MatchedRule {
-  const { unit, unitMultiplier, calendar, requestsPerUnit, algorithm, burst, name, ...others } = given;
-  const { hitsUnit, warnAt, ...traits } = others;
-  const window = { unit, unitMultiplier, calendar };
-  const written = Object.entries({ ...window, requestsPerUnit, algorithm, burst, name, hitsUnit, warnAt });
-  const one = Object.fromEntries(written.filter(([, value]) => value !== undefined));
-  return {
-    limits: traits.unlimited === true ? [] : [matchedLimit(one)],
+  const rule: MatchedRule = {
+    limits: given.unlimited === true ? [] : [limit(given)],
     unlimited: false,
     shadowMode: false,
     quotaMode: false,
@@ -44,8 +22,9 @@ export function matchedRule(given: MatchedTraits = {}): MatchedRule {
     domain: 'shop',
     path: '',
     order: 0,
-    ...traits,
   };
+  const own = Object.entries(given).filter(([name]) => name in rule);
+  return Object.assign(rule, Object.fromEntries(own));
 }
 
 /** A plan for the rule, as far as tests of answers look at it. */

@@ -4,16 +4,8 @@
  */
 import { expect } from 'vitest';
 import { countedEntry, EntryMark, unambiguousStem } from '../../rules/counter-keys.ts';
-import type { MatchedLimit, MatchedRule, RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
-import {
-  arePlainLimits,
-  type Entry,
-  type RateLimit,
-  type Rule,
-  type RuleSource,
-  Unit,
-  type UnitName,
-} from '../../rules/model.ts';
+import type { MatchedRule, RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
+import { arePlainLimits, type Entry, type Limit, type Rule, type RuleSource } from '../../rules/model.ts';
 
 /** "A rule with key and value is tried before a rule with the same key and no value." */
 interface Step {
@@ -177,17 +169,7 @@ function matchedRule(rule: Rule): Omit<MatchedRule, 'domain' | 'path' | 'order'>
   };
 }
 
-function matchedLimit(limit: RateLimit): MatchedLimit {
-  const { unit, unitMultiplier, calendar, requestsPerUnit, hitsUnit, warnAt, algorithm, burst, name } = limit;
-  return {
-    unit: Unit[unit.toUpperCase() as UnitName],
-    unitMultiplier,
-    calendar,
-    requestsPerUnit,
-    hitsUnit,
-    warnAt,
-    algorithm,
-    burst: burst ?? requestsPerUnit,
-    name,
-  };
+/** A burst of as many hits as the limit allows says nothing. */
+function matchedLimit(limit: Limit): Limit {
+  return limit.burst === limit.requestsPerUnit ? { ...limit, burst: undefined } : limit;
 }

@@ -7,10 +7,12 @@ import {
   hitsUnits,
   type JsonObject,
   type JsonValue,
+  type Limit,
   mostRequests,
-  type RateLimit,
   type ReserveTerms,
   type Rule,
+  Unit,
+  unitFromText,
 } from '../../rules/model.ts';
 import { compositeOf } from '../../rules/review/rule-level.ts';
 import { limit, rule } from './rule-builder.ts';
@@ -35,7 +37,7 @@ const counted = fc
   .map(limit);
 
 /** What the Go service does not know, too. */
-const ownLimit: fc.Arbitrary<RateLimit> = fc
+const ownLimit: fc.Arbitrary<Limit> = fc
   .tuple(
     counted,
     fc.constantFrom(1, 2, 5, 10),
@@ -55,7 +57,7 @@ const ownLimit: fc.Arbitrary<RateLimit> = fc
   });
 
 /** What only budgets have. */
-const budget: fc.Arbitrary<RateLimit> = fc
+const budget: fc.Arbitrary<Limit> = fc
   .record({
     one: counted,
     requestsPerUnit: fc.constantFrom(0, 100, 2 ** 32, mostRequests),
@@ -82,7 +84,10 @@ const budget: fc.Arbitrary<RateLimit> = fc
       { nil: undefined },
     ),
   })
-  .map(({ one, calendar, ...own }) => ({ ...one, ...own, calendar, unit: calendar?.unit ?? one.unit }));
+  .map(({ one, calendar, ...own }) => ({
+    ...{ ...one, ...own, calendar },
+    unit: calendar === undefined ? one.unit : unitFromText(calendar.unit)!,
+  }));
 
 const reserve: fc.Arbitrary<ReserveTerms> = fc.record({
   ttlSeconds: fc.constantFrom(1, 60, 70_001, 86_400),
@@ -90,22 +95,25 @@ const reserve: fc.Arbitrary<ReserveTerms> = fc.record({
   onExpiry: fc.constantFrom('release', 'charge'),
 });
 
-const several = fc
-  .array(ownLimit, { minLength: 2, maxLength: 8 })
-  .map((limits) =>
-    limits.map((one, n) => ({ ...one, unit: 'second', unitMultiplier: 7 + n, name: n === 0 ? '' : `n${n}` })),
-  );
+const several = fc.array(ownLimit, { minLength: 2, maxLength: 8 }).map((limits) =>
+  limits.map((one, n) => ({
+    ...one,
+    unit: Unit.SECOND,
+    unitMultiplier: 7 + n,
+    name: n === 0 ? '' : `n${n}`,
+  })),
+);
 
 /** None, one, or several that may stand beside each other. */
-const limits: fc.Arbitrary<RateLimit[]> = fc.oneof(
-  { weight: 2, arbitrary: fc.constant<RateLimit[]>([]) },
-  { weight: 4, arbitrary: counted.map((one): RateLimit[] => [one]) },
+const limits: fc.Arbitrary<Limit[]> = fc.oneof(
+  { weight: 2, arbitrary: fc.constant<Limit[]>([]) },
+  { weight: 4, arbitrary: counted.map((one): Limit[] => [one]) },
   {
     weight: 1,
-    arbitrary: fc.constant<RateLimit[]>([limit({ unit: '', requestsPerUnit: 0, unlimited: true })]),
+    arbitrary: fc.constant<Limit[]>([limit({ unit: '', requestsPerUnit: 0, unlimited: true })]),
   },
-  { weight: 1, arbitrary: ownLimit.map((one): RateLimit[] => [one]) },
-  { weight: 1, arbitrary: budget.map((one): RateLimit[] => [one]) },
+  { weight: 1, arbitrary: ownLimit.map((one): Limit[] => [one]) },
+  { weight: 1, arbitrary: budget.map((one): Limit[] => [one]) },
   { weight: 1, arbitrary: several },
 );
 

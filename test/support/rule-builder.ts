@@ -1,4 +1,4 @@
-import { makeLimit, type RateLimit, type Rule, type RuleSource } from '../../rules/model.ts';
+import { type Limit, makeLimit, type Rule, type RuleSource, type Unit, unitName } from '../../rules/model.ts';
 import { type RuleError, RuleErrorList } from '../../rules/rule-error.ts';
 import { type CheckOptions, checkSources } from '../../rules/validate-sources.ts';
 
@@ -21,11 +21,14 @@ export function rule({ rateLimit, ...traits }: RuleTraits): Rule {
   };
 }
 
-export type RuleTraits = Partial<Rule> & { key: string; rateLimit?: RateLimit | undefined };
+export type RuleTraits = Partial<Rule> & { key: string; rateLimit?: Limit | undefined };
+
+/** A limit's fields, its unit by number or as it is written. */
+export type LimitParts = Partial<Omit<Limit, 'unit'>> & { unit?: Unit | string };
 
 /** 10 a minute unless told otherwise. */
-export function limit(traits: Partial<RateLimit> = {}): RateLimit {
-  return { ...makeLimit({}), unit: 'minute', requestsPerUnit: 10, ...traits };
+export function limit({ unit = 'minute', ...parts }: LimitParts = {}): Limit {
+  return makeLimit({ unit: typeof unit === 'string' ? unit : unitName(unit), requestsPerUnit: 10, ...parts });
 }
 
 export function source(domain: string, descriptors: Rule[], name = `${domain}.yaml`): RuleSource {

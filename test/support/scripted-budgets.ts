@@ -7,17 +7,13 @@ import type {
   SettleAnswer,
   SettleQuestion,
 } from '../../limiter/service/budgets.ts';
-import { Algorithm } from '../../rules/algorithms/registry.ts';
-import { Unit } from '../../rules/model.ts';
+import { limit } from './rule-builder.ts';
 
 const most = Number.MAX_SAFE_INTEGER;
 export const budgetScope: BudgetScope = {
   descriptor: 0,
   rule: 'llm.team_a',
-  limit: {
-    ...{ unit: Unit.DAY, unitMultiplier: 1, calendar: undefined, requestsPerUnit: most, hitsUnit: 'tokens' },
-    ...{ warnAt: [80], algorithm: Algorithm.FIXED_WINDOW, burst: most, name: 'daily' },
-  },
+  limit: limit({ unit: 'day', requestsPerUnit: most, hitsUnit: 'tokens', warnAt: [80], name: 'daily' }),
   ...{ isShadow: false, isQuota: false, refused: false, used: 700, reserved: 600, open: 1 },
   ...{ oldestSeconds: 12, left: 300, resetSeconds: 40, mark: 80 },
 };

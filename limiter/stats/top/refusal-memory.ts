@@ -2,15 +2,14 @@
 import { algorithmNames } from '../../../rules/algorithms/registry.ts';
 import { calendarFromText, calendarText } from '../../../rules/calendar.ts';
 import { shownEntries, usualTextBytes } from '../../../rules/long-text.ts';
-import type { MatchedLimit } from '../../../rules/match-result.ts';
-import { type Entry, type HitsUnit, hitsUnits, unitName } from '../../../rules/model.ts';
+import { type Entry, type HitsUnit, hitsUnits, type Limit, unitName } from '../../../rules/model.ts';
 import { windowSeconds } from '../../../rules/window.ts';
 import { boundedText } from './top-offenders.ts';
 
 /** The limit that refused. */
 interface RefusingLimit {
   readonly rule: { readonly domain: string; readonly path: string };
-  readonly limit: MatchedLimit;
+  readonly limit: Limit;
   readonly override: { readonly id: string; readonly effect?: { readonly kind: string } } | undefined;
 }
 
