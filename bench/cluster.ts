@@ -4,7 +4,6 @@
  *
  *   npm run bench:cluster -- [--applies N] [--objects N] [--json]
  */
-import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { KubernetesClient } from '../control-plane/kubernetes/client.ts';
@@ -77,9 +76,9 @@ export function at(part: number, sorted: readonly number[]): number {
 }
 
 /** Changes that the API server took, by what they were for: `ratelimitconfigs/status`. */
-async function writes(kubernetes: KubernetesClient): Promise<Map<string, number>> {
+function writes(api: ApiServer): Map<string, number> {
   const found = new Map<string, number>();
-  for (const line of (await text(await kubernetes.stream({ path: '/metrics' }))).split('\n')) {
+  for (const line of api.get('/metrics').body.split('\n')) {
     if (!/^apiserver_request_total{code="2.*verb="(APPLY|DELETE|PATCH|POST|PUT)"/.test(line)) continue;
     const [, resource, subresource] = /resource="([^"]*)".*subresource="([^"]*)"/.exec(line) ?? [];
     const name = subresource === '' ? `${resource}` : `${resource}/${subresource}`;
@@ -117,15 +116,15 @@ async function joinWrites(
   };
   const clients = [await connect('lim-0')];
   try {
-    await untilQuiet(kubernetes, objects);
-    const before = await writes(kubernetes);
+    await untilQuiet(api, objects);
+    const before = writes(api);
     writeEndpoints(api, { service, uids, ready: ['lim-0'], unready: ['lim-1'] });
     await sleep(joinStepMs);
     clients.push(await connect('lim-1'));
     await sleep(joinStepMs);
     writeEndpoints(api, { service, uids, ready: ['lim-0', 'lim-1'] });
     await sleep(joinStepMs);
-    const after = await writes(kubernetes);
+    const after = writes(api);
     return new Map([...after].map(([name, count]) => [name, count - (before.get(name) ?? 0)]));
   } finally {
     for (const client of clients) client.close();
@@ -134,10 +133,10 @@ async function joinWrites(
 }
 
 /** Every object has its status, and nothing was written to one for a while. */
-async function untilQuiet(kubernetes: KubernetesClient, objects: number): Promise<void> {
+async function untilQuiet(api: ApiServer, objects: number): Promise<void> {
   for (let last = -1; ; ) {
     await sleep(5_000);
-    const written = (await writes(kubernetes)).get(objectStatuses) ?? 0;
+    const written = writes(api).get(objectStatuses) ?? 0;
     if (written >= objects && written === last) return;
     last = written;
   }

@@ -4,7 +4,8 @@ import type { Backing, OpenBackingOptions } from './backing.ts';
 import { accessProblem } from './fleets/fleet-access.ts';
 import { readFleet } from './fleets/fleet-readings.ts';
 import { FleetStore } from './fleets/fleet-store.ts';
-import { type Denial, KubernetesClient } from './kubernetes/client.ts';
+import type { Denial, KubernetesApi } from './kubernetes/api.ts';
+import { KubernetesClient } from './kubernetes/client.ts';
 import { loadKubernetesConfig } from './kubernetes/client-config.ts';
 import { reviewToken } from './kubernetes/token-review.ts';
 import type { Decision } from './model/decision.ts';
@@ -21,7 +22,7 @@ import * as lines from './telemetry/log-lines.ts';
 import { RemovedObjectStore } from './webhooks/removed-objects.ts';
 
 interface ClusterBackingOptions extends OpenBackingOptions {
-  client: KubernetesClient;
+  client: KubernetesApi;
   /** Of Leases and ConfigMaps. */
   namespace: string;
 }

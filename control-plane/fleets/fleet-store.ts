@@ -7,8 +7,8 @@ import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { Pace } from '../../process/time/pacing.ts';
 import { apiVersion, fleetKind, fleetPlural, group, version } from '../../rules/manifest/kinds.ts';
+import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError, isTransient } from '../kubernetes/api-error.ts';
-import type { KubernetesClient } from '../kubernetes/client.ts';
 import { resourcePath } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchListener } from '../kubernetes/watch.ts';
 import type { Endpoint, FleetExpectation, FleetObject, FleetStatus } from '../model/fleet-object.ts';
@@ -25,7 +25,7 @@ import { expectationOf, joinedEndpoints, readFleet, readSlice } from './fleet-re
 import { fleetStatus, sameFleetStatus } from './fleet-status.ts';
 
 export interface FleetStoreOptions extends Pick<Telemetry, 'log'> {
-  client: KubernetesClient;
+  client: KubernetesApi;
   namespace: string;
   /** By fleet, `namespace/name`: an object is created for each that has none. */
   services: ReadonlyMap<string, readonly string[]>;

@@ -17,32 +17,10 @@ import {
   systemErrorCode,
   systemErrorReason,
 } from '../../process/log/error-text.ts';
+import { systemTimers, type Timers } from '../../process/time/clock.ts';
+import type { ApiRequest, KubernetesApi, WatchStream } from './api.ts';
 import { ApiError, refusal, unreachable, unreadable } from './api-error.ts';
-
-export interface ApiRequest {
-  /** Defaults to GET. */
-  method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** From the root of the API: `/api/v1/namespaces/default/configmaps`. */
-  path: string;
-  /** Undefined values are left out. */
-  query?: Readonly<Record<string, string | number | boolean | undefined>>;
-  /** Sent as JSON. */
-  body?: unknown;
-  /** Of the body; defaults to `application/json`. Server-side apply takes `application/apply-patch+yaml`. */
-  contentType?: string;
-  signal?: AbortSignal | undefined;
-  /** Until the whole answer is there, for a stream until it begins; defaults to the client's. */
-  timeoutMs?: number;
-}
-
-/** What the API server has refused to this process by 401 or 403 for so long that it will not pass by itself. */
-export interface Denial {
-  verb: 'get' | 'list' | 'watch';
-  /** `ratelimitfleets.ratelimit.weir.dev`, `/openapi/v3` */
-  resource: string;
-  /** In the words of the API server. */
-  reason: string;
-}
+import { HttpWatchStream } from './watch-stream.ts';
 
 export interface KubernetesClientOptions {
   config: KubeConfig;
@@ -50,43 +28,35 @@ export interface KubernetesClientOptions {
   userAgent: string;
   /** Of one request; defaults to 30,000. */
   timeoutMs?: number;
-  /** Called by each `DeniedAccess`. */
-  denied?: ((denial: Denial, isDenied: boolean) => void) | undefined;
-}
-
-/** What one reader of the API is denied. */
-export class DeniedAccess {
-  readonly #client: Pick<KubernetesClient, 'denied'>;
-  #denial: Denial | undefined;
-
-  constructor(client: Pick<KubernetesClient, 'denied'>) {
-    this.#client = client;
-  }
-
-  /** Ends the last denial. Undefined: nothing is denied any more. */
-  set(denial: Denial | undefined): void {
-    if (this.#denial !== undefined) this.#client.denied?.(this.#denial, false);
-    this.#denial = denial;
-    if (denial !== undefined) this.#client.denied?.(denial, true);
-  }
+  /** Of these timeouts; defaults to those of Node. */
+  timers?: Timers;
+  denied?: KubernetesApi['denied'];
 }
 
 /** Chosen: how long a connection may be silent before TCP asks whether the other side is still there. */
 const keepAliveProbeMs = 15_000;
 
-export class KubernetesClient {
-  readonly denied: KubernetesClientOptions['denied'];
+export class KubernetesClient implements KubernetesApi {
+  readonly denied: KubernetesApi['denied'];
   readonly #config: KubeConfig;
   readonly #userAgent: string;
   readonly #timeoutMs: number;
+  readonly #timers: Timers;
   readonly #server: URL;
   readonly #agent: HttpAgent;
 
-  constructor({ config, userAgent, timeoutMs = 30_000, denied }: KubernetesClientOptions) {
+  constructor({
+    config,
+    userAgent,
+    timeoutMs = 30_000,
+    timers = systemTimers,
+    denied,
+  }: KubernetesClientOptions) {
     this.denied = denied;
     this.#config = config;
     this.#userAgent = userAgent;
     this.#timeoutMs = timeoutMs;
+    this.#timers = timers;
     this.#server = new URL(config.getCurrentCluster()?.server ?? '');
     const Agent = this.#server.protocol === 'http:' ? HttpAgent : HttpsAgent;
     this.#agent = new Agent({ keepAlive: true, keepAliveMsecs: keepAliveProbeMs });
@@ -102,7 +72,6 @@ export class KubernetesClient {
     return this.#config.getContextObject(this.#config.currentContext)?.namespace;
   }
 
-  /** The answer's JSON, unchecked. Every failure is an ApiError. */
   async request<T = unknown>(request: ApiRequest): Promise<T> {
     const timeout = this.#timeoutOf(request);
     try {
@@ -114,8 +83,7 @@ export class KubernetesClient {
     }
   }
 
-  /** The answer while it comes, for watches; its consumer ends it by `signal` or by destroying it. */
-  async stream(request: ApiRequest): Promise<IncomingMessage> {
+  async stream(request: ApiRequest): Promise<WatchStream> {
     const timeout = this.#timeoutOf(request);
     try {
       const response = await this.#open(request, timeout.signal);
@@ -124,13 +92,12 @@ export class KubernetesClient {
       if (request.signal?.aborted) onAbort();
       request.signal?.addEventListener('abort', onAbort, { once: true });
       response.once('close', () => request.signal?.removeEventListener('abort', onAbort));
-      return response;
+      return new HttpWatchStream(response, { server: this.server, request: `watch of ${request.path}` });
     } finally {
       timeout.end();
     }
   }
 
-  /** Ends all connections; requests under way fail. Later ones would take new connections. */
   close(): void {
     this.#agent.destroy();
   }
@@ -140,12 +107,12 @@ export class KubernetesClient {
     const controller = new AbortController();
     const abort = (reason: string, message: string) =>
       controller.abort(new ApiError({ status: 0, reason, message: `${this.server}: ${message}` }));
-    const timer = setTimeout(() => abort('Timeout', `no answer within ${timeoutMs} ms`), timeoutMs);
+    const callOff = this.#timers.after(timeoutMs, () => abort('Timeout', `no answer within ${timeoutMs} ms`));
     const onAbort = () => abort('Aborted', 'the request was given up');
     if (signal?.aborted) onAbort();
     else signal?.addEventListener('abort', onAbort, { once: true });
     const end = () => {
-      clearTimeout(timer);
+      callOff();
       signal?.removeEventListener('abort', onAbort);
     };
     return { signal: controller.signal, end };

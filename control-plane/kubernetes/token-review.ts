@@ -1,6 +1,7 @@
 /** Whose token it is, by the API server: TokenReview of authentication.k8s.io/v1. */
+
+import type { ApiRequest, KubernetesApi } from './api.ts';
 import { ApiError } from './api-error.ts';
-import type { ApiRequest, KubernetesClient } from './client.ts';
 
 interface TokenReview {
   status?: {
@@ -26,7 +27,7 @@ export interface TokenUser {
 
 /** The user, or why the token is nobody's. Rejects with an ApiError when the server does not say. */
 export async function reviewToken(
-  client: Pick<KubernetesClient, 'request'>,
+  client: Pick<KubernetesApi, 'request'>,
   { token, audience }: { token: string; audience: string },
 ): Promise<TokenUser | { problem: string }> {
   const { status = {} } = await twice(client, {
@@ -49,7 +50,7 @@ export async function reviewToken(
 }
 
 /** A kept connection may have ended just then. Nothing is created, so that it may be asked again. */
-async function twice(client: Pick<KubernetesClient, 'request'>, request: ApiRequest): Promise<TokenReview> {
+async function twice(client: Pick<KubernetesApi, 'request'>, request: ApiRequest): Promise<TokenReview> {
   try {
     return await client.request<TokenReview>(request);
   } catch (error) {

@@ -10,8 +10,8 @@ import {
   readWatch,
   resourcePath,
   resourceText,
-  WatchLines,
 } from './reflector.ts';
+import { HttpWatchStream, WatchLines } from './watch-stream.ts';
 
 const metadata = { resourceVersion: '7' };
 
@@ -130,12 +130,12 @@ function start() {
   const stream = new PassThrough();
   const timers = new ManualTimers();
   const received: string[] = [];
+  const request = 'watch of /things';
   const ended = readWatch({
-    stream,
+    stream: new HttpWatchStream(stream, { server: 'https://api', request }),
     timers,
     idleTimeoutMs: 1000,
-    server: 'https://api',
-    request: 'watch of /things',
+    request,
     receive: (events) => received.push(events.map(({ type }) => type).join()),
   });
   const event = (type: string, object: object) => stream.write(line(type, object));

@@ -1,6 +1,6 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import { type Denial, DeniedAccess, type KubernetesApi } from './api.ts';
 import { ApiError, isDenied, unreadable } from './api-error.ts';
-import { type Denial, DeniedAccess, type KubernetesClient } from './client.ts';
 import {
   type ApiObject,
   apiObjectKey,
@@ -84,7 +84,7 @@ export interface WatchListener {
 }
 
 export interface ResourceWatchOptions<T> {
-  client: KubernetesClient;
+  client: KubernetesApi;
   resource: WatchedResource;
   /** Only objects with these labels: `team=a,stage!=dev`; empty or undefined: all. */
   labelSelector?: string | undefined;
@@ -266,7 +266,6 @@ export class ResourceWatch<T> {
         stream,
         timers,
         idleTimeoutMs: this.#limits.idleTimeoutMs,
-        server: client.server,
         request: `watch of ${path}`,
         receive: (events) => this.#receive(events),
       });

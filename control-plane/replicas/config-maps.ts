@@ -3,13 +3,13 @@
 import { promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import type { Clock } from '../../process/time/clock.ts';
-import type { KubernetesClient } from '../kubernetes/client.ts';
+import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ResourceWatch, type ResourceWatchOptions } from '../kubernetes/watch.ts';
 import { deleteObject } from './leases.ts';
 import { managedLabels, type ObjectRole, serverSideApply } from './replica-name.ts';
 
 export interface ConfigMapApiOptions {
-  client: KubernetesClient;
+  client: KubernetesApi;
   namespace: string;
   /** Of one request. */
   timeoutMs: number;

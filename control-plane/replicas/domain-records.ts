@@ -7,8 +7,8 @@ import { z } from 'zod';
 import { errorText } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { Pace } from '../../process/time/pacing.ts';
+import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
-import type { KubernetesClient } from '../kubernetes/client.ts';
 import { type Decision, type DomainRecord, type DomainRecords, domainKey } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
@@ -87,7 +87,7 @@ function sameRecords(a: DomainRecords, b: DomainRecords): boolean {
 }
 
 export interface DomainRecordOptions extends Pick<Telemetry, 'log'> {
-  client: KubernetesClient;
+  client: KubernetesApi;
   namespace: string;
   /** How long a domain that came free is held. */
   releaseMs: number;

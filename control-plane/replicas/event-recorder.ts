@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { TokenBucket } from '../../process/time/pacing.ts';
 import { apiVersion } from '../../rules/manifest/kinds.ts';
+import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError, isTransient } from '../kubernetes/api-error.ts';
-import type { KubernetesClient } from '../kubernetes/client.ts';
 import { type ConfigObject, kindOf } from '../model/config-object.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
@@ -141,7 +141,7 @@ export interface RecordedEvent {
 }
 
 export interface EventRecorderOptions extends Telemetry {
-  client: KubernetesClient;
+  client: KubernetesApi;
   /** Name of the replica. */
   instance: string;
   clock: Clock;

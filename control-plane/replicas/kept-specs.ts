@@ -8,8 +8,8 @@ import { isDeepStrictEqual, promisify } from 'node:util';
 import { gunzip, gzip } from 'node:zlib';
 import { errorText } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
-import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { KeptSpec, SpecGeneration } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
@@ -88,7 +88,7 @@ function isSameSpec(a: SpecGeneration | undefined, b: SpecGeneration | undefined
 }
 
 export interface KeptSpecStoreOptions extends Pick<Telemetry, 'log'> {
-  client: KubernetesClient;
+  client: KubernetesApi;
   namespace: string;
   /** Asked before each write. */
   mayWrite(): boolean;

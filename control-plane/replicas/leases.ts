@@ -3,13 +3,13 @@
  * again and again as a sign of life.
  */
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
-import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { Owner } from './config-maps.ts';
 import { managedLabels, replicaLeaseName, serverSideApply } from './replica-name.ts';
 
 export interface LeaseApiOptions {
-  client: KubernetesClient;
+  client: KubernetesApi;
   namespace: string;
   /** Of one request. */
   timeoutMs: number;
@@ -112,7 +112,7 @@ export class LeaseApi {
     return name === undefined ? leases : `${leases}/${name}`;
   }
 
-  #request<T>(request: Parameters<KubernetesClient['request']>[0]): Promise<T> {
+  #request<T>(request: Parameters<KubernetesApi['request']>[0]): Promise<T> {
     return this.#options.client.request<T>({ timeoutMs: this.#options.timeoutMs, ...request });
   }
 }
@@ -136,7 +136,7 @@ export function microTime(ms: number): string {
 
 /** Succeeds when there is none; with `resourceVersion` leaves one alone that somebody has written since. */
 export async function deleteObject(
-  client: KubernetesClient,
+  client: KubernetesApi,
   {
     path,
     timeoutMs,

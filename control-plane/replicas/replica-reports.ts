@@ -4,8 +4,8 @@ import { z } from 'zod';
 import { errorText } from '../../process/log/error-text.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
-import type { KubernetesClient } from '../kubernetes/client.ts';
 import { ResourceWatch } from '../kubernetes/watch.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
@@ -149,7 +149,7 @@ export class ReportPublisher {
 }
 
 export interface ReportReaderOptions extends Pick<Telemetry, 'log'> {
-  client: KubernetesClient;
+  client: KubernetesApi;
   namespace: string;
   /** Whose report comes from `setOwn`, not through the API. */
   replica: string;

@@ -2,8 +2,8 @@
 import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
-import type { KubernetesClient } from '../kubernetes/client.ts';
 import { isNewerVersion } from '../model/config-object.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
@@ -21,7 +21,7 @@ const seldomMs = 60_000;
 const rareMs = 60_000;
 
 export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Telemetry {
-  client: KubernetesClient;
+  client: KubernetesApi;
   /** Of Leases and ConfigMaps. */
   namespace: string;
   /** See `replicaName`; also its identity in the election. */

@@ -3,8 +3,8 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { retryDelayMs } from '../../process/time/pacing.ts';
 import { apiVersion } from '../../rules/manifest/kinds.ts';
+import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError, isTransient } from '../kubernetes/api-error.ts';
-import type { KubernetesClient } from '../kubernetes/client.ts';
 import {
   type ConfigObject,
   type ConfigStatus,
@@ -30,7 +30,7 @@ export type WriteOutcome =
   | { is: 'failed'; error: ApiError };
 
 export interface StatusWriterOptions {
-  client: KubernetesClient;
+  client: KubernetesApi;
   /** Of one request; defaults to 10,000. */
   timeoutMs?: number;
   /** Called before each attempt; what it returns is called after it, with the version that was written if that is known. */

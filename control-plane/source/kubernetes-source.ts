@@ -2,7 +2,7 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import { group, overrideKind, version } from '../../rules/manifest/kinds.ts';
 import { classNameOf } from '../../rules/manifest/read-spec.ts';
 import { overrideStatusModel, statusModel } from '../../rules/manifest/status-models.ts';
-import type { KubernetesClient } from '../kubernetes/client.ts';
+import type { KubernetesApi } from '../kubernetes/api.ts';
 import type { ApiObject, ObjectEvent, Reading } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernetes/watch.ts';
 import { type ConfigObject, type ConfigStatus, kindOf } from '../model/config-object.ts';
@@ -38,7 +38,7 @@ export interface SourceListener {
 }
 
 export interface KubernetesSourceOptions extends Telemetry {
-  client: KubernetesClient;
+  client: KubernetesApi;
   /** WATCH_NAMESPACES, one watch each; empty: all namespaces, by one watch. */
   namespaces: readonly string[];
   /** CLASS_NAME: objects of other classes are those of other control planes. */

@@ -2,15 +2,15 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { fleetKind, group, kind, overrideKind, version } from '../../rules/manifest/kinds.ts';
+import { DeniedAccess, type KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError, isDenied } from '../kubernetes/api-error.ts';
-import { DeniedAccess, type KubernetesClient } from '../kubernetes/client.ts';
 import { defaultWatchLimits, WatchOutage } from '../kubernetes/watch.ts';
 import type { FieldSchema, NewerFields, PublishedSchemas } from '../model/newer-fields.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 
 export interface SchemaStoreOptions extends Pick<Telemetry, 'log'> {
-  client: Pick<KubernetesClient, 'request' | 'denied'>;
+  client: Pick<KubernetesApi, 'request' | 'denied'>;
   clock: Pick<Clock, 'monotonicMs'>;
   timers: Timers;
   /** `schemas` answers differently, or doubts are confirmed. */

@@ -9,8 +9,8 @@ import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { overrideKind } from '../../rules/manifest/kinds.ts';
+import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
-import type { KubernetesClient } from '../kubernetes/client.ts';
 import type { RemovedObject } from '../reconcile/removals.ts';
 import { ConfigMapApi, maxConfigMapBytes, WatchedValues } from '../replicas/config-maps.ts';
 import { Pump } from '../replicas/pump.ts';
@@ -41,7 +41,7 @@ const model: z.ZodType<RemovedObject[]> = z.array(
 );
 
 export interface RemovedObjectStoreOptions extends Pick<Telemetry, 'log'> {
-  client: KubernetesClient;
+  client: KubernetesApi;
   namespace: string;
   /** Asked before each write. */
   mayWrite(): boolean;

@@ -1,5 +1,6 @@
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
-import { type ApiRequest, KubernetesClient } from '../../control-plane/kubernetes/client.ts';
+import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
+import { KubernetesClient } from '../../control-plane/kubernetes/client.ts';
 import { ResourceWatch, type ResourceWatchOptions } from '../../control-plane/kubernetes/watch.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';

@@ -1,0 +1,67 @@
+/** The Kubernetes API as the control plane asks it: over HTTP by `KubernetesClient`, or as something else plays it. */
+import type { ApiError } from './api-error.ts';
+
+export interface ApiRequest {
+  /** Defaults to GET. */
+  method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
+  /** From the root of the API: `/api/v1/namespaces/default/configmaps`. */
+  path: string;
+  /** Undefined values are left out. */
+  query?: Readonly<Record<string, string | number | boolean | undefined>>;
+  /** Sent as JSON. */
+  body?: unknown;
+  /** Of the body; defaults to `application/json`. Server-side apply takes `application/apply-patch+yaml`. */
+  contentType?: string;
+  signal?: AbortSignal | undefined;
+  /** Until the whole answer is there, for a stream until it begins; defaults to the client's. */
+  timeoutMs?: number;
+}
+
+/** What the API server has refused to this process by 401 or 403 for so long that it will not pass by itself. */
+export interface Denial {
+  verb: 'get' | 'list' | 'watch';
+  /** `ratelimitfleets.ratelimit.weir.dev`, `/openapi/v3` */
+  resource: string;
+  /** In the words of the API server. */
+  reason: string;
+}
+
+/** Every failure is an ApiError. */
+export interface KubernetesApi {
+  /** Called by each `DeniedAccess`. */
+  readonly denied?: ((denial: Denial, isDenied: boolean) => void) | undefined;
+  /** The answer's JSON, unchecked. */
+  request<T = unknown>(request: ApiRequest): Promise<T>;
+  /** The answer to a watch while it comes. `signal` ends it, too. */
+  stream(request: ApiRequest): Promise<WatchStream>;
+  /** Ends all connections; requests under way fail. Later ones would take new connections. */
+  close(): void;
+}
+
+/** The answer to a watch. */
+export interface WatchStream {
+  /**
+   * Hands over the values of its lines, those that came together at once; none of them for a sign of life. Called once.
+   * Settles when the watch has ended and its connection is given back: undefined in order, else why. Never rejects.
+   */
+  follow(receive: (values: readonly unknown[]) => void): Promise<ApiError | undefined>;
+  /** Ends it in order. */
+  end(): void;
+}
+
+/** What one reader of the API is denied. */
+export class DeniedAccess {
+  readonly #client: Pick<KubernetesApi, 'denied'>;
+  #denial: Denial | undefined;
+
+  constructor(client: Pick<KubernetesApi, 'denied'>) {
+    this.#client = client;
+  }
+
+  /** Ends the last denial. Undefined: nothing is denied any more. */
+  set(denial: Denial | undefined): void {
+    if (this.#denial !== undefined) this.#client.denied?.(this.#denial, false);
+    this.#denial = denial;
+    if (denial !== undefined) this.#client.denied?.(denial, true);
+  }
+}
