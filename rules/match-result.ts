@@ -1,23 +1,14 @@
 import type { CounterKeys } from './counter-keys.ts';
 import { usualTextBytes } from './long-text.ts';
-import type { Entry, JsonObject, Limit, ReserveTerms } from './model.ts';
+import type { Entry, Limit, RuleTraits } from './model.ts';
 
 /** The limits of one rule as decisions need them. One object per rule and rule table, however often it matches. */
-export interface MatchedRule {
+export interface MatchedRule extends Readonly<RuleTraits> {
   /** All have to allow. None exactly when unlimited. */
   readonly limits: readonly Limit[];
   readonly unlimited: boolean;
-  readonly shadowMode: boolean;
-  readonly quotaMode: boolean;
-  /** As `Rule.lease`. */
-  readonly lease: number | undefined;
-  /** As `Rule.reserve`. */
-  readonly reserve: ReserveTerms | undefined;
   /** Names of limits of other rules, of all its limits together. */
   readonly replaces: readonly string[];
-  readonly metadata: JsonObject | undefined;
-  /** As `Rule.hideIdentity`. */
-  readonly hideIdentity: boolean;
   /** Whose it is, and where it stands there, as `listedRules` writes it; written by its first match. */
   domain: string;
   path: string;

@@ -150,6 +150,9 @@ export interface Rule extends Properties<typeof ruleFields> {
   limits: readonly Limit[];
 }
 
+/** What a rule says beside what it is for and its limits. */
+export type RuleTraits = Omit<Rule, 'key' | 'value' | 'limits' | 'descriptors'>;
+
 export interface Limit extends Properties<typeof limitFields> {}
 
 /** Of what has none: one list for all, for there may be 100,000 of them. */
@@ -209,6 +212,10 @@ export function makeRule(written: WrittenRule, limits: readonly Limit[]): Rule {
     descriptors: written.descriptors ?? noRules,
   };
 }
+
+const { key: _, value: __, limits: ___, descriptors: ____, ...traits } = makeRule({}, noLimits);
+/** Those of a rule that says nothing. */
+export const noTraits: RuleTraits = traits;
 
 /** What of a limit says how it is counted. */
 type CountedLimit = Pick<Limit, 'unitMultiplier' | 'calendar' | 'algorithm'>;

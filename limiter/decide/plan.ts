@@ -3,7 +3,7 @@ import { algorithmOf, algorithmTitle, defaultAlgorithm } from '../../rules/algor
 import { stemOfValues } from '../../rules/counter-keys.ts';
 import { leaseMost } from '../../rules/lease.ts';
 import type { MatchedRule, NameForm, RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
-import { arePlainLimits, type Entry, isPlainLimit, type Limit, Unit } from '../../rules/model.ts';
+import { arePlainLimits, type Entry, isPlainLimit, type Limit, noTraits, Unit } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import type { OverrideIndex, OverridesFound } from '../../rules/overrides/override-index.ts';
 import {
@@ -341,14 +341,12 @@ export class Planner {
   /** For a limit that no rule has, hence no pattern in place of a value. */
   #matchOfValues(domain: string, entries: readonly Entry[], limit: Limit, matched?: MatchedRule): RuleMatch {
     const rule: MatchedRule = {
+      ...noTraits,
       limits: [limit],
       unlimited: false,
-      shadowMode: false,
-      quotaMode: false,
       lease: 0,
       reserve: matched?.reserve,
       replaces: [],
-      metadata: undefined,
       hideIdentity: matched?.hideIdentity ?? false,
       domain,
       path: matched?.path ?? '',

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { createLogger, type Logger } from '../../process/log/logger.ts';
 import { Algorithm } from '../../rules/algorithms/registry.ts';
-import { Unit } from '../../rules/model.ts';
+import { noTraits, Unit } from '../../rules/model.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { limit } from '../../test/support/rule-builder.ts';
@@ -199,10 +199,10 @@ describe('log lines', () => {
         lines.loadingDomain(log, 'mongo_cps');
         lines.loadingDescriptor(log, 'mongo_cps.database', undefined);
         lines.loadingDescriptor(log, 'mongo_cps.database_users', {
+          ...noTraits,
           limits: [limit({ requestsPerUnit: 5, unit: Unit.SECOND })],
           unlimited: false,
           shadowMode: true,
-          quotaMode: false,
           lease: 20_000,
           reserve: { ttlSeconds: 60, estimate: 2000, onExpiry: 'release' },
         });
@@ -210,14 +210,7 @@ describe('log lines', () => {
           limit({ unitMultiplier: 5, algorithm: Algorithm.TOKEN_BUCKET }),
           limit({ unit: Unit.DAY }),
         ];
-        lines.loadingDescriptor(log, 'd.k', {
-          limits,
-          unlimited: false,
-          shadowMode: false,
-          quotaMode: false,
-          lease: undefined,
-          reserve: undefined,
-        });
+        lines.loadingDescriptor(log, 'd.k', { ...noTraits, limits, unlimited: false });
         lines.listingReplaced(log);
       },
       [

@@ -1,5 +1,4 @@
 import { algorithmNumber } from '../algorithms/registry.ts';
-import { ruleFlags } from '../language/tables.ts';
 import {
   arePlainLimits,
   burstOf,
@@ -15,14 +14,13 @@ import { type Wildcard, WildcardCompiler } from './compile-wildcards.ts';
 import { ContentHash, compilePairIndex, hashSeed, hashUnits, StringPool, WordList } from './pair-index.ts';
 import {
   Domain,
-  Extra,
-  type LimitOwn,
   LimitWord,
   Node,
   NodeFlag,
-  nodeLimitsShift,
   packRuleTable,
-  replacedWords,
+  rareFieldsText,
+  rareTraitsText,
+  ruleFlagsOf,
 } from './rule-table-format.ts';
 
 /**
@@ -147,13 +145,8 @@ function compileNodes(tree: NumberedTree, wildcards: WildcardCompiler): RuleReco
 }
 
 function nodeFlags(rule: Rule): number {
-  let flags = 0;
-  for (const flag of ruleFlags) if (rule[flag]) flags |= NodeFlag[flag];
-  const { length } = rule.limits;
-  if (length === 0) return flags;
-  if (rule.limits[0]!.unlimited) flags |= NodeFlag.unlimited;
-  if (!arePlainLimits(rule.limits)) flags |= NodeFlag.ownKeys;
-  return flags | NodeFlag.hasLimit | (length << nodeLimitsShift);
+  const { limits } = rule;
+  return ruleFlagsOf(rule) | limits.length | (arePlainLimits(limits) ? 0 : NodeFlag.ownKeys);
 }
 
 /** Rules whose only limit is the same plain one share its record: of 100,000 rules few have one of their own. */
@@ -177,7 +170,7 @@ function plainNumber(limit: Limit): number | undefined {
   const { unlimited, name, burst, requestsPerUnit } = limit;
   if (unlimited || name !== '' || burst !== undefined || !isPlainLimit(limit)) return undefined;
   const { unit } = limit;
-  if (unit === Unit.UNKNOWN || ownText(limit) !== '' || requestsPerUnit > maxUint32) return undefined;
+  if (unit === Unit.UNKNOWN || rareFieldsText(limit) !== '' || requestsPerUnit > maxUint32) return undefined;
   return requestsPerUnit * 8 + unit;
 }
 
@@ -194,12 +187,13 @@ function addLimit(limit: Limit, limits: WordList, strings: StringPool): void {
   limits.push(algorithmNumber(algorithm));
   pushWhole(limits, burstOf(limit));
   pushText(limits, name, strings);
-  pushText(limits, ownText(limit), strings);
+  pushText(limits, rareFieldsText(limit), strings);
 }
 
-function pushText(limits: WordList, text: string, strings: StringPool): void {
-  limits.push(text === '' ? 0 : strings.add(text));
-  limits.push(text.length);
+/** Offset and length. */
+function pushText(words: WordList, text: string, strings: StringPool): void {
+  words.push(text === '' ? 0 : strings.add(text));
+  words.push(text.length);
 }
 
 /** The low half, then the high one. */
@@ -208,30 +202,11 @@ function pushWhole(limits: WordList, whole: number): void {
   limits.push(Math.floor(whole / 0x1_0000_0000));
 }
 
-/** Empty for a limit that has nothing of it. */
-function ownText({ calendar, hitsUnit, warnAt }: Limit): string {
-  if (calendar === undefined && hitsUnit === 'requests' && warnAt.length === 0) return '';
-  const own: LimitOwn = {
-    ...(calendar !== undefined && { calendar }),
-    ...(hitsUnit !== 'requests' && { hitsUnit }),
-    ...(warnAt.length > 0 && { warnAt }),
-  };
-  return JSON.stringify(own);
-}
-
 function addExtra(rule: Rule, extras: WordList, strings: StringPool): number {
-  const { limits, metadata, reserve, lease = -1 } = rule;
-  let replaced = 0;
-  for (const { replaces } of limits) replaced += replaces.length;
-  if (replaced === 0 && metadata === undefined && reserve === undefined && lease < 0) return -1;
-  const extra = extras.length;
-  const text = metadata === undefined ? '' : JSON.stringify(metadata);
-  const terms = reserve === undefined ? '' : JSON.stringify(reserve);
-  extras.pushAll([strings.add(text), text.length, replaced, lease, strings.add(terms), terms.length]);
-  for (const [index, { replaces }] of limits.entries()) {
-    for (const name of replaces) extras.pushAll([index, strings.add(name), name.length]);
-  }
-  return extra;
+  const text = rareTraitsText(rule);
+  if (text === '') return -1;
+  pushText(extras, text, strings);
+  return extras.length - 2;
 }
 
 function wildcardChildren(tree: NumberedTree, node: number): Wildcard[] {
@@ -267,12 +242,12 @@ function compileDomains(
         hashLimits(
           hash,
           limits,
-          { first: nodes[at + Node.firstLimit]!, count: nodes[at + Node.flags]! >>> nodeLimitsShift },
+          { first: nodes[at + Node.firstLimit]!, count: nodes[at + Node.flags]! & NodeFlag.limits },
           units,
         );
         hash.addWord(nodes[at + Node.childCount]!);
         const extra = nodes[at + Node.extra]!;
-        if (extra >= 0) hashExtra(hash, extras, extra, units);
+        if (extra >= 0) hashText(hash, extras, extra, units);
       }
       const last = (end - 1) * Node.words;
       const textEnd = nodes[last + Node.compositeOffset]! + nodes[last + Node.compositeLength]!;
@@ -293,35 +268,18 @@ function hashLimits(
 ): void {
   const end = (first + count) * LimitWord.words;
   for (let at = first * LimitWord.words; at < end; at += LimitWord.words) {
-    for (let word = 0; word < LimitWord.nameOffset; word++) hash.addWord(limits[at + word]!);
-    for (const text of [LimitWord.nameOffset, LimitWord.ownOffset]) {
-      const offset = limits[at + text]!;
-      const length = limits[at + text + 1]!;
-      hash.addWord(length);
-      hash.addUnits(units, offset, offset + length);
-    }
+    for (let word = 0; word < LimitWord.name; word++) hash.addWord(limits[at + word]!);
+    hashText(hash, limits, at + LimitWord.name, units);
+    hashText(hash, limits, at + LimitWord.rare, units);
   }
 }
 
-/** Metadata, what is replaced, the lease, and how it is reserved against. */
-function hashExtra(hash: ContentHash, extras: Int32Array, extra: number, units: Uint16Array): void {
-  const replaced = extras[extra + Extra.replacesCount]!;
-  hash.addWord(~replaced);
-  hash.addWord(extras[extra + Extra.lease]!);
-  const addText = (at: number): void => {
-    hash.addWord(extras[at + 1]!);
-    hash.addUnits(units, extras[at]!, extras[at]! + extras[at + 1]!);
-  };
-  addText(extra + Extra.metadataOffset);
-  addText(extra + Extra.reserveOffset);
-  for (
-    let at = extra + Extra.words;
-    at < extra + Extra.words + replaced * replacedWords;
-    at += replacedWords
-  ) {
-    hash.addWord(extras[at]!);
-    addText(at + 1);
-  }
+/** A text whose offset is at `at`, its length behind it. */
+function hashText(hash: ContentHash, words: Int32Array, at: number, units: Uint16Array): void {
+  const offset = words[at]!;
+  const length = words[at + 1]!;
+  hash.addWord(~length);
+  hash.addUnits(units, offset, offset + length);
 }
 
 function compileNodeIndex({ rules, strings, offsets, lengths, parents }: NumberedTree): Int32Array {

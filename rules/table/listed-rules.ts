@@ -1,7 +1,6 @@
 /** The rules of a table one after the other, for whoever shows them: domains by name, parents before children, siblings by composite key. */
 import { algorithmNames, algorithmOf } from '../algorithms/registry.ts';
 import { calendarText } from '../calendar.ts';
-import { ruleFlags } from '../language/tables.ts';
 import { leaseText } from '../lease.ts';
 import type { MatchedRule } from '../match-result.ts';
 import {
@@ -11,6 +10,7 @@ import {
   makeRule,
   type ReserveTerms,
   type Rule,
+  type RuleTraits,
   unitName,
 } from '../model.ts';
 import { windowText } from '../window.ts';
@@ -27,16 +27,10 @@ export interface ListedRule {
 }
 
 /** The limits of a rule. */
-export interface ListedLimits {
+export interface ListedLimits extends RuleTraits {
   /** At least one; of what is unlimited one with the unit UNKNOWN. */
   limits: Limit[];
   unlimited: boolean;
-  shadowMode: boolean;
-  quotaMode: boolean;
-  /** As `Rule.lease`. */
-  lease: number | undefined;
-  /** As `Rule.reserve`. */
-  reserve: ReserveTerms | undefined;
 }
 
 export interface PlacedDomain {
@@ -51,9 +45,13 @@ export function* listedRules(domains: Iterable<PlacedDomain>): Generator<ListedR
   for (const { name, rules, node: domain } of domains) {
     yield { path: name, isDomain: true, limits: undefined };
     for (const { node, path } of rulesBelow(rules, domain, name)) {
-      yield { path, isDomain: false, limits: limitsOf(rules, node) };
+      yield { path, isDomain: false, limits: hasLimit(rules, node) ? rules.said(node) : undefined };
     }
   }
+}
+
+function hasLimit(rules: RuleNodes, node: number): boolean {
+  return (rules.flags(node) & NodeFlag.limits) !== 0;
 }
 
 /** The path of every rule with a limit, by the object that its matches hold. */
@@ -61,7 +59,7 @@ export function rulePaths(domains: Iterable<PlacedDomain>): Map<MatchedRule, str
   const paths = new Map<MatchedRule, string>();
   for (const { name, rules, node: domain } of domains) {
     for (const { node, path } of rulesBelow(rules, domain, name)) {
-      if ((rules.flags(node) & NodeFlag.hasLimit) !== 0) paths.set(rules.rule(node), path);
+      if (hasLimit(rules, node)) paths.set(rules.rule(node), path);
     }
   }
   return paths;
@@ -84,19 +82,6 @@ function* rulesBelow(
     yield { node, path };
     if (rules.childCount(node) > 0) open.push({ node, path, nextChild: 0 });
   }
-}
-
-function limitsOf(rules: RuleNodes, node: number): ListedLimits | undefined {
-  const flags = rules.flags(node);
-  if ((flags & NodeFlag.hasLimit) === 0) return undefined;
-  return {
-    limits: rules.limits(node),
-    unlimited: (flags & NodeFlag.unlimited) !== 0,
-    shadowMode: (flags & NodeFlag.shadowMode) !== 0,
-    quotaMode: (flags & NodeFlag.quotaMode) !== 0,
-    lease: rules.lease(node),
-    reserve: rules.reserve(node),
-  };
 }
 
 /** The debug listener's `/rlconfig`: a line for each limit. Lazy, so that a long list can be written in slices. */
@@ -163,15 +148,9 @@ export function ruleOf(
   node: number,
   below: (node: number) => Rule[] = (parent) => childrenOf(rules, parent),
 ): Rule {
-  const rule = makeRule(
-    { key: rules.readComposite(node), lease: rules.lease(node), reserve: rules.reserve(node) },
-    [],
-  );
-  const flags = rules.flags(node);
-  for (const flag of ruleFlags) rule[flag] = (flags & NodeFlag[flag]) !== 0;
+  const rule = Object.assign(makeRule({ key: rules.readComposite(node) }, []), rules.traits(node));
   return Object.defineProperties(rule, {
     limits: { enumerable: true, get: () => rules.limits(node) },
-    metadata: { enumerable: true, get: () => rules.readRule(node).metadata },
     descriptors: { enumerable: true, get: () => below(node) },
   });
 }

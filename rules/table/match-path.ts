@@ -3,7 +3,11 @@ import { type CounterKeys, countedEntry, EntryMark, unambiguousStem } from '../c
 import { countedEntries, countedText, shownEntries, shownText } from '../long-text.ts';
 import type { NameForm } from '../match-result.ts';
 import type { Entry } from '../model.ts';
-import { NodeFlag, type RuleNodes } from './rule-table-format.ts';
+import { type RuleNodes, ruleFlag } from './rule-table-format.ts';
+
+const detailedMetric = ruleFlag('detailedMetric');
+const shareThreshold = ruleFlag('shareThreshold');
+const valueToMetric = ruleFlag('valueToMetric');
 
 /** `_` between key and value of a composite. */
 export const underscore = 0x5f;
@@ -58,7 +62,7 @@ export class MatchPath {
     const shown = shownEntries(entries, maxTextBytes);
     this.#metricPerValue = false;
     const leaf = this.#nodes[entries.length - 1]!;
-    const detailed = (this.#rules.flags(leaf) & NodeFlag.detailedMetric) !== 0;
+    const detailed = (this.#rules.flags(leaf) & detailedMetric) !== 0;
     const shares = detailed && this.#sharesAny(entries.length);
     let metric = shownText(domain, maxTextBytes);
     for (let i = 0; i < entries.length; i++) {
@@ -93,8 +97,7 @@ export class MatchPath {
     let text = '';
     for (let i = 0; i < entries.length; i++) {
       const { key, value } = counted[i]!;
-      const isShared =
-        this.#kinds[i] !== MatchKind.keyOnly && (this.#flags(i) & NodeFlag.shareThreshold) !== 0;
+      const isShared = this.#kinds[i] !== MatchKind.keyOnly && (this.#flags(i) & shareThreshold) !== 0;
       text += isShared
         ? this.#sharedEntry(i, entries[i]!.key, key)
         : countedEntry(key, EntryMark.value, value);
@@ -124,9 +127,9 @@ export class MatchPath {
   #segment(i: number, key: string, value: string): string {
     const kind = this.#kinds[i]!;
     if (kind === MatchKind.exact) return keyAndValue(key, value);
-    const valueToMetric = (this.#flags(i) & NodeFlag.valueToMetric) !== 0;
-    if (kind === MatchKind.keyOnly && !valueToMetric) return key;
-    if (kind === MatchKind.wildcard && !valueToMetric) return this.#keyAndPattern(i, key);
+    const hasValue = (this.#flags(i) & valueToMetric) !== 0;
+    if (kind === MatchKind.keyOnly && !hasValue) return key;
+    if (kind === MatchKind.wildcard && !hasValue) return this.#keyAndPattern(i, key);
     if (this.#isShared(i)) return this.#keyAndLiteral(i, key);
     this.#metricPerValue = true;
     return keyAndValue(key, value);
@@ -137,7 +140,7 @@ export class MatchPath {
   }
 
   #isShared(i: number): boolean {
-    return this.#kinds[i] === MatchKind.wildcard && (this.#flags(i) & NodeFlag.shareThreshold) !== 0;
+    return this.#kinds[i] === MatchKind.wildcard && (this.#flags(i) & shareThreshold) !== 0;
   }
 
   /** `key_<pattern>`. */

@@ -11,7 +11,7 @@
  *  nodeIndex       (parent, hash of the composite key) -> node. A composite is `key`, or `key_value`. A domain's is its name.
  *  sortedChildren  at a node's first child: the numbers of its children sorted by composite
  *  limits          one record (`LimitWord`) a limit; those of one rule have consecutive numbers
- *  extras          metadata, what its limits replace, its lease, and how it is reserved against, of the rules that have any
+ *  extras          offset and length of `rareTraitsText` of the rules that have any of it
  *  domains         (`Domain`) of each domain, in their order, the hash of its content and the number of its rules
  *  strings         all text; records point into it with offset and length
  *
@@ -28,9 +28,10 @@
  *  states, labels  an Aho-Corasick automaton a level, which finds all its literals in one pass (`State`)
  */
 import { algorithmNumber } from '../algorithms/registry.ts';
-import type { RuleFlag } from '../language/tables.ts';
+import { limitFields, ruleFields } from '../language/fields.ts';
+import { namesOf, type RuleFlag, ruleFlags } from '../language/tables.ts';
 import type { MatchedRule } from '../match-result.ts';
-import { type JsonObject, type Limit, makeLimit, type ReserveTerms, type Unit } from '../model.ts';
+import { type Limit, makeLimit, noTraits, type Rule, type RuleTraits, type Unit } from '../model.ts';
 import { readText } from './pair-index.ts';
 
 const wordSections = [
@@ -80,7 +81,7 @@ export interface OpenRuleTable {
 export const Node = {
   compositeOffset: 0,
   compositeLength: 1,
-  /** `NodeFlag`s, and the number of limits from bit 9 on. */
+  /** `NodeFlag`s, and from bit 6 on one for each boolean of a rule, in the order of their rows. */
   flags: 2,
   /** The number of its first record in `limits`. */
   firstLimit: 3,
@@ -95,18 +96,24 @@ export const Node = {
 
 /** Bits of `Node.flags`. */
 export const NodeFlag = {
-  hasLimit: 1,
-  unlimited: 2,
-  shadowMode: 4,
-  quotaMode: 8,
-  detailedMetric: 16,
-  valueToMetric: 32,
-  shareThreshold: 64,
+  /** How many limits the rule has: up to 8. */
+  limits: 15,
   /** Of limits that the Go service does not know: their counters have unambiguous keys. */
-  ownKeys: 128,
-  hideIdentity: 256,
-} as const satisfies Record<RuleFlag, number> & Record<string, number>;
-export const nodeLimitsShift = 9;
+  ownKeys: 16,
+} as const;
+
+/** The bit of a boolean of a rule. */
+export function ruleFlag(flag: RuleFlag): number {
+  return (NodeFlag.ownKeys * 2) << ruleFlags.indexOf(flag);
+}
+const ruleFlagBits = ruleFlags.map((name) => ({ name, bit: ruleFlag(name) }));
+
+/** The bits of a rule's booleans. */
+export function ruleFlagsOf(rule: Rule): number {
+  let flags = 0;
+  for (const { name, bit } of ruleFlagBits) if (rule[name]) flags |= bit;
+  return flags;
+}
 
 /** Words of a record in `limits`. Requests and burst are two words each: the uint32 bits of the low half, then the high one. */
 export const LimitWord = {
@@ -115,31 +122,49 @@ export const LimitWord = {
   requestsPerUnit: 2,
   algorithm: 4,
   burst: 5,
-  nameOffset: 7,
-  nameLength: 8,
-  ownOffset: 9,
-  /** 0 where the limit has none of `LimitOwn`. The text is JSON. */
-  ownLength: 10,
+  /** Offset and length. */
+  name: 7,
+  /** Offset and length of `rareFieldsText`. */
+  rare: 9,
   words: 11,
 } as const;
 
-/** What few limits have, as JSON; what is missing is as in `makeLimit({})`. */
-export type LimitOwn = Partial<Pick<Limit, 'calendar' | 'hitsUnit' | 'warnAt'>>;
+const defaultLimit = makeLimit({});
+const rareTraits = namesOf(ruleFields).filter(isRareTrait);
+const rareFields = namesOf(limitFields).filter(isRareField);
 
-/** In `extras`: these six, then for each replaced name which of the rule's limits replaces it, offset and length. */
-export const Extra = {
-  metadataOffset: 0,
-  /** 0: no metadata. The text is JSON. */
-  metadataLength: 1,
-  replacesCount: 2,
-  /** -1 where the rule says none. */
-  lease: 3,
-  reserveOffset: 4,
-  /** 0: no `reserve`. The text is JSON. */
-  reserveLength: 5,
-  words: 6,
-} as const;
-export const replacedWords = 3;
+function isRareTrait(name: keyof typeof ruleFields): name is Exclude<keyof RuleTraits, RuleFlag> {
+  return name in noTraits && ruleFields[name].kind !== 'boolean';
+}
+
+function isRareField(name: keyof typeof limitFields): name is Exclude<keyof Limit, keyof typeof LimitWord> {
+  return name in defaultLimit && !(name in LimitWord);
+}
+
+/** JSON of what a rule says that has no bit; empty where that is as in `noTraits`, as it is in nearly all. */
+export function rareTraitsText(rule: Rule): string {
+  return differenceText(rareTraits, rule, noTraits);
+}
+
+/** JSON of what a limit says that has no word; empty where that is as in `makeLimit({})`, as it is in nearly all. */
+export function rareFieldsText(limit: Limit): string {
+  return differenceText(rareFields, limit, defaultLimit);
+}
+
+function differenceText<Name extends string>(
+  names: readonly Name[],
+  values: Readonly<Record<Name, unknown>>,
+  defaults: Readonly<Record<Name, unknown>>,
+): string {
+  let different: Partial<Record<Name, unknown>> | undefined;
+  for (const name of names) {
+    const value = values[name];
+    if (value === defaults[name] || (Array.isArray(value) && value.length === 0)) continue;
+    different ??= {};
+    different[name] = value;
+  }
+  return different === undefined ? '' : JSON.stringify(different);
+}
 
 /** Words of a record in `domains`; that of node 1 is the first. */
 export const Domain = { hash: 0, rules: 2, words: 3 } as const;
@@ -215,7 +240,7 @@ const Header = {
   words: 8 + 2 * (wordSections.length + unitSections.length),
 } as const;
 const magic = 0x52495745;
-const version = 6;
+const version = 7;
 
 /** Lays the sections into one buffer of exactly their size. */
 export function packRuleTable(sections: RuleTableSections, counts: RuleTableCounts): ArrayBuffer {
@@ -312,44 +337,32 @@ export class RuleNodes {
     this.#rules = new Array(count);
   }
 
-  /** `NodeFlag`s, and the number of limits from bit 9 on. */
+  /** As in `Node.flags`. */
   flags(node: number): number {
     return this.#s.nodes[node * Node.words + Node.flags]!;
   }
 
   /** All limits of a rule, an unlimited one with the unit UNKNOWN. */
   limits(node: number): Limit[] {
-    const { nodes, limits, strings } = this.#s;
-    const flags = this.flags(node);
-    const first = nodes[node * Node.words + Node.firstLimit]!;
-    const replaced = this.replaced(node);
-    return Array.from({ length: flags >>> nodeLimitsShift }, (_, index) => {
-      const at = (first + index) * LimitWord.words;
-      const requestsPerUnit = wholeAt(limits, at + LimitWord.requestsPerUnit);
-      const burst = wholeAt(limits, at + LimitWord.burst);
-      const limit = makeLimit({
-        unitMultiplier: limits[at + LimitWord.unitMultiplier]!,
-        requestsPerUnit,
-        algorithm: algorithmNumber(limits[at + LimitWord.algorithm]!),
-        burst: burst === requestsPerUnit ? undefined : burst,
-        name: readText(strings, limits[at + LimitWord.nameOffset]!, limits[at + LimitWord.nameLength]!),
-        unlimited: (flags & NodeFlag.unlimited) !== 0,
-        replaces: replaced.filter((one) => one.limit === index).map(({ name }) => name),
-      });
-      limit.unit = limits[at + LimitWord.unit] as Unit;
-      return Object.assign(limit, this.#json(limits, at + LimitWord.ownOffset));
-    });
+    const first = this.#s.nodes[node * Node.words + Node.firstLimit]!;
+    return Array.from({ length: this.flags(node) & NodeFlag.limits }, (_, n) => this.#limit(first + n));
   }
 
-  /** The names that limits of a rule replace, each with the number of the limit. */
-  replaced(node: number): { limit: number; name: string }[] {
-    const { extras, nodes, strings } = this.#s;
-    const extra = nodes[node * Node.words + Node.extra]!;
-    if (extra < 0) return [];
-    return Array.from({ length: extras[extra + Extra.replacesCount]! }, (_, index) => {
-      const at = extra + Extra.words + index * replacedWords;
-      return { limit: extras[at]!, name: readText(strings, extras[at + 1]!, extras[at + 2]!) };
-    });
+  #limit(number: number): Limit {
+    const { limits, strings } = this.#s;
+    const at = number * LimitWord.words;
+    const requestsPerUnit = wholeAt(limits, at + LimitWord.requestsPerUnit);
+    const burst = wholeAt(limits, at + LimitWord.burst);
+    return {
+      ...defaultLimit,
+      unit: limits[at + LimitWord.unit] as Unit,
+      unitMultiplier: limits[at + LimitWord.unitMultiplier]!,
+      requestsPerUnit,
+      algorithm: algorithmNumber(limits[at + LimitWord.algorithm]!),
+      burst: burst === requestsPerUnit ? undefined : burst,
+      name: readText(strings, limits[at + LimitWord.name]!, limits[at + LimitWord.name + 1]!),
+      ...(this.#json(limits, at + LimitWord.rare) as Partial<Limit> | undefined),
+    };
   }
 
   /** What a domain says, whatever stands beside it in its table: 64 bits of hash, and how many rules it has. */
@@ -357,13 +370,6 @@ export class RuleNodes {
     const { domains } = this.#s;
     const at = (domain - 1) * Domain.words;
     return { hash: hashAt(domains, at), rules: domains[at + Domain.rules]! };
-  }
-
-  /** As `Rule.lease`. */
-  lease(node: number): number | undefined {
-    const extra = this.#s.nodes[node * Node.words + Node.extra]!;
-    const lease = extra < 0 ? -1 : this.#s.extras[extra + Extra.lease]!;
-    return lease < 0 ? undefined : lease;
   }
 
   level(node: number): number {
@@ -422,32 +428,30 @@ export class RuleNodes {
 
   /** As `rule`, without keeping it. */
   readRule(node: number): MatchedRule {
-    const flags = this.flags(node);
-    const unlimited = (flags & NodeFlag.unlimited) !== 0;
+    const { limits, ...said } = this.said(node);
     return {
-      limits: unlimited ? [] : this.limits(node),
-      unlimited,
-      shadowMode: (flags & NodeFlag.shadowMode) !== 0,
-      quotaMode: (flags & NodeFlag.quotaMode) !== 0,
-      lease: this.lease(node),
-      reserve: this.reserve(node),
-      hideIdentity: (flags & NodeFlag.hideIdentity) !== 0,
+      ...said,
+      limits: said.unlimited ? [] : limits,
       domain: '',
       path: '',
       order: node,
-      replaces: this.replaced(node).map(({ name }) => name),
-      metadata: this.#extraJson(node, Extra.metadataOffset) as JsonObject | undefined,
+      replaces: limits.flatMap(({ replaces }) => replaces),
     };
   }
 
-  /** As `Rule.reserve`. */
-  reserve(node: number): ReserveTerms | undefined {
-    return this.#extraJson(node, Extra.reserveOffset) as ReserveTerms | undefined;
+  /** All that a rule says, with those limits that limit nothing. */
+  said(node: number): RuleTraits & { limits: Limit[]; unlimited: boolean } {
+    const limits = this.limits(node);
+    return { ...this.traits(node), limits, unlimited: limits[0]?.unlimited === true };
   }
 
-  #extraJson(node: number, offset: number): unknown {
+  traits(node: number): RuleTraits {
     const extra = this.#s.nodes[node * Node.words + Node.extra]!;
-    return extra < 0 ? undefined : this.#json(this.#s.extras, extra + offset);
+    const rare = extra < 0 ? undefined : this.#json(this.#s.extras, extra);
+    const traits: RuleTraits = { ...noTraits, ...(rare as Partial<RuleTraits> | undefined) };
+    const flags = this.flags(node);
+    for (const { name, bit } of ruleFlagBits) traits[name] = (flags & bit) !== 0;
+    return traits;
   }
 
   /** Of the text whose offset is at `at`, its length behind it. */

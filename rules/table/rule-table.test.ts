@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 import { limit, type RuleTraits, rule, source } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../algorithms/registry.ts';
 import { usualNames } from '../match-result.ts';
-import { type Entry, type JsonObject, type Rule, type RuleSource, Unit } from '../model.ts';
+import { type Entry, type JsonObject, noTraits, type Rule, type RuleSource, Unit } from '../model.ts';
 import { rulesFor } from '../review/rule-level.ts';
 import { compileRules } from './compile-rules.ts';
 import { RuleTable } from './rule-table.ts';
@@ -216,6 +216,7 @@ describe('the matched rule', () => {
         metadata,
       }),
       expected: {
+        ...noTraits,
         limits: [limit({ unit: Unit.WEEK, requestsPerUnit: 4294967295, name: 'n', replaces: ['a', 'ä'] })],
         unlimited: false,
         shadowMode: true,
@@ -232,13 +233,10 @@ describe('the matched rule', () => {
       name: 'an unlimited one',
       given: limited('k', '', { rateLimit: limit({ unit: '', requestsPerUnit: 7, unlimited: true }) }),
       expected: {
+        ...noTraits,
         limits: [],
         unlimited: true,
-        shadowMode: false,
-        quotaMode: false,
         replaces: [],
-        metadata: undefined,
-        hideIdentity: false,
         domain: 'd',
         path: 'd.k',
         order: expect.any(Number),

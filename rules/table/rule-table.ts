@@ -20,7 +20,14 @@ import {
 } from './listed-rules.ts';
 import { MatchKind, MatchPath, underscore } from './match-path.ts';
 import { hashSeed, hashText, hashUnit, PairIndex, unitsEqual } from './pair-index.ts';
-import { Node, NodeFlag, openRuleTable, RuleNodes, type RuleTableSections } from './rule-table-format.ts';
+import {
+  Node,
+  NodeFlag,
+  openRuleTable,
+  RuleNodes,
+  type RuleTableSections,
+  ruleFlag,
+} from './rule-table-format.ts';
 import { WildcardIndex } from './wildcard-index.ts';
 
 /** What `compileRules` made of all rules, or of those of some domains. Plain data. */
@@ -29,6 +36,8 @@ export interface RuleLayer {
   /** Their rules give way to those in the bytes; one without any there is gone. Undefined: all domains. */
   domains: readonly string[] | undefined;
 }
+
+const shareThreshold = ruleFlag('shareThreshold');
 
 /** Chosen: so many rules of a level are looked at one by one in some milliseconds. */
 const mostOfLevel = 1_000;
@@ -248,7 +257,7 @@ class TableSegment implements RuleMatcher {
       if (node < 0) return undefined;
     }
     const flags = this.rules.flags(node);
-    if ((flags & NodeFlag.hasLimit) === 0) return undefined;
+    if ((flags & NodeFlag.limits) === 0) return undefined;
     const rule: MatchedRule = this.rules.rule(node);
     if (rule.path === '') {
       rule.domain = domain;
@@ -285,8 +294,8 @@ class TableSegment implements RuleMatcher {
       place: node,
       how,
       composite: this.rules.composite(node),
-      shares: (flags & NodeFlag.shareThreshold) !== 0,
-      rule: (flags & NodeFlag.hasLimit) === 0 ? undefined : this.rules.rule(node),
+      shares: (flags & shareThreshold) !== 0,
+      rule: (flags & NodeFlag.limits) === 0 ? undefined : this.rules.rule(node),
     };
   }
 

@@ -2,7 +2,7 @@ import { marksOf } from '../../limiter/decide/assess.ts';
 import type { LimitedPlan } from '../../limiter/decide/plan.ts';
 import { ToldLimit } from '../../limiter/decide/told-limit.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';
-import type { Limit } from '../../rules/model.ts';
+import { type Limit, noTraits } from '../../rules/model.ts';
 import { limit } from './rule-builder.ts';
 
 export type MatchedTraits = Partial<MatchedRule & Limit>;
@@ -10,15 +10,10 @@ export type MatchedTraits = Partial<MatchedRule & Limit>;
 /** A rule as it is matched, with one limit, unless it is told to be unlimited or has its own; what the test is about is given. */
 export function matchedRule(given: MatchedTraits = {}): MatchedRule {
   const rule: MatchedRule = {
+    ...noTraits,
     limits: given.unlimited === true ? [] : [limit(given)],
     unlimited: false,
-    shadowMode: false,
-    quotaMode: false,
-    lease: undefined,
-    reserve: undefined,
     replaces: [],
-    metadata: undefined,
-    hideIdentity: false,
     domain: 'shop',
     path: '',
     order: 0,

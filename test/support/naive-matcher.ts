@@ -154,18 +154,13 @@ function joined(key: string, value: string): string {
 }
 
 function matchedRule(rule: Rule): Omit<MatchedRule, 'domain' | 'path' | 'order'> {
-  const { limits, shadowMode, quotaMode, lease, reserve, metadata, hideIdentity } = rule;
+  const { key: _key, value: _value, descriptors: _, limits, ...traits } = rule;
   const unlimited = limits[0]!.unlimited;
   return {
+    ...traits,
     limits: unlimited ? [] : limits.map(matchedLimit),
     unlimited,
-    shadowMode,
-    quotaMode,
-    lease,
-    reserve,
     replaces: limits.flatMap(({ replaces }) => replaces),
-    metadata,
-    hideIdentity,
   };
 }
 
