@@ -1,7 +1,8 @@
 /** What is said of an object before it is stored, by the same functions that decide about those that are. */
 import { isDeepStrictEqual } from 'node:util';
 import { fleetPlural, group, overridePlural, plural } from '../../rules/manifest/kinds.ts';
-import { type RuleWarning, reviewSources } from '../../rules/review/review-sources.ts';
+import { reviewSources } from '../../rules/review/review-sources.ts';
+import type { RuleWarning } from '../../rules/review/rule-level.ts';
 import { fieldPath } from '../../rules/rule-error.ts';
 import { fieldName, manifestWords } from '../../rules/spelling.ts';
 import { decodeResource } from '../../rules/xds/resource.ts';

@@ -1,6 +1,7 @@
 import type { FieldRows } from '../language/fields.ts';
 import { ownPlaces, placesInWords } from '../language/places.ts';
 import { type Field, type FieldTable, fields, type TableField } from '../language/tables.ts';
+import type { RuleErrorCode } from '../rule-error.ts';
 import { maxYamlDepth, NodeKind, type YamlTape } from '../yaml/tape.ts';
 import {
   printedScalar,
@@ -10,7 +11,71 @@ import {
   scalarType,
   TagMismatch,
 } from '../yaml/values.ts';
-import { ProblemLog } from './value-reader.ts';
+
+/**
+ * When the Go service would come upon a mistake in one file: while it reads the document, while it looks at the
+ * keys, or while it looks at the types. The earliest is the one that it reports.
+ */
+export const Stage = { DOCUMENT: 0, KEYS: 1, TYPES: 2 } as const;
+export type Stage = (typeof Stage)[keyof typeof Stage];
+
+/** Something wrong at a place of one document. */
+export interface DocumentProblem {
+  stage: Stage;
+  code: RuleErrorCode;
+  text: string;
+  /** How the Go service dresses the text: not at all, as an error of its YAML library, or as one of its types. */
+  dress: 'plain' | 'yaml' | 'type';
+  offset: number;
+  path: readonly (string | number)[];
+}
+
+/** Collects what is wrong with a document, each with its offset and with the path on the way to it. */
+export class ProblemLog {
+  readonly problems: DocumentProblem[] = [];
+  readonly warnings: DocumentProblem[] = [];
+  /** Keys and positions that lead to the value being read. */
+  readonly path: (string | number)[] = [];
+  readonly #tape: YamlTape;
+
+  constructor(tape: YamlTape) {
+    this.#tape = tape;
+  }
+
+  /** Something wrong with a key of the map being read. */
+  key(node: number, code: RuleErrorCode, text: string): void {
+    this.#add(this.problems, node, { stage: Stage.KEYS, code, text, dress: 'plain' }, this.#tape.text(node));
+  }
+
+  /** Something accepted that has no effect. */
+  warnKey(node: number, code: RuleErrorCode, text: string): void {
+    this.#add(this.warnings, node, { stage: Stage.KEYS, code, text, dress: 'plain' }, this.#tape.text(node));
+  }
+
+  /** A value that the Go service refuses while it looks at the keys. `below` leads to it from where the reading is. */
+  value(node: number, code: RuleErrorCode, text: string, ...below: (string | number)[]): void {
+    this.#add(this.problems, node, { stage: Stage.KEYS, code, text, dress: 'plain' }, ...below);
+  }
+
+  /** A value of the wrong type. */
+  type(node: number, stage: Stage, text: string): void {
+    this.#add(this.problems, node, { stage, code: 'wrong-type', text, dress: 'type' });
+  }
+
+  /** What the Go service's YAML library refuses of itself. */
+  yaml(node: number, code: RuleErrorCode, text: string): void {
+    this.#add(this.problems, node, { stage: Stage.DOCUMENT, code, text, dress: 'yaml' });
+  }
+
+  #add(
+    list: DocumentProblem[],
+    node: number,
+    problem: Omit<DocumentProblem, 'offset' | 'path'>,
+    ...below: (string | number)[]
+  ): void {
+    list.push({ ...problem, offset: this.#tape.place(node), path: [...this.path, ...below] });
+  }
+}
 
 /** Stops the reading of a document that is too deep or too large once its aliases are followed. */
 export class Unreadable extends Error {}

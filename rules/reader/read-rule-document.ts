@@ -35,8 +35,8 @@ import {
 import { listProblem, settleLimit, unknownAlgorithm } from '../validate-limits.ts';
 import type { SourceProblem } from '../validate-sources.ts';
 import { NodeKind, type YamlTape } from '../yaml/tape.ts';
-import { DocumentWalk, Unreadable } from './document-walk.ts';
-import { type DocumentProblem, goTypes, Stage, ValueReader } from './value-reader.ts';
+import { type DocumentProblem, DocumentWalk, Stage, Unreadable } from './document-walk.ts';
+import { goTypes, ValueReader } from './value-reader.ts';
 
 /** What one YAML document says, as far as it can be understood. */
 type RuleDocument = Omit<RuleSource, 'name'>;

@@ -6,8 +6,8 @@ import { parseYaml } from '../yaml/parse.ts';
 import { LineIndex, PathLocator, type TextPlace } from '../yaml/places.ts';
 import { YamlTape } from '../yaml/tape.ts';
 import { decodeYaml } from '../yaml/text.ts';
+import type { DocumentProblem } from './document-walk.ts';
 import { FollowUps, readRuleDocument } from './read-rule-document.ts';
-import type { DocumentProblem } from './value-reader.ts';
 
 interface RuleFile {
   /** How errors name it. */

@@ -1,8 +1,7 @@
 import { type JsonObject, type JsonValue, maxUint32, mostRequests } from '../model.ts';
-import type { RuleErrorCode } from '../rule-error.ts';
-import { NodeKind, type YamlTape } from '../yaml/tape.ts';
+import { NodeKind } from '../yaml/tape.ts';
 import { booleanValue, integerValue, printedScalar, scalarValue, shortTag, typeTag } from '../yaml/values.ts';
-import type { DocumentWalk } from './document-walk.ts';
+import { type DocumentWalk, Stage } from './document-walk.ts';
 
 /** What the Go service's messages call the type that a value must have. */
 export const goTypes = {
@@ -19,24 +18,6 @@ export const goTypes = {
   bool: 'bool',
   uint32: 'uint32',
 } as const;
-
-/**
- * When the Go service would come upon a mistake in one file: while it reads the document, while it looks at the
- * keys, or while it looks at the types. The earliest is the one that it reports.
- */
-export const Stage = { DOCUMENT: 0, KEYS: 1, TYPES: 2 } as const;
-export type Stage = (typeof Stage)[keyof typeof Stage];
-
-/** Something wrong at a place of one document. */
-export interface DocumentProblem {
-  stage: Stage;
-  code: RuleErrorCode;
-  text: string;
-  /** How the Go service dresses the text: not at all, as an error of its YAML library, or as one of its types. */
-  dress: 'plain' | 'yaml' | 'type';
-  offset: number;
-  path: readonly (string | number)[];
-}
 
 /** Reads values of a wanted type. Null stands for the type's zero value; what does not fit is reported, and zero. */
 export class ValueReader {
@@ -186,51 +167,4 @@ function smallDecimal(text: string): number {
 function setOwn(object: JsonObject, key: string, value: JsonValue): void {
   if (key !== '__proto__') object[key] = value;
   else Object.defineProperty(object, key, { value, enumerable: true, writable: true, configurable: true });
-}
-
-/** Collects what is wrong with a document, each with its offset and with the path on the way to it. */
-export class ProblemLog {
-  readonly problems: DocumentProblem[] = [];
-  readonly warnings: DocumentProblem[] = [];
-  /** Keys and positions that lead to the value being read. */
-  readonly path: (string | number)[] = [];
-  readonly #tape: YamlTape;
-
-  constructor(tape: YamlTape) {
-    this.#tape = tape;
-  }
-
-  /** Something wrong with a key of the map being read. */
-  key(node: number, code: RuleErrorCode, text: string): void {
-    this.#add(this.problems, node, { stage: Stage.KEYS, code, text, dress: 'plain' }, this.#tape.text(node));
-  }
-
-  /** Something accepted that has no effect. */
-  warnKey(node: number, code: RuleErrorCode, text: string): void {
-    this.#add(this.warnings, node, { stage: Stage.KEYS, code, text, dress: 'plain' }, this.#tape.text(node));
-  }
-
-  /** A value that the Go service refuses while it looks at the keys. `below` leads to it from where the reading is. */
-  value(node: number, code: RuleErrorCode, text: string, ...below: (string | number)[]): void {
-    this.#add(this.problems, node, { stage: Stage.KEYS, code, text, dress: 'plain' }, ...below);
-  }
-
-  /** A value of the wrong type. */
-  type(node: number, stage: Stage, text: string): void {
-    this.#add(this.problems, node, { stage, code: 'wrong-type', text, dress: 'type' });
-  }
-
-  /** What the Go service's YAML library refuses of itself. */
-  yaml(node: number, code: RuleErrorCode, text: string): void {
-    this.#add(this.problems, node, { stage: Stage.DOCUMENT, code, text, dress: 'yaml' });
-  }
-
-  #add(
-    list: DocumentProblem[],
-    node: number,
-    problem: Omit<DocumentProblem, 'offset' | 'path'>,
-    ...below: (string | number)[]
-  ): void {
-    list.push({ ...problem, offset: this.#tape.place(node), path: [...this.path, ...below] });
-  }
 }

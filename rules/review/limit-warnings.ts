@@ -3,8 +3,7 @@ import { sanitizeMetricKey } from '../match-result.ts';
 import type { Limit, Rule, RuleSource } from '../model.ts';
 import { limitLabel, limitWords } from '../window.ts';
 import { covers, mostAtOnce } from './limit-order.ts';
-import type { RuleWarning } from './review-sources.ts';
-import { compositeOf, type PlacedRule, placedRules, warningAt } from './rule-level.ts';
+import { compositeOf, type PlacedRule, placedRules, type RuleWarning, warningAt } from './rule-level.ts';
 
 /** A limit and where it stands. */
 interface PlacedLimit {

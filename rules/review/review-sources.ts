@@ -7,6 +7,7 @@ import {
   literalTexts,
   type PlacedRule,
   placedRules,
+  type RuleWarning,
   warningAt,
 } from './rule-level.ts';
 
@@ -146,36 +147,3 @@ function idle(rule: PlacedRule): RuleWarning {
     hint: 'give it a rate_limit or descriptors, or leave it out',
   });
 }
-
-/** Something that is accepted, and hardly meant. */
-export interface RuleWarning {
-  code: RuleWarningCode;
-  /** Position in the list of sources that were reviewed. */
-  source: number;
-  /** In the spelling of rule files; leads to the value. */
-  path: readonly (string | number)[];
-  text: string;
-  hint: string;
-  /** Another rule that it speaks of. */
-  other?: { source: number; path: readonly (string | number)[] };
-}
-
-export type RuleWarningCode =
-  | 'never-matches'
-  | 'shadowed-wildcard'
-  | 'no-effect'
-  | 'replaces-nothing'
-  | 'replaces-unlimited'
-  | 'replaces-each-other'
-  | 'limit-of-zero'
-  | 'burst-of-zero'
-  | 'never-tighter'
-  | 'never-leased'
-  | 'large-estimate'
-  | 'taken-as-written'
-  | 'no-rules'
-  | 'dotted-metric'
-  | 'shared-metric'
-  | 'inner-shared-wildcard'
-  | 'meeting-counters'
-  | 'duplicate-domain';

@@ -3,7 +3,8 @@ import type { CounterKeys } from '../counter-keys.ts';
 import type { RuleSource } from '../model.ts';
 import type { RuleError } from '../rule-error.ts';
 import { type MeetingPair, type MeetingRule, type Meetings, meetingCounters } from './meeting-counters.ts';
-import { type RuleWarning, type RuleWarningCode, reviewSources } from './review-sources.ts';
+import { reviewSources } from './review-sources.ts';
+import type { RuleWarning, RuleWarningCode } from './rule-level.ts';
 import { compositeOf } from './rule-level.ts';
 
 /** A source and the places of its values. */

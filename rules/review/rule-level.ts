@@ -1,5 +1,4 @@
 import { type Entry, patternMatches, type Rule } from '../model.ts';
-import type { RuleWarning } from './review-sources.ts';
 
 /** How an entry finds a rule of a level: by key and value, by a pattern, or by its key alone. */
 export type FoundHow = 'exact' | 'wildcard' | 'key';
@@ -150,6 +149,39 @@ export interface PlacedRule {
   /** From the root of the source, in the spelling of rule files. */
   path: readonly (string | number)[];
 }
+
+/** Something that is accepted, and hardly meant. */
+export interface RuleWarning {
+  code: RuleWarningCode;
+  /** Position in the list of sources that were reviewed. */
+  source: number;
+  /** In the spelling of rule files; leads to the value. */
+  path: readonly (string | number)[];
+  text: string;
+  hint: string;
+  /** Another rule that it speaks of. */
+  other?: { source: number; path: readonly (string | number)[] };
+}
+
+export type RuleWarningCode =
+  | 'never-matches'
+  | 'shadowed-wildcard'
+  | 'no-effect'
+  | 'replaces-nothing'
+  | 'replaces-unlimited'
+  | 'replaces-each-other'
+  | 'limit-of-zero'
+  | 'burst-of-zero'
+  | 'never-tighter'
+  | 'never-leased'
+  | 'large-estimate'
+  | 'taken-as-written'
+  | 'no-rules'
+  | 'dotted-metric'
+  | 'shared-metric'
+  | 'inner-shared-wildcard'
+  | 'meeting-counters'
+  | 'duplicate-domain';
 
 /** A warning about what stands `below` a rule. */
 export function warningAt(
