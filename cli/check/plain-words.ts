@@ -1,4 +1,6 @@
 /** What readers refuse, in plain words and with what is to be marked: theirs are those of the Go service, which logs of limiters keep. */
+import type { FieldKind } from '../../rules/language/fields.ts';
+import { fields } from '../../rules/language/tables.ts';
 import { fieldPath, type RuleError } from '../../rules/rule-error.ts';
 import type { LineIndex } from '../../rules/yaml/places.ts';
 import { keyPlace, parentKeyPlace, wordAt } from './caret.ts';
@@ -52,20 +54,26 @@ function isMissing({ code, text }: RuleError): boolean {
   return code === 'empty-key' || /is required|unit ''$/.test(text);
 }
 
-const typeWords: readonly (readonly [RegExp, string])[] = [
-  [/^(?:requests_per_unit|burst|unit_multiplier|estimate)$/, 'a whole number'],
-  [/^(?:unlimited|\w+_mode|detailed_metric|value_to_metric|share_threshold|hide_identity)$/, 'true or false'],
-  [/^descriptors$/, 'a list of rules'],
-  [/^rate_limits$/, 'a list of limits'],
-  [/^warn_at$/, 'a list of percents'],
-  [/^replaces$/, 'a list of mappings'],
-  [/^(?:rate_limit|metadata|calendar|reserve)$/, 'a mapping'],
-];
+/** What a value of each kind is called; of others it is a text. */
+const kindWords: Partial<Record<FieldKind, string>> = {
+  boolean: 'true or false',
+  uint32: 'a whole number',
+  requests: 'a whole number',
+  rules: 'a list of rules',
+  limits: 'a list of limits',
+  percents: 'a list of percents',
+  names: 'a list of mappings',
+  limit: 'a mapping',
+  metadata: 'a mapping',
+  calendar: 'a mapping',
+  reserve: 'a mapping',
+};
 
 /** What a field of a rule file is to be, whatever the Go service calls it. */
 function wantedOf(field: string | number | undefined): string {
   if (field === undefined) return 'a mapping';
-  return typeWords.find(([names]) => names.test(String(field)))?.[1] ?? 'a text';
+  const kind = fields.get(String(field))?.kind;
+  return (kind && kindWords[kind]) ?? 'a text';
 }
 
 /** `written` is what stands at the place of the error. */

@@ -2,6 +2,7 @@
 import {
   calendarFields,
   domainFields,
+  type FieldKind,
   type FieldRows,
   limitFields,
   type OverrideRow,
@@ -70,6 +71,7 @@ export interface Field {
   /** In rule files. */
   readonly name: string;
   readonly manifestName: string;
+  readonly kind: FieldKind;
   readonly places: number;
   /** Whether envoyproxy/ratelimit does not know it. */
   readonly isOwn: boolean;
@@ -83,8 +85,8 @@ function fieldsByName(): Map<string, Field> {
   for (const { place, rows, fields: own } of tables) {
     for (const { name: manifestName, fileName: name } of own) {
       const places = (found.get(name)?.places ?? 0) | place;
-      const isOwn = rows[manifestName]!.isOwn ?? (places & ownPlaces) === places;
-      found.set(name, { name, manifestName, places, isOwn });
+      const { kind, isOwn = (places & ownPlaces) === places } = rows[manifestName]!;
+      found.set(name, { name, manifestName, kind, places, isOwn });
     }
   }
   return found;
