@@ -143,7 +143,7 @@ const snake = (name: string): string =>
   name.replace(/(?<=[a-z0-9])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
 
 /** With the names of rule files, all the way down. */
-function snakeKeys(value: unknown): unknown {
+export function snakeKeys(value: unknown): unknown {
   if (typeof value === 'string') return ruleFileWord(value);
   if (Array.isArray(value)) return value.map(snakeKeys);
   if (typeof value !== 'object' || value === null) return value;

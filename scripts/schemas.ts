@@ -15,7 +15,6 @@ import {
 } from '../limiter/callers/callers-file.ts';
 import { nameKinds } from '../limiter/callers/certificate-patterns.ts';
 import { mostRequestsPerSecond } from '../limiter/callers/request-rates.ts';
-import { algorithmNames } from '../rules/algorithms/registry.ts';
 import { effectFields, endFields, ownLimitFields, ruleFileName } from '../rules/language/tables.ts';
 import { fleetSpecModel } from '../rules/manifest/fleet-model.ts';
 import { apiVersion, fleetKind, kind, overrideKind } from '../rules/manifest/kinds.ts';
@@ -28,9 +27,8 @@ import {
   type profileFields,
   profileName,
 } from '../rules/proxy/read-profiles.ts';
-import { enumName } from '../rules/spelling.ts';
 import { exampleOf } from './schema-examples.ts';
-import { overrideSpecSchema, ruleFileWord, type Schema, specSchema } from './spec-schema.ts';
+import { overrideSpecSchema, ruleFileWord, ruleFileWords, type Schema, specSchema } from './spec-schema.ts';
 
 type Fields = Record<string, Schema>;
 
@@ -129,12 +127,6 @@ function nested(schema: Schema): Schema {
     },
     definitions: { descriptor },
   };
-}
-
-/** The words of manifests in those of rule files. */
-function ruleFileWords(words: string): string {
-  const named = words.replace(/\b[a-z]+(?:[A-Z][a-z]+)+\b/g, ruleFileName);
-  return algorithmNames.reduce((all, name) => all.replaceAll(enumName(name), name), named);
 }
 
 /** Fields of rule files that readers take as written where they are null: what they then hold is refused, or nobody means it. */

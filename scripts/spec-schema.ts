@@ -2,6 +2,7 @@
  * The JSON Schemas of what people write in `spec` of objects, from the rows of `rules/language`. They have words that only the API
  * server reads (`x-kubernetes-*`) and words that it does not take: `crd.ts` and `schemas.ts` each leave out the others.
  */
+import { algorithmNames } from '../rules/algorithms/registry.ts';
 import {
   calendarFields,
   descriptorLevels,
@@ -17,7 +18,7 @@ import {
   ruleFields,
   type ValueFacts,
 } from '../rules/language/fields.ts';
-import { effectFields, endFields } from '../rules/language/tables.ts';
+import { effectFields, endFields, ruleFileName } from '../rules/language/tables.ts';
 import { overrideSpecFields, specFields } from '../rules/manifest/kinds.ts';
 import { maxUint32, mostRequests, wholePattern } from '../rules/model.ts';
 import { enumName } from '../rules/spelling.ts';
@@ -170,6 +171,12 @@ const ruleFileSpelling = new Map<unknown, string>(
 /** A value as rule files have it. */
 export function ruleFileWord(value: unknown): unknown {
   return ruleFileSpelling.get(value) ?? value;
+}
+
+/** The words of manifests in those of rule files. */
+export function ruleFileWords(words: string): string {
+  const named = words.replace(/\b[a-z]+(?:[A-Z][a-z]+)+\b/g, ruleFileName);
+  return algorithmNames.reduce((all, name) => all.replaceAll(enumName(name), name), named);
 }
 
 /** What the API server says in sentences is too expensive below the first level. */

@@ -5,16 +5,35 @@ import { anyRules } from '../../test/support/rule-arbitraries.ts';
 import { rule } from '../../test/support/rule-builder.ts';
 import type { textKind } from '../documents/read-rule-file-texts.ts';
 import { readRuleTexts } from '../documents/read-rule-texts.ts';
-import type { RuleSource } from '../model.ts';
+import { descriptorLevels, domainFields, limitFields, ruleFields } from '../language/fields.ts';
+import type { Rule, RuleSource } from '../model.ts';
 import { resourcesToJson } from '../xds/resource-json.ts';
 import { manifestValue } from './manifest-value.ts';
 import { ruleFileValue } from './rule-file-value.ts';
 import { yamlText } from './yaml-text.ts';
 
 const source = fc.record({
-  domain: fc.constantFrom('shop', 'y', '010', 'a b', 'é'),
-  descriptors: anyRules,
+  domain: fc.constantFrom('shop', 'y', '010', 'a b', 'é', 'd'.repeat(domainFields.domain.most)),
+  descriptors: fc.tuple(anyRules, fc.nat(descriptorLevels - 3), fc.boolean()).map(stretched),
 });
+
+/** Below so many more levels, and with texts and lists as long as manifests take them. */
+function stretched([rules, levels, isLong]: [readonly Rule[], number, boolean]): readonly Rule[] {
+  if (levels > 0) return [rule({ key: 'k', descriptors: stretched([rules, levels - 1, isLong]) })];
+  const [first, ...others] = rules;
+  if (!isLong || first === undefined) return rules;
+  const { key, value, limits } = first;
+  const longLimits = limits.map((limit, index) => ({
+    ...limit,
+    name: `${index}${'é'.repeat(limitFields.name.most - 1)}`,
+    replaces: Array.from({ length: limitFields.replaces.most }, (_, n) => `${n}`),
+  }));
+  const long = {
+    key: key.padEnd(ruleFields.key.most, 'é'),
+    value: value.padEnd(ruleFields.value.most, 'v'),
+  };
+  return [{ ...first, ...long, limits: longLimits }, ...others];
+}
 
 function readBack(text: string, kind: ReturnType<typeof textKind>): RuleSource {
   const { sources, errors, skipped } = readRuleTexts([{ path: 'f', text }], { mergeDomains: false });

@@ -1,6 +1,7 @@
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { descriptorLevels, domainFields, limitFields, ruleFields } from '../../rules/language/fields.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { runWeir } from '../support/weir-command.ts';
 
@@ -148,16 +149,43 @@ descriptors:
     expect(status).toBe(1);
   });
 
-  it('refuses what a manifest cannot say', () => {
+  it('refuses what a manifest cannot say, each with its place', () => {
     const nested = (levels: number): object =>
-      levels === 0 ? { key: 'k' } : { key: 'k', descriptors: [nested(levels - 1)] };
-    const input = JSON.stringify({ domain: 'd', descriptors: [nested(8)] });
+      levels === 1 ? { key: 'k' } : { key: 'k', descriptors: [nested(levels - 1)] };
+    const deep = (levels: number): object => (levels === 1 ? {} : { a: deep(levels - 1) });
+    const text = (most: number): string => 'x'.repeat(most + 1);
+    const { key, value, metadata } = ruleFields;
+    const { name, replaces } = limitFields;
+    const limit = (own: object) => ({ rate_limit: { unit: 'day', requests_per_unit: 1, ...own } });
+    const names = Array.from({ length: replaces.most + 1 }, () => ({ name: 'n' }));
+    const descriptors = [
+      { key: text(key.most) },
+      { key: 'a', value: text(value.most) },
+      { key: 'b', ...limit({ name: text(name.most) }) },
+      { key: 'c', ...limit({ replaces: names }) },
+      { key: 'd', ...limit({ replaces: [{ name: text(name.most) }] }) },
+      { key: 'e', metadata: deep(metadata.most + 1) },
+      nested(descriptorLevels + 1),
+    ];
+    const domain = text(domainFields.domain.most);
+    const input = JSON.stringify({ domain, descriptors });
     const { status, stdout, stderr } = runWeir(['convert', '-', '--to', 'manifest', '--allow-loss'], {
       input,
     });
-    expect(stderr).toMatch(
-      /^weir: <stdin>: cannot be said in a manifest: spec\.descriptors\[0\]\..*8 levels deep/,
-    );
+    const refusals = stderr.matchAll(/^weir: <stdin>: cannot be said in a manifest: (.*?): (?:must )(.*)$/gm);
+    expect(Array.from(refusals, ([, place, problem]) => [place, problem])).toEqual([
+      ['spec.domain', 'have at most 253 characters, found 254'],
+      ['spec.descriptors[0].key', 'have at most 1024 characters, found 1025'],
+      ['spec.descriptors[1].value', 'have at most 4096 characters, found 4097'],
+      ['spec.descriptors[2].rateLimit.name', 'have at most 253 characters, found 254'],
+      ['spec.descriptors[3].rateLimit.replaces', 'have at most 64 elements, found 65'],
+      ['spec.descriptors[4].rateLimit.replaces[0].name', 'have at most 253 characters, found 254'],
+      ['spec.descriptors[5].metadata', 'nest objects and lists at most 16 levels deep'],
+      [
+        `spec.descriptors[6]${'.descriptors[0]'.repeat(7)}.descriptors`,
+        'be empty: rules nest at most 8 levels deep',
+      ],
+    ]);
     expect([status, stdout]).toEqual([1, '']);
   });
 
