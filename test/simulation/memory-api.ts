@@ -1,0 +1,328 @@
+/** What one user of a simulated cluster asks of its API server: answers take time, and may be refused, lost, or come twice. */
+import type { ApiRequest, Denial, KubernetesApi, WatchStream } from '../../control-plane/kubernetes/api.ts';
+import { ApiError, refusal, unreachable } from '../../control-plane/kubernetes/api-error.ts';
+import type { Timers } from '../../process/time/clock.ts';
+import { apiError, type Kind, type MemoryCluster, type Selection, type Target } from './memory-cluster.ts';
+
+const ours = '/apis/ratelimit.weir.dev/v1alpha1';
+
+/** The kinds that a control plane reads and writes. */
+export const kinds: readonly Kind[] = [
+  ...[
+    ['ratelimitconfigs', 'RateLimitConfig', true],
+    ['ratelimitoverrides', 'RateLimitOverride', true],
+    ['ratelimitfleets', 'RateLimitFleet', true],
+  ].map(([plural, kind]) => ({
+    root: ours,
+    plural: plural as string,
+    kind: kind as string,
+    isNamespaced: true,
+    hasStatus: true,
+  })),
+  { root: '/api/v1', plural: 'configmaps', kind: 'ConfigMap', isNamespaced: true, hasStatus: false },
+  { root: '/api/v1', plural: 'namespaces', kind: 'Namespace', isNamespaced: false, hasStatus: false },
+  { root: '/api/v1', plural: 'pods', kind: 'Pod', isNamespaced: true, hasStatus: false },
+  {
+    root: '/apis/coordination.k8s.io/v1',
+    plural: 'leases',
+    kind: 'Lease',
+    isNamespaced: true,
+    hasStatus: false,
+  },
+  { root: '/apis/events.k8s.io/v1', plural: 'events', kind: 'Event', isNamespaced: true, hasStatus: false },
+  {
+    root: '/apis/discovery.k8s.io/v1',
+    plural: 'endpointslices',
+    kind: 'EndpointSlice',
+    isNamespaced: true,
+    hasStatus: false,
+  },
+];
+
+/** What happens to one request. */
+export interface Fault {
+  /** Until the server has it; half of it before, half of it behind what it does. Defaults to the link's. */
+  delayMs?: number;
+  /** It answers this, and does nothing. */
+  refused?: { status: number; reason: string; retryAfterSeconds?: number };
+  /** It does what it was asked to, and the connection ends before its answer: `repeated` by the client, once. */
+  lost?: boolean;
+  /** The connection ends before the server has the request. */
+  unreached?: boolean;
+  /** It gets the request twice, as over a connection that ended within an answer; the second answer is the answer. */
+  repeated?: boolean;
+}
+
+export interface MemoryApiOptions {
+  cluster: MemoryCluster;
+  timers: Timers;
+  /** Field manager of writes that name none. */
+  userAgent: string;
+  /** Asked for each request, streams included. */
+  fault?(request: ApiRequest): Fault | undefined;
+  /** Answers to GET and POST of what is no object: schemas, reviews of tokens. Undefined: 404. */
+  others?(request: ApiRequest): unknown;
+  delayMs?: number;
+  /** How often a watch says how far it is. */
+  bookmarkMs?: number;
+  denied?: ((denial: Denial, isDenied: boolean) => void) | undefined;
+}
+
+const server = 'https://memory';
+
+export class MemoryApi implements KubernetesApi {
+  readonly denied: KubernetesApi['denied'];
+  readonly #options: MemoryApiOptions;
+  readonly #open = new Set<MemoryWatch>();
+  /** Lists that were begun: what is left of each, by its token. */
+  readonly #pages = new Map<string, { revision: number; rest: unknown[] }>();
+
+  constructor(options: MemoryApiOptions) {
+    this.#options = options;
+    this.denied = options.denied;
+  }
+
+  /** Watches that are open. */
+  get watches(): number {
+    return this.#open.size;
+  }
+
+  async request<T = unknown>(request: ApiRequest): Promise<T> {
+    const { delayMs = this.#options.delayMs ?? 0, ...fault } = this.#options.fault?.(request) ?? {};
+    const { signal, timeoutMs = 30_000 } = request;
+    const { promise, resolve, reject } = Promise.withResolvers<T>();
+    const timeout = () => reject(apiError(0, 'Timeout', `${server}: no answer within ${timeoutMs} ms`));
+    const callOff = this.#options.timers.after(timeoutMs, timeout);
+    const onAbort = () => reject(apiError(0, 'Aborted', `${server}: the request was given up`));
+    if (signal?.aborted) onAbort();
+    signal?.addEventListener('abort', onAbort, { once: true });
+    try {
+      const work = this.#exchange(request, { ...fault, delayMs });
+      work.then((answer) => resolve(structuredClone(answer) as T), reject);
+      return await promise;
+    } finally {
+      callOff();
+      signal?.removeEventListener('abort', onAbort);
+    }
+  }
+
+  async stream(request: ApiRequest): Promise<WatchStream> {
+    const { delayMs = this.#options.delayMs ?? 0, ...fault } = this.#options.fault?.(request) ?? {};
+    await this.#pause(delayMs / 2);
+    const refused = refusalOf(request, fault);
+    if (refused !== undefined) throw refused;
+    const watch = new MemoryWatch(this.#options, this.#selection(request), request);
+    this.#open.add(watch);
+    watch.ended.finally(() => this.#open.delete(watch));
+    await this.#pause(delayMs / 2);
+    return watch;
+  }
+
+  /** All connections end without a word. */
+  close(): void {
+    for (const watch of this.#open) watch.break();
+  }
+
+  async #exchange(request: ApiRequest, fault: Fault & { delayMs: number }): Promise<unknown> {
+    await this.#pause(fault.delayMs / 2);
+    const refused = refusalOf(request, fault);
+    if (refused !== undefined) throw refused;
+    if (fault.repeated) attempt(() => this.#answer(request));
+    const answer = attempt(() => this.#answer(request));
+    await this.#pause(fault.delayMs / 2);
+    if (fault.lost) throw unreachable(server, new Error('socket hang up'));
+    if ('error' in answer) throw ofRequest(answer.error, request);
+    return answer.value;
+  }
+
+  #answer(request: ApiRequest): unknown {
+    const { cluster } = this.#options;
+    const { method = 'GET', contentType = 'application/json', query = {}, path } = request;
+    const found = targetOf(path);
+    if (found === undefined || (found.name === undefined && method === 'POST' && found.kind === undefined))
+      return this.#other(request);
+    const { kind, namespace, name } = found;
+    const target = found as Target;
+    const body = structuredClone(request.body ?? {}) as Record<string, unknown>;
+    const manager = String(query['fieldManager'] ?? this.#options.userAgent.split('/')[0]);
+    if (name === undefined) {
+      if (method === 'GET')
+        return this.#list(request, { kind, namespace, labelSelector: String(query['labelSelector'] ?? '') });
+      return cluster.create({ kind, namespace }, body, manager);
+    }
+    switch (method) {
+      case 'GET':
+        return cluster.read({ kind, namespace, name });
+      case 'PUT':
+        return cluster.replace(target, body, manager);
+      case 'DELETE':
+        return cluster.delete(target, (body['preconditions'] ?? {}) as object);
+      default:
+        return contentType === 'application/apply-patch+yaml'
+          ? cluster.apply(target, body, { manager, force: query['force'] === true })
+          : cluster.merge(target, body, manager);
+    }
+  }
+
+  #other(request: ApiRequest): unknown {
+    const answer = this.#options.others?.(request);
+    if (answer === undefined)
+      throw apiError(404, 'NotFound', 'the server could not find the requested resource');
+    return answer;
+  }
+
+  #list({ query = {} }: ApiRequest, selection: Selection): unknown {
+    const { cluster } = this.#options;
+    const token = query['continue'];
+    const page = typeof token === 'string' && token !== '' ? this.#pages.get(token) : undefined;
+    if (token && (page === undefined || cluster.isForgotten(page.revision)))
+      throw apiError(
+        410,
+        'Expired',
+        'The provided continue parameter is too old to display a consistent list result.',
+      );
+    const revision = page?.revision ?? cluster.revision;
+    const all = page?.rest ?? cluster.list(selection);
+    const limit = Number(query['limit'] ?? 0) || all.length;
+    const rest = all.slice(limit);
+    const next = `${revision}:${all.length}:${this.#pages.size}`;
+    if (rest.length > 0) this.#pages.set(next, { revision, rest });
+    return {
+      apiVersion: selection.kind.root.replace(/^\/apis?\//, ''),
+      kind: `${selection.kind.kind}List`,
+      metadata: {
+        resourceVersion: String(revision),
+        ...(rest.length > 0 && { continue: next, remainingItemCount: rest.length }),
+      },
+      items: all.slice(0, limit),
+    };
+  }
+
+  #selection({ path, query = {} }: ApiRequest): Selection {
+    const found = targetOf(path);
+    if (found === undefined)
+      throw apiError(404, 'NotFound', 'the server could not find the requested resource');
+    const { kind, namespace } = found;
+    return { kind, namespace, labelSelector: String(query['labelSelector'] ?? '') };
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise((resolve) => this.#options.timers.after(ms, resolve));
+  }
+}
+
+/** A watch that is open. */
+class MemoryWatch implements WatchStream {
+  readonly ended: Promise<ApiError | undefined>;
+  readonly #end: (error: ApiError | undefined) => void;
+  readonly #options: MemoryApiOptions;
+  readonly #selection: Selection;
+  readonly #request: ApiRequest;
+  #revision: number;
+  #isDue = false;
+
+  constructor(options: MemoryApiOptions, selection: Selection, request: ApiRequest) {
+    this.#options = options;
+    this.#selection = selection;
+    this.#request = request;
+    this.#revision = Number(request.query?.['resourceVersion'] ?? options.cluster.revision);
+    const { promise, resolve } = Promise.withResolvers<ApiError | undefined>();
+    this.ended = promise;
+    this.#end = resolve;
+  }
+
+  async follow(receive: (values: readonly unknown[]) => void): Promise<ApiError | undefined> {
+    const { cluster, timers, delayMs = 0, bookmarkMs = 60_000 } = this.#options;
+    const { signal, query = {} } = this.#request;
+    let isOpen = true;
+    const send = (): void => {
+      this.#isDue = false;
+      if (!isOpen) return;
+      if (cluster.isForgotten(this.#revision)) {
+        const message = `too old resource version: ${this.#revision} (${cluster.revision})`;
+        receive([{ type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired', message } }]);
+        return;
+      }
+      const values = cluster.linesAfter(this.#revision, this.#selection);
+      this.#revision = cluster.revision;
+      if (values.length > 0) receive(structuredClone(values));
+    };
+    const later = (): void => {
+      if (this.#isDue) return;
+      this.#isDue = true;
+      timers.after(delayMs / 2, send);
+    };
+    const onAbort = () => this.end();
+    const seconds = Number(query['timeoutSeconds'] ?? 0);
+    const resourceVersion = () => String(this.#revision);
+    const calledOff = [
+      cluster.onChange(later),
+      timers.every(bookmarkMs, () => {
+        send();
+        if (isOpen && query['allowWatchBookmarks'] === true)
+          receive([{ type: 'BOOKMARK', object: { metadata: { resourceVersion: resourceVersion() } } }]);
+      }),
+      ...(seconds > 0 ? [timers.after(seconds * 1000, () => this.end())] : []),
+    ];
+    signal?.addEventListener('abort', onAbort, { once: true });
+    if (signal?.aborted) onAbort();
+    later();
+    const error = await this.ended;
+    isOpen = false;
+    for (const callOff of calledOff) callOff();
+    signal?.removeEventListener('abort', onAbort);
+    return error;
+  }
+
+  end(): void {
+    this.#end(undefined);
+  }
+
+  /** The connection ends within the answer. */
+  break(): void {
+    this.#end(unreachable(server, new Error('aborted')));
+  }
+}
+
+function refusalOf(request: ApiRequest, { refused, unreached }: Fault): ApiError | undefined {
+  if (unreached) return unreachable(server, new Error('connect ECONNREFUSED'));
+  if (refused === undefined) return undefined;
+  const { status, reason, retryAfterSeconds } = refused;
+  const { method = 'GET', path } = request;
+  return refusal({
+    status,
+    body: JSON.stringify({ kind: 'Status', code: status, reason, message: `simulated ${reason}` }),
+    request: `${method} ${path}`,
+    ...(retryAfterSeconds !== undefined && { retryAfter: String(retryAfterSeconds) }),
+  });
+}
+
+/** As the client over HTTP words it. */
+function ofRequest(error: unknown, { method = 'GET', path }: ApiRequest): unknown {
+  if (!(error instanceof ApiError)) return error;
+  return new ApiError({ ...error, message: `${method} ${path}: ${error.message}` });
+}
+
+function attempt(act: () => unknown): { value: unknown } | { error: unknown } {
+  try {
+    return { value: act() };
+  } catch (error) {
+    return { error };
+  }
+}
+
+/** Which objects a path means; without a name all of a kind. */
+function targetOf(path: string): (Omit<Target, 'name'> & { name: string | undefined }) | undefined {
+  for (const kind of kinds) {
+    if (!path.startsWith(`${kind.root}/`)) continue;
+    const parts = path
+      .slice(kind.root.length + 1)
+      .split('/')
+      .map(decodeURIComponent);
+    const isWithin = kind.isNamespaced && parts[0] === 'namespaces';
+    const [plural, name, subresource] = isWithin ? parts.slice(2) : parts;
+    if (plural !== kind.plural) continue;
+    return { kind, namespace: isWithin ? parts[1] : undefined, name, isStatus: subresource === 'status' };
+  }
+  return undefined;
+}
