@@ -17,7 +17,7 @@ const faults = ['attacks', 'budgets', 'faults', 'soak', 'stores', 'truth'].map(
   (folder) => `test/${folder}/*.timing.test.ts`,
 );
 /** Of two cores: most of their time such tests wait. */
-const workersThatWait = 4;
+const workersThatWait = 6;
 const never = ['node_modules/**', 'dist/**', '.cache/**'];
 const exclude = [...never, nightly, ...(isUnit ? ['test/**', timing] : [])];
 const globalSetup = ['./test/support/weir-program.ts', './test/support/api-servers/api-server-pool.ts'];

@@ -59,7 +59,7 @@ export const nightlyParts: readonly NightlyPart[] = [
   },
   {
     name: 'tests',
-    what: 'a release is made byte for byte, tests find named defects, and the control plane serves hundreds of limiters in its bounds',
+    what: 'releases, named defects, figures of documents, shared API servers, and a control plane with hundreds of limiters',
     args: () => ['test:nightly'],
     env: (seed) => ({ PROPERTY_SEED: `${seed}` }),
     mostMinutes: 30,
