@@ -2,10 +2,10 @@ import { describe, expect, it } from 'vitest';
 import { limit, rule, source, validateSources } from '../test/support/rule-builder.ts';
 import { Algorithm } from './algorithms/registry.ts';
 import { readCalendar, readReserve, reserveWords, type WrittenCalendar } from './budget-fields.ts';
+import { limitWords } from './describe.ts';
 import { type Calendar, makeLimit, mostRequests, type Rule, wholeFrom } from './model.ts';
 import { readRuleFiles } from './reader/read-rule-files.ts';
 import type { RuleSupport } from './validate-limits.ts';
-import { limitWords } from './window.ts';
 
 function calendarOf(written: Partial<WrittenCalendar>): Calendar | string[] {
   const problems: string[] = [];

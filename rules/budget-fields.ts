@@ -157,16 +157,3 @@ export function calendarProblem(limit: Limit): string | undefined {
   const names = algorithmsWith(({ steady }) => steady === undefined).join(' and ');
   return hasWindows(limit) ? undefined : `calendar is for algorithm ${names} alone`;
 }
-
-/** For JSON: what a limit says beyond its number and its window, only what is written. */
-export function budgetJson({
-  hitsUnit,
-  calendar,
-  warnAt,
-}: Pick<Limit, 'hitsUnit' | 'calendar' | 'warnAt'>): Partial<Limit> {
-  return {
-    ...(hitsUnit !== 'requests' && { hitsUnit }),
-    ...(calendar && { calendar }),
-    ...(warnAt.length > 0 && { warnAt }),
-  };
-}

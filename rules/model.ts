@@ -217,6 +217,11 @@ const { key: _, value: __, limits: ___, descriptors: ____, ...traits } = makeRul
 /** Those of a rule that says nothing. */
 export const noTraits: RuleTraits = traits;
 
+/** Whether a field says nothing else than where it is not written. */
+export function isDefault(value: unknown, byDefault: unknown): boolean {
+  return value === byDefault || (Array.isArray(value) && value.length === 0);
+}
+
 /** What of a limit says how it is counted. */
 type CountedLimit = Pick<Limit, 'unitMultiplier' | 'calendar' | 'algorithm'>;
 

@@ -1,14 +1,16 @@
 /** What limits mean: whether one can be counted, and several of one rule beside each other. */
 
 import type { RuleAlgorithm } from './algorithms/algorithm.ts';
-import { algorithmNames, algorithmsWith, defaultAlgorithm, findAlgorithm } from './algorithms/registry.ts';
+import { algorithmNames, algorithmsWith, findAlgorithm } from './algorithms/registry.ts';
 import { calendarProblem, marksProblem } from './budget-fields.ts';
+import { rateWords } from './describe.ts';
 import { limitFields, limitsOfRule } from './language/fields.ts';
 import { type OwnLimitField, ownLimitFields, ruleFileName } from './language/tables.ts';
 import { sanitizeMetricKey } from './match-result.ts';
 import {
   burstOf,
   type Calendar,
+  isDefault,
   isPlainLimit,
   type Limit,
   makeLimit,
@@ -21,7 +23,6 @@ import type { RuleErrorCode } from './rule-error.ts';
 import {
   largestMultiplier,
   limitLabel,
-  rateWords,
   windowFromText,
   windowProblem,
   windowSeconds,
@@ -100,15 +101,13 @@ function checkReplaced(name: string | undefined, own: ReadonlySet<string>, repor
 }
 
 function checkUnlimited(limit: Limit, report: Report): void {
-  const written = [];
-  if (limit.unitMultiplier !== 1) written.push('unit_multiplier');
-  if (limit.algorithm !== defaultAlgorithm) written.push('algorithm');
-  if (limit.burst !== undefined) written.push('burst');
-  if (limit.calendar !== undefined) written.push('calendar');
-  if (limit.hitsUnit !== 'requests') written.push('hits_unit');
-  if (limit.warnAt.length > 0) written.push('warn_at');
-  for (const field of written) report('unit-when-unlimited', whenUnlimited(field), field);
+  const said = ownProperties.filter((name) => !isDefault(limit[name], defaultLimit[name]));
+  for (const field of said.map(ruleFileName)) report('unit-when-unlimited', whenUnlimited(field), field);
 }
+
+const defaultLimit = makeLimit({});
+const ownProperties = ownLimitFields.filter((name) => name !== 'window');
+const ownDefaults = Object.fromEntries(ownProperties.map((name) => [name, defaultLimit[name]]));
 
 function whenUnlimited(field: string): string {
   return `should not specify ${field} when unlimited`;
@@ -247,15 +246,7 @@ export function settleLimit(limit: Limit, written: WrittenWindow, report: Report
   if (limit.unlimited) {
     for (const field of ownLimitFields)
       if (has(field)) report(field, 'unit-when-unlimited', whenUnlimited(ruleFileName(field)));
-    const { unitMultiplier, algorithm, hitsUnit, warnAt } = makeLimit({});
-    Object.assign(limit, {
-      unitMultiplier,
-      algorithm,
-      hitsUnit,
-      warnAt,
-      burst: undefined,
-      calendar: undefined,
-    });
+    Object.assign(limit, ownDefaults);
     return;
   }
   const place = has('calendar') ? 'calendar' : 'window';

@@ -2,16 +2,10 @@
  * Lengths of windows, and how people write them: `5m`, `30s`, `1w`. A unit is a window of its own length, a multiplier makes
  * it longer. Months have 30 days and years 365, unless the limiter counts months of the calendar.
  */
-import {
-  type Algorithm,
-  algorithmNames,
-  algorithmOf,
-  algorithmTitle,
-  defaultAlgorithm,
-} from './algorithms/registry.ts';
+import { type Algorithm, algorithmNames } from './algorithms/registry.ts';
 import { calendarText } from './calendar.ts';
 import { limitFields } from './language/fields.ts';
-import { burstOf, type Calendar, type Limit, Unit, unitName, unitText, weekdays } from './model.ts';
+import { type Calendar, type Limit, Unit, unitName } from './model.ts';
 
 /** By the number of the unit. UNKNOWN has no length. */
 const unitSeconds: readonly (number | undefined)[] = [
@@ -153,48 +147,6 @@ export function windowProblem(unit: number, multiplier: number): string | undefi
   const seconds = windowSeconds(unit, multiplier) ?? 0;
   if (seconds <= longestWindowSeconds) return undefined;
   return `is ${seconds} seconds, and a window has at most ${longestWindowSeconds} (10 years)`;
-}
-
-/** As `limitWords`, without the algorithm. */
-export function rateWords(limit: Limit): string {
-  return withMarks(limit, hitsWords(limit));
-}
-
-/** `20 per minute`, `100 in 5m, sliding window`, `5 per second, token bucket, burst 10`, `9000 tokens per calendar month (UTC)`, `unlimited`. */
-export function limitWords(limit: Limit): string {
-  if (limit.unlimited) return 'unlimited';
-  let words = hitsWords(limit);
-  if (limit.algorithm !== defaultAlgorithm) words += `, ${algorithmTitle(limit)}`;
-  if (algorithmOf(limit).hasBurst) words += `, burst ${burstOf(limit)}`;
-  return withMarks(limit, words);
-}
-
-function hitsWords(limit: Limit): string {
-  const { requestsPerUnit, hitsUnit } = limit;
-  return `${requestsPerUnit}${hitsUnit === 'requests' ? '' : ` ${hitsUnit}`} ${windowWords(limit)}`;
-}
-
-function withMarks({ warnAt }: Limit, words: string): string {
-  return warnAt.length === 0 ? words : `${words}, marks at ${warnAt.join(', ')} %`;
-}
-
-function windowWords(limit: Limit): string {
-  const { unit, unitMultiplier, calendar } = limit;
-  if (calendar !== undefined) return `per calendar ${calendar.unit} (${calendarWords(calendar)})`;
-  return unitMultiplier === 1
-    ? `per ${unitText(limit).toLowerCase()}`
-    : `in ${windowText(unit, unitMultiplier)}`;
-}
-
-/** `Europe/Zurich, from day 15`, `UTC, from friday`. */
-function calendarWords({ unit, timezone, startsOn }: Calendar): string {
-  if (startsOn === 1) return timezone;
-  return `${timezone}, from ${unit === 'week' ? weekdays[startsOn - 1] : `day ${startsOn}`}`;
-}
-
-/** As `limitWords`, of all limits of a rule: `20 per minute; 1000 per day`. */
-export function limitsWords(limits: readonly Limit[]): string {
-  return limits.length === 0 ? 'no limit' : limits.map(limitWords).join('; ');
 }
 
 /**

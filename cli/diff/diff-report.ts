@@ -1,5 +1,5 @@
-import { algorithmNames, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
 import type { Effect, FieldChange, RuleChange } from '../../rules/compare/limit-effect.ts';
+import { unwrittenWords } from '../../rules/describe.ts';
 import { defaultFleet } from '../../rules/manifest/kinds.ts';
 import { escaped, type Paint } from '../shared/flags.ts';
 
@@ -45,16 +45,8 @@ export function fieldWords(kind: RuleChange['kind'], fields: readonly FieldChang
     if (kind === 'added') return `${name}: ${after}`;
     return kind === 'removed'
       ? `${name}: ${before}`
-      : `${name}: ${before ?? unwritten(name)} -> ${after ?? unwritten(name)}`;
+      : `${name}: ${before ?? unwrittenWords(name)} -> ${after ?? unwrittenWords(name)}`;
   });
-}
-
-/** What a field is that a rule does not have. */
-function unwritten(name: string): string {
-  if (name === 'algorithm') return algorithmNames[defaultAlgorithm]!;
-  if (name === 'unit_multiplier') return '1';
-  if (name === 'lease') return 'LEASE_SHARE';
-  return /_mode$|_metric$|^share_threshold$|^hide_identity$|^unlimited$/.test(name) ? 'false' : 'none';
 }
 
 function summary(changes: readonly RuleChange[]): string {

@@ -1,6 +1,7 @@
 import type { ExplainedCounter, ExplainedDescriptor } from '../../limiter/operate/explain.ts';
 import { algorithmNames, algorithmOf } from '../../rules/algorithms/registry.ts';
-import { budgetJson, reserveWords } from '../../rules/budget-fields.ts';
+import { reserveWords } from '../../rules/budget-fields.ts';
+import { limitsWords, limitWords, moreJson, rateWords, ruleWords, traitsJson } from '../../rules/describe.ts';
 import { leaseText } from '../../rules/lease.ts';
 import type { LoadedSource } from '../../rules/loaded-source.ts';
 import { burstOf, type Entry, type Limit, type Rule, unitText } from '../../rules/model.ts';
@@ -11,14 +12,7 @@ import {
   unfitWords,
 } from '../../rules/review/explain-descriptor.ts';
 import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
-import {
-  limitsWords,
-  limitWords,
-  rateWords,
-  windowSeconds,
-  windowText,
-  windowTextOf,
-} from '../../rules/window.ts';
+import { windowSeconds, windowText, windowTextOf } from '../../rules/window.ts';
 import { escaped, hintOf, type Paint } from '../shared/flags.ts';
 import type { ExplainedRequest, ToldDescriptor } from './explain-request.ts';
 
@@ -129,12 +123,7 @@ export class ExplainReport {
     const { rule } = outcome.placed;
     const [limit, ...others] = rule.limits;
     if (limit!.unlimited) return 'unlimited: the answer is OK, nothing is counted';
-    const modes = [
-      ...(rule.shadowMode ? ['shadow mode: never refuses'] : []),
-      ...(rule.quotaMode ? ['quota mode: refuses when all quotas of the request are over'] : []),
-      ...(rule.hideIdentity ? ['hidden: answers do not name the rule'] : []),
-      ...(others.length > 0 ? [] : namesOf(limit!)),
-    ];
+    const modes = [...ruleWords(rule), ...(others.length > 0 ? [] : namesOf(limit!))];
     const more = modes.length === 0 ? '' : ` (${modes.join('; ')})`;
     if (others.length > 0 && effect === 'replaced')
       return "no limit: other descriptors' rules replace all of them";
@@ -243,7 +232,7 @@ function descriptorJson(
     window: windowTextOf(limit),
     windowSeconds: limit.calendar === undefined ? windowSeconds(limit.unit, limit.unitMultiplier) : undefined,
     requestsPerUnit: limit.requestsPerUnit,
-    ...budgetJson(limit),
+    ...moreJson(limit),
     algorithm: algorithmNames[limit.algorithm],
     burst: algorithmOf(limit).hasBurst ? burstOf(limit) : undefined,
     leaseMost,
@@ -287,17 +276,13 @@ function stepJson(
 function ruleJson(placed: PlacedRule, sources: readonly LoadedSource[]): object {
   const loaded = sources[placed.source];
   const place = loaded?.placeOf([...placed.path, 'key']);
-  const { key, value, limits, lease, reserve, shadowMode, quotaMode, hideIdentity } = placed.rule;
+  const { key, value, limits } = placed.rule;
   return {
     name: ruleName(placed),
     key,
     value,
     ...(limits.length > 1 ? { rateLimits: limits.map(limitJson) } : { rateLimit: limits.map(limitJson)[0] }),
-    lease: lease === undefined ? undefined : leaseText(lease),
-    reserve,
-    shadowMode,
-    quotaMode,
-    hideIdentity,
+    ...traitsJson(placed.rule),
     object: loaded?.object && loaded.source.name,
     ...(place === undefined ? {} : { file: loaded?.file, line: place.line, column: place.column }),
   };

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { limitsWords } from '../../rules/window.ts';
+import { limitsWords } from '../../rules/describe.ts';
 import { type ClusterRules, rulesInForce } from './explain-command.ts';
 import { shownObject } from './shown-objects.ts';
 

@@ -4,6 +4,7 @@ import { ApiProblem, type ApiRoute, domainOf, entryOf, shown } from '../../proce
 import { checkParameters } from '../../process/http/api-router.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
+import { limitJson } from '../../rules/describe.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { Descriptor } from '../decide/messages.ts';
 import { RequestTooLarge } from '../decide/request-bounds.ts';
@@ -18,7 +19,7 @@ import type {
   SettleAnswer,
 } from '../service/budgets.ts';
 import { kindOfId, reservationIdForm } from '../service/reservation-id.ts';
-import { limitJson, type PostOptions, problemOfBody, readPost, sendJson } from './check-endpoint.ts';
+import { type PostOptions, problemOfBody, readPost, sendJson } from './check-endpoint.ts';
 import {
   type Asked,
   type BodyForm,

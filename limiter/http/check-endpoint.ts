@@ -6,9 +6,7 @@ import { checkParameters } from '../../process/http/api-router.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { endAnswer, readJsonBody } from '../../process/http/json-exchange.ts';
 import { writeDetail } from '../../process/http/text-response.ts';
-import { algorithmNames } from '../../rules/algorithms/registry.ts';
-import { budgetJson } from '../../rules/budget-fields.ts';
-import { burstOf, unitName } from '../../rules/model.ts';
+import { limitJson } from '../../rules/describe.ts';
 import { Code } from '../decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import type { Excess } from '../service/excess.ts';
@@ -118,18 +116,5 @@ function answerJson({ code, rule, limit, used, left, resetSeconds, warnings }: D
     left: left ?? null,
     reset: resetSeconds ?? null,
     ...(warnings.length === 0 ? {} : { warnings }),
-  };
-}
-
-export function limitJson(limit: NonNullable<DescriptorAnswer['limit']>): object {
-  const { name, requestsPerUnit, unit, unitMultiplier: multiplier, algorithm } = limit;
-  return {
-    name,
-    requestsPerUnit,
-    unit: unitName(unit)?.toLowerCase() ?? null,
-    multiplier,
-    algorithm: algorithmNames[algorithm],
-    burst: burstOf(limit),
-    ...budgetJson(limit),
   };
 }

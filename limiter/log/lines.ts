@@ -2,10 +2,10 @@
 import type { OperatorChange } from '../../process/http/api-route.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import type { LogFields, Logger } from '../../process/log/logger.ts';
-import { leaseText } from '../../rules/lease.ts';
+import { describeRule, limitTexts } from '../../rules/describe.ts';
 import type { LoadWarning } from '../../rules/review/reviewed-load.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
-import { type ListedLimits, limitFields, reserveFields } from '../../rules/table/listed-rules.ts';
+import type { ListedLimits } from '../../rules/table/listed-rules.ts';
 
 export {
   libraryWarning,
@@ -116,15 +116,13 @@ export function loadingDescriptor(log: Logger, key: string, limits: ListedLimits
   log.debug(`loading descriptor: key=${key}${limits === undefined ? '' : limitsText(limits)}`);
 }
 
-function limitsText({ limits, unlimited, shadowMode, quotaMode, lease, reserve }: ListedLimits): string {
-  const reserved = reserve === undefined ? '' : `, reserve={${reserveFields(reserve).join(', ')}}`;
-  const leased = lease === undefined ? '' : `, lease=${leaseText(lease)}`;
-  const modes = `unlimited=${unlimited}, shadow_mode=${shadowMode}, quota_mode=${quotaMode}${leased}${reserved}`;
-  return limits
-    .map((limit) => {
-      const [window, requests, ...more] = limitFields(limit, limits);
-      return ` ratelimit={${[requests, window, ...more, modes].join(', ')}}`;
-    })
+function limitsText(found: ListedLimits): string {
+  const ofRule = describeRule(found).map(({ name, texts }) =>
+    texts.length === 1 ? `${name}=${texts[0]}` : `${name}={${texts.join(', ')}}`,
+  );
+  const modes = [`unlimited=${found.unlimited}`, ...ofRule];
+  return limitTexts(found.limits)
+    .map(([window, requests, ...more]) => ` ratelimit={${[requests, window, ...more, ...modes].join(', ')}}`)
     .join('');
 }
 

@@ -1,7 +1,6 @@
 /** GET /v1/rules: the rules in force as a tree, each with what was counted for it. POST /v1/explain: the way of a request through them. */
 import { type ApiCall, ApiProblem, type ApiRoute, checkDomain, shown } from '../../process/http/api-route.ts';
-import { algorithmNames } from '../../rules/algorithms/registry.ts';
-import { budgetJson } from '../../rules/budget-fields.ts';
+import { limitJson, limitWords } from '../../rules/describe.ts';
 import { sanitizeMetricKey } from '../../rules/match-result.ts';
 import type { Entry, Limit, Rule } from '../../rules/model.ts';
 import { effectWords, type Override, overrideJson } from '../../rules/overrides/override.ts';
@@ -9,7 +8,7 @@ import type { OverridesFound } from '../../rules/overrides/override-index.ts';
 import { type ExplainedStep, noLimitWords, type Outcome } from '../../rules/review/explain-descriptor.ts';
 import { type PlacedRule, placedRules } from '../../rules/review/rule-level.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
-import { limitLabel, limitWords, unitWord } from '../../rules/window.ts';
+import { limitLabel } from '../../rules/window.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { type ExplainedDescriptor, type ExplainOptions, explainDescriptors } from './explain.ts';
@@ -89,7 +88,7 @@ function* levelLines(
     const own = JSON.stringify({
       path: path.join('.'),
       key: rule.key,
-      limits: limits.map(limitJson),
+      limits: limits.map(ruleLimitJson),
       shadowMode,
       quotaMode,
       ...figures.of(path, limits, variesHere || rule.detailedMetric),
@@ -104,13 +103,10 @@ function* levelLines(
   }
 }
 
-function limitJson(limit: Limit): object {
-  const { name, requestsPerUnit, unit, unitMultiplier: multiplier, algorithm, burst, unlimited } = limit;
-  return {
-    ...{ name, requestsPerUnit, unit: unitWord(unit), multiplier },
-    ...{ algorithm: algorithmNames[algorithm], burst: burst ?? null, unlimited },
-    ...budgetJson(limit),
-  };
+/** A burst is only told where the rule says it. */
+function ruleLimitJson(limit: Limit): object {
+  const { burst = null, unlimited } = limit;
+  return { ...limitJson(limit), burst, unlimited };
 }
 
 interface Figures {
@@ -236,7 +232,7 @@ function explain(call: ApiCall, { table, nowMs, explaining, overrides }: RuleRou
     effect,
     steps: stepsJson(domain, explanation.steps, along?.sizes ?? []),
     rule: found === undefined ? null : { path: pathOf(domain, explanation.steps), ...ruleFacts(found) },
-    limits: found === undefined ? [] : found.limits.map(limitJson),
+    limits: found === undefined ? [] : found.limits.map(ruleLimitJson),
     override: over?.overrides[0] === undefined ? null : overrideJson(over.overrides[0], nowMs()),
     grants: (over?.grants ?? []).map((grant) => overrideJson(grant, nowMs())),
     counters: counters.map(({ key }) => key),

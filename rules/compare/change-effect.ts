@@ -1,12 +1,12 @@
 /** What changes of rules mean for requests: those that the rules are for are asked of both versions. */
 
-import { reserveWords } from '../budget-fields.ts';
 import { calendarText } from '../calendar.ts';
+import { changeWords, limitsWords, limitWords } from '../describe.ts';
 import { leaseMost } from '../lease.ts';
 import { type NameForm, type RuleMatch, usualNames } from '../match-result.ts';
 import { arePlainLimits, type Entry, type Limit, type Rule } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
-import { limitLabel, limitsWords, limitWords, windowSeconds } from '../window.ts';
+import { limitLabel, windowSeconds } from '../window.ts';
 import type { Crossing, CrossingEffect, Crossings } from './crossing.ts';
 import type { DomainSide, Sides } from './domain-side.ts';
 import {
@@ -56,26 +56,9 @@ function nameNotes(
     if (names.has('share_threshold')) notes.push('other counter keys for the rules below it, too');
     if (names.has('value_to_metric')) notes.push('other metric names for the rules below it, too');
   }
-  if (names.has('lease')) notes.push(leaseNote(after.at(-1)!));
   const rule = after.at(-1)!;
-  if (names.has('reserve')) notes.push(reserveNote(rule));
-  if (names.has('hits_unit')) notes.push(`its hits are called ${rule.limits[0]?.hitsUnit ?? 'requests'}`);
-  if (names.has('warn_at')) notes.push(marksNote(rule));
-  if (names.has('hide_identity'))
-    notes.push(after.at(-1)!.hideIdentity ? 'answers no longer name the rule' : 'answers may name the rule');
-  if (names.has('metadata')) notes.push('answers carry other dynamic metadata');
-  return notes;
-}
-
-function reserveNote({ reserve }: Rule): string {
-  return reserve === undefined
-    ? 'entries reservation_id and settle are entries like others'
-    : `requests with a reservation_id reserve: ${reserveWords(reserve)}`;
-}
-
-function marksNote({ limits: [limit] }: Rule): string {
-  const marks = limit?.warnAt ?? [];
-  return marks.length === 0 ? 'answers carry no marks' : `answers carry marks from ${marks.join(', ')} % on`;
+  if (names.has('lease')) notes.push(leaseNote(rule));
+  return [...notes, ...changeWords(rule, names)];
 }
 
 function leaseNote({ lease, limits: [limit] }: Rule): string {

@@ -1,8 +1,8 @@
 /** Walks the rules of one domain in two versions, level by level: rules are the same when the matcher cannot tell them apart. */
+import { limitWords } from '../describe.ts';
 import type { JsonObject, JsonValue, Limit, Rule, RuleSource } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import { compositeOf } from '../review/rule-level.ts';
-import { limitWords } from '../window.ts';
 import { ruleValue } from '../write/rule-file-value.ts';
 import { changedMeaning, crossingMeaning, movedMeaning } from './change-effect.ts';
 import { type Crossing, Crossings, overtakenPatterns } from './crossing.ts';

@@ -1,9 +1,10 @@
 import { algorithmOf, hasWindows } from '../algorithms/registry.ts';
 import { calendarText } from '../calendar.ts';
+import { limitsWords } from '../describe.ts';
 import type { Limit, Rule } from '../model.ts';
 import { covers, mostAtOnce } from '../review/limit-order.ts';
 import { compositeOf } from '../review/rule-level.ts';
-import { limitsWords, secondsOfLimit } from '../window.ts';
+import { secondsOfLimit } from '../window.ts';
 import type { Sides } from './domain-side.ts';
 
 /** What a change means for the requests that the rule is for. */

@@ -74,6 +74,12 @@ export interface FieldRow extends ValueFacts {
   readonly needs?: readonly string[];
   /** The algorithms that it is for. */
   readonly isFor?: (algorithm: RuleAlgorithm) => boolean;
+  /** In words about a rule or limit, where the field is not as if it was not written; `{}` stands for its value. */
+  readonly phrase?: string;
+  /** What a change means for callers: that the field says something else now, and that it says nothing more. */
+  readonly change?: { readonly set: string; readonly unset: string };
+  /** What is obeyed where the field is not written, unless it has words or is a boolean. */
+  readonly unwritten?: string;
   /** What a limit among several says of itself in place of these facts. */
   readonly amongSeveral?: { readonly description: string; readonly example: unknown };
 }
@@ -153,6 +159,7 @@ export const ruleFields = {
   /** Millionths of its limit that one limiter may take ahead at most, 0 for none; undefined: as the limiter is set. See `lease.ts`. */
   lease: {
     kind: 'share',
+    unwritten: 'LEASE_SHARE',
     isOptional: true,
     isOwn: true,
     ifUnknown: 'ignore',
@@ -166,6 +173,10 @@ export const ruleFields = {
   /** Undefined: no marker entries are looked for. */
   reserve: {
     kind: 'reserve',
+    change: {
+      set: 'requests with a reservation_id reserve: {}',
+      unset: 'entries reservation_id and settle are entries like others',
+    },
     isOptional: true,
     isOwn: true,
     ifUnknown: 'withhold',
@@ -176,11 +187,13 @@ export const ruleFields = {
   },
   shadowMode: {
     kind: 'boolean',
+    phrase: 'shadow mode: never refuses',
     description: 'Whether the limit is counted and reported, but never refuses.',
     example: true,
   },
   quotaMode: {
     kind: 'boolean',
+    phrase: 'quota mode: refuses when all quotas of the request are over',
     description:
       'Whether being over this limit alone does not refuse a request: it is refused when all its limits in quota mode are over.',
     example: true,
@@ -207,6 +220,8 @@ export const ruleFields = {
   /** Answers say nothing of it beyond what they say without RESPONSE_RULE_IDENTITY. */
   hideIdentity: {
     kind: 'boolean',
+    phrase: 'hidden: answers do not name the rule',
+    change: { set: 'answers no longer name the rule', unset: 'answers may name the rule' },
     ifUnknown: 'ignore',
     description:
       "Whether answers keep silent about the rule, where limiters are set to name it. Known to Weir's limiters only.",
@@ -215,6 +230,7 @@ export const ruleFields = {
   /** Copied into the dynamic metadata of an answer. */
   metadata: {
     kind: 'metadata',
+    change: { set: 'answers carry other dynamic metadata', unset: 'answers carry other dynamic metadata' },
     isOptional: true,
     // Nested objects and lists. Limiters read at most 100 nested messages, and each takes up to three.
     most: 16,
@@ -285,6 +301,7 @@ export const limitFields = {
   },
   hitsUnit: {
     kind: 'hitsUnit',
+    change: { set: 'its hits are called {}', unset: 'its hits are called {}' },
     isOwn: true,
     ifUnknown: 'ignore',
     words: ['requests', 'tokens', 'micro-dollars', 'bytes'],
@@ -295,6 +312,8 @@ export const limitFields = {
   /** Percents of the limit from which on answers carry a mark: 1 to 100, ascending, each once. */
   warnAt: {
     kind: 'percents',
+    phrase: 'marks at {} %',
+    change: { set: 'answers carry marks from {} % on', unset: 'answers carry no marks' },
     isOwn: true,
     ifUnknown: 'ignore',
     most: 8,

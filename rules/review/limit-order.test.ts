@@ -7,8 +7,9 @@ import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { type LimitParts, limit } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../algorithms/registry.ts';
+import { limitWords } from '../describe.ts';
 import type { Limit } from '../model.ts';
-import { limitWords, secondsOfLimit } from '../window.ts';
+import { secondsOfLimit } from '../window.ts';
 import { covers, mostAtOnce } from './limit-order.ts';
 
 const { FIXED_WINDOW, SLIDING_WINDOW, TOKEN_BUCKET } = Algorithm;

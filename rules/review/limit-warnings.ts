@@ -1,7 +1,8 @@
+import { limitWords } from '../describe.ts';
 import { leaseMost, leaseText, wholeLimit } from '../lease.ts';
 import { sanitizeMetricKey } from '../match-result.ts';
 import type { Limit, Rule, RuleSource } from '../model.ts';
-import { limitLabel, limitWords } from '../window.ts';
+import { limitLabel } from '../window.ts';
 import { covers, mostAtOnce } from './limit-order.ts';
 import { compositeOf, type PlacedRule, placedRules, type RuleWarning, warningAt } from './rule-level.ts';
 

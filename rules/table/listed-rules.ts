@@ -1,19 +1,7 @@
 /** The rules of a table one after the other, for whoever shows them: domains by name, parents before children, siblings by composite key. */
-import { algorithmNames, algorithmOf } from '../algorithms/registry.ts';
-import { calendarText } from '../calendar.ts';
-import { leaseText } from '../lease.ts';
+import { describeRule, limitTexts } from '../describe.ts';
 import type { MatchedRule } from '../match-result.ts';
-import {
-  burstOf,
-  isPlainLimit,
-  type Limit,
-  makeRule,
-  type ReserveTerms,
-  type Rule,
-  type RuleTraits,
-  unitName,
-} from '../model.ts';
-import { windowText } from '../window.ts';
+import { type Limit, makeRule, type Rule, type RuleTraits } from '../model.ts';
 import { ruleValue } from '../write/rule-file-value.ts';
 import { NodeFlag, type RuleNodes } from './rule-table-format.ts';
 
@@ -88,40 +76,9 @@ function* rulesBelow(
 export function* rlconfigLines(domains: Iterable<PlacedDomain>): Generator<string, void> {
   for (const { path, limits: found } of listedRules(domains)) {
     if (found === undefined) continue;
-    const { limits, shadowMode, quotaMode, lease, reserve } = found;
-    const leased = lease === undefined ? '' : `, lease: ${leaseText(lease)}`;
-    const reserved = reserve === undefined ? '' : `, reserve: ${reserveFields(reserve).join(' ')}`;
-    for (const limit of limits) {
-      const words = limitFields(limit, limits).join(' ');
-      yield `${path}: ${words}, shadow_mode: ${shadowMode}, quota_mode: ${quotaMode}${leased}${reserved}`;
-    }
+    const ofRule = describeRule(found).map(({ name, texts }) => `, ${name}: ${texts.join(' ')}`);
+    for (const fields of limitTexts(found.limits)) yield `${path}: ${fields.join(' ')}${ofRule.join('')}`;
   }
-}
-
-/**
- * `unit=MINUTE`, `requests_per_unit=10`: as the Go service writes what it knows, with the window where that is no unit. Names
- * only tell the limits of one rule apart.
- */
-export function limitFields(limit: Limit, limits: readonly Limit[]): string[] {
-  const { requestsPerUnit, hitsUnit, warnAt, algorithm, name } = limit;
-  const fields = [windowField(limit), `requests_per_unit=${requestsPerUnit}`];
-  if (hitsUnit !== 'requests') fields.push(`hits_unit=${hitsUnit}`);
-  if (warnAt.length > 0) fields.push(`warn_at=${warnAt.join(',')}`);
-  if (!isPlainLimit(limit)) fields.push(`algorithm=${algorithmNames[algorithm]}`);
-  if (algorithmOf(limit).hasBurst) fields.push(`burst=${burstOf(limit)}`);
-  if (limits.length > 1 && name !== '') fields.push(`name=${name}`);
-  return fields;
-}
-
-function windowField({ unit, unitMultiplier, calendar }: Limit): string {
-  if (calendar !== undefined) return `calendar=${calendarText(calendar)}`;
-  return unitMultiplier === 1 ? `unit=${unitName(unit)}` : `window=${windowText(unit, unitMultiplier)}`;
-}
-
-/** `ttl=60s`, `on_expiry=release`. */
-export function reserveFields({ ttlSeconds, estimate, onExpiry }: ReserveTerms): string[] {
-  const amount = estimate === undefined ? [] : [`estimate=${estimate}`];
-  return [`ttl=${ttlSeconds}s`, ...amount, `on_expiry=${onExpiry}`];
 }
 
 /**

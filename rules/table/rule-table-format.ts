@@ -31,7 +31,15 @@ import { algorithmNumber } from '../algorithms/registry.ts';
 import { limitFields, ruleFields } from '../language/fields.ts';
 import { namesOf, type RuleFlag, ruleFlags } from '../language/tables.ts';
 import type { MatchedRule } from '../match-result.ts';
-import { type Limit, makeLimit, noTraits, type Rule, type RuleTraits, type Unit } from '../model.ts';
+import {
+  isDefault,
+  type Limit,
+  makeLimit,
+  noTraits,
+  type Rule,
+  type RuleTraits,
+  type Unit,
+} from '../model.ts';
 import { readText } from './pair-index.ts';
 
 const wordSections = [
@@ -159,7 +167,7 @@ function differenceText<Name extends string>(
   let different: Partial<Record<Name, unknown>> | undefined;
   for (const name of names) {
     const value = values[name];
-    if (value === defaults[name] || (Array.isArray(value) && value.length === 0)) continue;
+    if (isDefault(value, defaults[name])) continue;
     different ??= {};
     different[name] = value;
   }

@@ -13,6 +13,7 @@ import { leaseText } from '../lease.ts';
 import {
   type Calendar,
   type FieldValues,
+  isDefault,
   type JsonObject,
   type JsonValue,
   type Limit,
@@ -145,9 +146,7 @@ function writtenLimit(limit: Limit): WrittenLimit {
 function withoutDefaults<Fields extends object>(fields: Fields, defaults: Fields): Partial<Fields> {
   const kept: Partial<Fields> = {};
   for (const name in fields) {
-    const value = fields[name];
-    const isEmpty = Array.isArray(value) && value.length === 0;
-    if (value !== defaults[name] && !isEmpty) kept[name] = value;
+    if (!isDefault(fields[name], defaults[name])) kept[name] = fields[name];
   }
   return kept;
 }

@@ -1,0 +1,239 @@
+/** Rules and limits in words, in lists and as JSON. What is said of most fields follows from their rows. */
+import { algorithmNames, algorithmOf, algorithmTitle, defaultAlgorithm } from './algorithms/registry.ts';
+import { reserveWords } from './budget-fields.ts';
+import { calendarText } from './calendar.ts';
+import { type FieldRow, limitFields, ruleFields } from './language/fields.ts';
+import { namesOf, ruleFileName, ruleFlags } from './language/tables.ts';
+import { leaseText } from './lease.ts';
+import {
+  burstOf,
+  type Calendar,
+  isDefault,
+  isPlainLimit,
+  type Limit,
+  makeLimit,
+  makeRule,
+  noLimits,
+  type ReserveTerms,
+  type Rule,
+  unitName,
+  unitText,
+  weekdays,
+} from './model.ts';
+import { unitWord, windowText } from './window.ts';
+
+/** What a rule or limit says in one of its fields, for lists of rules. */
+export interface Described {
+  /** In rule files. */
+  readonly name: string;
+  /** One, or one for each field of a map. */
+  readonly texts: readonly string[];
+}
+
+const defaultLimit = makeLimit({});
+const defaultRule = makeRule({}, noLimits);
+
+// Numbers, windows and algorithms are described together, below.
+const { unit: _unit, window: _window, unitMultiplier: _multiplier, ...withoutWindow } = limitFields;
+const { requestsPerUnit: _requests, algorithm: _algorithm, burst: _burst, ...withoutCount } = withoutWindow;
+const { unlimited: _unlimited, name: _name, replaces: _replaces, ...moreRows } = withoutCount;
+const moreFields = namesOf(moreRows);
+/** Those that limits have words for of their own. */
+type MoreOfLimit = Exclude<keyof typeof moreRows, 'calendar'>;
+const wordedFields = moreFields.filter((name): name is MoreOfLimit => name !== 'calendar');
+
+function textOf(value: unknown, separator: string): string {
+  return Array.isArray(value) ? value.join(separator) : String(value);
+}
+
+function field(name: string, ...texts: string[]): Described {
+  return { name: ruleFileName(name), texts };
+}
+
+/** The window, the number, and what else a limit says; its name only tells it from the others of its rule. */
+export function describeLimit(limit: Limit, all: readonly Limit[]): Described[] {
+  const { name, requestsPerUnit, algorithm } = limit;
+  const fields = [windowField(limit), field('requestsPerUnit', String(requestsPerUnit))];
+  for (const one of wordedFields) {
+    if (!isDefault(limit[one], defaultLimit[one])) fields.push(field(one, textOf(limit[one], ',')));
+  }
+  if (!isPlainLimit(limit)) fields.push(field('algorithm', algorithmNames[algorithm]!));
+  if (algorithmOf(limit).hasBurst) fields.push(field('burst', String(burstOf(limit))));
+  if (all.length > 1 && name !== '') fields.push(field('name', name));
+  return fields;
+}
+
+/** The limits of a rule as lists have them: `unit=MINUTE`, `requests_per_unit=10`. */
+export function limitTexts(limits: readonly Limit[]): string[][] {
+  return limits.map((limit) => describeLimit(limit, limits).map(({ name, texts }) => `${name}=${texts[0]}`));
+}
+
+function windowField({ unit, unitMultiplier, calendar }: Limit): Described {
+  if (calendar !== undefined) return field('calendar', calendarText(calendar));
+  return unitMultiplier === 1
+    ? field('unit', unitName(unit)!)
+    : field('window', windowText(unit, unitMultiplier));
+}
+
+type OwnTrait = Extract<FieldsWith<typeof ruleFields, { isOwn: true }>, keyof Rule>;
+type FieldsWith<Rows, Facts> = { [Name in keyof Rows]: Rows[Name] extends Facts ? Name : never }[keyof Rows];
+
+const traitNames = namesOf(ruleFields).filter(isTrait);
+const ownTraits = traitNames.filter(isOwnTrait);
+/** Those that lists always say, as the Go service's do. */
+const modes = ['shadowMode', 'quotaMode'] as const;
+/** What lists and words say of a rule beside its limits. */
+export type DescribedTraits = Pick<Rule, OwnTrait | (typeof modes)[number]>;
+
+function isTrait(name: keyof typeof ruleFields): name is keyof typeof ruleFields & keyof Rule {
+  return name in defaultRule;
+}
+
+function isOwnTrait(name: keyof typeof ruleFields & keyof Rule): name is OwnTrait {
+  return 'isOwn' in ruleFields[name];
+}
+
+/** The modes of a rule, and what it says in fields of our own. */
+export function describeRule(rule: DescribedTraits): Described[] {
+  const own = ownTraits.filter((name) => !isDefault(rule[name], defaultRule[name]));
+  return [
+    ...modes.map((name) => field(name, String(rule[name]))),
+    ...own.map((name) => field(name, ...textsOfTrait(rule, name))),
+  ];
+}
+
+function textsOfTrait(rule: DescribedTraits, name: OwnTrait): string[] {
+  if (name === 'lease') return [leaseText(rule.lease!)];
+  return name === 'reserve' ? reserveTexts(rule.reserve!) : [textOf(rule[name], ',')];
+}
+
+function reserveTexts({ ttlSeconds, estimate, onExpiry }: ReserveTerms): string[] {
+  const amount = estimate === undefined ? [] : [`estimate=${estimate}`];
+  return [`ttl=${ttlSeconds}s`, ...amount, `on_expiry=${onExpiry}`];
+}
+
+/** For JSON: a limit as the APIs have it. Fields that few limits have are left out where nothing is written. */
+export function limitJson(limit: Limit): object {
+  const { name, requestsPerUnit, unit, unitMultiplier: multiplier, algorithm } = limit;
+  return {
+    ...{ name, requestsPerUnit, unit: unitWord(unit), multiplier },
+    ...{ algorithm: algorithmNames[algorithm], burst: burstOf(limit) },
+    ...moreJson(limit),
+  };
+}
+
+/** What a limit says beyond its number, window and algorithm. */
+export function moreJson(limit: Limit): Partial<Pick<Limit, keyof typeof moreRows>> {
+  const said = moreFields.filter((name) => !isDefault(limit[name], defaultLimit[name]));
+  return Object.fromEntries(said.map((name) => [name, limit[name]]));
+}
+
+/** For JSON: what rules say that is in words, too. */
+export function traitsJson(rule: Rule): object {
+  const { lease } = rule;
+  const own = ownTraits.map((name) => [name, rule[name]] as const);
+  const flags = ruleFlags.filter((name) => phraseOf(ruleFields[name]) !== undefined);
+  return {
+    ...Object.fromEntries([...own, ...flags.map((name) => [name, rule[name]] as const)]),
+    lease: lease === undefined ? undefined : leaseText(lease),
+  };
+}
+
+function phraseOf(row: FieldRow): string | undefined {
+  return row.phrase;
+}
+
+/** What callers notice of a rule beside its limits: `shadow mode: never refuses`. */
+export function ruleWords(rule: Rule): string[] {
+  return ruleFlags.flatMap((name) => (rule[name] ? (phraseOf(ruleFields[name]) ?? []) : []));
+}
+
+/** `20 per minute`, `100 in 5m, sliding window`, `5 per second, token bucket, burst 10`, `9000 tokens per calendar month (UTC)`, `unlimited`. */
+export function limitWords(limit: Limit): string {
+  if (limit.unlimited) return 'unlimited';
+  const words = [rateWithout(limit)];
+  if (limit.algorithm !== defaultAlgorithm) words.push(algorithmTitle(limit));
+  if (algorithmOf(limit).hasBurst) words.push(`burst ${burstOf(limit)}`);
+  return [...words, ...phrases(limit)].join(', ');
+}
+
+/** As `limitWords`, without the algorithm. */
+export function rateWords(limit: Limit): string {
+  return [rateWithout(limit), ...phrases(limit)].join(', ');
+}
+
+/** As `limitWords`, of all limits of a rule: `20 per minute; 1000 per day`. */
+export function limitsWords(limits: readonly Limit[]): string {
+  return limits.length === 0 ? 'no limit' : limits.map(limitWords).join('; ');
+}
+
+function phrases(limit: Limit): string[] {
+  return wordedFields.flatMap((name) => {
+    const phrase = phraseOf(limitFields[name]);
+    return phrase === undefined || isDefault(limit[name], defaultLimit[name])
+      ? []
+      : filled(phrase, limit[name]);
+  });
+}
+
+function filled(phrase: string, value: unknown): string {
+  return phrase.replace('{}', () => textOf(value, ', '));
+}
+
+function rateWithout(limit: Limit): string {
+  return `${hitsWords(limit.requestsPerUnit, limit)} ${windowWords(limit)}`;
+}
+
+/** `20`, `20 tokens`. */
+export function hitsWords(hits: number | string, { hitsUnit }: Pick<Limit, 'hitsUnit'>): string {
+  return hitsUnit === 'requests' ? String(hits) : `${hits} ${hitsUnit}`;
+}
+
+function windowWords(limit: Limit): string {
+  const { unit, unitMultiplier, calendar } = limit;
+  if (calendar !== undefined) return `per calendar ${calendar.unit} (${calendarWords(calendar)})`;
+  return unitMultiplier === 1
+    ? `per ${unitText(limit).toLowerCase()}`
+    : `in ${windowText(unit, unitMultiplier)}`;
+}
+
+/** `Europe/Zurich, from day 15`, `UTC, from friday`. */
+function calendarWords({ unit, timezone, startsOn }: Calendar): string {
+  if (startsOn === 1) return timezone;
+  return `${timezone}, from ${unit === 'week' ? weekdays[startsOn - 1] : `day ${startsOn}`}`;
+}
+
+/** What a change of these fields means for callers, in the sentences of their rows. */
+export function changeWords(rule: Rule, changed: ReadonlySet<string>): string[] {
+  const [limit = defaultLimit] = rule.limits;
+  const { reserve } = rule;
+  const ofReserve = reserve && reserveWords(reserve);
+  return [
+    ...wordedFields.map((name) => changeOf(limitFields[name], name, limit[name], defaultLimit[name])),
+    ...traitNames.map((name) => {
+      const value = name === 'reserve' ? ofReserve : rule[name];
+      return changeOf(ruleFields[name], name, value, defaultRule[name]);
+    }),
+  ].filter((words) => words !== undefined);
+
+  function changeOf(
+    { change }: FieldRow,
+    name: string,
+    value: unknown,
+    byDefault: unknown,
+  ): string | undefined {
+    if (change === undefined || !changed.has(ruleFileName(name))) return undefined;
+    return filled(isDefault(value, byDefault) ? change.unset : change.set, value);
+  }
+}
+
+const rows: ReadonlyMap<string, FieldRow> = new Map(
+  Object.entries({ ...limitFields, ...ruleFields }).map(([name, row]) => [ruleFileName(name), row]),
+);
+
+/** What a field of a rule or limit is where it is not written. `name`: in rule files. */
+export function unwrittenWords(name: string): string {
+  const row = rows.get(name);
+  if (row?.kind === 'boolean') return 'false';
+  return row?.unwritten ?? row?.words?.[0] ?? (row?.kind === 'uint32' ? String(row.least) : 'none');
+}
