@@ -3,7 +3,7 @@
  * Readers produce these types, `checkSources` checks them, `compile-rules` turns them into bytes to match on.
  */
 import { type Algorithm, defaultAlgorithm } from './algorithms/registry.ts';
-import { type FieldRow, type FieldRows, limitFields, type ruleFields } from './language/fields.ts';
+import { type FieldKind, type FieldRow, type FieldRows, limitFields, ruleFields } from './language/fields.ts';
 
 /** Numbers of `RateLimitResponse.RateLimit.Unit` in Envoy's rls v3; the names are those of its enum. */
 export const Unit = {
@@ -132,7 +132,7 @@ export type WrittenRule = Written<typeof ruleFields>;
 export type WrittenLimit = Written<typeof limitFields>;
 
 /** The type of each kind of field in a rule or limit. */
-type PropertyOf<Row extends FieldRow> = Row['kind'] extends 'unit' ? Unit : ValueOf<Row>;
+type PropertyOfKind<Kind extends FieldKind> = Kind extends 'unit' ? Unit : FieldValues[Kind];
 
 /** The properties that a table's fields set. */
 type Properties<Rows extends FieldRows> = {
@@ -141,8 +141,8 @@ type Properties<Rows extends FieldRows> = {
     : Name]: Rows[Name] extends {
     isOptional: true;
   }
-    ? PropertyOf<Rows[Name]> | undefined
-    : PropertyOf<Rows[Name]>;
+    ? PropertyOfKind<Rows[Name]['kind']> | undefined
+    : PropertyOfKind<Rows[Name]['kind']>;
 };
 
 export interface Rule extends Properties<typeof ruleFields> {
@@ -156,11 +156,42 @@ export type RuleTraits = Omit<Rule, 'key' | 'value' | 'limits' | 'descriptors'>;
 export interface Limit extends Properties<typeof limitFields> {}
 
 /** Of what has none: one list for all, for there may be 100,000 of them. */
-const noMarks: readonly number[] = [];
-const noNames: readonly string[] = [];
 export const noLimits: readonly Limit[] = [];
 export const noRules: readonly Rule[] = [];
 
+/** What properties are where nothing is written, unless they may be undefined. */
+type Defaults = {
+  readonly [Kind in FieldKind as undefined extends FieldValues[Kind] ? never : Kind]: PropertyOfKind<Kind>;
+};
+const defaultOf: Readonly<Partial<Record<FieldKind, unknown>>> = {
+  ...{ text: '', unit: Unit.UNKNOWN, boolean: false, uint32: 1, requests: 0, day: 1 },
+  ...{ algorithm: defaultAlgorithm, hitsUnit: 'requests', percents: [], names: [], rules: noRules },
+} satisfies Defaults;
+
+function defaultsOf<Rows extends FieldRows>(rows: Rows): Properties<Rows> {
+  const own = Object.entries(rows).filter(([, { isSpelling }]) => isSpelling !== true);
+  return Object.fromEntries(
+    own.map(([name, { kind, isOptional }]) => [name, isOptional ? undefined : defaultOf[kind]]),
+  ) as Properties<Rows>;
+}
+
+const defaultLimit: Limit = defaultsOf(limitFields);
+const defaultRule: Rule = { ...defaultsOf(ruleFields), limits: noLimits };
+
+const ruleNames = new Set(Object.keys(defaultRule));
+const limitNames = new Set(Object.keys(defaultLimit).filter((name) => name !== 'unit'));
+
+/** Sets what is written of these properties. Few are, so it goes through what is written. */
+function setWritten<Values extends object>(
+  written: { readonly [Name in keyof Values]?: Values[Name] | undefined },
+  values: Values,
+  names: ReadonlySet<string>,
+): void {
+  for (const name in written) {
+    const value = written[name];
+    if (value !== undefined && names.has(name)) values[name] = value;
+  }
+}
 /** What limits say in place of a unit, for messages about it. */
 const unknownUnits = new WeakMap<Limit, string>();
 
@@ -176,44 +207,23 @@ export function burstOf({ burst, requestsPerUnit }: Limit): number {
 
 /** Makes a limit from the fields that are written. `settleLimit` sets its window or calendar. */
 export function makeLimit(written: WrittenLimit): Limit {
-  const unit = written.unit === undefined ? undefined : unitFromText(written.unit);
-  const limit: Limit = {
-    unit: unit ?? Unit.UNKNOWN,
-    unitMultiplier: written.unitMultiplier ?? 1,
-    calendar: written.calendar,
-    requestsPerUnit: written.requestsPerUnit ?? 0,
-    hitsUnit: written.hitsUnit ?? 'requests',
-    warnAt: written.warnAt ?? noMarks,
-    algorithm: written.algorithm ?? defaultAlgorithm,
-    burst: written.burst,
-    unlimited: written.unlimited ?? false,
-    name: written.name ?? '',
-    replaces: written.replaces ?? noNames,
-  };
-  if (unit === undefined && written.unit !== undefined) unknownUnits.set(limit, written.unit);
+  const limit = { ...defaultLimit };
+  setWritten<Omit<Limit, 'unit'>>(written, limit, limitNames);
+  if (written.unit === undefined) return limit;
+  const unit = unitFromText(written.unit);
+  if (unit === undefined) unknownUnits.set(limit, written.unit);
+  else limit.unit = unit;
   return limit;
 }
 
 /** Makes a rule from the fields that are written, with these limits. */
 export function makeRule(written: WrittenRule, limits: readonly Limit[]): Rule {
-  return {
-    key: written.key ?? '',
-    value: written.value ?? '',
-    limits,
-    shadowMode: written.shadowMode ?? false,
-    quotaMode: written.quotaMode ?? false,
-    detailedMetric: written.detailedMetric ?? false,
-    valueToMetric: written.valueToMetric ?? false,
-    shareThreshold: written.shareThreshold ?? false,
-    hideIdentity: written.hideIdentity ?? false,
-    lease: written.lease,
-    reserve: written.reserve,
-    metadata: written.metadata,
-    descriptors: written.descriptors ?? noRules,
-  };
+  const rule = { ...defaultRule, limits };
+  setWritten<Omit<Rule, 'limits'>>(written, rule, ruleNames);
+  return rule;
 }
 
-const { key: _, value: __, limits: ___, descriptors: ____, ...traits } = makeRule({}, noLimits);
+const { key: _key, value: _value, limits: _limits, descriptors: _rules, ...traits } = defaultRule;
 /** Those of a rule that says nothing. */
 export const noTraits: RuleTraits = traits;
 
