@@ -33,7 +33,6 @@ const allowed: Record<string, string[]> = {
   'cli/check': [
     'cli/forms',
     'cli/shared',
-    'limiter/assembly',
     'limiter/callers',
     'limiter/settings',
     'rules',

@@ -1,4 +1,6 @@
 import { statSync } from 'node:fs';
+import { ruleSupport, storeLimitSettings } from '../../limiter/settings/store-limits.ts';
+import type { CounterKeys } from '../../rules/counter-keys.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 import { reportText } from '../forms/forms.ts';
 import { checkMarkdown } from '../forms/markdown.ts';
@@ -33,39 +35,51 @@ import {
 
 /** The settings of a limiter that decide which rules it can count, given by flags. */
 const checkSettingNames = [
-  'BACKEND_TYPE',
-  'REDIS_SCRIPTS',
+  ...storeLimitSettings,
   'USE_CALENDAR_MONTH_RATE_LIMIT',
-  'CACHE_KEY_PREFIX',
   'STORE_FAILURE_MODE',
   'LEASES',
   'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT',
 ] as const;
 
-/**
- * What such a limiter can count, and why it leases nothing, if LEASES is said; where nothing is said it can all, and nothing of a
- * limiter is loaded. Rejects with a UsageError.
- */
-async function abilitiesOf(
-  given: readonly string[],
-): Promise<{ support?: RuleSupport | undefined; unleased?: string | undefined }> {
-  if (given.length === 0) return {};
-  const { ruleChecks } = await import('../../limiter/assembly/config-source.ts');
+/** A store has an address, and rules are checked without it. */
+function addressesFor(env: Record<string, string>): Record<string, string> {
+  const redis = (prefix: string) => ({
+    [`${prefix}SOCKET_TYPE`]: 'tcp',
+    [`${prefix}URL`]:
+      env[`${prefix}TYPE`]?.toUpperCase() === 'SENTINEL' ? 'main,localhost:26379' : 'localhost:6379',
+  });
+  return { ...redis('REDIS_'), ...redis('REDIS_PERSECOND_'), MEMCACHE_HOST_PORT: 'localhost:11211' };
+}
+
+interface Abilities {
+  counterKeys: CounterKeys;
+  support?: RuleSupport | undefined;
+  /** Why it leases nothing, if LEASES is said. */
+  unleased?: string | undefined;
+}
+
+/** What such a limiter can count; where nothing is said it can all, and nothing of a limiter is loaded. Rejects with a UsageError. */
+async function abilitiesOf(flags: ParsedFlags): Promise<Abilities> {
+  const given = flags.list('setting');
+  const counterKeys = counterKeysOf(flags);
+  if (given.length === 0) return { counterKeys };
   const { parseLimiterSettings } = await import('../../limiter/settings/settings.ts');
-  // A store has an address, and rules are checked without it.
-  const address = {
-    REDIS_SOCKET_TYPE: 'tcp',
-    REDIS_URL: 'localhost:6379',
-    MEMCACHE_HOST_PORT: 'localhost:11211',
-  };
   let unleased: string | undefined;
   const settings = givenSettings(given, checkSettingNames, (env) => {
-    const parsed = parseLimiterSettings({ ...address, DISABLE_STATS: 'true', ...env });
+    const parsed = parseLimiterSettings({
+      ...addressesFor(env),
+      DISABLE_STATS: 'true',
+      COUNTER_KEYS: counterKeys,
+      ...env,
+    });
     if (parsed.settings?.leases === false && env['LEASES'] !== undefined) unleased = 'LEASES is off';
     else unleased = parsed.warnings?.find((warning) => warning.startsWith('LEASES '));
     return parsed;
   });
-  return { support: ruleChecks(settings).support, unleased };
+  if (flags.text('counter-keys') !== undefined && settings.counterKeys !== counterKeys)
+    throw new UsageError(`--counter-keys is ${counterKeys}, but --setting COUNTER_KEYS is not`);
+  return { counterKeys: settings.counterKeys, support: ruleSupport(settings), unleased };
 }
 
 const help = `Usage: weir check <folder, file or -> [...] [flags]
@@ -137,14 +151,14 @@ export const checkCommand = commandOf(
     const paths = [...(folder === undefined ? [] : [folder]), ...flags.positionals];
     if (paths.length === 0) throw new UsageError('check needs a folder or a file');
     const mergeDomains = flags.on('merge-domain-configs');
-    const { support, unleased } = await abilitiesOf(flags.list('setting'));
+    const { counterKeys, support, unleased } = await abilitiesOf(flags);
     const inGoWords = folder !== undefined && form === 'text';
     const roots = rootsOf(flags);
     const options = {
       roots,
       mergeDomains,
       unleased,
-      counterKeys: counterKeysOf(flags),
+      counterKeys,
       sanitizeDescriptorMetricDots: flags.on('undotted-metrics'),
       allowed: allowedKinds(flags.list('allow')),
       strictness: strictnessOf(flags),

@@ -11,6 +11,7 @@ import { type CountingOptions, RateLimitService } from '../service/rate-limit-se
 import { budgetOutcomes } from '../service/reserving.ts';
 import { usualLease } from '../settings/counting-settings.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
+import { storeLimits } from '../settings/store-limits.ts';
 import {
   createBudgetStats,
   createLimiterStats,
@@ -49,6 +50,7 @@ export function createDecisionService(
   return new RateLimitService({
     store,
     reservations,
+    whyReservesNothing: storeLimits(settings).reservations,
     localCache: createLocalCache(settings.localCacheSizeInBytes, registry),
     stats: registry,
     clock,

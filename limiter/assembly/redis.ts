@@ -22,6 +22,7 @@ import {
   type RedisStoreSettings,
   redisAddress,
 } from '../settings/redis-settings.ts';
+import { storeLimits } from '../settings/store-limits.ts';
 import { registerNodeStats, registerPoolStats } from '../stats/registry/limiter-stats.ts';
 import type { ClientTls } from '../stores/client-tls.ts';
 import { RedisClusterStore } from '../stores/redis/cluster-store.ts';
@@ -98,6 +99,7 @@ export function openRedis(
           parallelism: nodesAtATime(own),
           silenceMs: settings.storeBreakerSilenceMs,
           probeIntervalMs: settings.storeBreakerProbeIntervalMs,
+          keepsReservations: storeLimits(settings).reservations === undefined,
         })
       : new RedisStore({ ...options, address });
   registerPoolStats(registry, pool, { connections: store.connectionCounts, calls: store.callCounts });

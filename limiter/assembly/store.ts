@@ -16,6 +16,7 @@ import type { CountedHit } from '../service/counted-hit.ts';
 import { lookedAt } from '../service/reserved-counter.ts';
 import { reservationBounds, usualLease } from '../settings/counting-settings.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
+import { storeLimits } from '../settings/store-limits.ts';
 import {
   registerBreakerStats,
   registerLeaseStats,
@@ -38,7 +39,6 @@ import { SpreadReservations } from '../stores/reservations/spread-reservations.t
 import type { SpanMaker } from '../tracing/call-tracers.ts';
 import { TracedStore } from '../tracing/traced-store.ts';
 import { type LimiterContext, loaded, type OpenedStore, type ServingModules } from './context.ts';
-import { countingOptions } from './decision-service.ts';
 
 interface StoreParts {
   modules: ServingModules;
@@ -67,7 +67,7 @@ export function openStore(
     return {
       ...opened,
       reservations: bounded(context, reservations),
-      store: expiring(context, { store, reservations }, (stem) => reservations.knows(stem)),
+      store: expiring({ store, reservations }, (stem) => reservations.knows(stem)),
     };
   }
   if (settings.backendType === 'memcache') {
@@ -87,14 +87,14 @@ export function openStore(
     : undefined;
   const both = perSecond === undefined ? main : besides(main, perSecond);
   const { reservations: claims, ...unreserving } = both;
-  const reservations = settings.redisScripts === 'never' ? undefined : claims;
+  const reservations = storeLimits(settings).reservations === undefined ? claims : undefined;
   const opened =
     reservations === undefined ? unreserving : { ...both, reservations: bounded(context, reservations) };
   const claiming = claims === undefined ? opened : { ...opened, claims };
   const withExpiry = (opened: OpenedStore): OpenedStore =>
     reservations === undefined
       ? opened
-      : { ...opened, store: expiring(context, { store: opened.store, reservations }) };
+      : { ...opened, store: expiring({ store: opened.store, reservations }) };
   if (usualLease(settings) === undefined) return withLocalFallback(context, withExpiry(claiming));
   leases = newLeaseStore(context, both.store);
   return withLocalFallback(context, {
@@ -118,16 +118,14 @@ function bounded({ settings, clock }: LimiterContext, store: ReservationStore): 
  * store says with its answers whether anything has expired.
  */
 function expiring(
-  { settings, clock }: LimiterContext,
   { store, reservations }: { store: CounterStore; reservations: ReservationStore },
   knows?: (stem: string) => boolean,
 ): ExpiringStore {
-  const counting = countingOptions(settings);
   const counterOf = (op: CounterOp): ReservedCounter | undefined => {
     const { plan } = op as Partial<CountedHit>;
     if (plan === undefined || !mayHold(plan)) return undefined;
     const mayGiveBack = knows === undefined ? op.hasExpired : knows(plan.counterStem);
-    return mayGiveBack ? lookedAt(op as CountedHit, { counting, clock }) : undefined;
+    return mayGiveBack ? lookedAt(op as CountedHit) : undefined;
   };
   const chargesExpired = (op: CounterOp): boolean =>
     (op as Partial<CountedHit>).plan?.rule.reserve?.onExpiry === 'charge';

@@ -37,8 +37,8 @@ import {
   type Holding,
   noteNeverFits,
   type Reserved,
+  ReservesNothing,
   type Reserving,
-  reservesNothing,
   type Settled,
 } from './reserving.ts';
 import type { Verdicts } from './verdicts.ts';
@@ -172,7 +172,7 @@ export class BudgetService implements Budgets {
     id: string,
     domain: string | undefined,
   ): Promise<RecalledReservation | undefined | BudgetFailure> {
-    if (this.#store === undefined) return failureOf(reservesNothing);
+    if (this.#store === undefined) return failureOf(this.#parts.reserving.reservesNothing);
     try {
       const note = await this.#store.recall(domain === undefined ? id : this.#ids.inStore(domain, id));
       const found = note === undefined ? undefined : recalledFrom(note);
@@ -362,6 +362,6 @@ function scopeOf(
 }
 
 function failureOf(error: StoreError): BudgetFailure {
-  const failure = error === reservesNothing ? 'unsupported' : 'unavailable';
+  const failure = error instanceof ReservesNothing ? 'unsupported' : 'unavailable';
   return { failure, message: error.textForCallers };
 }

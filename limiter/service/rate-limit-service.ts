@@ -96,6 +96,8 @@ export interface RateLimitServiceOptions {
   store: CounterStore;
   /** Undefined: nothing keeps reservations. */
   reservations?: ReservationStore | undefined;
+  /** Why nothing does, for those who ask for a reservation. */
+  whyReservesNothing?: string | undefined;
   /** Undefined is off: LOCAL_CACHE_SIZE_IN_BYTES=0. */
   localCache: BoundedLocalCache | undefined;
   stats: RuleStats;

@@ -72,15 +72,17 @@ export const budgetOutcomes: Readonly<Record<'reserve' | 'settle', readonly Budg
 const noCounters: readonly ReservedCounter[] = [];
 
 /** The answer where nothing keeps reservations. */
-export const reservesNothing = new StoreError('this store keeps no reservations', {
-  transient: false,
-  notCounted: true,
-});
+export class ReservesNothing extends StoreError {
+  constructor(reason = 'this store keeps no reservations') {
+    super(reason, { transient: false, notCounted: true });
+  }
+}
 
 export class Reserving {
   readonly #options: RateLimitServiceOptions;
   readonly #hits: HitMaker;
   readonly #store: ReservationStore | undefined;
+  readonly reservesNothing: ReservesNothing;
   /** Holds nothing between two counters. */
   readonly #assessment = new Assessment();
 
@@ -89,6 +91,7 @@ export class Reserving {
     // Reservations come back: what was full need not be so.
     this.#hits = new HitMaker({ ...options, localCache: undefined });
     this.#store = options.reservations;
+    this.reservesNothing = new ReservesNothing(options.whyReservesNothing);
   }
 
   /** All or nothing. Blocked by an override, nothing is asked but how the others stand. */
@@ -244,7 +247,7 @@ export class Reserving {
   async #note(call: ReserveCall, ttlMs: number, noteUntil: (expiresAtMs: number) => string): Promise<void> {
     const text = noteUntil(call.expiresAtMs);
     try {
-      if (this.#store === undefined) throw reservesNothing;
+      if (this.#store === undefined) throw this.reservesNothing;
       const known = await this.#store.note({ id: call.id, text, ttlMs, owner: call.owner });
       if (known === undefined) return;
       if (typeof known !== 'string') {
@@ -266,7 +269,7 @@ export class Reserving {
       this.#store.submit(call, done);
       return;
     }
-    if (call.counters.length > 0) call.error = reservesNothing;
+    if (call.counters.length > 0) call.error = this.reservesNothing;
     done();
   }
 
@@ -325,7 +328,7 @@ export class Reserving {
     amount: number | undefined,
   ): ReservedCounter {
     const isShadow = hit.plan.rule.shadowMode || this.#options.response.shadowMode;
-    return reservedCounterOf(hit, { isShadow, isQuota, group, amount, ttlMs, onExpiry }, this.#options);
+    return reservedCounterOf(hit, { isShadow, isQuota, group, amount, ttlMs, onExpiry });
   }
 
   /** What is given back here may have been remembered as full. */

@@ -54,7 +54,7 @@ export const counterSettings = {
     kind: choice({ values: counterKeyForms }),
     default: 'compatible',
     summary:
-      'How counters are named: `compatible` as in the Go service, so that both can count side by side, or `unambiguous`, by which no two counters ever meet in one key. Not in the Go service.',
+      'How counters are named: `compatible` as in the Go service, so that both can count side by side, or `unambiguous`, by which no two counters ever meet in one key. [A switch](upgrades.md#switching-counter_keys) starts all counters anew. Not in the Go service.',
   },
   expirationJitterMaxSeconds: {
     name: 'EXPIRATION_JITTER_MAX_SECONDS',

@@ -147,6 +147,16 @@ export interface CounterStore {
   close(): Promise<void>;
 }
 
+/** What a store can never do as it is set, each with the reason; undefined: it can. */
+export interface StoreLimits {
+  /** Algorithms other than the fixed window. */
+  readonly algorithms: string | undefined;
+  /** Several limits of one rule, which pass together. */
+  readonly groups: string | undefined;
+  /** Reserve and commit. */
+  readonly reservations: string | undefined;
+}
+
 /** Who is first in a whole fleet: what is to happen once, whichever limiter sees the occasion. */
 export interface Claims {
   /** Whether nobody has claimed the name before, in the last so many seconds: true for one caller alone. Rejects with a StoreError. */

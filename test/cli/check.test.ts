@@ -179,6 +179,7 @@ descriptors:
   - { key: a, rate_limit: { requests_per_unit: 5, unit: day, algorithm: sliding_window } }
   - { key: b, rate_limits: [{ requests_per_unit: 5, window: 1m }, { requests_per_unit: 50, window: 1h }] }
   - { key: c, rate_limit: { requests_per_unit: 5, window: 2mo } }
+  - { key: e, rate_limit: { requests_per_unit: 5, unit: day }, reserve: {} }
 `,
     );
     const json = write('a.json', runWeir(['convert', '--to', 'xds', rules]).stdout);
@@ -187,20 +188,36 @@ descriptors:
     const refusedBy = (...settings: string[]) => {
       const flags = settings.flatMap((one) => ['--setting', one]);
       const { status, stdout } = runWeir(['check', rules, json, objects, ...flags]);
-      const found = stdout.match(/(?<=of 'd\.)\w+' cannot be counted: [A-Z_]+/g) ?? [];
+      const found = stdout.match(/(?<=of 'd\.)\w+' cannot be (?:counted|kept): [A-Z_]+/g) ?? [];
       expect(found).toHaveLength(3 * new Set(found).size);
       return [status, ...new Set(found)];
     };
-    const narrow = (why: string) => [1, `a' cannot be counted: ${why}`, `b' cannot be counted: ${why}`];
+    const unkept = (why: string) => [1, `e' cannot be kept: ${why}`];
+    const narrow = (why: string) => [
+      1,
+      `a' cannot be counted: ${why}`,
+      `b' cannot be counted: ${why}`,
+      `e' cannot be kept: ${why}`,
+    ];
     expect(refusedBy()).toEqual([0]);
     expect(refusedBy('BACKEND_TYPE=memory', 'REDIS_SCRIPTS=never')).toEqual([0]);
     expect(refusedBy('BACKEND_TYPE=memcache')).toEqual(narrow('BACKEND_TYPE'));
     expect(refusedBy('REDIS_SCRIPTS=never')).toEqual(narrow('REDIS_SCRIPTS'));
+    expect(refusedBy('REDIS_TYPE=sentinel')).toEqual([0]);
+    expect(refusedBy('REDIS_TYPE=cluster')).toEqual(unkept('REDIS_TYPE'));
+    expect(refusedBy('REDIS_TYPE=cluster', 'COUNTER_KEYS=unambiguous')).toEqual([0]);
+    expect(refusedBy('REDIS_PERSECOND=true', 'REDIS_PERSECOND_TYPE=cluster')).toEqual(
+      unkept('REDIS_PERSECOND_TYPE'),
+    );
+    expect(refusedBy('STORE_FAILURE_MODE=local')).toEqual(unkept('STORE_FAILURE_MODE'));
     expect(refusedBy('CACHE_KEY_PREFIX=x{}')).toEqual([1, "b' cannot be counted: CACHE_KEY_PREFIX"]);
     const months = 'USE_CALENDAR_MONTH_RATE_LIMIT';
     expect(refusedBy(`${months}=true`)).toEqual([1, `c' cannot be counted: ${months}`]);
     for (const wrong of ['BACKEND_TYPE', 'BACKEND_TYPE=disk', 'NEAR_LIMIT_RATIO=1'])
       expect(refusedBy(wrong)).toEqual([2]);
+    const cluster = ['check', rules, '--setting', 'REDIS_TYPE=cluster', '--counter-keys', 'unambiguous'];
+    expect(runWeir(cluster).status).toBe(0);
+    expect(runWeir([...cluster, '--setting', 'COUNTER_KEYS=compatible']).status).toBe(2);
   });
 
   it('warns of leases that take nothing, by the rule or by settings, in all spellings', () => {

@@ -135,7 +135,9 @@ describeWithServer('budgets of limiters that share a Redis', redisProgram, (path
     const limiter = await start({ REDIS_SCRIPTS: 'never', RUNTIME_SUBDIRECTORY: 'plain' });
     expect(await post(limiter, 'reserve', { ...user, amount: 1 })).toMatchObject({
       status: 501,
-      body: { detail: 'this store keeps no reservations' },
+      body: {
+        detail: 'REDIS_SCRIPTS=never keeps no reservations; they need a Redis with scripts, or memory',
+      },
     });
     const asked = [await limiter.ask('llm', [{ user: name }]), await limiter.ask('llm', [{ user: name }])];
     expect(asked.map(({ status }) => status)).toEqual([200, 429]);

@@ -134,7 +134,7 @@ describeWithEachRedis('what limiters leave in Redis', (path) => {
       async () => {
         const cluster = await startRedisCluster({ path, lifetimes });
         stops.push(() => cluster.stop());
-        return { REDIS_TYPE: 'cluster', REDIS_URL: cluster.url };
+        return { REDIS_TYPE: 'cluster', REDIS_URL: cluster.url, COUNTER_KEYS: 'unambiguous' };
       },
     ],
   ];

@@ -102,7 +102,7 @@ describeWithEachRedis('a refused hit in a cluster', (path) => {
   });
   afterAll(() => cluster?.stop());
   const start = limitersOfSuite(() => ({
-    env: { ...env, REDIS_TYPE: 'cluster', REDIS_URL: cluster.url },
+    env: { ...env, REDIS_TYPE: 'cluster', REDIS_URL: cluster.url, COUNTER_KEYS: 'unambiguous' },
   }));
   const callsDuring = async (act: () => Promise<unknown>) => {
     const count = async () => {
@@ -118,16 +118,22 @@ describeWithEachRedis('a refused hit in a cluster', (path) => {
     return { hlen: after.hlen - before.hlen, evalsha: after.evalsha - before.evalsha };
   };
 
+  const refuseTenTimes = async (limiter: InProcessLimiter) => {
+    for (let i = 0; i < 10; i += 1) expect(await code(limiter, 'fixed', 'one', 11)).toBe('OVER_LIMIT');
+  };
+
   it('asks HLEN once a second for a counter, and nothing else', async () => {
     const limiter = await start();
-    const refuse = async () => {
-      for (let i = 0; i < 10; i += 1) expect(await code(limiter, 'fixed', 'one', 11)).toBe('OVER_LIMIT');
-    };
-    const { hlen, evalsha } = await callsDuring(refuse);
+    const { hlen, evalsha } = await callsDuring(() => refuseTenTimes(limiter));
     expect(evalsha).toBe(0);
     expect(hlen).toBeGreaterThanOrEqual(1);
     // Ten requests take less than two seconds.
     expect(hlen).toBeLessThanOrEqual(3);
+  });
+
+  it('asks nothing with compatible keys, as nothing is reserved', async () => {
+    const limiter = await start({ COUNTER_KEYS: 'compatible' });
+    expect(await callsDuring(() => refuseTenTimes(limiter))).toEqual({ hlen: 0, evalsha: 0 });
   });
 
   it('passes once what is reserved has expired', async () => {

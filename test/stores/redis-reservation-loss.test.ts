@@ -52,7 +52,7 @@ describeWithEachRedis('a reservation of which a key is lost', (path) => {
     const counter = (amount?: number, given: Partial<ReservedCounter> = {}) =>
       reservedCounter({ stem: `1{lost;run=${runs}}`, bound: new FixedWindow(1_000), amount, ...given });
     const { key: counterKey } = counter();
-    const [hash, set] = reservationKeysOf(counterKey, false);
+    const [hash, set] = reservationKeysOf(counterKey);
     const keys = { counter: counterKey, hash, set, note: `weir:reserve-note:${id}` };
     const hit = (hits: number) => submit(store, [counterOp({ key: counterKey, hits, limit: 1_000 })]);
     const settle = async (amount: number | undefined) => {

@@ -324,7 +324,5 @@ describeWithEachRedis('reservations in a Redis Cluster', (path) => {
     return { counters: store, reservations: store.reservations };
   };
 
-  describe('with counters of one hash tag', () => reservationStoreSuite(open, { onePlace: false }));
-  describe('with a slot for each window', () =>
-    reservationStoreSuite(open, { onePlace: false, isTagged: false }));
+  reservationStoreSuite(open, { onePlace: false });
 });

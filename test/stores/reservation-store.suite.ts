@@ -42,8 +42,6 @@ export interface ReservationStoreSuiteOptions {
   clock?: ManualClock;
   /** Whether all stems of a call are in one place, so that a call is all or nothing for who looks meanwhile, too. Defaults to true. */
   onePlace?: boolean;
-  /** Whether all windows of a counter have one hash tag. Defaults to true. */
-  isTagged?: boolean;
 }
 
 const year = 31_536_000_000_000;
@@ -56,7 +54,7 @@ export const slowBounds = [
 
 export function reservationStoreSuite(
   open: () => Promise<BudgetStore>,
-  { onePlace = true, isTagged = true, clock }: ReservationStoreSuiteOptions = {},
+  { onePlace = true, clock }: ReservationStoreSuiteOptions = {},
 ): void {
   let store: BudgetStore;
   let runs = 0;
@@ -64,7 +62,7 @@ export function reservationStoreSuite(
   /** A stem that no other test uses, nor another suite on the same server. */
   const fresh = (name = 'key') => {
     runs += 1;
-    return isTagged ? `1{${suite};${name}=${runs}}` : `${suite}_${name}_${runs}_`;
+    return `1{${suite};${name}=${runs}}`;
   };
   const freshId = () => `id-${suite}-${++runs}`;
 
@@ -296,7 +294,6 @@ export function reservationStoreSuite(
       reservedCounter({
         stem,
         key: `${stem}3600:${3600 * window}`,
-        earlierKeys: () => Array.from({ length: window }, (_, i) => `${stem}3600:${3600 * (window - 1 - i)}`),
         ...given,
       });
 
@@ -641,11 +638,9 @@ export function reservationStoreSuite(
       },
       counters: (scopes: readonly number[], given: Partial<ReservedCounter> = {}) =>
         scopes.map((scope, group) => {
-          const earlier = windows[scope] ?? 0;
           return reservedCounter({
             stem: stems[scope]!,
             key: keyOf(scope),
-            earlierKeys: () => Array.from({ length: earlier }, (_, i) => keyOf(scope, earlier - 1 - i)),
             bound: bounds[scope]!,
             group,
             ...given,
@@ -722,8 +717,7 @@ export function reservationStoreSuite(
               await usedAfterHits(scopes.counters(its)[0]!, step.amount, true);
               model.hit(modelled[0]!, step.amount);
             } else if (step.kind === 'turn') {
-              // Where each window has a place of its own, only a note says what an id was in an earlier one.
-              if (isTagged) scopes.turn(step.id % 2);
+              scopes.turn(step.id % 2);
             } else if (clock !== undefined) {
               clock.ms += step.passMs;
               model.nowMs = clock.ms - startMs;

@@ -16,11 +16,8 @@ export function reservedCounter(given: Partial<ReservedCounter> & { stem: string
   const { stem } = given;
   return {
     key: `${stem}3600:0`,
-    isTagged: stem.includes('{'),
-    earlierKeys: () => [],
     ttlSeconds: 7200,
     bound: new FixedWindow(10),
-    windowEndSeconds: 0,
     perSecond: false,
     isShadow: false,
     isQuota: false,

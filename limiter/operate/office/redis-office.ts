@@ -162,7 +162,7 @@ export class RedisOffice implements StoreOffice {
       const [gone] = await Promise.all([
         del(key),
         ledgerKey === undefined ? 0 : del(ledgerKey),
-        ...reservationKeysOf(key, servers.isCluster).map((one) => del(one).catch(unlessForbidden)),
+        ...reservationKeysOf(key).map((one) => del(one).catch(unlessForbidden)),
       ]);
       return gone;
     });

@@ -267,7 +267,7 @@ export function answerLeased(
 /** Counts and answers a run with a lease in a cluster, atomically. Rejects with what `send` rejected with. */
 export async function leaseByScript(commands: KeyedCommands, run: FoldedRun): Promise<void> {
   const { key } = run;
-  const [reserved] = reservationKeysOf(key, true);
+  const [reserved] = reservationKeysOf(key);
   // What is reserved is asked for by itself.
   run.most = neverOver;
   const args = ['2', key, run.lease!.ledgerKey, '0', '0', '', '', leaseArgument([run]), reserved];

@@ -23,6 +23,8 @@ export interface RedisClusterStoreOptions extends GatheringStoreOptions, Partial
   address: ClusterAddress;
   /** Nodes that are asked at a time for one batch. Defaults to all. */
   parallelism?: number | undefined;
+  /** Defaults to true. Without, nobody looks for what is reserved on counters that are over. */
+  keepsReservations?: boolean | undefined;
   /** A node, as `host:port`, was lost or fell silent, or it answers again. */
   onNodeChange?: ((node: string, reached: boolean, reason?: string) => void) | undefined;
 }
@@ -38,11 +40,11 @@ export class RedisClusterStore extends GatheringStore {
   readonly #topology: ClusterTopology;
   protected override readonly commands: ClusterCommands;
   readonly #plain: PlainCounting;
-  readonly #keysOver: ClusterKeysOver;
+  readonly #keysOver: ClusterKeysOver | undefined;
   #connected = false;
 
   constructor(options: RedisClusterStoreOptions) {
-    const { address, timeoutMs, parallelism, onRefusal } = options;
+    const { address, timeoutMs, parallelism, keepsReservations = true, onRefusal } = options;
     const { timers = attendedTimers, random, silenceMs = 700, probeIntervalMs = 250 } = options;
     const errors = new RedisErrors({ timeoutMs, password: address.password, onRefusal });
     super(options, address.label, errors);
@@ -63,11 +65,10 @@ export class RedisClusterStore extends GatheringStore {
       translate: (error) => (error instanceof StoreError ? error : errors.fromOwnCommand(error)),
     });
     this.commands = new ClusterCommands({ topology: this.#topology, errors, timeoutMs });
-    this.#keysOver = new ClusterKeysOver({
-      commands: this.commands,
-      names: this.names,
-      monotonicMs: () => performance.now(),
-    });
+    if (keepsReservations) {
+      const { commands, names } = this;
+      this.#keysOver = new ClusterKeysOver({ commands, names, monotonicMs: () => performance.now() });
+    }
     this.#plain = new PlainCounting({
       commands: this.commands,
       clamp: (run) => this.#clamp(run),
@@ -96,9 +97,10 @@ export class RedisClusterStore extends GatheringStore {
   }
 
   override submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+    const keysOver = this.#keysOver;
     // Without scripts nothing is reserved.
-    if (this.withoutScripts) super.submit(ops, options, done);
-    else super.submit(ops, options, () => this.#keysOver.note(ops, done));
+    if (this.withoutScripts || keysOver === undefined) super.submit(ops, options, done);
+    else super.submit(ops, options, () => keysOver.note(ops, done));
   }
 
   /** Asks every node that is reached; one answer is enough. */
@@ -159,10 +161,7 @@ export class RedisClusterStore extends GatheringStore {
   }
 
   override get reservations(): ReservationStore {
-    return new ClusterReservations({
-      slots: super.reservations,
-      recordMs: this.reservationBounds.recordMs,
-    });
+    return new ClusterReservations(super.reservations);
   }
 
   async #reserve(batch: ReservationBatch): Promise<void> {

@@ -195,17 +195,6 @@ export function keySlot(key: string): number {
   return crc16(hashTagOf(key)) % slotCount;
 }
 
-const tags = new Map<number, string>();
-
-/** A hash tag with the slot of the key. */
-export function tagOfSlotOf(key: string): string {
-  const slot = keySlot(key);
-  let tag = tags.get(slot);
-  for (let number = 0; tag === undefined; number += 1) if (keySlot(`${number}`) === slot) tag = `${number}`;
-  tags.set(slot, tag);
-  return tag;
-}
-
 function crc16(text: string): number {
   let crc = 0;
   for (let i = 0; i < text.length; i += 1) {

@@ -83,7 +83,7 @@ export abstract class GatheringStore implements CounterStore {
   readonly #onScriptsRefused: ((reason: string) => void) | undefined;
   #onLeasesRefused: ((reason: string) => void) | undefined;
   readonly #newReservations: () => ReservationBatch;
-  protected readonly reservationBounds: ReservationBounds;
+  readonly #reservationBounds: ReservationBounds;
   protected readonly names: ReservationNames;
   protected withoutScripts: boolean;
   #closed = false;
@@ -95,7 +95,7 @@ export abstract class GatheringStore implements CounterStore {
     this.#random = random;
     this.withoutScripts = scripts === 'never';
     const { reservations = usualReservations, keyPrefix = '' } = options;
-    this.reservationBounds = reservations;
+    this.#reservationBounds = reservations;
     this.names = new ReservationNames(keyPrefix, this.isCluster);
     this.#newReservations = () => new ReservationBatch(reservations, this.names);
     this.#onScriptsRefused = options.onScriptsRefused;
@@ -219,7 +219,7 @@ export abstract class GatheringStore implements CounterStore {
 
   async #note({ id, text, ttlMs }: Note): Promise<string | undefined> {
     const key = noteKeyOf(id, this.names);
-    const ms = String(ttlMs + this.reservationBounds.recordMs);
+    const ms = String(ttlMs + this.#reservationBounds.recordMs);
     const isKept = await this.sendPlain(key, 'set', [key, text, 'NX', 'PX', ms], hasSet);
     return isKept ? undefined : this.#recall(id);
   }

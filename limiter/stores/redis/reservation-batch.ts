@@ -172,7 +172,7 @@ function flagsOf(call: ReservationCall): string {
     return `${marker}${others}${call.note === undefined ? '' : 'n'}`;
   }
   const charges = call.unknown === 'charge' ? 'c' : '';
-  return `${marker}${charges}${call.undoes === true ? 'u' : ''}${call.hasEnded === true ? 'e' : ''}`;
+  return `${marker}${charges}${call.undoes === true ? 'u' : ''}`;
 }
 
 /** Of a call's last counter, before there is one. */
@@ -247,12 +247,7 @@ function haveEqualFlags(one: ReservationCall, other: ReservationCall): boolean {
     );
   }
   if (one.kind !== 'settle' || other.kind !== 'settle') return false;
-  return (
-    one.isMarker === other.isMarker &&
-    one.unknown === other.unknown &&
-    one.undoes === other.undoes &&
-    one.hasEnded === other.hasEnded
-  );
+  return one.isMarker === other.isMarker && one.unknown === other.unknown && one.undoes === other.undoes;
 }
 
 const latin1Slice = Buffer.prototype.latin1Slice;

@@ -1,7 +1,4 @@
 /** How what is reserved is named in Redis. */
-import { hashTagOf } from '../counter-store.ts';
-import { tagOfSlotOf } from './cluster-topology.ts';
-
 /** Chosen: some 8 MB when full of usual ones, 40 MB of the longest. */
 const mostPlaces = 20_000;
 /** Of a counter's key, in characters. Values of requests are in it, and may be of any length. */
@@ -19,7 +16,6 @@ export interface ReservationPlace {
 export class ReservationNames {
   /** Before ids of notes: CACHE_KEY_PREFIX. */
   readonly prefix: string;
-  /** Keys without a hash tag have a slot of their own each, also those of one counter's windows. */
   readonly isCluster: boolean;
   /** By the counter's key. Those in use are soon there again when all are dropped. */
   readonly #places = new Map<string, ReservationPlace>();
@@ -32,7 +28,7 @@ export class ReservationNames {
   placeOf(key: string): ReservationPlace {
     const known = this.#places.get(key);
     if (known !== undefined) return known;
-    const [hash, set] = reservationKeysOf(key, this.isCluster);
+    const [hash, set] = reservationKeysOf(key);
     const place = { hash, set, window: windowOf(key) };
     if (key.length > longestKept) return place;
     if (this.#places.size >= mostPlaces) this.#places.clear();
@@ -41,11 +37,9 @@ export class ReservationNames {
   }
 }
 
-/** The hash and the set beside a counter: of all of its windows where these are in one place. */
-export function reservationKeysOf(key: string, isCluster: boolean): [hash: string, set: string] {
-  const isPlain = hashTagOf(key) === key;
-  const line = isPlain && isCluster ? key : key.slice(0, key.length - windowOf(key).length);
-  const name = isPlain && isCluster ? `{${tagOfSlotOf(key)}}${line}` : line;
+/** The hash and the set beside a counter, of all of its windows. */
+export function reservationKeysOf(key: string): [hash: string, set: string] {
+  const name = key.slice(0, key.length - windowOf(key).length);
   return [`weir:reserve:${name}`, `weir:reserve-due:${name}`];
 }
 

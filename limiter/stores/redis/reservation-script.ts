@@ -176,10 +176,7 @@ function my.settleOne(call, counter, name, record)
   local side = counter.side
   local isLate = record.due <= nowMs
   counter.outcome = record.isEmpty and 'l' or 'c'
-  if record.state == 's' or record.state == 'e' then
-    if call.hasEnded then counter.delta = record.taken end
-    return 'repeated', record.charged, record.amount
-  end
+  if record.state == 's' or record.state == 'e' then return 'repeated', record.charged, record.amount end
   local lost = 0
   if record.state == 'o' then
     if isLate and not call.undoes then name = my.expire(counter, name, record)
@@ -190,9 +187,7 @@ function my.settleOne(call, counter, name, record)
   end
   if record.state == 'c' then lost = my.lostOf(counter, record) end
   local actual = counter.amount or record.amount
-  if call.hasEnded and record.state ~= 'l' then
-    counter.delta = math.max(0, record.state == 'x' and actual or actual - record.amount)
-  elseif record.state == 'x' then counter.delta = my.chargeAnyway(counter, actual)
+  if record.state == 'x' then counter.delta = my.chargeAnyway(counter, actual)
   elseif record.state ~= 'l' then
     local more = actual - record.amount
     if more <= 0 then more = math.min(0, actual - record.taken) end
@@ -206,9 +201,7 @@ function my.settleOne(call, counter, name, record)
     if record.state == 'c' then record.state = 's' end
     my.drop(side, name, record)
   else
-    record.state, record.charged = record.isEmpty and 'e' or 's', actual
-    -- What the next window owes.
-    record.taken = call.hasEnded and counter.delta or 0
+    record.state, record.charged, record.taken = record.isEmpty and 'e' or 's', actual, 0
     my.keep(side, name, record)
     my.forgetAt(side, name, math.max(nowMs, record.due) + recordMs)
   end
@@ -273,7 +266,7 @@ function my.readShape(shape)
   local flags = list[2]
   local function has(flag) return find(flags, flag) ~= nil end
   shape.kind, shape.width, shape.isMarker, shape.otherQuotaPasses = list[1], tonumber(list[4]), has('m'), has('q')
-  shape.charges, shape.undoes, shape.refusedElsewhere, shape.hasEnded = has('c'), has('u'), has('x'), has('e')
+  shape.charges, shape.undoes, shape.refusedElsewhere = has('c'), has('u'), has('x')
   shape.hasNote, shape.specs = has('n'), {}
   for i = 1, tonumber(list[3]) do
     local of = 6 * i - 1

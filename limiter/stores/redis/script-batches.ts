@@ -190,7 +190,7 @@ export class CountBatch implements Batch {
       args.push(String(run.ttlSeconds));
       args.push(String(run.most));
     }
-    for (let i = plain; i < sent.length; i += 1) args.push(reservationKeysOf(sent[i]!.key, false)[0]);
+    for (let i = plain; i < sent.length; i += 1) args.push(reservationKeysOf(sent[i]!.key)[0]);
   }
 
   /** Additions first, and leases last; gives how many additions there are. */

@@ -12,16 +12,10 @@ export interface ReservedCounter {
   readonly key: string;
   /** The key without its window. */
   readonly stem: string;
-  /** The stem is the hash tag of all its windows' keys. */
-  readonly isTagged: boolean;
-  /** Keys of the windows that reach into the last so many seconds, the present one not among them, the latest first. */
-  readonly earlierKeys: (seconds: number) => readonly string[];
   /** As `CounterOp.ttlSeconds`. */
   readonly ttlSeconds: number;
   /** A fixed window has one here, too. */
   readonly bound: Bound;
-  /** The first second that is no longer in the window; 0 where one counter counts for good. */
-  readonly windowEndSeconds: number;
   readonly perSecond: boolean;
   /** Charged whatever is left of it: it never refuses. */
   readonly isShadow: boolean;
@@ -130,8 +124,6 @@ export interface SettleCall extends Call {
   readonly unknown: 'charge' | 'tell';
   /** The reservation was made for a call that another place refused: it goes without a trace, of a marker's the youngest. */
   readonly undoes?: boolean;
-  /** Its counters are of windows that have ended: `changed` says what is to be charged in place of them. */
-  readonly hasEnded?: boolean;
   /**
    * Answer. `late`: after its TTL. `repeated`: it was settled before, and nothing was done now; `charged` is what it was
    * then. `unknown`: no counter knows the id; charged if so asked.
