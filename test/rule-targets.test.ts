@@ -9,6 +9,7 @@ import {
   domainFields,
   entryFields,
   limitFields,
+  overrideFields,
   replacesFields,
   reserveFields,
   ruleFields,
@@ -105,6 +106,22 @@ describe('the fields of rules', () => {
     const names = tables.map((table) => [...table.matchAll(/^\| `(\w+)` \| `/gm)].map(([, name]) => name));
     const rows = [domainFields, ruleFields, limitFields, replacesFields, calendarFields, reserveFields];
     expect(names).toEqual(rows.map((row) => Object.keys(row).map(ruleFileName)));
+  });
+
+  it('are in the OpenAPI document, as far as it describes limits and overrides', () => {
+    const { components } = JSON.parse(readDocument('docs/openapi.json')) as {
+      components: {
+        schemas: Record<string, { properties: Record<string, { enum: string[] }>; enum: string[] }>;
+      };
+    };
+    const { NewOverride, Calendar, HitsUnit, Limit, AppliedLimit } = components.schemas;
+    expect(Object.keys(NewOverride!.properties).toSorted()).toEqual(
+      ['id', ...Object.keys(overrideFields)].toSorted(),
+    );
+    expect(Object.keys(Calendar!.properties)).toEqual(Object.keys(calendarFields));
+    expect(['requests', ...HitsUnit!.enum]).toEqual(limitFields.hitsUnit.words);
+    for (const { properties } of [Limit!, AppliedLimit!])
+      expect(properties['algorithm']!.enum).toEqual(limitFields.algorithm.words);
   });
 
   const known = [...fields.values(), { name: 'unheard_of', manifestName: 'unheardOf' }];

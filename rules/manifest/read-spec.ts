@@ -136,8 +136,10 @@ class SpecReader {
     if (!isObject(value)) return this.#refuseType('an object', value);
     const written: Written<Rows> = {};
     for (const { name } of table.fields) {
+      const given = value[name];
+      if (given === undefined && table.rows[name]!.isRequired !== true) continue;
       this.#path.push(name);
-      this.#read(table.rows, written, name, value[name]);
+      this.#read(table.rows, written, name, given);
       this.#path.pop();
     }
     for (const key of Object.keys(value)) {
@@ -157,7 +159,7 @@ class SpecReader {
   ): void {
     const row = rows[name]!;
     if (value === undefined || (value === null && row.mayBeNull === true)) {
-      if (row.isRequired === true) this.#refuse('is required');
+      if (value === undefined) this.#refuse('is required');
       return;
     }
     const kind: Rows[Name]['kind'] = row.kind;
