@@ -5,7 +5,6 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { dump } from 'js-yaml';
 import { z } from 'zod';
-import { fleetSpecModel, fleetStatusModel } from '../rules/manifest/fleet-model.ts';
 import {
   fleetKind,
   fleetPlural,
@@ -18,7 +17,12 @@ import {
   singular,
   version,
 } from '../rules/manifest/kinds.ts';
-import { overrideStatusModel, statusModel } from '../rules/manifest/status-models.ts';
+import {
+  fleetSpecModel,
+  fleetStatusModel,
+  overrideStatusModel,
+  statusModel,
+} from '../rules/manifest/object-models.ts';
 import { overrideSpecSchema, type Schema, specSchema } from './spec-schema.ts';
 
 /** Words of a structural schema in the order in which people read them; the others follow. */

@@ -10,7 +10,7 @@ import { readCallersFile } from '../limiter/callers/callers-file.ts';
 import { group, kind } from '../rules/manifest/kinds.ts';
 import { readManifests } from '../rules/manifest/read-manifests.ts';
 import { readSpec } from '../rules/manifest/read-spec.ts';
-import { looksLikeOverrides, readOverrideFile } from '../rules/overrides/read-override-file.ts';
+import { looksLikeOverrides, readOverrideFile } from '../rules/overrides/read-override.ts';
 import { readRuleFiles } from '../rules/reader/read-rule-files.ts';
 import {
   anchorsOf,

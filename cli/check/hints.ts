@@ -1,6 +1,5 @@
 import { algorithmNames, algorithmsWith } from '../../rules/algorithms/registry.ts';
-import { Place } from '../../rules/language/places.ts';
-import { fields } from '../../rules/language/tables.ts';
+import { fields, Place } from '../../rules/language/tables.ts';
 import { apiVersion, kind } from '../../rules/manifest/kinds.ts';
 import { mostRequests } from '../../rules/model.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';

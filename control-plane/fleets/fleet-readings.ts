@@ -1,6 +1,6 @@
 /** RateLimitFleets and EndpointSlices as the Kubernetes API has them, and what follows for who is expected. */
 import { z } from 'zod';
-import { fleetSpecModel, fleetStatusModel } from '../../rules/manifest/fleet-model.ts';
+import { fleetSpecModel, fleetStatusModel } from '../../rules/manifest/object-models.ts';
 import type { ApiObject } from '../kubernetes/reflector.ts';
 import type { Endpoint, FleetExpectation, FleetObject } from '../model/fleet-object.ts';
 

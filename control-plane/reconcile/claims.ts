@@ -1,5 +1,5 @@
 /** Who is served where several objects want one domain, and whose namespaces may want it. */
-import type { DomainEntry } from '../../rules/manifest/fleet-model.ts';
+import type { DomainEntry } from '../../rules/manifest/object-models.ts';
 import { patternMatches } from '../../rules/model.ts';
 import { byAge, type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import { type DomainRecord, type DomainRecords, domainKey } from '../model/decision.ts';

@@ -1,5 +1,5 @@
 /** Who is there and who should be: what all replicas know of their limiters, and what a fleet expects. */
-import { usualGraceSeconds } from '../../rules/manifest/fleet-model.ts';
+import { usualGraceSeconds } from '../../rules/manifest/object-models.ts';
 import type { Endpoint, FleetExpectation } from '../model/fleet-object.ts';
 import {
   type LimiterReport,

@@ -1,7 +1,7 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { group, overrideKind, version } from '../../rules/manifest/kinds.ts';
+import { overrideStatusModel, statusModel } from '../../rules/manifest/object-models.ts';
 import { classNameOf } from '../../rules/manifest/read-spec.ts';
-import { overrideStatusModel, statusModel } from '../../rules/manifest/status-models.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import type { ApiObject, ObjectEvent, Reading } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernetes/watch.ts';

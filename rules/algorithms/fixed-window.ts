@@ -1,5 +1,4 @@
-import { type RuleAlgorithm, withoutBurst } from './algorithm.ts';
-import { product, rateFits, touchedWindows } from './traffic.ts';
+import { product, type RuleAlgorithm, rateFits, touchedWindows, withoutBurst } from './algorithm.ts';
 
 /** Hits of each window are counted apart. */
 export const fixedWindow: RuleAlgorithm = {

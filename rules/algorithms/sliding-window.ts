@@ -1,5 +1,11 @@
-import { type RuleAlgorithm, type Traffic, withoutBurst } from './algorithm.ts';
-import { product, rateFits, touchedWindows } from './traffic.ts';
+import {
+  product,
+  type RuleAlgorithm,
+  rateFits,
+  type Traffic,
+  touchedWindows,
+  withoutBurst,
+} from './algorithm.ts';
 
 /** The window before counts for the part of it that one length back still reaches. */
 export const slidingWindow: RuleAlgorithm = {

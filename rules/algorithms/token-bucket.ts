@@ -1,5 +1,4 @@
-import { type ChangedNumbers, type LimitNumbers, type RuleAlgorithm, sumOf } from './algorithm.ts';
-import { product } from './traffic.ts';
+import { type ChangedNumbers, type LimitNumbers, product, type RuleAlgorithm, sumOf } from './algorithm.ts';
 
 /** Tokens come back evenly, up to `burst` of them. */
 export const tokenBucket: RuleAlgorithm = {

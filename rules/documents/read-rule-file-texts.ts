@@ -1,6 +1,6 @@
 import type { ReadingLists, RuleText, TextKind } from '../loaded-source.ts';
 import { documentTexts, readManifestDocument } from '../manifest/read-manifests.ts';
-import { looksLikeOverrides, readOverrideFile } from '../overrides/read-override-file.ts';
+import { looksLikeOverrides, readOverrideFile } from '../overrides/read-override.ts';
 import { readRuleFiles } from '../reader/read-rule-files.ts';
 import type { RuleError } from '../rule-error.ts';
 import type { CheckOptions } from '../validate-sources.ts';

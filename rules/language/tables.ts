@@ -1,4 +1,4 @@
-/** Which fields belong to which kind of map, by their names in rule files. */
+/** The kinds of map that have fields, how messages call them, and which fields belong to which. */
 import {
   calendarFields,
   domainFields,
@@ -11,7 +11,37 @@ import {
   reserveFields,
   ruleFields,
 } from './fields.ts';
-import { ownPlaces, Place } from './places.ts';
+
+/** Kinds of map, as bits, so that a field can belong to several. */
+export const Place = {
+  FILE: 1,
+  DESCRIPTOR: 2,
+  RATE_LIMIT: 4,
+  REPLACES: 8,
+  RATE_LIMITS: 16,
+  CALENDAR: 32,
+  RESERVE: 64,
+} as const;
+export type Place = (typeof Place)[keyof typeof Place];
+
+const { FILE, DESCRIPTOR, REPLACES, CALENDAR, RESERVE } = Place;
+/** Alone, or an element of a list. */
+const LIMIT = Place.RATE_LIMIT | Place.RATE_LIMITS;
+/** Maps that envoyproxy/ratelimit does not know. */
+export const ownPlaces: number = Place.RATE_LIMITS | CALENDAR | RESERVE;
+
+/** Where a field belongs, in words. */
+export function placesInWords(places: number): string {
+  const words: string[] = [];
+  if (places & FILE) words.push('the top level');
+  if (places & DESCRIPTOR) words.push('a descriptor');
+  if (places & LIMIT) words.push('rate_limit');
+  // A unit is hardly meant for a calendar.
+  if (places === CALENDAR) words.push('calendar');
+  if (places & RESERVE) words.push('reserve');
+  if (places & REPLACES) words.push('an element of replaces');
+  return words.join(' or ');
+}
 
 /** A field of one kind of map. */
 export interface TableField<Name extends string = string> {
@@ -136,3 +166,5 @@ export const overrideNames = namesOf(overrideFields);
 export const effectFields = overrideNames.filter(saysEffect);
 /** One of them says when an override ends that is no grant. */
 export const endFields = overrideNames.filter(saysEnd);
+
+/** The kinds of map that have fields, and how messages call them. */

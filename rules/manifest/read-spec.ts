@@ -12,7 +12,6 @@ import {
   type FieldRows,
   ruleFields,
 } from '../language/fields.ts';
-import { Place, placesInWords } from '../language/places.ts';
 import {
   calendarTable,
   type FieldTable,
@@ -21,6 +20,8 @@ import {
   limitTable,
   namesOf,
   ownLimitFields,
+  Place,
+  placesInWords,
   replacesTable,
   reserveTable,
   ruleTable,

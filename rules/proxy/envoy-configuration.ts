@@ -8,8 +8,7 @@ import { documentTexts, readManifestDocument } from '../manifest/read-manifests.
 import { isObject } from '../model.ts';
 import type { PathProblem, TextPlace } from '../yaml/places.ts';
 import { valuePlacer } from '../yaml/places.ts';
-import type { RateLimitConfig } from './rate-limit-actions.ts';
-import { readRateLimits } from './read-actions.ts';
+import { type RateLimitConfig, readRateLimits } from './read-actions.ts';
 
 export interface EnvoyPlace extends TextPlace {
   file: string;

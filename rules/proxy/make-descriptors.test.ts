@@ -2,7 +2,7 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { descriptorMaker, regexProblem } from './make-descriptors.ts';
-import type { ValueMatcher } from './rate-limit-actions.ts';
+import type { ValueMatcher } from './read-actions.ts';
 import { type Profile, readProfilesFile } from './read-profiles.ts';
 
 /** The only profile of a file with these rate limits and settings. */

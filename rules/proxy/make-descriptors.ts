@@ -3,7 +3,7 @@ import type { Entry } from '../model.ts';
 import { type CostBudget, newCostBudget } from '../regex/bounds.ts';
 import { automatonOf, ExpressionError, spend } from '../regex/expression.ts';
 import { addressText, type ClientAddress, forwardedAddress, maskedText } from './client-address.ts';
-import type { RateLimitAction, ValueMatcher } from './rate-limit-actions.ts';
+import type { RateLimitAction, ValueMatcher } from './read-actions.ts';
 import { originalHeaders, type Profile } from './read-profiles.ts';
 
 export interface MadeDescriptors {

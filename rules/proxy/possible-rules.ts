@@ -7,7 +7,7 @@ import {
   placedRules,
   rulesFor,
 } from '../review/rule-level.ts';
-import type { RateLimitAction, RateLimitConfig } from './rate-limit-actions.ts';
+import type { RateLimitAction, RateLimitConfig } from './read-actions.ts';
 
 /** One entry of a descriptor: its key, if that is known, and what its value may be. */
 export interface PossibleEntry {

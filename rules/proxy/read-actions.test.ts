@@ -1,8 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { readDocument } from '../yaml/document.ts';
 import type { PathProblem } from '../yaml/places.ts';
-import type { RateLimitAction } from './rate-limit-actions.ts';
-import { type ReadActionsOptions, readRateLimits } from './read-actions.ts';
+import { type RateLimitAction, type ReadActionsOptions, readRateLimits } from './read-actions.ts';
 
 function read(value: unknown, options: Partial<ReadActionsOptions> = {}) {
   const problems: PathProblem[] = [];

@@ -2,9 +2,60 @@
  * Reads Envoy's `rate_limits` (envoy.config.route.v3.RateLimit, v1.37) out of parsed YAML or JSON: names in snake_case or
  * camelCase, as protobuf's JSON has them, and scalars as their types or as texts.
  */
+import { isObject } from '../model.ts';
 import { isMistyped } from '../review/explain-descriptor.ts';
 import type { PathProblem } from '../yaml/places.ts';
-import type { RateLimitAction, RateLimitConfig, ValueMatcher } from './rate-limit-actions.ts';
+
+/** One item of `rate_limits`: the descriptor that its actions make, one entry each, or none where an action yields none. */
+export interface RateLimitConfig {
+  actions: RateLimitAction[];
+  stage: number;
+  disableKey: string;
+  /** `limit`, whose value is out of the request's metadata. */
+  hasOwnLimit: boolean;
+  /** `hits_addend`: how much this descriptor counts. */
+  hasOwnHits: boolean;
+  /** Charged when the request is over, as with `apply_on_stream_done`. */
+  onStreamDone: boolean;
+}
+
+export type RateLimitAction =
+  | { type: 'source_cluster' }
+  | { type: 'destination_cluster' }
+  | { type: 'request_headers'; headerName: string; descriptorKey: string; skipIfAbsent: boolean }
+  | { type: 'query_parameters'; queryParameterName: string; descriptorKey: string; skipIfAbsent: boolean }
+  | { type: 'remote_address' }
+  | { type: 'masked_remote_address'; v4PrefixMaskLen: number; v6PrefixMaskLen: number }
+  | { type: 'generic_key'; descriptorKey: string; descriptorValue: string }
+  | {
+      type: 'header_value_match';
+      descriptorKey: string;
+      descriptorValue: string;
+      expectMatch: boolean;
+      headers: ValueMatcher[];
+    }
+  | {
+      type: 'query_parameter_value_match';
+      descriptorKey: string;
+      descriptorValue: string;
+      expectMatch: boolean;
+      queryParameters: ValueMatcher[];
+    }
+  /** Its value is known to Envoy alone: `metadata`, `dynamic_metadata` (deprecated) and extensions. */
+  | { type: 'metadata'; descriptorKey: string; defaultValue: string; skipIfAbsent: boolean }
+  | { type: 'extension'; name: string; descriptorKey: string | undefined };
+
+/** HeaderMatcher and QueryParameterMatcher, which say the same of two things. */
+export interface ValueMatcher {
+  name: string;
+  /** `present` looks at whether there is one at all. */
+  match:
+    | { type: 'exact' | 'prefix' | 'suffix' | 'contains' | 'regex'; text: string; ignoreCase: boolean }
+    | { type: 'range'; start: number; end: number }
+    | { type: 'present'; present: boolean };
+  invert: boolean;
+  treatMissingAsEmpty: boolean;
+}
 
 export interface ReadActionsOptions {
   /**
@@ -280,7 +331,7 @@ class ActionsReader {
 
   /** What Envoy alone knows how to make; its key may stand where most extensions have it. */
   #extension(name: string, config: unknown): RateLimitAction {
-    const { descriptor_key, descriptorKey = descriptor_key } = isMap(config) ? config : {};
+    const { descriptor_key, descriptorKey = descriptor_key } = isObject(config) ? config : {};
     return {
       type: 'extension',
       name,
@@ -356,7 +407,7 @@ class ActionsReader {
   /** Of a map, those with a value. `keepsUnknown`: where unknown ones are tolerated, they come along rather than be passed over. */
   #fields(given: Given, known: readonly string[], keepsUnknown = false): Fields | undefined {
     const { name: owner, path, value } = given;
-    if (!isMap(value)) {
+    if (!isObject(value)) {
       const form = known.length === 0 ? '{}' : `a map with ${known.join(', ')}`;
       return this.#refuse(given, `${owner}: expected ${form}`);
     }
@@ -389,11 +440,6 @@ export function meantBy(written: string, known: readonly string[]): string | und
   const plain = (name: string): string => name.toLowerCase().replaceAll(/[-_]/g, '');
   const given = plain(written.slice(0, 80));
   return known.find((one) => plain(one) === given) ?? known.find((one) => isMistyped(plain(one), given));
-}
-
-/** Of parsed YAML or JSON. */
-export function isMap(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** `, not "x"` for a text, nothing for what else came. */

@@ -3,12 +3,19 @@
  * line and column. docs/forward-auth.md has the format for people. Every scalar arrives as its text, so that nothing has to be
  * quoted to stay what it is.
  */
+import { isObject } from '../model.ts';
 import { type CostBudget, newCostBudget } from '../regex/bounds.ts';
 import { fieldPath } from '../rule-error.ts';
 import { readDocument, type YamlDocument } from '../yaml/document.ts';
 import { LineIndex, type PathProblem, placedProblems, valuePlacer } from '../yaml/places.ts';
-import type { RateLimitAction, RateLimitConfig } from './rate-limit-actions.ts';
-import { cameAs, isMap, meantBy, quoted, readRateLimits } from './read-actions.ts';
+import {
+  cameAs,
+  meantBy,
+  quoted,
+  type RateLimitAction,
+  type RateLimitConfig,
+  readRateLimits,
+} from './read-actions.ts';
 
 /** What tells of the original request: method, path with query, and host. */
 export const originalHeaders = {
@@ -108,7 +115,7 @@ class ProfilesReader {
     if (file === undefined) return [];
     const { profiles } = file;
     if (profiles === '' || profiles === undefined) return [];
-    if (!isMap(profiles)) {
+    if (!isObject(profiles)) {
       const form = 'expected a map of names, each with domain and rate_limits';
       return this.#refuse(['profiles'], `profiles: ${form}`) ?? [];
     }
@@ -242,7 +249,7 @@ class ProfilesReader {
     known: readonly string[],
     what: string,
   ): Record<string, unknown> | undefined {
-    if (!isMap(value)) return this.#refuse(path, `${what}: expected a map with ${known.join(', ')}`);
+    if (!isObject(value)) return this.#refuse(path, `${what}: expected a map with ${known.join(', ')}`);
     for (const key of Object.keys(value)) {
       if (known.includes(key)) continue;
       const meant = meantBy(key, known);

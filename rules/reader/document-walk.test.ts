@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { Place } from '../language/places.ts';
-import { fieldTable } from '../language/tables.ts';
+import { fieldTable, Place } from '../language/tables.ts';
 import { parseYaml } from '../yaml/parse.ts';
 import { YamlTape } from '../yaml/tape.ts';
 import { DocumentWalk } from './document-walk.ts';

@@ -1,6 +1,12 @@
 import type { FieldRows } from '../language/fields.ts';
-import { ownPlaces, placesInWords } from '../language/places.ts';
-import { type Field, type FieldTable, fields, type TableField } from '../language/tables.ts';
+import {
+  type Field,
+  type FieldTable,
+  fields,
+  ownPlaces,
+  placesInWords,
+  type TableField,
+} from '../language/tables.ts';
 import type { RuleErrorCode } from '../rule-error.ts';
 import { maxYamlDepth, NodeKind, type YamlTape } from '../yaml/tape.ts';
 import {

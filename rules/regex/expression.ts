@@ -1,8 +1,14 @@
 /** Regular expressions that people write in files and settings: read within bounds, ready to be matched. */
 import { RE2JS } from 're2js';
 import { Automaton } from './automaton.ts';
-import { type CostBudget, mostLength, mostParts, mostStates } from './bounds.ts';
-import { type WrittenSize, writtenSize } from './written-size.ts';
+import {
+  type CostBudget,
+  mostLength,
+  mostParts,
+  mostStates,
+  type WrittenSize,
+  writtenSize,
+} from './bounds.ts';
 
 /** An expression that is no expression of RE2, or is larger than the bounds. */
 export class ExpressionError extends Error {

@@ -9,7 +9,7 @@ import {
   type OverrideStatusModel,
   type StatusModel,
   statusModel,
-} from '../../rules/manifest/status-models.ts';
+} from '../../rules/manifest/object-models.ts';
 import type { ApiServer, KubectlResult } from '../support/api-server.ts';
 import { awaitCrds } from '../support/cluster.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
