@@ -38,9 +38,10 @@ const { unit: _unit, window: _window, unitMultiplier: _multiplier, ...withoutWin
 const { requestsPerUnit: _requests, algorithm: _algorithm, burst: _burst, ...withoutCount } = withoutWindow;
 const { unlimited: _unlimited, name: _name, replaces: _replaces, ...moreRows } = withoutCount;
 const moreFields = namesOf(moreRows);
-/** Those that limits have words for of their own. */
-type MoreOfLimit = Exclude<keyof typeof moreRows, 'calendar'>;
-const wordedFields = moreFields.filter((name): name is MoreOfLimit => name !== 'calendar');
+/** What a limit says beyond its number, window and algorithm, for JSON. */
+export type MoreOfLimit = Partial<Pick<Limit, keyof typeof moreRows>>;
+type WordedField = Exclude<keyof typeof moreRows, 'calendar'>;
+const wordedFields = moreFields.filter((name): name is WordedField => name !== 'calendar');
 
 function textOf(value: unknown, separator: string): string {
   return Array.isArray(value) ? value.join(separator) : String(value);
@@ -122,8 +123,8 @@ export function limitJson(limit: Limit): object {
   };
 }
 
-/** What a limit says beyond its number, window and algorithm. */
-export function moreJson(limit: Limit): Partial<Pick<Limit, keyof typeof moreRows>> {
+/** Empty for most limits. */
+export function moreJson(limit: Limit): MoreOfLimit {
   const said = moreFields.filter((name) => !isDefault(limit[name], defaultLimit[name]));
   return Object.fromEntries(said.map((name) => [name, limit[name]]));
 }

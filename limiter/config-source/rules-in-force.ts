@@ -33,9 +33,9 @@ export class LoadedRulesLog {
     if (this.#current !== undefined) lines.listingReplaced(this.#log);
     this.#current = table;
     let count = 0;
-    for (const { path, isDomain, limits } of table.listedRules()) {
-      if (isDomain) lines.loadingDomain(this.#log, path);
-      else lines.loadingDescriptor(this.#log, path, limits);
+    for (const { path, rule } of table.listedRules()) {
+      if (rule === undefined) lines.loadingDomain(this.#log, path);
+      else lines.loadingDescriptor(this.#log, path, rule);
       if (++count % linesPerTurn !== 0) continue;
       await nextTurn();
       if (this.#current !== table) return;

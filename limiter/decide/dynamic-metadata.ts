@@ -4,6 +4,7 @@ import { type JsonObject, type JsonValue, Unit, unitName } from '../../rules/mod
 import { unmarkedOf } from './marker.ts';
 import { Code, type Descriptor, type DescriptorStatus, type RateLimitRequest } from './messages.ts';
 import { isQuota, type Plan } from './plan.ts';
+import { shownLimit, shownPath } from './told-limit.ts';
 
 /** One plan and one status for each descriptor of the request. */
 export interface DecidedRequest {
@@ -71,10 +72,11 @@ function quotaMetadata(descriptor: Descriptor, status: DescriptorStatus, rule: M
   const unmarked = rule.reserve === undefined ? undefined : unmarkedOf(descriptor.entries);
   const last = (unmarked ?? descriptor.entries).at(-1);
   const quota: JsonObject = { name: last?.value || last?.key || '' };
-  if (rule.path !== '' && !rule.hideIdentity) quota['rule'] = rule.path;
+  const path = shownPath(rule);
+  if (path !== undefined) quota['rule'] = path;
   if (told !== undefined) {
-    const { name, requestsPerUnit, hitsUnit } = told.limit;
-    if (name !== '' && !rule.hideIdentity) quota['name'] = name;
+    const { name, requestsPerUnit, hitsUnit } = shownLimit(rule, told.limit);
+    if (name !== '') quota['name'] = name;
     quota['limit'] = requestsPerUnit;
     quota['unit'] = hitsUnit;
     quota['used'] = used;

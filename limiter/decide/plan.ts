@@ -341,16 +341,9 @@ export class Planner {
   /** For a limit that no rule has, hence no pattern in place of a value. */
   #matchOfValues(domain: string, entries: readonly Entry[], limit: Limit, matched?: MatchedRule): RuleMatch {
     const rule: MatchedRule = {
-      ...noTraits,
-      limits: [limit],
-      unlimited: false,
-      lease: 0,
-      reserve: matched?.reserve,
-      replaces: [],
-      hideIdentity: matched?.hideIdentity ?? false,
-      domain,
-      path: matched?.path ?? '',
-      order: matched?.order ?? 0,
+      ...{ ...noTraits, path: '', order: 0, ...matched, domain },
+      ...{ limits: [limit], unlimited: false, replaces: [], metadata: undefined },
+      ...{ shadowMode: false, quotaMode: false, lease: 0 },
     };
     const keys = isPlainLimit(limit) ? this.#settings.counterKeys : 'unambiguous';
     return {

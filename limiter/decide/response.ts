@@ -222,7 +222,7 @@ function addHeaders(response: RateLimitResponse, plans: readonly Plan[], options
     if (responseHeaders !== undefined) headers = joined(headers, limitHeaders(chosen, responseHeaders));
     if (requestHeaders !== undefined) response.requestHeadersToAdd = limitHeaders(chosen, requestHeaders);
     const { told } = chosen;
-    if (told !== undefined && !told.rule.hideIdentity) {
+    if (told?.isNamed) {
       if (options.identityMetadata) response.decidedBy = chosen;
       if (identityHeader !== undefined)
         headers = joined(headers, [told.identityHeader(identityHeader).header(fieldInteger(chosen.used!))]);

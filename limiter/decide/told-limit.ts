@@ -34,6 +34,16 @@ export function fieldString(text: string): string {
   return `"${told}"`;
 }
 
+/** Where a rule stands, for callers; undefined where it hides itself, and for a limit that no rule has. */
+export function shownPath({ hideIdentity, path }: MatchedRule): string | undefined {
+  return hideIdentity || path === '' ? undefined : path;
+}
+
+/** A limit for callers: of a rule that hides itself without its name. */
+export function shownLimit({ hideIdentity }: MatchedRule, limit: Limit): Limit {
+  return hideIdentity && limit.name !== '' ? { ...limit, name: '' } : limit;
+}
+
 /** One limit of a rule as answers tell of it. */
 export class ToldLimit {
   readonly rule: MatchedRule;
@@ -58,8 +68,13 @@ export class ToldLimit {
 
   /** By the name of the limit, else by its window; a rule that hides itself shows no name. */
   get policyName(): string {
-    this.#policyName ??= this.rule.hideIdentity || this.limit.name === '' ? this.window : this.limit.name;
+    this.#policyName ??= shownLimit(this.rule, this.limit).name || this.window;
     return this.#policyName;
+  }
+
+  /** Whether answers may name the rule. */
+  get isNamed(): boolean {
+    return !this.rule.hideIdentity;
   }
 
   get window(): string {
@@ -187,10 +202,11 @@ export function warningHeader(name: string, warnings: readonly LimitWarning[]): 
 /** The same for the dynamic metadata. */
 export function warningMetadata({ mark, told, used, left }: LimitWarning): JsonObject {
   const { rule, limit } = told;
+  const path = shownPath(rule);
   return {
     mark,
     policy: told.policyName,
-    ...(rule.hideIdentity || rule.path === '' ? {} : { rule: rule.path }),
+    ...(path !== undefined && { rule: path }),
     limit: limit.requestsPerUnit,
     used,
     left,

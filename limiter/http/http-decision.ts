@@ -5,6 +5,7 @@ import type { Entry, Limit } from '../../rules/model.ts';
 import { isMistyped } from '../../rules/review/explain-descriptor.ts';
 import { Code, type DescriptorStatus, type RateLimitResponse } from '../decide/messages.ts';
 import type { Plan } from '../decide/plan.ts';
+import { shownLimit, shownPath } from '../decide/told-limit.ts';
 import { encodeRateLimitRequest } from '../decide/wire-codec.ts';
 import type { WholeReply } from '../service/should-rate-limit.ts';
 import { type HttpAsker, replyTo } from './http-asker.ts';
@@ -87,14 +88,13 @@ function decisionOf(
 
 function descriptorAnswer(plan: Plan | undefined, status: DescriptorStatus): DescriptorAnswer {
   const rule = plan?.rule;
-  const isHidden = rule?.hideIdentity === true;
   const limits = plan?.kind === 'limited' ? plan.limits : [];
   const limit = limits.find(({ currentLimit }) => currentLimit === status.currentLimit)?.limit;
   const isKnown = limit !== undefined;
   return {
     code: codeName(status.code),
-    rule: isHidden ? undefined : rule?.path || undefined,
-    limit: isHidden && isKnown ? { ...limit, name: '' } : limit,
+    rule: rule && shownPath(rule),
+    limit: rule && limit && shownLimit(rule, limit),
     used: status.used,
     left: isKnown ? status.limitRemaining : undefined,
     resetSeconds: isKnown ? status.durationUntilResetSeconds : undefined,

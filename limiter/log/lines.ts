@@ -3,9 +3,9 @@ import type { OperatorChange } from '../../process/http/api-route.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import type { LogFields, Logger } from '../../process/log/logger.ts';
 import { describeRule, limitTexts } from '../../rules/describe.ts';
+import type { Rule } from '../../rules/model.ts';
 import type { LoadWarning } from '../../rules/review/reviewed-load.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
-import type { ListedLimits } from '../../rules/table/listed-rules.ts';
 
 export {
   libraryWarning,
@@ -112,17 +112,19 @@ export function loadingDomain(log: Logger, domain: string): void {
 }
 
 /** In the Go service's words. `key` is the whole path, from the domain on; a rule may have no limit of its own. */
-export function loadingDescriptor(log: Logger, key: string, limits: ListedLimits | undefined): void {
-  log.debug(`loading descriptor: key=${key}${limits === undefined ? '' : limitsText(limits)}`);
+export function loadingDescriptor(log: Logger, key: string, rule: Rule): void {
+  log.debug(`loading descriptor: key=${key}${limitsText(rule)}`);
 }
 
-function limitsText(found: ListedLimits): string {
-  const ofRule = describeRule(found).map(({ name, texts }) =>
+function limitsText(rule: Rule): string {
+  const ofRule = describeRule(rule).map(({ name, texts }) =>
     texts.length === 1 ? `${name}=${texts[0]}` : `${name}={${texts.join(', ')}}`,
   );
-  const modes = [`unlimited=${found.unlimited}`, ...ofRule];
-  return limitTexts(found.limits)
-    .map(([window, requests, ...more]) => ` ratelimit={${[requests, window, ...more, ...modes].join(', ')}}`)
+  return limitTexts(rule.limits)
+    .map(([window, requests, ...more], index) => {
+      const modes = [`unlimited=${rule.limits[index]!.unlimited}`, ...ofRule];
+      return ` ratelimit={${[requests, window, ...more, ...modes].join(', ')}}`;
+    })
     .join('');
 }
 

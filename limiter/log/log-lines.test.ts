@@ -1,10 +1,10 @@
 import { describe, expect, it } from 'vitest';
 import { createLogger, type Logger } from '../../process/log/logger.ts';
 import { Algorithm } from '../../rules/algorithms/registry.ts';
-import { noTraits, Unit } from '../../rules/model.ts';
+import { Unit } from '../../rules/model.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
-import { limit } from '../../test/support/rule-builder.ts';
+import { limit, rule } from '../../test/support/rule-builder.ts';
 import * as allLines from './lines.ts';
 
 /** What the rows below called: `name` of a line, `name.line` where a function gives several. */
@@ -197,20 +197,20 @@ describe('log lines', () => {
       'what a load has brought, in the Go service’s words',
       (log) => {
         lines.loadingDomain(log, 'mongo_cps');
-        lines.loadingDescriptor(log, 'mongo_cps.database', undefined);
-        lines.loadingDescriptor(log, 'mongo_cps.database_users', {
-          ...noTraits,
-          limits: [limit({ requestsPerUnit: 5, unit: Unit.SECOND })],
-          unlimited: false,
+        lines.loadingDescriptor(log, 'mongo_cps.database', rule({ key: 'database' }));
+        const users = rule({
+          key: 'database_users',
+          rateLimit: limit({ requestsPerUnit: 5, unit: Unit.SECOND }),
           shadowMode: true,
           lease: 20_000,
           reserve: { ttlSeconds: 60, estimate: 2000, onExpiry: 'release' },
         });
+        lines.loadingDescriptor(log, 'mongo_cps.database_users', users);
         const limits = [
           limit({ unitMultiplier: 5, algorithm: Algorithm.TOKEN_BUCKET }),
           limit({ unit: Unit.DAY }),
         ];
-        lines.loadingDescriptor(log, 'd.k', { ...noTraits, limits, unlimited: false });
+        lines.loadingDescriptor(log, 'd.k', rule({ key: 'k', limits }));
         lines.listingReplaced(log);
       },
       [

@@ -10,8 +10,7 @@ function attackedRoute() {
   const clock = { ms: start, nowMs: () => clock.ms };
   const threads = [new RefusalMemory(80_000, clock), new RefusalMemory(80_000, clock)];
   const note = (thread: RefusalMemory, domain: string, value: string) => {
-    const { told } = limitedPlan({ domain, path: `${domain}.user` }).limits[0]!;
-    const plan = { told, key: `${domain}_${value}`, refusal: 0 };
+    const plan = { ...limitedPlan({ domain, path: `${domain}.user` }).limits[0]!, key: `${domain}_${value}` };
     thread.note({ plan, windowEndSeconds: 0, secondsToReset: 0 }, [{ key: 'user', value }], 11, {});
   };
   clock.ms += 1_000;

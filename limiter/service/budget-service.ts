@@ -1,11 +1,10 @@
-/** Budgets for APIs: their questions become plans and holdings, as the hits of any other request do. */
-import type { MatchedRule } from '../../rules/match-result.ts';
 import { marksReached } from '../decide/assess.ts';
 import { type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import type { Plan } from '../decide/plan.ts';
 import { isQuota } from '../decide/plan.ts';
 import { RequestTooLarge } from '../decide/request-bounds.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
+import { shownLimit, shownPath } from '../decide/told-limit.ts';
 import { type Caller, StoreError } from '../stores/counter-store.ts';
 import type {
   Fullness,
@@ -322,13 +321,8 @@ function settleAnswer({ call, held }: Settled, nowMs: number): SettleAnswer | Bu
 
 function unlimitedOf(plans: readonly Plan[]): UnlimitedDescriptor[] {
   return plans.flatMap(({ kind, rule }, descriptor) =>
-    kind === 'limited' ? [] : [{ descriptor, rule: rule && toldPath(rule) }],
+    kind === 'limited' ? [] : [{ descriptor, rule: rule && shownPath(rule) }],
   );
-}
-
-/** Undefined where it hides itself. */
-function toldPath({ hideIdentity, path }: MatchedRule): string | undefined {
-  return hideIdentity || path === '' ? undefined : path;
 }
 
 function scopesOf(held: readonly Held[], nowMs: number): BudgetScope[] {
@@ -347,8 +341,8 @@ function scopeOf(
   const { used = 0, reserved = 0, open = 0, oldestMs = 0 } = counter ?? {};
   return {
     ...where,
-    rule: toldPath(rule),
-    limit: rule.hideIdentity ? { ...limit, name: '' } : limit,
+    rule: shownPath(rule),
+    limit: shownLimit(rule, limit),
     isShadow: rule.shadowMode,
     refused: hit.full || hit.over,
     used,

@@ -13,7 +13,7 @@ import {
   type FieldChange,
   type LimitEffect,
   limitEffect,
-  limitTraits,
+  limitedRule,
   type Meaning,
   meaningOf,
   replacingEffects,
@@ -179,7 +179,7 @@ export function changedMeaning(
 ): Meaning {
   const [was, is] = [change.before.at(-1)!, change.after.at(-1)!];
   const found = [
-    limitEffect(limitTraits(was), limitTraits(is)),
+    limitEffect(limitedRule(was), limitedRule(is)),
     ...replacingEffects(was, is, sides),
     ...sharingBelow(was, is),
   ];

@@ -6,7 +6,7 @@ import {
   isRefusing,
   type LimitEffect,
   limitEffect,
-  limitTraits,
+  limitedRule,
   replacingEffects,
   sharingEffects,
 } from './limit-effect.ts';
@@ -115,7 +115,7 @@ export class Crossings {
   /** The rule at the end of a path on the other side, and those below it, as far as they are found and refuse. */
   #limited(path: Rule[]): Rule[][] {
     const rule = path.at(-1)!;
-    const traits = limitTraits(rule);
+    const traits = limitedRule(rule);
     const level = this.#other.levelBelow(rule);
     const below = rule.descriptors.filter((one) => this.#meetings(one, level, nothing).rules.size > 0);
     const deeper = below.flatMap((one) => this.#limited([...path, one]));
@@ -133,7 +133,7 @@ export class Crossings {
   }
 
   #limitEffect(own: Rule | undefined, other: Rule | undefined): LimitEffect {
-    const [mine, theirs] = [limitTraits(own), limitTraits(other)];
+    const [mine, theirs] = [limitedRule(own), limitedRule(other)];
     return this.#own === this.#sides.after ? limitEffect(theirs, mine) : limitEffect(mine, theirs);
   }
 }

@@ -1,21 +1,20 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { limit } from '../../test/support/rule-builder.ts';
+import { limit, rule } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../algorithms/registry.ts';
-import type { Limit } from '../model.ts';
+import type { Limit, Rule } from '../model.ts';
 import { covers, mostAtOnce } from '../review/limit-order.ts';
 import { secondsOfLimit } from '../window.ts';
-import { type LimitTraits, limitEffect } from './limit-effect.ts';
+import { limitEffect } from './limit-effect.ts';
 
-function traits(requestsPerUnit: number, unit: string, more: Partial<LimitTraits> = {}): LimitTraits {
-  const limits = [limit({ requestsPerUnit, unit })];
-  return { limits, shadowMode: false, quotaMode: false, shareThreshold: false, ...more };
+function traits(requestsPerUnit: number, unit: string, more: Partial<Rule> = {}): Rule {
+  return rule({ key: 'k', rateLimit: limit({ requestsPerUnit, unit }), ...more });
 }
 const unlimited = traits(0, '', { limits: [limit({ unit: '', unlimited: true })] });
 const shadow = traits(5, 'minute', { shadowMode: true });
 
-const cases: [string, LimitTraits | undefined, LimitTraits | undefined, string, string][] = [
+const cases: [string, Rule | undefined, Rule | undefined, string, string][] = [
   [
     'nothing to a limit',
     undefined,
@@ -208,7 +207,7 @@ const ofAlgorithms: [string, Limit[], Limit[], string, string][] = [
 
 describe('the effect of another algorithm, window or number of limits', () => {
   it.each(ofAlgorithms)('%s', (_, before, after, effect, note) => {
-    const of = (limits: Limit[]): LimitTraits => ({ ...traits(0, 'minute'), limits });
+    const of = (limits: Limit[]): Rule => ({ ...traits(0, 'minute'), limits });
     expect(limitEffect(of(before), of(after))).toEqual({ effect, note });
   });
 
@@ -223,12 +222,12 @@ describe('the effect of another algorithm, window or number of limits', () => {
     .map((one) => limit({ ...one, burst: one.algorithm === TOKEN_BUCKET ? one.burst : undefined }));
   const anyTraits = fc
     .array(anyLimit, { minLength: 1, maxLength: 3 })
-    .map((limits): LimitTraits => ({ ...traits(0, 'minute'), limits }));
+    .map((limits): Rule => ({ ...traits(0, 'minute'), limits }));
 
   it('is the opposite the other way round, and never says less where more passes at once or in the long run', () => {
     const opposite: Record<string, string> = { looser: 'stricter', stricter: 'looser' };
-    const atOnce = ({ limits }: LimitTraits) => Math.min(...limits.map(mostAtOnce));
-    const inAll = ({ limits }: LimitTraits) =>
+    const atOnce = ({ limits }: Rule) => Math.min(...limits.map(mostAtOnce));
+    const inAll = ({ limits }: Rule) =>
       Math.min(
         ...limits.map((one) => (mostAtOnce(one) === 0 ? 0 : one.requestsPerUnit / secondsOfLimit(one))),
       );

@@ -49,17 +49,14 @@ export interface FieldChange {
   after: string | undefined;
 }
 
-/** What decides whether a request is refused, of the rule that it finds, which has a limit; undefined where it finds none. */
-export type LimitTraits = Pick<Rule, 'limits' | 'shadowMode' | 'quotaMode' | 'shareThreshold'>;
-
 export interface LimitEffect {
   effect: Effect;
   note: string;
   passes?: Passing;
 }
 
-/** What it means for requests to be under `after` instead of `before`. */
-export function limitEffect(before: LimitTraits | undefined, after: LimitTraits | undefined): LimitEffect {
+/** What it means for requests to be under `after` instead of `before`: the rules that they find, which have a limit. */
+export function limitEffect(before: Rule | undefined, after: Rule | undefined): LimitEffect {
   const wasRefusing = before !== undefined && isRefusing(before);
   const isNowRefusing = after !== undefined && isRefusing(after);
   if (!wasRefusing && !isNowRefusing) return { effect: 'same', note: unrefusedNote(before, after) };
@@ -76,28 +73,28 @@ export function limitEffect(before: LimitTraits | undefined, after: LimitTraits 
 }
 
 /** Whether a request over it is refused. */
-export function isRefusing(traits: LimitTraits): boolean {
-  return !isUnlimited(traits) && !traits.shadowMode;
+export function isRefusing(rule: Rule): boolean {
+  return !isUnlimited(rule) && !rule.shadowMode;
 }
 
-function isUnlimited({ limits }: LimitTraits): boolean {
+function isUnlimited({ limits }: Rule): boolean {
   return limits[0]!.unlimited;
 }
 
-function wasWords(before: LimitTraits | undefined): string {
+function wasWords(before: Rule | undefined): string {
   if (before === undefined) return 'these requests had no limit, and are limited now';
   return isUnlimited(before)
     ? 'these requests were unlimited, and are limited now'
     : 'shadow mode let these requests pass: what is over the limit is refused now';
 }
 
-function nowWords(after: LimitTraits | undefined): string {
+function nowWords(after: Rule | undefined): string {
   if (after === undefined) return 'these requests have no limit any more';
   return isUnlimited(after) ? 'these requests are unlimited now' : 'shadow mode lets these requests pass now';
 }
 
-function unrefusedNote(before: LimitTraits | undefined, after: LimitTraits | undefined): string {
-  const isCounted = (one: LimitTraits | undefined) => one !== undefined && !isUnlimited(one);
+function unrefusedNote(before: Rule | undefined, after: Rule | undefined): string {
+  const isCounted = (one: Rule | undefined) => one !== undefined && !isUnlimited(one);
   if (isCounted(before) && isCounted(after))
     return 'in shadow mode, which refuses nothing: only reports change';
   if (isCounted(after)) return 'counted and reported from now on, and never refused';
@@ -106,7 +103,7 @@ function unrefusedNote(before: LimitTraits | undefined, after: LimitTraits | und
     : 'never limited, as before';
 }
 
-function both(before: LimitTraits, after: LimitTraits): LimitEffect {
+function both(before: Rule, after: Rule): LimitEffect {
   const rate = rateEffect(before.limits, after.limits);
   const parts = [rate];
   if (before.shareThreshold !== after.shareThreshold) {
@@ -201,10 +198,8 @@ function algorithmNote(before: readonly Limit[], after: readonly Limit[]): strin
 }
 
 /** Undefined for a rule without a limit, and for no rule. */
-export function limitTraits(rule: Rule | undefined): LimitTraits | undefined {
-  if (rule === undefined || rule.limits.length === 0) return undefined;
-  const { limits, shadowMode, quotaMode, shareThreshold } = rule;
-  return { limits, shadowMode, quotaMode, shareThreshold };
+export function limitedRule(rule: Rule | undefined): Rule | undefined {
+  return rule !== undefined && rule.limits.length > 0 ? rule : undefined;
 }
 
 /** What a change means, of everything that it does to some requests. */
@@ -299,6 +294,6 @@ function hasLimitBelow(was: Rule, is: Rule): boolean {
 }
 
 function isLimiting(rule: Rule | undefined): boolean {
-  const traits = limitTraits(rule);
-  return traits !== undefined && isRefusing(traits);
+  const limited = limitedRule(rule);
+  return limited !== undefined && isRefusing(limited);
 }

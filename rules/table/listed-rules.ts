@@ -1,7 +1,7 @@
 /** The rules of a table one after the other, for whoever shows them: domains by name, parents before children, siblings by composite key. */
 import { describeRule, limitTexts } from '../describe.ts';
 import type { MatchedRule } from '../match-result.ts';
-import { type Limit, makeRule, type Rule, type RuleTraits } from '../model.ts';
+import { makeRule, type Rule } from '../model.ts';
 import { ruleValue } from '../write/rule-file-value.ts';
 import { NodeFlag, type RuleNodes } from './rule-table-format.ts';
 
@@ -9,16 +9,8 @@ import { NodeFlag, type RuleNodes } from './rule-table-format.ts';
 export interface ListedRule {
   /** `domain`, or `domain.key_value.key...` with patterns as written. */
   path: string;
-  isDomain: boolean;
-  /** Undefined for a domain and for a rule without a limit. */
-  limits: ListedLimits | undefined;
-}
-
-/** The limits of a rule. */
-export interface ListedLimits extends RuleTraits {
-  /** At least one; of what is unlimited one with the unit UNKNOWN. */
-  limits: Limit[];
-  unlimited: boolean;
+  /** As a table has it; undefined for a domain. */
+  rule: Rule | undefined;
 }
 
 export interface PlacedDomain {
@@ -31,15 +23,9 @@ export interface PlacedDomain {
 /** Lazy, so that a long list can be written in slices. */
 export function* listedRules(domains: Iterable<PlacedDomain>): Generator<ListedRule, void> {
   for (const { name, rules, node: domain } of domains) {
-    yield { path: name, isDomain: true, limits: undefined };
-    for (const { node, path } of rulesBelow(rules, domain, name)) {
-      yield { path, isDomain: false, limits: hasLimit(rules, node) ? rules.said(node) : undefined };
-    }
+    yield { path: name, rule: undefined };
+    for (const { node, path } of rulesBelow(rules, domain, name)) yield { path, rule: ruleOf(rules, node) };
   }
-}
-
-function hasLimit(rules: RuleNodes, node: number): boolean {
-  return (rules.flags(node) & NodeFlag.limits) !== 0;
 }
 
 /** The path of every rule with a limit, by the object that its matches hold. */
@@ -47,7 +33,7 @@ export function rulePaths(domains: Iterable<PlacedDomain>): Map<MatchedRule, str
   const paths = new Map<MatchedRule, string>();
   for (const { name, rules, node: domain } of domains) {
     for (const { node, path } of rulesBelow(rules, domain, name)) {
-      if (hasLimit(rules, node)) paths.set(rules.rule(node), path);
+      if ((rules.flags(node) & NodeFlag.limits) !== 0) paths.set(rules.rule(node), path);
     }
   }
   return paths;
@@ -74,10 +60,11 @@ function* rulesBelow(
 
 /** The debug listener's `/rlconfig`: a line for each limit. Lazy, so that a long list can be written in slices. */
 export function* rlconfigLines(domains: Iterable<PlacedDomain>): Generator<string, void> {
-  for (const { path, limits: found } of listedRules(domains)) {
-    if (found === undefined) continue;
-    const ofRule = describeRule(found).map(({ name, texts }) => `, ${name}: ${texts.join(' ')}`);
-    for (const fields of limitTexts(found.limits)) yield `${path}: ${fields.join(' ')}${ofRule.join('')}`;
+  for (const { path, rule } of listedRules(domains)) {
+    const limits = limitTexts(rule?.limits ?? []);
+    if (rule === undefined || limits.length === 0) continue;
+    const ofRule = describeRule(rule).map(({ name, texts }) => `, ${name}: ${texts.join(' ')}`);
+    for (const fields of limits) yield `${path}: ${fields.join(' ')}${ofRule.join('')}`;
   }
 }
 

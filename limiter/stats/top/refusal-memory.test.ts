@@ -16,8 +16,8 @@ function memoryOf(kept: number) {
 }
 
 function hitOf(key: string, traits: MatchedTraits = {}): RefusedHit {
-  const { told } = limitedPlan({ path: 'shop.user', ...traits }).limits[0]!;
-  return { plan: { told, key, refusal: 0 }, windowEndSeconds: 0, secondsToReset: 0 };
+  const plan = { ...limitedPlan({ path: 'shop.user', ...traits }).limits[0]!, key };
+  return { plan, windowEndSeconds: 0, secondsToReset: 0 };
 }
 
 const entries = (value: string) => [{ key: 'user', value }];
@@ -76,13 +76,7 @@ describe('the memory of refusals', () => {
     const hit = hitOf('k', { unit: Unit.MONTH, calendar, hitsUnit: 'bytes', requestsPerUnit });
     memory.note(hit, entries('a'), requestsPerUnit, {});
     const block = { id: 'b', effect: { kind: 'block' } };
-    const { plan } = hit;
-    memory.note(
-      { ...hit, plan: { ...plan, refusal: 0, told: { ...plan.told, override: block } } },
-      entries('b'),
-      1,
-      {},
-    );
+    memory.note({ ...hit, plan: { ...hit.plan, refusal: 0, override: block } }, entries('b'), 1, {});
     const window = { unit: 'month', multiplier: 1, seconds: null, calendar };
     const [blocked, first] = memory.find(all).rows.map((row) => refusalJson(row, 'limiter-1'));
     expect(first).toMatchObject({ hitsUnit: 'bytes', limit: requestsPerUnit, used: requestsPerUnit, window });
@@ -98,7 +92,7 @@ describe('the memory of refusals', () => {
     expect(row).toMatchObject({
       unit: Unit.SECOND,
       unitMultiplier: 65_535,
-      hitsUnit: 'requests',
+      more: {},
       algorithm: 2,
     });
   });

@@ -1,21 +1,21 @@
 /** Who was refused of late, of one thread: a row for each counter and second, in memory whose size never changes. */
 import { algorithmNames } from '../../../rules/algorithms/registry.ts';
-import { calendarFromText, calendarText } from '../../../rules/calendar.ts';
+import { type MoreOfLimit, moreJson } from '../../../rules/describe.ts';
 import { shownEntries, usualTextBytes } from '../../../rules/long-text.ts';
-import { type Entry, type HitsUnit, hitsUnits, type Limit, unitName } from '../../../rules/model.ts';
+import { type Entry, type Limit, unitName } from '../../../rules/model.ts';
 import { windowSeconds } from '../../../rules/window.ts';
 import { boundedText } from './top-offenders.ts';
 
-/** The limit that refused. */
-interface RefusingLimit {
-  readonly rule: { readonly domain: string; readonly path: string };
-  readonly limit: Limit;
-  readonly override: { readonly id: string; readonly effect?: { readonly kind: string } } | undefined;
-}
-
 /** A refused hit as far as it is remembered. */
 export interface RefusedHit {
-  readonly plan: { readonly told: RefusingLimit; readonly key: string; refusal: number };
+  /** Of the limit that refused. */
+  readonly plan: {
+    readonly rule: { readonly domain: string; readonly path: string };
+    readonly limit: Limit;
+    readonly override: { readonly id: string; readonly effect?: { readonly kind: string } } | undefined;
+    readonly key: string;
+    refusal: number;
+  };
   /** 0: its counter has no window that ends. */
   readonly windowEndSeconds: number;
   /** From the moment of the request to that end. */
@@ -42,9 +42,8 @@ export interface Refusal {
   readonly unit: number;
   readonly unitMultiplier: number;
   readonly algorithm: number;
-  readonly hitsUnit: HitsUnit;
-  /** As `calendarText` writes it, in place of a window of the unit's length. */
-  readonly calendar?: string;
+  /** What else the limit says. */
+  readonly more: MoreOfLimit;
   readonly override: string | null;
   /** The override refuses all, whatever is used. */
   readonly blocked?: true;
@@ -111,7 +110,7 @@ export class RefusalMemory {
   readonly #counts: Uint32Array;
   readonly #used: Float64Array;
   readonly #limits: Float64Array;
-  /** Unit, algorithm, multiplier and unit of hits, from the lowest bits on. */
+  /** Unit, algorithm and multiplier, from the lowest bits on. */
   readonly #windows: Uint32Array;
   readonly #versions: Uint32Array;
   /** Ids of `#domainIds`. */
@@ -209,22 +208,20 @@ export class RefusalMemory {
       this.#leftOut++;
       return;
     }
-    const { told } = plan;
-    const { limit } = told;
+    const { limit } = plan;
     const serial = ++this.#last;
     const row = (serial - 1) % this.#kept;
     plan.refusal = serial;
     if (this.#serials[row] !== 0) this.#leaveDomain(this.#domains[row]!);
-    this.#domains[row] = this.#enterDomain(told.rule.domain);
+    this.#domains[row] = this.#enterDomain(plan.rule.domain);
     this.#serials[row] = serial;
     this.#seconds[row] = second;
     this.#counts[row] = 1;
     this.#used[row] = used;
     this.#limits[row] = limit.requestsPerUnit;
-    const ofHits = hitsUnits.indexOf(limit.hitsUnit);
-    this.#windows[row] = limit.unit + limit.algorithm * 8 + limit.unitMultiplier * 32 + ofHits * 2 ** 21;
+    this.#windows[row] = limit.unit + limit.algorithm * 8 + limit.unitMultiplier * 32;
     this.#versions[row] = this.#version;
-    const text = rowText(told, plan.key, shownEntries(entries, this.#maxTextBytes));
+    const text = rowText(plan, shownEntries(entries, this.#maxTextBytes));
     this.#lengths[row] = this.#texts.write(text, row * textBytes, textBytes, 'utf8');
     this.#keepIds(row, fields ?? noFields);
   }
@@ -295,7 +292,7 @@ export class RefusalMemory {
     if (requestId !== undefined && itsId !== boundedId(requestId) && traceId !== requestId) return undefined;
     const at = row * textBytes;
     const texts = this.#texts.toString('utf8', at, at + this.#lengths[row]!);
-    const [itsDomain, rule, limitName, override, key, pairs, blocked, calendar] = JSON.parse(
+    const [itsDomain, rule, limitName, override, key, pairs, blocked, more = {}] = JSON.parse(
       texts,
     ) as RowTexts;
     const its = pairs?.map(([name, value]) => ({ key: name, value })) ?? null;
@@ -311,10 +308,9 @@ export class RefusalMemory {
       used: this.#used[row]!,
       limit: this.#limits[row]!,
       unit: window & 7,
-      unitMultiplier: (window >>> 5) & 0xffff,
+      unitMultiplier: window >>> 5,
       algorithm: (window >>> 3) & 3,
-      hitsUnit: hitsUnits[window >>> 21]!,
-      ...(calendar !== undefined && { calendar }),
+      more,
       override: override || null,
       ...(blocked === 1 && { blocked: true as const }),
       rulesVersion: this.#versionNames.get(this.#versions[row]!) ?? null,
@@ -340,7 +336,7 @@ type RowTexts = [
   key: string,
   entries: [string, string][] | null,
   blocked?: 0 | 1,
-  calendar?: string,
+  more?: MoreOfLimit,
 ];
 
 /** A longer value is kept as its beginning and a fingerprint, as `/top` keeps it, and so it is asked for, too. */
@@ -354,12 +350,13 @@ const longestValue = 128;
 const longestName = 96;
 
 /** As much of it as a row has room for: without the key, without entries, with short names, at last without any. */
-function rowText({ rule, limit, override }: RefusingLimit, key: string, entries: readonly Entry[]): string {
+function rowText({ rule, limit, override, key }: RefusedHit['plan'], entries: readonly Entry[]): string {
   const pairs = entries.map(({ key: name, value }) => [name, boundedText(value, longestValue)]);
   const names = [rule.domain, rule.path, limit.name, override?.id ?? ''];
   const isBlocked = override?.effect?.kind === 'block';
-  const calendar = limit.calendar && calendarText(limit.calendar);
-  const rest = calendar !== undefined ? [isBlocked ? 1 : 0, calendar] : isBlocked ? [1] : [];
+  const more = moreJson(limit);
+  const hasMore = Object.keys(more).length > 0;
+  const rest = hasMore ? [isBlocked ? 1 : 0, more] : isBlocked ? [1] : [];
   const forms: unknown[][] = [
     [...names, key, pairs, ...rest],
     [...names, '', pairs, ...rest],
@@ -376,16 +373,17 @@ function rowText({ rule, limit, override }: RefusingLimit, key: string, entries:
 
 /** One row in the words of the admin API. */
 export function refusalJson(refusal: Refusal, limiter: string): Record<string, unknown> {
-  const { second, unit, unitMultiplier, algorithm, hitsUnit, calendar, ...same } = refusal;
+  const { second, unit, unitMultiplier, algorithm, more, ...same } = refusal;
+  const { calendar, ...others } = more;
   return {
     at: new Date(second * 1000).toISOString(),
     ...same,
-    ...(hitsUnit !== 'requests' && { hitsUnit }),
+    ...others,
     window: {
       unit: unitName(unit)!.toLowerCase(),
       multiplier: unitMultiplier,
       seconds: calendar === undefined ? windowSeconds(unit, unitMultiplier) : null,
-      ...(calendar !== undefined && { calendar: calendarFromText(calendar) }),
+      ...(calendar && { calendar }),
     },
     algorithm: algorithmNames[algorithm],
     limiter,
