@@ -5,7 +5,6 @@ import {
   type Calendar,
   type CalendarUnit,
   calendarUnits,
-  hitsUnits,
   type Limit,
   type ReserveTerms,
   type Rule,
@@ -98,10 +97,6 @@ export function marksProblem(marks: readonly number[]): string | undefined {
 /** The message of an error: a text that is none of the words of a field. */
 export function unknownWord(field: string, known: readonly string[], found: string): string {
   return `${field} must be ${known.slice(0, -1).join(', ')} or ${known.at(-1)}, found '${found}'`;
-}
-
-export function unknownHitsUnit(found: string): string {
-  return unknownWord('hits_unit', hitsUnits, found);
 }
 
 /** As it is written; undefined where nothing is. */

@@ -3,7 +3,14 @@
  * Readers produce these types, `checkSources` checks them, `compile-rules` turns them into bytes to match on.
  */
 import { type Algorithm, defaultAlgorithm } from './algorithms/registry.ts';
-import { type FieldKind, type FieldRow, type FieldRows, limitFields, ruleFields } from './language/fields.ts';
+import {
+  type FieldKind,
+  type FieldRow,
+  type FieldRows,
+  hitsUnits,
+  limitFields,
+  ruleFields,
+} from './language/fields.ts';
 
 /** Numbers of `RateLimitResponse.RateLimit.Unit` in Envoy's rls v3; the names are those of its enum. */
 export const Unit = {
@@ -52,9 +59,8 @@ export function unitFromText(text: string): Unit | undefined {
   return unitsByText.get(text) ?? unitsByText.get(text.toUpperCase());
 }
 
-/** What the hits of a limit are, as people read it. The numbers are those of the enum in resources. */
-export const hitsUnits = limitFields.hitsUnit.words;
-/** `hits_unit`. It changes nothing of how hits are counted. */
+export { hitsUnits };
+/** It changes nothing of how hits are counted. */
 export type HitsUnit = (typeof hitsUnits)[number];
 
 /** Windows of the calendar as it is in a place, in the stead of a unit. */
@@ -106,7 +112,7 @@ export interface FieldValues {
   uint32: number;
   requests: number;
   algorithm: Algorithm;
-  hitsUnit: HitsUnit;
+  word: HitsUnit;
   percents: readonly number[];
   /** By its number, or by its name. */
   day: string | number;
@@ -165,7 +171,7 @@ type Defaults = {
 };
 const defaultOf: Readonly<Partial<Record<FieldKind, unknown>>> = {
   ...{ text: '', unit: Unit.UNKNOWN, boolean: false, uint32: 1, requests: 0, day: 1 },
-  ...{ algorithm: defaultAlgorithm, hitsUnit: 'requests', percents: [], names: [], rules: noRules },
+  ...{ algorithm: defaultAlgorithm, word: 'requests', percents: [], names: [], rules: noRules },
 } satisfies Defaults;
 
 function defaultsOf<Rows extends FieldRows>(rows: Rows): Properties<Rows> {

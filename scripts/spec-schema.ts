@@ -104,7 +104,7 @@ const writers: Writers = {
   },
   requests: whole,
   algorithm: ({ words = [], description }) => enumOf(words, description),
-  hitsUnit: ({ words = [], description }) => enumOf(words, description),
+  word: ({ words = [], description }) => enumOf(words, description),
   percents: (row) =>
     list(row, {
       type: 'integer',

@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { expiries, readCalendar, unknownHitsUnit, unknownWord } from '../../rules/budget-fields.ts';
+import { expiries, readCalendar, unknownWord } from '../../rules/budget-fields.ts';
+import { hitsUnits } from '../../rules/model.ts';
 import { hintFor, nearestField } from './hints.ts';
 
 function calendarError(unit: string): string {
@@ -7,6 +8,8 @@ function calendarError(unit: string): string {
   readCalendar({ unit, timezone: undefined, startsOn: undefined }, (_, text) => told.push(text));
   return told.join();
 }
+
+const unknownHitsUnit = (found: string): string => unknownWord('hits_unit', hitsUnits, found);
 
 describe('the field that is meant', () => {
   it.each([

@@ -14,7 +14,7 @@ export type FieldKind =
   | 'uint32'
   | 'requests'
   | 'algorithm'
-  | 'hitsUnit'
+  | 'word'
   | 'percents'
   | 'day'
   | 'calendar'
@@ -246,6 +246,9 @@ export const ruleFields = {
   },
 } as const satisfies FieldRows;
 
+/** What the hits of a limit are, as people read it. The numbers are those of the enum in resources. */
+export const hitsUnits = ['requests', 'tokens', 'micro-dollars', 'bytes'] as const;
+
 export const limitFields = {
   /** UNKNOWN when there is none, or what is written names none: see `unitText`. */
   unit: {
@@ -300,11 +303,11 @@ export const limitFields = {
     example: 20,
   },
   hitsUnit: {
-    kind: 'hitsUnit',
+    kind: 'word',
     change: { set: 'its hits are called {}', unset: 'its hits are called {}' },
     isOwn: true,
     ifUnknown: 'ignore',
-    words: ['requests', 'tokens', 'micro-dollars', 'bytes'],
+    words: hitsUnits,
     description:
       "What the hits are, for people; requests where it is not written. It changes nothing of how they are counted. Known to Weir's limiters only.",
     example: 'tokens',

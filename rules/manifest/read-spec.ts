@@ -99,7 +99,7 @@ class SpecReader {
     uint32: (value, row) => this.#uint32(value, row),
     requests: (value) => this.#requests(value),
     algorithm: (value) => this.#algorithm(value),
-    hitsUnit: (value, row) => this.#hitsUnit(value, row),
+    word: (value, row) => this.#oneOf(value, row),
     percents: (value, row) => this.#percents(value, row),
     day: (value) => (isNumberOrText(value) ? value : this.#refuseType('a day', value)),
     calendar: (value) => this.#calendar(value),
@@ -283,7 +283,7 @@ class SpecReader {
     return found;
   }
 
-  #hitsUnit(value: unknown, { words = [] }: FieldRow): HitsUnit | undefined {
+  #oneOf(value: unknown, { words = [] }: FieldRow): HitsUnit | undefined {
     return typeof value === 'string'
       ? hitsUnits[this.#word(value, words)]
       : this.#refuseType('a string', value);

@@ -1,5 +1,5 @@
 import { type Algorithm, algorithmNames, defaultAlgorithm } from '../algorithms/registry.ts';
-import { readCalendar, readReserve, unknownHitsUnit } from '../budget-fields.ts';
+import { readCalendar, readReserve, unknownWord } from '../budget-fields.ts';
 import { domainFields, type FieldKind, type FieldRows, limitFields, ruleFields } from '../language/fields.ts';
 import {
   calendarTable,
@@ -63,7 +63,11 @@ export function readRuleDocument(tape: YamlTape): {
 
 /** Reads a value of each kind. Null stands for the kind's zero value unless a reader says otherwise. */
 type Readers = {
-  readonly [Kind in FieldKind]: (node: number, earlier: FieldValues[Kind] | undefined) => FieldValues[Kind];
+  readonly [Kind in FieldKind]: (
+    node: number,
+    earlier: FieldValues[Kind] | undefined,
+    name: string,
+  ) => FieldValues[Kind];
 };
 
 /** A rule while its map is read. */
@@ -95,7 +99,7 @@ class RuleReader {
       metadata: (node, earlier) => values.metadata(node, earlier),
       percents: (node) => values.numbers(node),
       algorithm: (node) => this.#algorithm(node),
-      hitsUnit: (node) => this.#hitsUnit(node),
+      word: (node, _earlier, name) => this.#word(node, name),
       day: (node) => values.string(node),
       calendar: (node) => this.#calendar(node),
       share: (node) => this.#share(node),
@@ -121,22 +125,23 @@ class RuleReader {
   }
 
   /** Reads a field's value into what is written. */
-  #read<Rows extends FieldRows, Name extends keyof Rows>(
+  #read<Rows extends FieldRows, Name extends keyof Rows & string>(
     rows: Rows,
     written: Written<Rows>,
     name: Name,
     node: number,
   ): void {
     const kind: Rows[Name]['kind'] = rows[name]!.kind;
-    written[name] = this.#valueOf(kind, node, written[name]);
+    written[name] = this.#valueOf(kind, node, written[name], name);
   }
 
   #valueOf<Kind extends FieldKind>(
     kind: Kind,
     node: number,
     earlier: FieldValues[Kind] | undefined,
+    name: string,
   ): FieldValues[Kind] {
-    return this.#readers[kind](node, earlier);
+    return this.#readers[kind](node, earlier, name);
   }
 
   #rules(list: number): Rule[] {
@@ -194,11 +199,11 @@ class RuleReader {
     return nodes;
   }
 
-  #hitsUnit(node: number): HitsUnit {
+  #word(node: number, name: string): HitsUnit {
     const text = this.#values.string(node);
-    const found = hitsUnits.find((unit) => unit === text.toLowerCase());
+    const found = hitsUnits.find((word) => word === text.toLowerCase());
     if (found === undefined && this.#walk.scalarType(node) !== undefined)
-      this.#walk.log.value(node, 'invalid-hits-unit', unknownHitsUnit(text));
+      this.#walk.log.value(node, 'invalid-hits-unit', unknownWord(ruleFileName(name), hitsUnits, text));
     return found ?? 'requests';
   }
 

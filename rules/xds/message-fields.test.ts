@@ -44,7 +44,7 @@ const sentTypes: Record<FieldKind, readonly string[]> = {
   uint32: ['uint32'],
   requests: ['uint32', 'uint64'],
   algorithm: ['RateLimitAlgorithm'],
-  hitsUnit: ['RateLimitHitsUnit'],
+  word: ['RateLimitHitsUnit'],
   percents: ['repeated uint32'],
   day: ['uint32'],
   calendar: ['RateLimitCalendar'],

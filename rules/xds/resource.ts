@@ -24,7 +24,7 @@ import {
   type RateLimitUnit,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import type { Algorithm } from '../algorithms/registry.ts';
-import { expiries, readCalendar, readReserve, unknownHitsUnit } from '../budget-fields.ts';
+import { expiries, readCalendar, readReserve, unknownWord } from '../budget-fields.ts';
 import { type FieldRow, limitFields, ruleFields } from '../language/fields.ts';
 import { namesOf, ruleFileName } from '../language/tables.ts';
 import { leaseFromText, leaseText, unknownLease } from '../lease.ts';
@@ -115,7 +115,7 @@ interface SentValues {
   boolean: boolean;
   uint32: number;
   algorithm: number;
-  hitsUnit: number;
+  word: number;
   percents: number[];
   share: string;
   reserve: RateLimitReserve | undefined;
@@ -151,10 +151,11 @@ const kinds: { readonly [Kind in SentKind]: KindMapping<Kind> } = {
   uint32: unchanged,
   // A number that there is not is for the validator to say.
   algorithm: { to: same, from: (number) => number as Algorithm },
-  hitsUnit: {
-    to: (unit) => hitsUnits.indexOf(unit),
+  word: {
+    to: (word) => hitsUnits.indexOf(word),
     from: (number, reader, field) =>
-      hitsUnits[number] ?? reader.problem('invalid-hits-unit', unknownHitsUnit(String(number)), field),
+      hitsUnits[number] ??
+      reader.problem('invalid-hits-unit', unknownWord(field, hitsUnits, String(number)), field),
   },
   percents: { to: (marks) => [...marks], from: nonempty },
   share: {
