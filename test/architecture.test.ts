@@ -405,7 +405,6 @@ const allowed: Record<string, string[]> = {
     'process/time',
     'rules',
     'rules/review',
-    'rules/table',
   ],
   'limiter/operate': [
     'limiter/decide',
