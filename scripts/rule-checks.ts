@@ -4,8 +4,7 @@
  */
 import { algorithmNames, algorithmsWith } from '../rules/algorithms/registry.ts';
 import { limitFields, ruleFields } from '../rules/language/fields.ts';
-import { ownLimitFields } from '../rules/language/tables.ts';
-import { enumName } from '../rules/spelling.ts';
+import { enumName, ownLimitFields } from '../rules/language/tables.ts';
 
 const algorithmEnum = algorithmNames.map(enumName);
 const calendarAlgorithms = algorithmsWith(limitFields.calendar.isFor).map(enumName);

@@ -18,10 +18,9 @@ import {
   ruleFields,
   type ValueFacts,
 } from '../rules/language/fields.ts';
-import { effectFields, endFields, ruleFileName } from '../rules/language/tables.ts';
+import { effectFields, endFields, enumName, ruleFileName } from '../rules/language/tables.ts';
 import { overrideSpecFields, specFields } from '../rules/manifest/kinds.ts';
 import { maxUint32, mostRequests, wholePattern } from '../rules/model.ts';
-import { enumName } from '../rules/spelling.ts';
 import { type RuleChecks, sentenceChecks, structuralChecks } from './rule-checks.ts';
 
 export type Schema = { [word: string]: unknown };

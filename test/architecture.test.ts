@@ -154,6 +154,7 @@ const allowed: Record<string, string[]> = {
     'process/net',
     'process/time',
     'rules',
+    'rules/language',
     'rules/manifest',
     'rules/review',
     'rules/xds',
@@ -536,6 +537,7 @@ const allowed: Record<string, string[]> = {
   'rules/compare': ['rules', 'rules/algorithms', 'rules/review', 'rules/table', 'rules/write'],
   'rules/documents': [
     'rules',
+    'rules/language',
     'rules/manifest',
     'rules/overrides',
     'rules/reader',

@@ -1,6 +1,7 @@
 import { dirname } from 'node:path';
 import { readCallersFile } from '../../limiter/callers/callers-file.ts';
 import type { CounterKeys } from '../../rules/counter-keys.ts';
+import { manifestWords } from '../../rules/language/tables.ts';
 import type { LoadedSource, RuleText, SkippedObject } from '../../rules/loaded-source.ts';
 import type { Rule } from '../../rules/model.ts';
 import { regexProblem } from '../../rules/proxy/make-descriptors.ts';
@@ -9,7 +10,6 @@ import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
 import { meetingCounters } from '../../rules/review/meeting-counters.ts';
 import { meetingWarning, placedWarnings } from '../../rules/review/reviewed-load.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
-import { manifestWords } from '../../rules/spelling.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import type { RuleInput } from '../shared/read-input.ts';

@@ -1,9 +1,8 @@
 import { algorithmNames, algorithmsWith } from '../../rules/algorithms/registry.ts';
-import { fields, Place } from '../../rules/language/tables.ts';
+import { fieldName, fields, manifestWords, Place } from '../../rules/language/tables.ts';
 import { apiVersion, kind } from '../../rules/manifest/kinds.ts';
 import { mostRequests } from '../../rules/model.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
-import { fieldName, manifestWords } from '../../rules/spelling.ts';
 import { largestMultiplier } from '../../rules/window.ts';
 import { editsBetween } from '../shared/flags.ts';
 
@@ -69,14 +68,14 @@ function replacesHint(): string {
 
 /** Of the fields that are numbers; `written` is what stands in the place of one. */
 function numberHint(field: unknown, written: string): string | undefined {
-  if (!['unit_multiplier', 'burst', 'requests_per_unit', 'estimate'].includes(String(field)))
-    return undefined;
+  const kind = fields.get(String(field))?.kind;
+  if (kind !== 'requests' && kind !== 'uint32') return undefined;
   const [, quoted, thousands, parts] =
     /^(?:["'](\d+)["']|(\d+)k|(\d{1,3}(?:[,_']\d{3})+))$/i.exec(written) ?? [];
   const meant = quoted ?? parts?.replace(/\D/g, '') ?? (thousands && `${thousands}000`);
   if (meant !== undefined) return `write ${field}: ${meant}${quoted === undefined ? '' : ', without quotes'}`;
   const plain = ', without fraction and exponent';
-  if (field === 'unit_multiplier')
+  if (kind === 'uint32')
     return `write a whole number from 1 to ${largestMultiplier}${plain}; for a fraction take a shorter unit, or window: 1h30m`;
   const words = `write a whole number from 0 to ${mostRequests}${plain}`;
   if (field !== 'requests_per_unit') return words;
@@ -94,7 +93,7 @@ function typeHint({ path, text }: Pick<RuleError, 'path' | 'text'>, written: str
       ? 'each element of rate_limits is a mapping: { unit: minute, requests_per_unit: 5 }'
       : 'each element of descriptors is a mapping: "- key: <key>"';
   }
-  if (path.at(-2) === 'warn_at') return hints['invalid-marks'];
+  if (fields.get(String(path.at(-2)))?.kind === 'percents') return hints['invalid-marks'];
   if (text === 'error checking config')
     return numberHint(field, written) ?? `put it into quotes to make it a text: ${field}: "${written}"`;
   if (/into uint32|can be at most/.test(text)) return numberHint(field, written);

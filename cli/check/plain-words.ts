@@ -86,8 +86,9 @@ export function plainText(
   const subject = name === undefined ? 'a rule file' : `'${name}'`;
   const mismatch = /cannot unmarshal (!!\w+)/.exec(text)?.[1];
   if (mismatch !== undefined || text === 'error checking config') {
-    const isMark = typeof name === 'number' && path.at(-2) === 'warn_at';
-    return `${isMark ? "an element of 'warn_at'" : subject} must be ${isMark ? 'a percent' : wantedOf(name)}, found ${mismatch === '!!map' ? 'a mapping' : mismatch === '!!seq' ? 'a list' : written}`;
+    const above = String(path.at(-2));
+    const isMark = typeof name === 'number' && fields.get(above)?.kind === 'percents';
+    return `${isMark ? `an element of '${above}'` : subject} must be ${isMark ? 'a percent' : wantedOf(name)}, found ${mismatch === '!!map' ? 'a mapping' : mismatch === '!!seq' ? 'a list' : written}`;
   }
   switch (code) {
     case 'list-element-not-a-map':

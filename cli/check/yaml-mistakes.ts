@@ -1,7 +1,6 @@
 /** What somebody meant where YAML cannot be read: looked for in the lines around the place, as the parser cannot know. */
 
-import { fields } from '../../rules/language/tables.ts';
-import { fieldName } from '../../rules/spelling.ts';
+import { fieldName, fields } from '../../rules/language/tables.ts';
 import type { LineIndex, TextPlace } from '../../rules/yaml/places.ts';
 
 export interface YamlMistake extends TextPlace {

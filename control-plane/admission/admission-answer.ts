@@ -1,10 +1,10 @@
 /** What is said of an object before it is stored, by the same functions that decide about those that are. */
 import { isDeepStrictEqual } from 'node:util';
+import { fieldName, manifestWords } from '../../rules/language/tables.ts';
 import { fleetPlural, group, overridePlural, plural } from '../../rules/manifest/kinds.ts';
 import { reviewSources } from '../../rules/review/review-sources.ts';
 import type { RuleWarning } from '../../rules/review/rule-level.ts';
 import { fieldPath } from '../../rules/rule-error.ts';
-import { fieldName, manifestWords } from '../../rules/spelling.ts';
 import { decodeResource } from '../../rules/xds/resource.ts';
 import type { ApiObject, Reading } from '../kubernetes/reflector.ts';
 import type { ConfigObject } from '../model/config-object.ts';

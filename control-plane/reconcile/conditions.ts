@@ -1,6 +1,6 @@
 /** The conditions of one object, in words for its owner. */
 import { isDeepStrictEqual } from 'node:util';
-import { manifestWords } from '../../rules/spelling.ts';
+import { manifestWords } from '../../rules/language/tables.ts';
 import {
   type Condition,
   type ConditionType,

@@ -1,9 +1,9 @@
+import { fieldName } from '../language/tables.ts';
 import type { ReadingLists, RuleText } from '../loaded-source.ts';
 import { type Manifest, readManifests } from '../manifest/read-manifests.ts';
 import { readSpec, type SpecReading } from '../manifest/read-spec.ts';
 import { readOverride } from '../overrides/read-override.ts';
 import { formatManifestError } from '../rule-error.ts';
-import { fieldName } from '../spelling.ts';
 import type { CheckOptions } from '../validate-sources.ts';
 import { readRuleFileTexts, textKind } from './read-rule-file-texts.ts';
 

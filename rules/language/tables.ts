@@ -1,4 +1,9 @@
-/** The kinds of map that have fields, how messages call them, and which fields belong to which. */
+/**
+ * The kinds of map that have fields, which fields belong to which, and how rule files, manifests and messages spell them:
+ * `requests_per_unit` and `token_bucket`, `requestsPerUnit` and `TokenBucket`.
+ */
+
+import { algorithmNames } from '../algorithms/registry.ts';
 import {
   calendarFields,
   domainFields,
@@ -167,4 +172,22 @@ export const effectFields = overrideNames.filter(saysEffect);
 /** One of them says when an override ends that is no grant. */
 export const endFields = overrideNames.filter(saysEnd);
 
-/** The kinds of map that have fields, and how messages call them. */
+/** `rateLimit` for `rate_limit`, whose spelling the validator's paths have. */
+export function fieldName<Step extends string | number>(step: Step): Step | string {
+  return typeof step === 'number' ? step : (fields.get(step)?.manifestName ?? step);
+}
+
+/** `SlidingWindow` for `sliding_window`, `MicroDollars` for `micro-dollars`: enums as Kubernetes spells them. */
+export function enumName(word: string): string {
+  return word.replace(/(?:^|[_-])([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}
+
+const manifestSpellings = new Map([
+  ...[...fields.values()].map(({ name, manifestName }) => [name, manifestName] as const),
+  ...algorithmNames.map((name) => [name, enumName(name)] as const),
+]);
+
+/** A message about rules in the words of manifests, `rateLimits` for `rate_limits`; what is in quotes stays. */
+export function manifestWords(text: string): string {
+  return text.replace(/'[^']*'|\b[a-z]+(?:_[a-z]+)+\b/g, (word) => manifestSpellings.get(word) ?? word);
+}

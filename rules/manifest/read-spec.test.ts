@@ -2,8 +2,8 @@ import { describe, expect, it } from 'vitest';
 import { acceptedSpecs, refusedSpecs } from '../../test/support/refused-specs.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../algorithms/registry.ts';
+import { manifestWords } from '../language/tables.ts';
 import { formatManifestError } from '../rule-error.ts';
-import { manifestWords } from '../spelling.ts';
 import { readSpec } from './read-spec.ts';
 
 function errorsOf(spec: unknown): string[] {

@@ -14,10 +14,13 @@ import {
 } from '../language/fields.ts';
 import {
   calendarTable,
+  enumName,
   type FieldTable,
+  fieldName,
   fields,
   fieldTable,
   limitTable,
+  manifestWords,
   namesOf,
   ownLimitFields,
   Place,
@@ -49,7 +52,6 @@ import {
   wholeFrom,
 } from '../model.ts';
 import { fieldPath, type RuleError, type RuleErrorCode, RuleErrorList } from '../rule-error.ts';
-import { enumName, fieldName, manifestWords } from '../spelling.ts';
 import { listProblem, type RuleSupport, settleLimit, unknownAlgorithm } from '../validate-limits.ts';
 import { checkSources } from '../validate-sources.ts';
 import { defaultClass, defaultFleet, specFields } from './kinds.ts';

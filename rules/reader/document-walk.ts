@@ -241,9 +241,9 @@ export class DocumentWalk {
     }
   }
 
-  #keysBelow({ name }: Field, given: number): void {
+  #keysBelow({ name, kind }: Field, given: number): void {
     // What is in it has no keys of the rule language.
-    if (name === 'metadata' || name === 'warn_at') return;
+    if (kind === 'metadata' || kind === 'percents') return;
     this.keysIn(this.enter(given, name));
     this.leave(given);
   }

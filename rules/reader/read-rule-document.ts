@@ -184,7 +184,7 @@ class RuleReader {
 
   #limitFields(map: number, table: FieldTable<typeof limitFields>, written: WrittenLimit = {}): WrittenLimit {
     this.#walk.eachField(map, table, (name, value) => {
-      if (name === 'warnAt' && this.#walk.scalarType(value) === 'null') return;
+      if (table.rows[name].kind === 'percents' && this.#walk.scalarType(value) === 'null') return;
       if (isOwnLimitField(name)) this.#nodesOf(written).set(name, value);
       this.#read(limitFields, written, name, value);
     });

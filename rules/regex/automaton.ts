@@ -7,9 +7,8 @@
  * of states that follow each of them. Where few sets of states can come up at all, a table of them replaces this.
  */
 import type { RE2JS } from 're2js';
-import { CharacterClasses } from './character-classes.ts';
+import { CharacterClasses, SetTable } from './character-classes.ts';
 import { holdingBetween, inText, Kind, kindCount, type Program, programOf } from './program.ts';
-import { SetTable } from './set-table.ts';
 
 const bitsOfWord = 32;
 

@@ -3,6 +3,7 @@ import { algorithmNames } from '../algorithms/registry.ts';
 import type { calendarFields, FieldKind, FieldRows, reserveFields } from '../language/fields.ts';
 import {
   calendarTable,
+  enumName,
   type FieldTable,
   limitTable,
   reserveTable,
@@ -27,7 +28,6 @@ import {
   type WrittenRule,
   weekdays,
 } from '../model.ts';
-import { enumName } from '../spelling.ts';
 import { unitWord } from '../window.ts';
 
 /** How a dialect spells names of fields, and words of enums as rule files spell them. */

@@ -1,6 +1,6 @@
+import { fieldName } from '../language/tables.ts';
 import type { ReadingLists } from '../loaded-source.ts';
 import { readManifestDocument } from '../manifest/read-manifests.ts';
-import { fieldName } from '../spelling.ts';
 import { type CheckOptions, checkSources } from '../validate-sources.ts';
 import { type TextPlace, valuePlacer } from '../yaml/places.ts';
 import type { ResourceProblem } from './resource.ts';
