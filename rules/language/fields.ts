@@ -51,6 +51,8 @@ export interface ValueFacts {
   readonly words?: readonly string[];
   /** Describes an element of a list. */
   readonly element?: string;
+  /** Its fields in the messages of xDS, where that is not one of its own name. */
+  readonly sentAs?: readonly string[];
 }
 
 export interface FieldRow extends ValueFacts {
@@ -66,8 +68,6 @@ export interface FieldRow extends ValueFacts {
    * field, or the control plane withholds the rules from it, because it would count other limits. Absent: every limiter knows it.
    */
   readonly ifUnknown?: 'ignore' | 'withhold';
-  /** Its fields in the messages of xDS, where that is not one of its own name. */
-  readonly sentAs?: readonly string[];
   /** Fields that it takes the place of: none of them may stand beside it. */
   readonly insteadOf?: readonly string[];
   /** Fields of which one has to stand beside it. */
@@ -453,6 +453,8 @@ export const overrideFields = {
     isRequired: true,
     least: 1,
     most: domainFields.domain.most,
+    // A field of the message that an override is in.
+    sentAs: [],
     description: 'The domain over whose rules it lies: one that the namespace of the object may have.',
     example: 'shop',
   },
@@ -475,6 +477,7 @@ export const overrideFields = {
   requestsPerUnit: {
     kind: 'requests',
     says: 'effect',
+    sentAs: ['changedLimit'],
     description:
       "In place of the matched limit's requests; window, algorithm and counter stay. 0 refuses everything.",
     example: 20,
@@ -495,6 +498,7 @@ export const overrideFields = {
   grant: {
     kind: 'requests',
     says: 'effect',
+    sentAs: ['grant', 'largeGrant'],
     least: 1,
     description: 'So many requests more, until the window ends in which the object was created.',
     example: 1000,
@@ -503,6 +507,7 @@ export const overrideFields = {
     kind: 'text',
     most: limitFields.unit.most,
     pattern: unitPattern,
+    sentAs: ['changedLimit'],
     description: 'Window of requestsPerUnit where no rule matches; needed there.',
     example: 'minute',
   },
@@ -511,6 +516,7 @@ export const overrideFields = {
     says: 'end',
     most: 64,
     format: 'date-time',
+    sentAs: ['endsMs'],
     description: 'When it ends.',
     example: '2026-12-24T18:00:00Z',
   },
@@ -519,12 +525,14 @@ export const overrideFields = {
     says: 'end',
     most: 32,
     pattern: '^([0-9]+(w|d|h|m|s))+$',
+    sentAs: ['endsMs'],
     description: 'How long it lasts, from the creation of the object on: 30m, 2h, 1d.',
     example: '2h',
   },
   permanent: {
     kind: 'boolean',
     says: 'end',
+    sentAs: [],
     description: 'It lasts until the object is deleted.',
     example: true,
   },

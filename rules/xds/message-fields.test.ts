@@ -8,6 +8,8 @@ import {
   RateLimitDescriptorSchema,
   RateLimitExpiry,
   RateLimitHitsUnit,
+  RateLimitOverrideEntrySchema,
+  RateLimitOverrideSchema,
   RateLimitPolicySchema,
   RateLimitReplaceSchema,
   RateLimitReserveSchema,
@@ -18,9 +20,12 @@ import { expiries } from '../budget-fields.ts';
 import {
   calendarFields,
   domainFields,
+  entryFields,
   type FieldKind,
   type FieldRows,
   limitFields,
+  type OverrideRows,
+  overrideFields,
   replacesFields,
   reserveFields,
   ruleFields,
@@ -82,6 +87,15 @@ describe('the fields of messages', () => {
     );
     const found = message.fields.map((field) => [field.localName, typeOf(field)] as const);
     expect(Object.fromEntries(found)).toEqual({ ...Object.fromEntries(expected), ...others });
+  });
+
+  it('are those of the rows of overrides, and what is known of an object beside its spec', () => {
+    const rows: OverrideRows = overrideFields;
+    const sent = Object.entries(rows).flatMap(([name, { sentAs = [name] }]) => sentAs);
+    const found = RateLimitOverrideSchema.fields.map(({ localName }) => localName);
+    expect(new Set(found)).toEqual(new Set([...sent, 'createdMs', 'uid', 'by']));
+    const entries = RateLimitOverrideEntrySchema.fields.map(({ localName }) => localName);
+    expect(entries).toEqual(Object.keys(entryFields));
   });
 
   it('have the words of the rows in their enums', () => {
