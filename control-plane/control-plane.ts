@@ -21,6 +21,7 @@ import { type ControlPlaneView, createControlPlaneListener, Readiness } from './
 import { overrideRoutes } from './http/override-routes.ts';
 import { statusRoutes } from './http/status-routes.ts';
 import { heldDomains } from './model/decision.ts';
+import { limitedOf } from './model/rule-support.ts';
 import { openNotifications, openSecretLookup } from './notifications.ts';
 import { parseDomainOwners } from './reconcile/claims.ts';
 import { searchInThread } from './reconcile/counter-meetings.ts';
@@ -308,6 +309,7 @@ export class ControlPlane {
         object.kind === undefined
           ? this.#decider.foresee(object, schemas?.known)
           : this.#decider.foreseeOverride(object, this.#options.clock.nowMs(), schemas?.known),
+      limited: (fleet) => limitedOf(this.#backing.reports(), fleet),
       isListed: () => this.#isServing,
       mergeDomains: mergeDomainConfig,
     };

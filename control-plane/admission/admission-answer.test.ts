@@ -4,6 +4,8 @@ import { overrideKind } from '../../rules/manifest/kinds.ts';
 import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
 import { readFleet } from '../fleets/fleet-readings.ts';
 import type { ConfigObject } from '../model/config-object.ts';
+import type { LimiterReport } from '../model/fleet-snapshot.ts';
+import { limitedOf } from '../model/rule-support.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from '../reconcile/claims.ts';
 import { Decider, noPolicy, type Policy } from '../reconcile/decide.ts';
 import { readConfigObject } from '../source/kubernetes-source.ts';
@@ -34,6 +36,7 @@ interface World extends Partial<Policy> {
   owners?: string;
   mergeDomains?: boolean;
   isListed?: boolean;
+  limiters?: readonly LimiterReport[];
 }
 
 function viewOf({
@@ -41,6 +44,7 @@ function viewOf({
   owners = '',
   mergeDomains = false,
   isListed = true,
+  limiters = [],
   fleets = noPolicy.fleets,
   records = noPolicy.records,
 }: World = {}): AdmissionView {
@@ -54,6 +58,7 @@ function viewOf({
     override: (object) => readConfigObject(object, overrideKind),
     foresee: (object) =>
       object.kind === undefined ? decider.foresee(object) : decider.foreseeOverride(object, nowMs),
+    limited: (fleet) => limitedOf([{ replica: 'r', limiters }], fleet),
     isListed: () => isListed,
     mergeDomains,
   };
@@ -65,6 +70,33 @@ const answer = (spec: unknown, world: World = {}, more: Partial<AdmissionRequest
 const noWord = { allowed: true, warnings: [] };
 
 describe('admissionAnswer', () => {
+  it('warns of what limiters of the fleet would reject by their settings, once for all that say the same', () => {
+    const all = { admission: undefined, groups: undefined, reservations: undefined, calendarMonths: false };
+    const limiter = (name: string, fleet: string, reservations?: string): LimiterReport => ({
+      ...{ id: name, instance: undefined, name, fleet, isWeir: true, countsCompatibly: true },
+      ...{ connectedMs: 0, acceptedVersion: undefined, refusal: undefined },
+      ruleSupport: reservations === undefined ? undefined : { ...all, reservations },
+    });
+    const limiters = [
+      limiter('other', 'edge', 'OTHER=yes keeps none'),
+      limiter('plain', 'default'),
+      ...['pod-1', 'pod-2'].map((name) => limiter(name, 'default', 'REDIS_TYPE=CLUSTER keeps none')),
+    ];
+    const rateLimit = { unit: 'Day', requestsPerUnit: 5 };
+    const descriptors = [
+      { key: 'a', rateLimit },
+      { key: 'b', rateLimit, reserve: {} },
+    ];
+    const spec = { domain: 'api', descriptors };
+    expect(answer(spec, { limiters })).toEqual({
+      allowed: true,
+      warnings: [
+        "limiter pod-2 would reject it: spec.descriptors[1].reserve: reserve of 'api.b' cannot be kept: REDIS_TYPE=CLUSTER keeps none",
+      ],
+    });
+    expect(answer(configSpec(), { limiters })).toEqual(noWord);
+  });
+
   it('says nothing of an object that will be served', () => {
     expect(answer(configSpec())).toEqual(noWord);
   });

@@ -5,9 +5,11 @@ import { fleetPlural, group, overridePlural, plural } from '../../rules/manifest
 import { reviewSources } from '../../rules/review/review-sources.ts';
 import type { RuleWarning } from '../../rules/review/rule-level.ts';
 import { fieldPath } from '../../rules/rule-error.ts';
+import { checkSources } from '../../rules/validate-sources.ts';
 import { decodeResource } from '../../rules/xds/resource.ts';
 import type { ApiObject, Reading } from '../kubernetes/reflector.ts';
 import type { ConfigObject } from '../model/config-object.ts';
+import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import { AcceptedReason } from '../reconcile/conditions.ts';
 import type { Foresight } from '../reconcile/decide.ts';
 import type { InForce, Rejection } from '../reconcile/rejections.ts';
@@ -23,6 +25,8 @@ export interface AdmissionView {
   /** Undefined: not in the namespace of the fleets. */
   fleet(object: ApiObject): Reading<unknown> | undefined;
   foresee(object: ConfigObject): Pick<Foresight, 'rejection'> & Partial<Foresight>;
+  /** Limiters of the fleet that can never obey all rules as they are set, one for each different answer. */
+  limited(fleet: string): readonly LimiterReport[];
   /** Whether all objects are known. */
   isListed(): boolean;
   /** MERGE_DOMAIN_CONFIG. */
@@ -69,7 +73,8 @@ function answerOn(reading: Reading<ConfigObject> | undefined, view: AdmissionVie
   if (!view.isListed()) {
     warnings.push('who has its domain is not known yet: no complete list of objects is in');
   }
-  if (rules !== undefined) warnings.push(...warningsOf(rules, view.mergeDomains));
+  if (rules !== undefined)
+    warnings.push(...rejectionsOf(rules, view.limited(rules.fleet)), ...warningsOf(rules, view.mergeDomains));
   return { allowed: true, warnings: boundedWarnings(warnings) };
 }
 
@@ -98,6 +103,24 @@ function refused(reason: string, message: string): AdmissionAnswer {
   return { allowed: false, reason, message };
 }
 
+/** What limiters would reject once it is served, by their settings. */
+function rejectionsOf({ resource: { bytes } }: ReadRules, limited: readonly LimiterReport[]): string[] {
+  if (limited.length === 0) return [];
+  const found: string[] = [];
+  const source = decodeResource(bytes);
+  for (const { name, ruleSupport: support } of limited) {
+    checkSources([source], { mergeDomains: true, support }, ({ code, path, text }) => {
+      if (code === 'uncountable')
+        found.push(`limiter ${name} would reject it: ${placeOf(path)}: ${manifestWords(text)}`);
+    });
+  }
+  return found;
+}
+
+function placeOf(steps: RuleWarning['path']): string {
+  return fieldPath(['spec', ...steps.map(fieldName)]);
+}
+
 /** As `weir check` tells them, but for what follows from more than this object, or from how limiters are set up. */
 function warningsOf({ resource: { bytes }, rules }: ReadRules, mergeDomains: boolean): string[] {
   if (bytes.length * rules > mostReviewWork) {
@@ -113,6 +136,5 @@ function warningsOf({ resource: { bytes }, rules }: ReadRules, mergeDomains: boo
 }
 
 function warningText({ code, path, text, other }: RuleWarning): string {
-  const placeOf = (steps: RuleWarning['path']) => fieldPath(['spec', ...steps.map(fieldName)]);
   return `${code}: ${placeOf(path)}: ${manifestWords(text)}${other === undefined ? '' : ` (${placeOf(other.path)})`}`;
 }

@@ -1,6 +1,7 @@
 /** What a fleet is served, and what is known of the limiters that it is served to. */
 import { createHash } from 'node:crypto';
 import { budgetsRulesVersion, overridesRulesVersion } from '../../rules/model.ts';
+import type { RuleSupport } from '../../rules/validate-limits.ts';
 
 export interface Resource {
   /** How a limiter's errors name it: `namespace/name`, or of a merged domain the domain. */
@@ -89,6 +90,8 @@ export interface LimiterReport {
   isWeir: boolean;
   /** Whether its counters have the Go service's keys, in which two of them could meet. */
   countsCompatibly: boolean;
+  /** What of rules it can never obey as it is set; undefined: it says nothing of that. */
+  ruleSupport?: RuleSupport | undefined;
   /** Up to which version it obeys rules; undefined: a replica of before does not say it, and serves what all obey. */
   rulesVersion?: number | undefined;
   /** Milliseconds since 1970. */

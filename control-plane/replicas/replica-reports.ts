@@ -8,6 +8,7 @@ import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import { ResourceWatch } from '../kubernetes/watch.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
+import { ruleSupportSchema } from '../model/rule-support.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import {
@@ -427,6 +428,7 @@ const limiterSchema = z.object({
   /** Replicas that say nothing of it were there before it was. */
   countsCompatibly: z.boolean().default(true),
   rulesVersion: z.number().optional(),
+  ruleSupport: ruleSupportSchema.optional(),
   connectedMs: z.number(),
   podUid: z.string().optional(),
   address: z.string().optional(),

@@ -27,6 +27,7 @@ const limiter: LimiterReport = {
 };
 
 const optionalText = fc.option(fc.string(), { nil: undefined });
+const optionalReason = fc.constantFrom('REDIS_SCRIPTS=never keeps none', undefined);
 const anyLimiter: fc.Arbitrary<LimiterReport> = fc.record({
   id: fc.string(),
   instance: optionalText,
@@ -36,6 +37,13 @@ const anyLimiter: fc.Arbitrary<LimiterReport> = fc.record({
   podUid: optionalText,
   address: optionalText,
   countsCompatibly: fc.boolean(),
+  ruleSupport: fc.option(
+    fc.record({
+      ...{ admission: optionalReason, groups: optionalReason, reservations: optionalReason },
+      calendarMonths: fc.boolean(),
+    }),
+    { nil: undefined },
+  ),
   rulesVersion: fc.option(fc.integer(), { nil: undefined }),
   connectedMs: fc.nat(),
   acceptedVersion: optionalText,

@@ -56,6 +56,27 @@ describe('nodeIdentity', () => {
     expect(identityOf({ id: 'default', metadata })).toMatchObject({ rulesVersion });
   });
 
+  const never = { reservations: 'REDIS_SCRIPTS=never keeps none' };
+  const support = { admission: undefined, groups: undefined, calendarMonths: false, ...never };
+  it.each([
+    [never, support],
+    [
+      { ...never, calendarMonths: true, later: 'x' },
+      { ...support, calendarMonths: true },
+    ],
+    [
+      { reservations: `a\n${'b'.repeat(400)}` },
+      { ...support, reservations: expect.stringMatching(/^a\\u000ab{200,}/) },
+    ],
+    [{ reservations: 7 }, undefined],
+    ['REDIS_SCRIPTS=never', undefined],
+    [undefined, undefined],
+  ])('reads what a limiter says of rules that it never obeys: %j', (given, ruleSupport) => {
+    const metadata = given === undefined ? {} : { rule_support: given };
+    const identity = identityOf({ id: 'default', metadata });
+    expect('ruleSupport' in identity ? identity.ruleSupport : undefined).toEqual(ruleSupport);
+  });
+
   it('shortens names', () => {
     expect(identityOf({ metadata: { pod: 'p'.repeat(300) } })).toMatchObject({
       name: `${'p'.repeat(253)}...`,

@@ -3,9 +3,10 @@
 import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
 import { plainText, shortened } from '../../process/log/error-text.ts';
 import { defaultFleet, dnsLabelLength, dnsLabelPattern } from '../../rules/manifest/kinds.ts';
-import { oldRulesVersion } from '../model/fleet-snapshot.ts';
+import { type LimiterReport, oldRulesVersion } from '../model/fleet-snapshot.ts';
+import { ruleSupportSchema } from '../model/rule-support.ts';
 
-export interface NodeIdentity {
+export interface NodeIdentity extends Pick<LimiterReport, 'ruleSupport'> {
   name: string;
   fleet: string;
   instance: string | undefined;
@@ -36,6 +37,7 @@ export function nodeIdentity(node: Node | undefined, peer: string): NodeIdentity
     };
   }
   const id = named(node?.id ?? '');
+  const ruleSupport = ruleSupportSchema.safeParse(metadata['rule_support']).data;
   return {
     name: text(metadata['pod']) ?? (id === '' ? peer : `${id} (${peer})`),
     fleet: fleet === '' ? defaultFleet : fleet,
@@ -43,6 +45,7 @@ export function nodeIdentity(node: Node | undefined, peer: string): NodeIdentity
     isWeir: node?.userAgentName === weirUserAgent,
     countsCompatibly: metadata['counter_keys'] !== 'unambiguous',
     rulesVersion: rulesVersion(metadata['rules_version']),
+    ...(ruleSupport && { ruleSupport }),
   };
 }
 

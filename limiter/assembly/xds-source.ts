@@ -1,12 +1,15 @@
 /** Rules from a management server, and what is logged and counted of it. Loads grpc-js: see `optional-modules.ts`. */
 import { randomUUID } from 'node:crypto';
+import type { JsonObject } from '@bufbuild/protobuf';
 import { packageVersion } from '../../process/files/package-file.ts';
 import { libraryWarning } from '../../process/log/process-lines.ts';
 import { budgetsRulesVersion } from '../../rules/model.ts';
+import type { RuleSupport } from '../../rules/validate-limits.ts';
 import { routeGrpcErrors } from '../config-source/xds/ads-stream.ts';
 import { XdsConfigSource } from '../config-source/xds/xds-source.ts';
 import { clientTlsRefused, xdsLines } from '../log/lines.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
+import { ruleSupport } from '../settings/store-limits.ts';
 import { xdsMaxMessageBytes, xdsSettings } from '../settings/xds-settings.ts';
 import { registerXdsStats } from '../stats/registry/limiter-stats.ts';
 import { ruleChecks } from './config-source.ts';
@@ -66,8 +69,11 @@ export function openXds(context: LimiterContext): OpenedConfigSource {
  */
 const rules_version = budgetsRulesVersion;
 
-/** `instance` is this process, over all of its connections. By `counter_keys` the control plane knows whether counters may meet. */
-function nodeMetadata(settings: LimiterSettings): Record<string, string | number> {
+/**
+ * `instance` is this process, over all of its connections. By `counter_keys` the control plane knows whether counters may meet, by
+ * `rule_support` which rules the limiter would reject.
+ */
+function nodeMetadata(settings: LimiterSettings): JsonObject {
   const { xdsFleet: fleet, counterKeys: counter_keys, xdsNodeMetadata } = settings;
   return {
     pod: limiterName(settings),
@@ -76,5 +82,12 @@ function nodeMetadata(settings: LimiterSettings): Record<string, string | number
     ...Object.fromEntries(xdsNodeMetadata),
     counter_keys,
     rules_version,
+    ...supportMetadata(ruleSupport(settings)),
   };
+}
+
+/** Nothing of a limiter that obeys all rules. */
+function supportMetadata(support: RuleSupport): JsonObject {
+  const limits = Object.entries(support).filter(([, limit]) => limit !== undefined && limit !== false);
+  return limits.length === 0 ? {} : { rule_support: Object.fromEntries(limits) };
 }

@@ -39,6 +39,19 @@ describeWithServer('the notes of the chart', helmProgram, () => {
     expect(none.trim().split('\n').at(-1)).toMatch(/^ {2}curl -i .*"domain":"DOMAIN"/);
   });
 
+  it('warn of a cluster that keeps no reservations', () => {
+    const cluster = { type: 'CLUSTER', url: 'a:6379,b:6379' };
+    const compatible = { counterKeys: 'compatible' };
+    const warning = 'WARNING: a Redis Cluster with store.counterKeys=compatible keeps no reservations.';
+    expect(chartNotes({ redis: cluster, store: compatible })).toContain(warning);
+    const perSecond = { enabled: true, ...cluster };
+    expect(chartNotes({ redis: { ...redis, perSecond }, store: compatible })).toContain(warning);
+    expect(chartNotes({ redis: cluster })).not.toContain(warning);
+    expect(
+      chartNotes({ redis: { ...redis, perSecond: { type: 'CLUSTER' } }, store: compatible }),
+    ).not.toContain(warning);
+  });
+
   it('name no rule where there is a domain alone', () => {
     expect(notesOf({ 'a.yaml': 'domain: a' })).toContain('"domain":"DOMAIN"');
   });

@@ -110,7 +110,7 @@ describeWithServer('what a Redis can never do as it is set', redisProgram, (path
       expect(codes.map(({ body }) => body.overallCode)).toEqual(['OK', 'OVER_LIMIT']);
     });
 
-    it('refuses a resource of xDS, and 501 and UNIMPLEMENTED answer who reserves', async () => {
+    it('tells the server of it and refuses a resource, and 501 and UNIMPLEMENTED answer who reserves', async () => {
       const server = await AdsServer.start();
       try {
         const starting = start({
@@ -119,7 +119,8 @@ describeWithServer('what a Redis can never do as it is set', redisProgram, (path
           CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${server.port}`,
         });
         const stream = await server.stream();
-        await stream.request();
+        const { node } = await stream.request();
+        expect(node?.metadata?.['rule_support']).toMatchObject({ reservations: reason });
         const rateLimit = limit({ unit: 'year', requestsPerUnit: 1000 });
         const user = rule({ key: 'user', rateLimit });
         stream.respond({ version: '1', sources: [source('llm', [user])] });

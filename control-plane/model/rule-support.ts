@@ -1,0 +1,39 @@
+/** What limiters say of rules that they can never obey as they are set, and why. */
+import { z } from 'zod';
+import { plainText } from '../../process/log/error-text.ts';
+import type { RuleSupport } from '../../rules/validate-limits.ts';
+import type { LimiterReport, ReplicaReport } from './fleet-snapshot.ts';
+
+/** Chosen: longer than any reason of this version. */
+const longestReason = 300;
+
+const reason = z
+  .string()
+  .transform((text) => plainText(text, longestReason))
+  .optional();
+
+export const ruleSupportSchema = z
+  .object({
+    admission: reason,
+    groups: reason,
+    reservations: reason,
+    calendarMonths: z.boolean().default(false),
+  })
+  .transform(
+    ({ admission, groups, reservations, calendarMonths }): RuleSupport => ({
+      admission,
+      groups,
+      reservations,
+      calendarMonths,
+    }),
+  );
+
+/** Of the fleet's limiters that can never obey all rules one for each different answer. */
+export function limitedOf(reports: readonly ReplicaReport[], fleet: string): LimiterReport[] {
+  const found = new Map<string, LimiterReport>();
+  for (const { limiters } of reports)
+    for (const limiter of limiters)
+      if (limiter.fleet === fleet && limiter.ruleSupport !== undefined)
+        found.set(JSON.stringify(limiter.ruleSupport), limiter);
+  return [...found.values()];
+}
