@@ -93,15 +93,8 @@ export function moment(at) {
 export const algorithmText = (algorithm) =>
   !algorithm || algorithm === 'fixed_window' ? '' : algorithm.replaceAll('_', ' ');
 
-/** @param {any} limit Of a rule. */
-export function limitText(limit) {
-  const { unlimited, requestsPerUnit, hitsUnit, unit, multiplier = 1, calendar, algorithm, burst } = limit;
-  if (unlimited) return 'unlimited';
-  const window = calendar ? calendarWords(calendar) : multiplier > 1 ? `${multiplier} ${unit}s` : unit;
-  const words = algorithmText(algorithm);
-  const kind = words && `, ${words}`;
-  return `${hits(requestsPerUnit, hitsUnit)} per ${window}${kind}${burst ? `, burst ${number(burst)}` : ''}`;
-}
+/** What the limiter says of it, with its large numbers in groups. @param {{ words: string }} limit Of a rule. */
+export const limitText = ({ words }) => words.replace(/\d{4,}/g, (digits) => number(Number(digits)));
 
 /** A number of hits, with what they are where they are no requests. @param {number | null | undefined} value @param {string | undefined} hitsUnit */
 export const hits = (value, hitsUnit) => `${number(value)}${hitsUnit ? ` ${hitsUnit}` : ''}`;

@@ -129,6 +129,12 @@ export function moreJson(limit: Limit): MoreOfLimit {
   return Object.fromEntries(said.map((name) => [name, limit[name]]));
 }
 
+/** For JSON: what the hits of a limit are, where they are no requests. */
+export function unitJson({ hitsUnit }: Limit): UnitJson {
+  return hitsUnit === defaultLimit.hitsUnit ? {} : { hitsUnit };
+}
+export type UnitJson = Partial<Pick<Limit, 'hitsUnit'>>;
+
 /** For JSON: what rules say that is in words, too. */
 export function traitsJson(rule: Rule): object {
   const { lease } = rule;
@@ -182,12 +188,8 @@ function filled(phrase: string, value: unknown): string {
 }
 
 function rateWithout(limit: Limit): string {
-  return `${hitsWords(limit.requestsPerUnit, limit)} ${windowWords(limit)}`;
-}
-
-/** `20`, `20 tokens`. */
-export function hitsWords(hits: number | string, { hitsUnit }: Pick<Limit, 'hitsUnit'>): string {
-  return hitsUnit === 'requests' ? String(hits) : `${hits} ${hitsUnit}`;
+  const { hitsUnit = '' } = unitJson(limit);
+  return [limit.requestsPerUnit, hitsUnit, windowWords(limit)].filter((words) => words !== '').join(' ');
 }
 
 function windowWords(limit: Limit): string {

@@ -68,18 +68,12 @@ function rowOf({
   return {
     ...(limiter === undefined ? {} : { LIMITER: limiter }),
     RULE: `${rule ?? 'hidden'}${name}${shadow ? ' (shadow)' : ''}`,
-    LIMIT: limitWords(limit),
+    // Older limiters have no words.
+    LIMIT: limit.words ?? `${limit.requestsPerUnit} per ${limit.unit}`,
     USED: used,
     RESERVED: open === 0 ? reserved : `${reserved} (${open} open${age})`,
     LEFT: left,
     RESET: durationText(reset),
     MARK: mark === null ? undefined : `${mark}%`,
   };
-}
-
-/** `600000 tokens per month`, `5 per 2 days`. */
-function limitWords({ requestsPerUnit, hitsUnit, unit, multiplier, calendar }: Json): string {
-  const counted = hitsUnit === undefined || hitsUnit === 'requests' ? '' : ` ${hitsUnit}`;
-  const length = multiplier > 1 ? `${multiplier} ${unit}s` : (calendar?.unit ?? unit);
-  return `${requestsPerUnit}${counted} per ${length}${calendar ? ` (${calendar.timezone})` : ''}`;
 }

@@ -89,7 +89,7 @@ export function createWarnings(
   const count = createWarningStats(registry);
   let [minuteEndsMs, room, further] = [Number.NEGATIVE_INFINITY, 0, 0];
   const onReached = (plan: LimitPlan, mark: number, used: number): void => {
-    const { told, limit, metric, capacity } = plan;
+    const { told, metric, capacity } = plan;
     const warned = { rule: plan.rule.path, policy: told.policyName, mark };
     count(warned);
     const nowMs = clock.monotonicMs();
@@ -107,7 +107,7 @@ export function createWarnings(
       metric: metric.key.slice(0, 256),
       used,
       of: capacity,
-      unit: limit.hitsUnit,
+      unit: told.unit,
     });
   };
   return new LimitWarnings({ claims, clock, onReached });

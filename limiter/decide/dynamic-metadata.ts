@@ -75,10 +75,10 @@ function quotaMetadata(descriptor: Descriptor, status: DescriptorStatus, rule: M
   const path = shownPath(rule);
   if (path !== undefined) quota['rule'] = path;
   if (told !== undefined) {
-    const { name, requestsPerUnit, hitsUnit } = shownLimit(rule, told.limit);
+    const { name, requestsPerUnit } = shownLimit(rule, told.limit);
     if (name !== '') quota['name'] = name;
     quota['limit'] = requestsPerUnit;
-    quota['unit'] = hitsUnit;
+    quota['unit'] = told.unit;
     quota['used'] = used;
     if (status.reserved !== undefined) quota['reserved'] = status.reserved;
     quota['left'] = limitRemaining;

@@ -5,6 +5,7 @@
  */
 import { algorithmNames, algorithmOf } from '../../rules/algorithms/registry.ts';
 import { calendarText } from '../../rules/calendar.ts';
+import { unitJson } from '../../rules/describe.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { burstOf, type JsonObject, type Limit } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
@@ -81,6 +82,11 @@ export class ToldLimit {
     return windowTextOf(this.limit);
   }
 
+  /** What its hits are. */
+  get unit(): string {
+    return this.limit.hitsUnit;
+  }
+
   get algorithm(): string {
     return algorithmNames[this.limit.algorithm]!;
   }
@@ -99,8 +105,8 @@ export class ToldLimit {
 
   /** `"1m";q=100;w=60`; the unit, of which that of the limit itself goes first, where it is not the draft's own. */
   policyItem(name: string, unit: string): string {
-    const { requestsPerUnit, hitsUnit } = this.limit;
-    const ofHits = hitsUnit === usualUnit ? unit : hitsUnit;
+    const { requestsPerUnit } = this.limit;
+    const ofHits = this.unit === usualUnit ? unit : this.unit;
     const counted = ofHits === usualUnit ? '' : `;qu=${fieldString(ofHits)}`;
     const length = this.#seconds === undefined ? '' : `;w=${this.#seconds}`;
     const most = algorithmOf(this.limit).hasBurst ? `;weir-burst=${fieldInteger(burstOf(this.limit))}` : '';
@@ -114,7 +120,7 @@ export class ToldLimit {
       const place = rule.path === '' ? '' : `;rule=${fieldString(rule.path)}`;
       const name = limit.name === '' ? '' : `;name=${fieldString(limit.name)}`;
       const over = override === undefined ? '' : `;override=${fieldString(override.id)}`;
-      const counted = limit.hitsUnit === usualUnit ? '' : `;hits-unit=${fieldString(limit.hitsUnit)}`;
+      const counted = this.unit === usualUnit ? '' : `;hits-unit=${fieldString(this.unit)}`;
       const size = `;limit=${fieldInteger(limit.requestsPerUnit)}${counted};window="${this.window}";algorithm=${this.algorithm}`;
       this.#identity = new HeaderForm(key, `${fieldString(rule.domain)}${place}${name}${size}${over};used=`);
     }
@@ -130,7 +136,7 @@ export class ToldLimit {
         ...(rule.path === '' ? {} : { rule: rule.path }),
         ...(limit.name === '' ? {} : { name: limit.name }),
         limit: limit.requestsPerUnit,
-        ...(limit.hitsUnit === usualUnit ? {} : { hitsUnit: limit.hitsUnit }),
+        ...unitJson(limit),
         window,
         algorithm,
         ...(override === undefined ? {} : { override: override.id }),

@@ -4,7 +4,7 @@ import { ApiProblem, type ApiRoute, domainOf, entryOf, shown } from '../../proce
 import { checkParameters } from '../../process/http/api-router.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
-import { limitJson } from '../../rules/describe.ts';
+import { limitJson, limitWords } from '../../rules/describe.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { Descriptor } from '../decide/messages.ts';
 import { RequestTooLarge } from '../decide/request-bounds.ts';
@@ -294,10 +294,11 @@ function noReservation(id: string, advice: string): ApiProblem {
 
 function scopeJson(scope: BudgetScope): object {
   const { descriptor, rule, limit, isShadow, isQuota, used, reserved, left, resetSeconds, mark } = scope;
+  const shownOne = rule === undefined ? { ...limit, name: '' } : limit;
   return {
     descriptor,
     rule: rule ?? null,
-    limit: limitJson(rule === undefined ? { ...limit, name: '' } : limit),
+    limit: { ...limitJson(shownOne), words: limitWords(shownOne) },
     shadow: isShadow,
     quota: isQuota,
     used,

@@ -2,16 +2,9 @@
 
 import { algorithmNames } from '../../rules/algorithms/registry.ts';
 import { calendarWindow } from '../../rules/calendar.ts';
+import { type UnitJson, unitJson } from '../../rules/describe.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';
-import {
-  type Calendar,
-  type Entry,
-  type HitsUnit,
-  type Limit,
-  Unit,
-  unitFromText,
-  unitName,
-} from '../../rules/model.ts';
+import { type Calendar, type Entry, type Limit, Unit, unitFromText, unitName } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
 import type { CounterPart, ToldCounter, ToldEntry } from '../../rules/told-keys.ts';
 import { unitOfSeconds } from '../../rules/window.ts';
@@ -37,7 +30,7 @@ export type EffectiveLimit = (about: {
   | undefined;
 
 /** As `/v1/counters` gives it. */
-export interface CounterJson {
+export interface CounterJson extends UnitJson {
   domain: string;
   rule: string | null;
   limitName: string | null;
@@ -57,8 +50,6 @@ export interface CounterJson {
   /** Null: nobody can say it without the limit. */
   used: number | null;
   limit: number | null;
-  /** Of its hits, where they are no requests. */
-  hitsUnit?: HitsUnit;
   left: number | null;
   over: boolean;
   /** Seconds until the window ends; of a sliding window or a bucket until a hit passes, or until nothing is used. */
@@ -114,7 +105,7 @@ export function counterJson({ domain, ref, told, held, nowMs, limitOf }: Counter
     entries: told.entries.map(entryJson),
     ...(cutEntries && { entriesBegin: cutEntries.text, entriesHash: cutEntries.sha256 ?? '' }),
     window: windowJson(told, startSeconds),
-    ...(found && found.limit.hitsUnit !== 'requests' && { hitsUnit: found.limit.hitsUnit }),
+    ...(found && unitJson(found.limit)),
     ...figures(limit, held, { nowMs, untilEnd, isFixed: startSeconds !== undefined }),
     ...markOf(limit, held, nowMs),
     // Nothing passes, whatever the numbers are.
