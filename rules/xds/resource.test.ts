@@ -6,6 +6,7 @@ import {
   RateLimitConfigSchema,
   type RateLimitDescriptorSchema,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
+import { anyFlags } from '../../test/support/rule-arbitraries.ts';
 import { limit, rule, source, validateSources } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../algorithms/registry.ts';
 import {
@@ -85,9 +86,7 @@ const { rules } = fc.letrec<{ rules: Rule[] }>((tie) => ({
         fc.array(rateLimit, { maxLength: 1 }),
         fc.array(rateLimit, { minLength: 2, maxLength: 8 }),
       ),
-      shadowMode: fc.boolean(),
-      quotaMode: fc.boolean(),
-      detailedMetric: fc.boolean(),
+      ...anyFlags,
       lease: fc.constantFrom(undefined, 0, 1, 20_000, 1_000_000),
       reserve: fc.option(
         fc.record({
@@ -97,9 +96,6 @@ const { rules } = fc.letrec<{ rules: Rule[] }>((tie) => ({
         }),
         { nil: undefined },
       ),
-      valueToMetric: fc.boolean(),
-      shareThreshold: fc.boolean(),
-      hideIdentity: fc.boolean(),
       metadata: fc.option(metadata, { nil: undefined }),
       descriptors: fc.oneof({ maxDepth: 3 }, fc.constant<Rule[]>([]), tie('rules')),
     }),

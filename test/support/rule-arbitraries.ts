@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { Algorithm } from '../../rules/algorithms/registry.ts';
 import { reserveProblem } from '../../rules/budget-fields.ts';
+import { type RuleFlag, ruleFlags } from '../../rules/language/tables.ts';
 import { leaseProblem } from '../../rules/lease.ts';
 import {
   type Entry,
@@ -182,17 +183,18 @@ const { metadata } = fc.letrec<{ value: JsonValue; metadata: JsonObject }>((tie)
     .map((entries) => Object.fromEntries(entries)),
 }));
 
+/** Of each boolean of a rule. */
+export const anyFlags = Object.fromEntries(ruleFlags.map((flag) => [flag, fc.boolean()])) as Record<
+  RuleFlag,
+  fc.Arbitrary<boolean>
+>;
+
 function level(key: fc.Arbitrary<string>, value: fc.Arbitrary<string>, depth: number): fc.Arbitrary<Rule[]> {
   const one = fc.record({
     key,
     value,
     limits,
-    shadowMode: fc.boolean(),
-    quotaMode: fc.boolean(),
-    detailedMetric: fc.boolean(),
-    valueToMetric: fc.boolean(),
-    shareThreshold: fc.boolean(),
-    hideIdentity: fc.boolean(),
+    ...anyFlags,
     lease: fc.constantFrom(undefined, undefined, 0, 1, 5_000, 1_000_000),
     reserve: fc.option(reserve, { nil: undefined, freq: 5 }),
     metadata: fc.option(metadata, { nil: undefined, freq: 1 }),

@@ -1,4 +1,12 @@
-import { type Limit, makeLimit, type Rule, type RuleSource, type Unit, unitName } from '../../rules/model.ts';
+import {
+  type Limit,
+  makeLimit,
+  noTraits,
+  type Rule,
+  type RuleSource,
+  type Unit,
+  unitName,
+} from '../../rules/model.ts';
 import { type RuleError, RuleErrorList } from '../../rules/rule-error.ts';
 import { type CheckOptions, checkSources } from '../../rules/validate-sources.ts';
 
@@ -7,15 +15,7 @@ export function rule({ rateLimit, ...traits }: RuleTraits): Rule {
   return {
     value: '',
     limits: rateLimit === undefined ? [] : [rateLimit],
-    shadowMode: false,
-    quotaMode: false,
-    detailedMetric: false,
-    valueToMetric: false,
-    shareThreshold: false,
-    hideIdentity: false,
-    lease: undefined,
-    reserve: undefined,
-    metadata: undefined,
+    ...noTraits,
     descriptors: [],
     ...traits,
   };
