@@ -250,13 +250,14 @@ function withBreaker(
 }
 
 /**
- * STORE_FAILURE_MODE=local around all stores together; the other modes are answered by the service. With `allow` one that runs
- * no scripts would let limits that need them pass for good, which is no outage: these alone are counted here.
+ * STORE_FAILURE_MODE=local around all stores together; the other modes are answered by the service. With `allow` one that refuses
+ * scripts would let limits that need them pass for good, which is no outage: these alone are counted here.
  */
 function withLocalFallback(context: LimiterContext, opened: OpenedStore): OpenedStore {
   const { settings, clock, timers, registry, log } = context;
   const { storeFailureMode: mode, backendType } = settings;
-  const isForScripts = mode === 'allow' && backendType === 'redis';
+  const mayNeedScripts = storeLimits(settings).algorithms === undefined;
+  const isForScripts = mode === 'allow' && backendType === 'redis' && mayNeedScripts;
   if (mode !== 'local' && !isForScripts) return opened;
   const fallback = new LocalFallbackStore({
     store: opened.store,

@@ -156,7 +156,7 @@ const connectionSettings = {
     kind: choice({ values: ['auto', 'never'] }),
     default: 'auto',
     summary:
-      '`never`: no Lua, for sharding proxies; `auto`: plain commands as soon as Redis refuses a script. Not in the Go service.',
+      '`never`: no Lua, for sharding proxies, and fixed windows alone; `auto`: plain commands as soon as Redis refuses a script. See [Redis without scripts](#redis-without-scripts). Not in the Go service.',
   },
   redisHealthCheckActiveConnection: {
     name: 'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION',

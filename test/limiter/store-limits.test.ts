@@ -149,6 +149,24 @@ describeWithServer('what a Redis can never do as it is set', redisProgram, (path
     });
   });
 
+  it.each([
+    ['auto', true],
+    ['never', false],
+  ])(
+    'counts by itself what scripts refuse with STORE_FAILURE_MODE=allow and REDIS_SCRIPTS=%s: %s',
+    async (scripts, isThere) => {
+      const root = join(folder, scripts);
+      mkdirSync(join(root, 'config'), { recursive: true });
+      writeFileSync(join(root, 'config/llm.yaml'), `domain: llm\ndescriptors:\n${good}`);
+      const limiter = await start({
+        REDIS_SCRIPTS: scripts,
+        STORE_FAILURE_MODE: 'allow',
+        RUNTIME_ROOT: root,
+      });
+      expect((await limiter.stats()).has('ratelimit.store_failure_mode.local_requests')).toBe(isThere);
+    },
+  );
+
   it('reserves with unambiguous keys', async () => {
     const root = join(folder, 'unambiguous');
     mkdirSync(join(root, 'config'), { recursive: true });

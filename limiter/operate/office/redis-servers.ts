@@ -25,7 +25,6 @@ export interface RedisServersOptions {
 }
 
 export interface RedisServers {
-  readonly isCluster: boolean;
   readonly errors: RedisErrors;
   readonly commands: KeyedCommands;
   readonly options: RedisServersOptions;
@@ -48,7 +47,6 @@ export function openServers(
 }
 
 class OneServer implements RedisServers {
-  readonly isCluster = false;
   readonly options: RedisServersOptions;
   readonly login: RedisServers['login'];
   readonly commands: KeyedCommands;
@@ -91,7 +89,6 @@ class OneServer implements RedisServers {
 }
 
 class ClusterServers implements RedisServers {
-  readonly isCluster = true;
   readonly errors: RedisErrors;
   readonly options: RedisServersOptions;
   readonly login: RedisServers['login'];
