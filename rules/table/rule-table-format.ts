@@ -454,11 +454,11 @@ export class RuleNodes {
   }
 
   traits(node: number): RuleTraits {
-    const extra = this.#s.nodes[node * Node.words + Node.extra]!;
-    const rare = extra < 0 ? undefined : this.#json(this.#s.extras, extra);
-    const traits: RuleTraits = { ...noTraits, ...(rare as Partial<RuleTraits> | undefined) };
+    const traits = { ...noTraits };
     const flags = this.flags(node);
-    for (const { name, bit } of ruleFlagBits) traits[name] = (flags & bit) !== 0;
+    for (const { name, bit } of ruleFlagBits) if ((flags & bit) !== 0) traits[name] = true;
+    const extra = this.#s.nodes[node * Node.words + Node.extra]!;
+    if (extra >= 0) Object.assign(traits, this.#json(this.#s.extras, extra));
     return traits;
   }
 
