@@ -25,8 +25,8 @@ import {
   entries,
   entriesOf,
   entryTexts,
-  hits,
   linesOf,
+  most,
   number,
   shown,
 } from './text.js';
@@ -113,8 +113,8 @@ const columns = (desk) => [
   {
     label: 'Used of limit',
     isNumber: true,
-    cell: ({ used, limit, hitsUnit, mark }) =>
-      html`<b class=${limit !== null && used > limit ? 'over' : ''}>${number(used)}</b> of ${hits(limit, hitsUnit)} ${mark === undefined ? nothing : badge('warn', `${mark} %`)}${meter(used, limit)}`,
+    cell: ({ used, mark, ...of }) =>
+      html`<b class=${of.limit !== null && used > of.limit ? 'over' : ''}>${number(used)}</b> of ${most(of)} ${mark === undefined ? nothing : badge('warn', `${mark} %`)}${meter(used, of.limit)}`,
   },
   { label: 'Left', isNumber: true, cell: ({ left }) => number(left) },
   { label: 'Leased', isNumber: true, cell: ({ leased }) => number(leased) },
@@ -139,10 +139,10 @@ function changes(desk, counter) {
 }
 
 /** @param {import('./shell.js').Desk} desk @param {any} counter */
-function reset(desk, { domain, entries: list, used, limit, hitsUnit }) {
+function reset(desk, { domain, entries: list, used, ...of }) {
   confirmChange({
     title: 'Reset this counter?',
-    says: html`<p>${shown(domain)} ${entries(list)}</p><p>It has used <b>${number(used)}</b> of ${hits(limit, hitsUnit)}, and begins at 0 again on every limiter, within a second. Its rule stays as it is.</p>`,
+    says: html`<p>${shown(domain)} ${entries(list)}</p><p>It has used <b>${number(used)}</b> of ${most(of)}, and begins at 0 again on every limiter, within a second. Its rule stays as it is.</p>`,
     verb: 'Reset',
     async act() {
       const answer = await ask('DELETE', `counters?${query({ domain, entry: entryTexts(list) })}`);
@@ -163,13 +163,13 @@ function resetText({ reset: count, limiters = [], missing = [] }) {
 }
 
 /** @param {import('./shell.js').Desk} desk @param {any} counter */
-function grant(desk, { domain, entries: list, limit, hitsUnit, reset: ends }) {
+function grant(desk, { domain, entries: list, reset: ends, ...of }) {
   // The same when its answer got lost and the button is pressed again.
   const id =
     crypto.randomUUID?.() ?? `console-${Date.now().toString(36)}-${Math.random().toString(36).slice(2)}`;
   confirmChange({
     title: 'Grant this key some more?',
-    says: html`<p>${shown(domain)} ${entries(list)}</p><p>On top of its limit of ${hits(limit, hitsUnit)}, until its window ends in ${duration(ends)}; then it is as before. Grants add up.</p>`,
+    says: html`<p>${shown(domain)} ${entries(list)}</p><p>On top of its limit of ${most(of)}, until its window ends in ${duration(ends)}; then it is as before. Grants add up.</p>`,
     fields: html`${field('How many more', html`<input name="grant" type="number" min="1" step="1" required .value=${'1000'}>`)}
       ${field('Reason', html`<input name="reason" required maxlength="256" autocomplete="off">`, 'Stands in the log, and in the list of overrides.')}`,
     verb: 'Grant',

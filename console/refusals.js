@@ -20,9 +20,9 @@ import {
   duration,
   entries,
   entryTexts,
-  hits,
   linesOf,
   moment,
+  most,
   number,
   shown,
 } from './text.js';
@@ -45,7 +45,7 @@ export const refusalColumns = (_desk) => [
     label: 'Used of limit',
     isShort: true,
     isNumber: true,
-    cell: ({ used, limit, hitsUnit }) => html`<b>${number(used)}</b> of ${hits(limit, hitsUnit)}`,
+    cell: ({ used, ...of }) => html`<b>${number(used)}</b> of ${most(of)}`,
   },
   {
     label: 'Window',

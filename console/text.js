@@ -96,8 +96,8 @@ export const algorithmText = (algorithm) =>
 /** What the limiter says of it, with its large numbers in groups. @param {{ words: string }} limit Of a rule. */
 export const limitText = ({ words }) => words.replace(/\d{4,}/g, (digits) => number(Number(digits)));
 
-/** A number of hits, with what they are where they are no requests. @param {number | null | undefined} value @param {string | undefined} hitsUnit */
-export const hits = (value, hitsUnit) => `${number(value)}${hitsUnit ? ` ${hitsUnit}` : ''}`;
+/** The limit of a counter or a refusal, with what its hits are where they are no requests. @param {any} of */
+export const most = ({ limit, hitsUnit }) => `${number(limit)}${hitsUnit ? ` ${hitsUnit}` : ''}`;
 
 /** `calendar month (Europe/Zurich, from day 15)`. @param {any} calendar */
 export const calendarWords = ({ unit, timezone, startsOn }) =>

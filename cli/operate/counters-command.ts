@@ -18,6 +18,7 @@ import {
   entriesText,
   entryTexts,
   limitersCommand,
+  limitOf,
   windowOf,
 } from './operate-command.ts';
 import { makingFlags, makingHelp, setOverride } from './override-command.ts';
@@ -186,10 +187,11 @@ function counterRows(counters: readonly Json[]): Row[] {
   });
 }
 
-function limitText({ limit: most, hitsUnit, override, overrideEffect }: Json): string | undefined {
+function limitText(counter: Json): string | undefined {
+  const { limit: most, override, overrideEffect } = counter;
   if (overrideEffect === 'unlimited') return 'unlimited (override)';
   if (most === null || most === undefined) return undefined;
-  const limit = hitsUnit === undefined ? most : `${most} ${hitsUnit}`;
+  const limit = limitOf(counter);
   if (overrideEffect === 'block') return `${limit} (blocked)`;
   if (overrideEffect === 'shadow') return `${limit} (shadow)`;
   return `${limit}${override ? ' (override)' : ''}`;

@@ -2,7 +2,14 @@ import { escaped, readTime, UsageError, wholeNumber } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { outputFlag, outputFormat, printedText } from '../shared/output.ts';
 import { type Json, limiterHelp, tellOf } from './limiters.ts';
-import { domainAndEntries, entriesText, entryTexts, limitersCommand, windowOf } from './operate-command.ts';
+import {
+  domainAndEntries,
+  entriesText,
+  entryTexts,
+  limitersCommand,
+  limitOf,
+  windowOf,
+} from './operate-command.ts';
 
 const help = `Usage: weir why <domain> <key=value> ... [flags]
        weir why --request-id <id> [flags]
@@ -106,8 +113,6 @@ function refusalText(refusal: Json): string {
     limitName,
     entries,
     used,
-    limit,
-    hitsUnit,
     window,
     algorithm,
     override,
@@ -126,9 +131,7 @@ function refusalText(refusal: Json): string {
     `  rule      ${rule}${name}`,
     ...(blocked
       ? [`  blocked   by override ${override}, whatever is used; "weir override list" says why`]
-      : [
-          `  limit     ${limit}${hitsUnit ? ` ${hitsUnit}` : ''}${per}${what ? `, ${what}` : ''}; used ${used}`,
-        ]),
+      : [`  limit     ${limitOf(refusal)}${per}${what ? `, ${what}` : ''}; used ${used}`]),
     ...(override && !blocked ? [`  override  ${override}`] : []),
     `  rules     version ${rulesVersion}`,
     ...(requestId ? [`  request   ${requestId}`] : []),

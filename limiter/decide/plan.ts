@@ -35,8 +35,8 @@ import {
 } from './windows.ts';
 import { type KnownEntries, knownEntriesSlots } from './wire-reader.ts';
 
-/** What all plans for one limit of a rule have in common. */
-interface LimitTraits {
+/** One limit of a plan, with its counter. */
+export interface LimitPlan extends CounterPlace {
   readonly rule: MatchedRule;
   readonly limit: Limit;
   /** What answers say of it. */
@@ -62,10 +62,6 @@ interface LimitTraits {
   readonly isOwn: boolean;
   /** What lies over it for a time, the strongest; a block leaves the numbers as they are. */
   readonly override: Override | undefined;
-}
-
-/** One limit of a plan, with its counter. */
-export interface LimitPlan extends LimitTraits, CounterPlace {
   /** The counter key without its window; the prefix is in it. */
   readonly counterStem: string;
   /** The limit's statistics. */
@@ -76,6 +72,9 @@ export interface LimitPlan extends LimitTraits, CounterPlace {
   /** The row in the memory of refusals that was its last; 0: none. */
   refusal: number;
 }
+
+/** What all plans for one limit of a rule have in common. */
+type SharedPlan = Omit<LimitPlan, 'counterStem' | 'metric' | 'window' | 'key' | 'refusal' | 'counter'>;
 
 /** Gives the plan its key in this window. The same string for all requests of a window spares the store hashing it again. */
 export function enterWindow(plan: LimitPlan, window: Window): Window {
@@ -155,7 +154,7 @@ export class Planner {
   readonly #settings: PlanSettings;
   /** Plans made before, by the slot of the entries; they end with the rules that they were made for. */
   readonly #memos: (Memo | undefined)[] = new Array(knownEntriesSlots).fill(undefined);
-  readonly #traits = new Map<MatchedRule, LimitTraits[]>();
+  readonly #shared = new Map<MatchedRule, SharedPlan[]>();
   readonly #overrides: OverridesNow | undefined;
   #staleAtMs = Number.POSITIVE_INFINITY;
 
@@ -234,7 +233,7 @@ export class Planner {
     if (limit !== undefined) {
       if (!this.#matcher.hasDomain(domain)) return domainNotFound;
       const match = this.#requestedMatch(domain, entries, limit);
-      return this.#planMatch(match, [this.#traitsOf(match.rule, match.rule.limits[0]!)]);
+      return this.#planMatch(match, [this.#sharedOf(match.rule, match.rule.limits[0]!)]);
     }
     // Matching first spares the usual request a second look for its domain.
     const match = this.#matcher.match(domain, entries, this.#settings);
@@ -245,22 +244,22 @@ export class Planner {
     return this.#matcher.hasDomain(domain) ? noLimit : domainNotFound;
   }
 
-  /** `all`: the traits of its limits. */
-  #planMatch(match: RuleMatch, all = this.#ruleTraits(match.rule)): LimitedPlan | UnlimitedPlan {
+  /** `all`: what plans for its limits share. */
+  #planMatch(match: RuleMatch, all = this.#sharedOfRule(match.rule)): LimitedPlan | UnlimitedPlan {
     const { rule, counterStem } = match;
     if (rule.unlimited) return { kind: 'unlimited', rule };
-    const limits = all.map((traits) =>
-      this.#limitPlan(traits, counterStem, this.#metricOf(match, traits.limit)),
+    const limits = all.map((shared) =>
+      this.#limitPlan(shared, counterStem, this.#metricOf(match, shared.limit)),
     );
     return { kind: 'limited', rule, limits, marker: undefined };
   }
 
   /** Only for rules that last: they are kept. */
-  #ruleTraits(rule: MatchedRule): LimitTraits[] {
-    let all = this.#traits.get(rule);
+  #sharedOfRule(rule: MatchedRule): SharedPlan[] {
+    let all = this.#shared.get(rule);
     if (all === undefined) {
-      all = rule.limits.map((limit) => this.#traitsOf(rule, limit));
-      this.#traits.set(rule, all);
+      all = rule.limits.map((limit) => this.#sharedOf(rule, limit));
+      this.#shared.set(rule, all);
     }
     return all;
   }
@@ -280,8 +279,8 @@ export class Planner {
     const limits = left.map(({ original, limit, override }) => {
       const kind = override?.effect.kind;
       const shadowMode = kind === 'shadow' || (rule.shadowMode && kind !== 'block');
-      const traits = this.#traitsOf({ ...rule, shadowMode }, limit, former, override);
-      return this.#limitPlan(traits, match.counterStem, this.#metricOf(match, original));
+      const shared = this.#sharedOf({ ...rule, shadowMode }, limit, former, override);
+      return this.#limitPlan(shared, match.counterStem, this.#metricOf(match, original));
     });
     return { kind: 'limited', rule, limits, marker: undefined };
   }
@@ -362,13 +361,13 @@ export class Planner {
     return this.#stats.ruleMetric(`${metricKey}.${undotted}`, metricPerValue);
   }
 
-  #limitPlan(traits: LimitTraits, stem: string, metric: RuleMetric): LimitPlan {
+  #limitPlan(shared: SharedPlan, stem: string, metric: RuleMetric): LimitPlan {
     const counterStem = this.#settings.cacheKeyPrefix + stem;
-    return { ...traits, counterStem, metric, window: undefined, key: '', refusal: 0, counter: undefined };
+    return { ...shared, counterStem, metric, window: undefined, key: '', refusal: 0, counter: undefined };
   }
 
   /** `all`: the limits that the rule has without overrides, by which it is counted. `override`: what decides over the limit. */
-  #traitsOf(rule: MatchedRule, limit: Limit, all = rule.limits, override?: Override): LimitTraits {
+  #sharedOf(rule: MatchedRule, limit: Limit, all = rule.limits, override?: Override): SharedPlan {
     const { nearLimitRatio, usualLease } = this.#settings;
     const isOwn = !arePlainLimits(all);
     const bound = algorithmOf(limit).countsAllHits && all.length === 1 ? undefined : boundOf(limit);
