@@ -5,6 +5,7 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { z } from 'zod';
 import { schemaKinds } from '../cli/schema/schema-command.ts';
+import { fleetSpecModel } from '../control-plane/model/object-models.ts';
 import {
   type callerFields,
   callerName,
@@ -17,7 +18,6 @@ import { nameKinds } from '../limiter/callers/certificate-patterns.ts';
 import { mostRequestsPerSecond } from '../limiter/callers/request-rates.ts';
 import { effectFields, endFields, ownLimitFields, ruleFileName } from '../rules/language/tables.ts';
 import { apiVersion, fleetKind, kind, overrideKind } from '../rules/manifest/kinds.ts';
-import { fleetSpecModel } from '../rules/manifest/object-models.ts';
 import { wholePattern } from '../rules/model.ts';
 import { actionFields, headerTests, queryTests, stringTests } from '../rules/proxy/read-actions.ts';
 import {

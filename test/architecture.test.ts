@@ -181,7 +181,7 @@ const allowed: Record<string, string[]> = {
     'rules/xds',
   ],
   'control-plane/kubernetes': ['process/log', 'process/time'],
-  'control-plane/model': ['process/log', 'rules/manifest', 'rules'],
+  'control-plane/model': ['process/log', 'rules/language', 'rules/manifest', 'rules'],
   'control-plane/reconcile': [
     'control-plane/model',
     'control-plane/replicas',

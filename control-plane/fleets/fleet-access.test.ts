@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import type { FleetSpec, NamespaceSelector } from '../../rules/manifest/object-models.ts';
 import type { FleetObject } from '../model/fleet-object.ts';
+import type { FleetSpec, NamespaceSelector } from '../model/object-models.ts';
 import type { Labels } from '../source/label-selector.ts';
 import { type AccessReading, accessProblem, readAccess } from './fleet-access.ts';
 

@@ -1,7 +1,7 @@
 /** Who may use a fleet, as its RateLimitFleet and the labels of namespaces say, and what is wrong with that. Pure. */
 import { isDeepStrictEqual } from 'node:util';
-import type { NamespaceSelector } from '../../rules/manifest/object-models.ts';
 import type { FleetObject } from '../model/fleet-object.ts';
+import type { NamespaceSelector } from '../model/object-models.ts';
 import { type FleetAccess, fleetDomainOwners } from '../reconcile/claims.ts';
 import { type LabelSelector, type Labels, parseLabelSelector } from '../source/label-selector.ts';
 

@@ -1,8 +1,8 @@
 /** RateLimitFleets and EndpointSlices as the Kubernetes API has them, and what follows for who is expected. */
 import { z } from 'zod';
-import { fleetSpecModel, fleetStatusModel } from '../../rules/manifest/object-models.ts';
 import type { ApiObject } from '../kubernetes/reflector.ts';
 import type { Endpoint, FleetExpectation, FleetObject } from '../model/fleet-object.ts';
+import { fleetSpecModel, fleetStatusModel } from '../model/object-models.ts';
 
 /** The API server holds specs to their schema; one of another version may have more. */
 export function readFleet({

@@ -1,5 +1,5 @@
 /** A RateLimitFleet, and what it says of who should be there. */
-import type { FleetSpec, FleetStatusModel } from '../../rules/manifest/object-models.ts';
+import type { FleetSpec, FleetStatusModel } from './object-models.ts';
 
 export type FleetStatus = FleetStatusModel;
 

@@ -1,8 +1,9 @@
 /** Who is served where several objects want one domain, and whose namespaces may want it. */
-import type { DomainEntry } from '../../rules/manifest/object-models.ts';
+
 import { patternMatches } from '../../rules/model.ts';
 import { byAge, type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import { type DomainRecord, type DomainRecords, domainKey } from '../model/decision.ts';
+import type { DomainEntry } from '../model/object-models.ts';
 import type { ReadRules } from './spec-reading.ts';
 
 /**

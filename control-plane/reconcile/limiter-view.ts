@@ -1,5 +1,5 @@
 /** Who is there and who should be: what all replicas know of their limiters, and what a fleet expects. */
-import { usualGraceSeconds } from '../../rules/manifest/object-models.ts';
+
 import type { Endpoint, FleetExpectation } from '../model/fleet-object.ts';
 import {
   type LimiterReport,
@@ -10,6 +10,7 @@ import {
   type ReplicaReport,
   versionOfNothing,
 } from '../model/fleet-snapshot.ts';
+import { usualGraceSeconds } from '../model/object-models.ts';
 import {
   type AbsentLimiter,
   FleetStanding,

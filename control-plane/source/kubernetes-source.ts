@@ -1,11 +1,11 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { group, overrideKind, version } from '../../rules/manifest/kinds.ts';
-import { overrideStatusModel, statusModel } from '../../rules/manifest/object-models.ts';
 import { classNameOf } from '../../rules/manifest/read-spec.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import type { ApiObject, ObjectEvent, Reading } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernetes/watch.ts';
 import { type ConfigObject, type ConfigStatus, kindOf } from '../model/config-object.ts';
+import { overrideStatusModel, statusModel } from '../model/object-models.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { type LabelSelector, type Labels, parseLabelSelector } from './label-selector.ts';

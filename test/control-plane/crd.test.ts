@@ -3,13 +3,13 @@ import { join } from 'node:path';
 import { load } from 'js-yaml';
 import { beforeAll, describe, expect, expectTypeOf, it } from 'vitest';
 import type { ConfigStatus } from '../../control-plane/model/config-object.ts';
-import { readStatus } from '../../control-plane/source/kubernetes-source.ts';
-import { descriptorLevels } from '../../rules/language/fields.ts';
 import {
   type OverrideStatusModel,
   type StatusModel,
   statusModel,
-} from '../../rules/manifest/object-models.ts';
+} from '../../control-plane/model/object-models.ts';
+import { readStatus } from '../../control-plane/source/kubernetes-source.ts';
+import { descriptorLevels } from '../../rules/language/fields.ts';
 import type { ApiServer, KubectlResult } from '../support/api-server.ts';
 import { awaitCrds } from '../support/cluster.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';

@@ -3,8 +3,8 @@
  * objects. The CRDs are generated from them, and objects are read by them.
  */
 import { z } from 'zod';
-import { domainFields } from '../language/fields.ts';
-import { dnsLabelLength, dnsLabelPattern } from './kinds.ts';
+import { domainFields } from '../../rules/language/fields.ts';
+import { dnsLabelLength, dnsLabelPattern } from '../../rules/manifest/kinds.ts';
 
 const label = (description: string) =>
   z.string().regex(new RegExp(dnsLabelPattern)).max(dnsLabelLength).meta({ description });
