@@ -34,7 +34,7 @@ it('lists rules in lines of one rule each, however deep they lie', async () => {
   expect(rules[0].rules).toHaveLength(1_000);
   expect(rules[0].rules[999].limits).toEqual([
     {
-      ...{ name: '', requestsPerUnit: 5, unit: 'minute', multiplier: 1 },
+      ...{ words: '5 per minute', name: '', requestsPerUnit: 5, unit: 'minute', multiplier: 1 },
       ...{ algorithm: 'fixed_window', burst: null, unlimited: false },
     },
   ]);
