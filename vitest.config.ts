@@ -13,7 +13,7 @@ const isUnit = selected === 'unit';
 const timing = '**/*.timing.test.ts';
 const nightly = '**/*.nightly.test.ts';
 const packageTests = 'test/package/*.test.ts';
-/** Their limiter has to get through a load that a machine with much else to do has no room for. */
+/** Their load needs a processor that nothing else uses. */
 const alone = 'redis-network|redis-refuses';
 const faults = [
   ...['attacks', 'budgets', 'soak', 'stores', 'truth'].map((folder) => `test/${folder}/*.timing.test.ts`),

@@ -1,5 +1,5 @@
 import type { Descriptor, RateLimitRequest } from '../limiter/decide/messages.ts';
-import { type Entry, maxUint32, Unit } from '../rules/model.ts';
+import { type Entry, isObject, maxUint32, Unit } from '../rules/model.ts';
 
 /** Why a line of a recording cannot be replayed. */
 export class RecordingError extends Error {
@@ -195,8 +195,4 @@ function saturated(hits: bigint): number {
 
 function field(fields: Fields, name: string, protoName: string): unknown {
   return fields[name] ?? fields[protoName];
-}
-
-function isObject(value: unknown): value is Fields {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import { fieldName, manifestWords } from '../../rules/language/tables.ts';
 import { fleetPlural, group, overridePlural, plural } from '../../rules/manifest/kinds.ts';
+import type { RuleSource } from '../../rules/model.ts';
 import { reviewSources } from '../../rules/review/review-sources.ts';
 import type { RuleWarning } from '../../rules/review/rule-level.ts';
 import { fieldPath } from '../../rules/rule-error.ts';
@@ -73,8 +74,7 @@ function answerOn(reading: Reading<ConfigObject> | undefined, view: AdmissionVie
   if (!view.isListed()) {
     warnings.push('who has its domain is not known yet: no complete list of objects is in');
   }
-  if (rules !== undefined)
-    warnings.push(...rejectionsOf(rules, view.limited(rules.fleet)), ...warningsOf(rules, view.mergeDomains));
+  if (rules !== undefined) warnings.push(...warningsOf(rules, view));
   return { allowed: true, warnings: boundedWarnings(warnings) };
 }
 
@@ -104,10 +104,8 @@ function refused(reason: string, message: string): AdmissionAnswer {
 }
 
 /** What limiters would reject once it is served, by their settings. */
-function rejectionsOf({ resource: { bytes } }: ReadRules, limited: readonly LimiterReport[]): string[] {
-  if (limited.length === 0) return [];
+function rejectionsOf(source: RuleSource, limited: readonly LimiterReport[]): string[] {
   const found: string[] = [];
-  const source = decodeResource(bytes);
   for (const { name, ruleSupport: support } of limited) {
     checkSources([source], { mergeDomains: true, support }, ({ code, path, text }) => {
       if (code === 'uncountable')
@@ -121,16 +119,23 @@ function placeOf(steps: RuleWarning['path']): string {
   return fieldPath(['spec', ...steps.map(fieldName)]);
 }
 
+function warningsOf({ resource: { bytes }, rules, fleet }: ReadRules, view: AdmissionView): string[] {
+  const limited = view.limited(fleet);
+  const isLarge = bytes.length * rules > mostReviewWork;
+  const unreviewed = `${rules} rules are too many to look here for what is hardly meant: weir check does`;
+  if (isLarge && limited.length === 0) return [unreviewed];
+  const source = decodeResource(bytes);
+  const review = isLarge ? [unreviewed] : reviewOf(source, view.mergeDomains);
+  return [...rejectionsOf(source, limited), ...review];
+}
+
 /** As `weir check` tells them, but for what follows from more than this object, or from how limiters are set up. */
-function warningsOf({ resource: { bytes }, rules }: ReadRules, mergeDomains: boolean): string[] {
-  if (bytes.length * rules > mostReviewWork) {
-    return [`${rules} rules are too many to look here for what is hardly meant: weir check does`];
-  }
+function reviewOf(source: RuleSource, mergeDomains: boolean): string[] {
   const untold = new Set<RuleWarning['code']>(
     // A manifest says a limit of 0 in so many words; a merged domain has names of limits in other objects.
     mergeDomains ? ['limit-of-zero', 'replaces-nothing', 'replaces-unlimited'] : ['limit-of-zero'],
   );
-  return reviewSources([decodeResource(bytes)])
+  return reviewSources([source])
     .filter(({ code }) => !untold.has(code))
     .map(warningText);
 }

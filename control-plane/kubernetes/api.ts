@@ -1,4 +1,4 @@
-/** The Kubernetes API as the control plane asks it: over HTTP by `KubernetesClient`, or as something else plays it. */
+/** The interface to the Kubernetes API. `KubernetesClient` implements it over HTTP, simulations implement it in memory. */
 import type { ApiError } from './api-error.ts';
 
 export interface ApiRequest {
@@ -41,11 +41,11 @@ export interface KubernetesApi {
 /** The answer to a watch. */
 export interface WatchStream {
   /**
-   * Hands over the values of its lines, those that came together at once; none of them for a sign of life. Called once.
-   * Settles when the watch has ended and its connection is given back: undefined in order, else why. Never rejects.
+   * Passes on the parsed lines as they arrive, those of one chunk together; an empty list shows that the connection is alive. Called
+   * once. Resolves when the watch has ended and its connection is free: undefined for an orderly end, else the error. Never rejects.
    */
   follow(receive: (values: readonly unknown[]) => void): Promise<ApiError | undefined>;
-  /** Ends it in order. */
+  /** Ends the watch without an error. */
   end(): void;
 }
 

@@ -1,6 +1,6 @@
 /** What RESPONSE_DYNAMIC_METADATA tells the proxy, for filters behind the rate limit. */
 import type { MatchedRule } from '../../rules/match-result.ts';
-import { type JsonObject, type JsonValue, Unit, unitName } from '../../rules/model.ts';
+import { isObject, type JsonObject, type JsonValue, Unit, unitName } from '../../rules/model.ts';
 import { unmarkedOf } from './marker.ts';
 import { Code, type Descriptor, type DescriptorStatus, type RateLimitRequest } from './messages.ts';
 import { isQuota, type Plan } from './plan.ts';
@@ -129,10 +129,6 @@ function copy(value: JsonValue): JsonValue {
   const object = emptyObject();
   mergeMetadata(object, value);
   return object;
-}
-
-function isObject(value: JsonValue): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 /** Without prototype: the keys are the users' and may be called `__proto__`. */

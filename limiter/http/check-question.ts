@@ -2,7 +2,7 @@
 import { Right } from '../../process/grpc/handlers.ts';
 import { ApiProblem, shown } from '../../process/http/api-route.ts';
 import { parseJson } from '../../process/http/json-exchange.ts';
-import type { Entry } from '../../rules/model.ts';
+import { type Entry, isObject } from '../../rules/model.ts';
 import { type HttpAsker, problemOf } from './http-asker.ts';
 import type { HttpQuestion } from './http-decision.ts';
 
@@ -163,10 +163,6 @@ export function checkText(path: string, value: unknown, mistakes: Mistakes): voi
   if (value === undefined) mistakes.add(path, 'is missing: expected a string');
   else if (typeof value !== 'string') mistakes.add(path, `is a string, not ${valueText(value)}`);
   else if (!value.isWellFormed()) mistakes.add(path, 'has half of a surrogate pair, which is no character');
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
 function kindOf(value: unknown): string {

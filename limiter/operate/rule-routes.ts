@@ -2,7 +2,7 @@
 import { type ApiCall, ApiProblem, type ApiRoute, checkDomain, shown } from '../../process/http/api-route.ts';
 import { limitJson, limitWords } from '../../rules/describe.ts';
 import { sanitizeMetricKey } from '../../rules/match-result.ts';
-import type { Entry, Limit, Rule } from '../../rules/model.ts';
+import { type Entry, isObject, type Limit, type Rule } from '../../rules/model.ts';
 import { effectWords, type Override, overrideJson } from '../../rules/overrides/override.ts';
 import type { OverridesFound } from '../../rules/overrides/override-index.ts';
 import { type ExplainedStep, noLimitWords, type Outcome } from '../../rules/review/explain-descriptor.ts';
@@ -332,8 +332,4 @@ function isEntry(value: unknown): value is Entry {
     value['key'] !== '' &&
     typeof value['value'] === 'string'
   );
-}
-
-function isObject(value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -1,6 +1,13 @@
 /** Walks the rules of one domain in two versions, level by level: rules are the same when the matcher cannot tell them apart. */
 import { limitWords } from '../describe.ts';
-import type { JsonObject, JsonValue, Limit, Rule, RuleSource } from '../model.ts';
+import {
+  isObject,
+  type JsonObject,
+  type JsonValue,
+  type Limit,
+  type Rule,
+  type RuleSource,
+} from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import { compositeOf } from '../review/rule-level.ts';
 import { ruleValue } from '../write/rule-file-value.ts';
@@ -44,7 +51,7 @@ function limitText(limit: Limit): string {
 
 function sortedJson(value: unknown): string {
   return JSON.stringify(value, (_, member: unknown) =>
-    typeof member === 'object' && member !== null && !Array.isArray(member)
+    isObject(member)
       ? Object.fromEntries(Object.entries(member).sort(([a], [b]) => (a < b ? -1 : 1)))
       : member,
   );

@@ -4,6 +4,7 @@
  * https://kubernetes.io/docs/reference/using-api/server-side-apply/
  */
 import { isDeepStrictEqual } from 'node:util';
+import { isObject } from '../../rules/model.ts';
 
 type Fields = Record<string, unknown>;
 
@@ -31,8 +32,7 @@ function childrenOf(value: unknown, name: string | undefined): Fields | undefine
   const key = keyOfElement[name ?? ''];
   if (Array.isArray(value) && key !== undefined && value.length > 0)
     return Object.fromEntries(value.map((element: Fields) => [String(element[key]), element]));
-  const isMap = typeof value === 'object' && value !== null && !Array.isArray(value);
-  return isMap && Object.keys(value).length > 0 ? (value as Fields) : undefined;
+  return isObject(value) && Object.keys(value).length > 0 ? value : undefined;
 }
 
 /** The reverse of `leavesOf`. */

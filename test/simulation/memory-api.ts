@@ -1,55 +1,51 @@
-/** What one user of a simulated cluster asks of its API server: answers take time, and may be refused, lost, or come twice. */
+/** Access of one client to a simulated cluster. Answers take time, and faults can be injected into each request. */
 import type { ApiRequest, Denial, KubernetesApi, WatchStream } from '../../control-plane/kubernetes/api.ts';
 import { ApiError, refusal, unreachable } from '../../control-plane/kubernetes/api-error.ts';
 import type { Timers } from '../../process/time/clock.ts';
+import {
+  apiVersion,
+  fleetKind,
+  fleetPlural,
+  kind,
+  overrideKind,
+  overridePlural,
+  plural,
+} from '../../rules/manifest/kinds.ts';
 import { apiError, type Kind, type MemoryCluster, type Selection, type Target } from './memory-cluster.ts';
 
-const ours = '/apis/ratelimit.weir.dev/v1alpha1';
+const ours = (plural: string, kind: string): Kind => ({
+  ...{ root: `/apis/${apiVersion}`, plural, kind },
+  ...{ isNamespaced: true, hasStatus: true },
+});
+const ofOthers = (root: string, plural: string, kind: string, isNamespaced = true): Kind => ({
+  ...{ root, plural, kind, isNamespaced },
+  hasStatus: false,
+});
 
 /** The kinds that a control plane reads and writes. */
 export const kinds: readonly Kind[] = [
-  ...[
-    ['ratelimitconfigs', 'RateLimitConfig', true],
-    ['ratelimitoverrides', 'RateLimitOverride', true],
-    ['ratelimitfleets', 'RateLimitFleet', true],
-  ].map(([plural, kind]) => ({
-    root: ours,
-    plural: plural as string,
-    kind: kind as string,
-    isNamespaced: true,
-    hasStatus: true,
-  })),
-  { root: '/api/v1', plural: 'configmaps', kind: 'ConfigMap', isNamespaced: true, hasStatus: false },
-  { root: '/api/v1', plural: 'namespaces', kind: 'Namespace', isNamespaced: false, hasStatus: false },
-  { root: '/api/v1', plural: 'pods', kind: 'Pod', isNamespaced: true, hasStatus: false },
-  {
-    root: '/apis/coordination.k8s.io/v1',
-    plural: 'leases',
-    kind: 'Lease',
-    isNamespaced: true,
-    hasStatus: false,
-  },
-  { root: '/apis/events.k8s.io/v1', plural: 'events', kind: 'Event', isNamespaced: true, hasStatus: false },
-  {
-    root: '/apis/discovery.k8s.io/v1',
-    plural: 'endpointslices',
-    kind: 'EndpointSlice',
-    isNamespaced: true,
-    hasStatus: false,
-  },
+  ours(plural, kind),
+  ours(overridePlural, overrideKind),
+  ours(fleetPlural, fleetKind),
+  ofOthers('/api/v1', 'configmaps', 'ConfigMap'),
+  ofOthers('/api/v1', 'namespaces', 'Namespace', false),
+  ofOthers('/api/v1', 'pods', 'Pod'),
+  ofOthers('/apis/coordination.k8s.io/v1', 'leases', 'Lease'),
+  ofOthers('/apis/events.k8s.io/v1', 'events', 'Event'),
+  ofOthers('/apis/discovery.k8s.io/v1', 'endpointslices', 'EndpointSlice'),
 ];
 
 /** What happens to one request. */
 export interface Fault {
-  /** Until the server has it; half of it before, half of it behind what it does. Defaults to the link's. */
+  /** Of the whole request: half of it passes before the server acts, half of it after. Defaults to the client's delay. */
   delayMs?: number;
-  /** It answers this, and does nothing. */
+  /** The server answers with this error, and does nothing. */
   refused?: { status: number; reason: string; retryAfterSeconds?: number };
-  /** It does what it was asked to, and the connection ends before its answer: `repeated` by the client, once. */
+  /** The server does what it was asked, but the connection ends before the answer. */
   lost?: boolean;
   /** The connection ends before the server has the request. */
   unreached?: boolean;
-  /** It gets the request twice, as over a connection that ended within an answer; the second answer is the answer. */
+  /** The server receives the request twice, as when a client sends it again; the client gets the second answer. */
   repeated?: boolean;
 }
 
@@ -118,7 +114,7 @@ export class MemoryApi implements KubernetesApi {
     return watch;
   }
 
-  /** All connections end without a word. */
+  /** Breaks all connections. */
   close(): void {
     for (const watch of this.#open) watch.break();
   }
@@ -139,17 +135,15 @@ export class MemoryApi implements KubernetesApi {
     const { cluster } = this.#options;
     const { method = 'GET', contentType = 'application/json', query = {}, path } = request;
     const found = targetOf(path);
-    if (found === undefined || (found.name === undefined && method === 'POST' && found.kind === undefined))
-      return this.#other(request);
+    if (found === undefined) return this.#other(request);
     const { kind, namespace, name } = found;
-    const target = found as Target;
     const body = structuredClone(request.body ?? {}) as Record<string, unknown>;
     const manager = String(query['fieldManager'] ?? this.#options.userAgent.split('/')[0]);
     if (name === undefined) {
-      if (method === 'GET')
-        return this.#list(request, { kind, namespace, labelSelector: String(query['labelSelector'] ?? '') });
+      if (method === 'GET') return this.#list(request, this.#selection(request));
       return cluster.create({ kind, namespace }, body, manager);
     }
+    const target: Target = { ...found, name };
     switch (method) {
       case 'GET':
         return cluster.read({ kind, namespace, name });

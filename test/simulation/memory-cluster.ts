@@ -6,6 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
 import type { ApiObject } from '../../control-plane/kubernetes/reflector.ts';
 import { type LabelSelector, parseLabelSelector } from '../../control-plane/source/label-selector.ts';
+import { isObject } from '../../rules/model.ts';
 import { applyFields, type FieldOwners, fromLeaves, leavesOf, replaceFields } from './field-owners.ts';
 
 /** A kind of object. */
@@ -349,10 +350,8 @@ function nameOf(body: Fields, field: 'uid' | 'resourceVersion'): string | undefi
 }
 
 function merged(value: unknown, patch: unknown): unknown {
-  const isMap = (one: unknown): one is Fields =>
-    typeof one === 'object' && one !== null && !Array.isArray(one);
-  if (!isMap(patch)) return patch;
-  const result: Fields = isMap(value) ? { ...value } : {};
+  if (!isObject(patch)) return patch;
+  const result: Fields = isObject(value) ? { ...value } : {};
   for (const [name, child] of Object.entries(patch)) {
     if (child === null) delete result[name];
     else result[name] = merged(result[name], child);
