@@ -11,6 +11,7 @@ import { reviewToken } from './kubernetes/token-review.ts';
 import type { Decision } from './model/decision.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
 import { noPolicy, type Policy } from './reconcile/decide.ts';
+import { type Codec, gzipCodec } from './replicas/codec.ts';
 import { DomainRecordStore } from './replicas/domain-records.ts';
 import { EventRecorder, type RecordedEvent } from './replicas/event-recorder.ts';
 import { KeptSpecStore, type StoredSpec } from './replicas/kept-specs.ts';
@@ -21,14 +22,15 @@ import { SchemaStore } from './source/schema-store.ts';
 import * as lines from './telemetry/log-lines.ts';
 import { RemovedObjectStore } from './webhooks/removed-objects.ts';
 
-interface ClusterBackingOptions extends OpenBackingOptions {
+export interface ClusterBackingOptions extends OpenBackingOptions {
   client: KubernetesApi;
   /** Of Leases and ConfigMaps. */
   namespace: string;
+  codec: Codec;
 }
 
 /** A Kubernetes cluster, whose API holds the objects, their statuses, and what the replicas know of each other. */
-class ClusterBacking implements Backing {
+export class ClusterBacking implements Backing {
   readonly source: KubernetesSource;
   readonly controllerName: string;
   readonly statusWriter: StatusWriter;
@@ -204,6 +206,7 @@ export function openClusterBacking(options: OpenBackingOptions): Backing {
   return new ClusterBacking({
     ...options,
     client,
+    codec: gzipCodec,
     namespace: settings.podNamespace || ofPod || defaultNamespace,
   });
 }

@@ -1,10 +1,9 @@
 /** ConfigMaps of the control plane's namespace: how they are written and watched, and the values that they hold. */
 
-import { promisify } from 'node:util';
-import { gunzip, gzip } from 'node:zlib';
 import type { Clock } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ResourceWatch, type ResourceWatchOptions } from '../kubernetes/watch.ts';
+import type { Codec } from './codec.ts';
 import { deleteObject } from './leases.ts';
 import { managedLabels, type ObjectRole, serverSideApply } from './replica-name.ts';
 
@@ -238,6 +237,7 @@ export interface PartedJson {
   head?: Readonly<Record<string, string>>;
   /** Of a part, before base64. */
   maxPartBytes?: number | undefined;
+  codec: Codec;
 }
 
 export interface Part {
@@ -262,11 +262,11 @@ export function partName(name: string, part: number): string {
  * when one cannot hold it. All parts of one text carry the same revision, and a reader waits for all of them.
  */
 export async function partedJson(parted: PartedJson): Promise<ConfigMap[]> {
-  const { name, key, json, revision, head = {}, maxPartBytes = maxConfigMapBytes } = parted;
+  const { name, key, json, revision, head = {}, maxPartBytes = maxConfigMapBytes, codec } = parted;
   const data = (part: number, parts: number) => ({ ...head, revision, part: `${part}/${parts}` });
   if (json.length <= longestPlainJson)
     return [{ name, data: { ...data(1, 1), [key]: json }, binaryData: {} }];
-  const bytes = await promisify(gzip)(json);
+  const bytes = await codec.compress(json);
   const parts = Math.ceil(bytes.length / maxPartBytes);
   return Array.from({ length: parts }, (_, index) => {
     const chunk = bytes.subarray(index * maxPartBytes, (index + 1) * maxPartBytes);
@@ -295,10 +295,9 @@ export function wholeOf<P extends Part>(found: readonly P[]): P[] | undefined {
 }
 
 /** Of all parts, in their order; rejects when they are damaged. */
-export async function jsonOfParts(parts: readonly Part[], key: string): Promise<unknown> {
+export async function jsonOfParts(parts: readonly Part[], key: string, codec: Codec): Promise<unknown> {
   const plain = parts[0]?.map.data[key];
   if (plain !== undefined) return JSON.parse(plain);
   const chunks = parts.map(({ map }) => Buffer.from(map.binaryData[`${key}.gz`] ?? '', 'base64'));
-  const bytes = await promisify(gunzip)(Buffer.concat(chunks), { maxOutputLength: longestJson });
-  return JSON.parse(bytes.toString('utf8'));
+  return JSON.parse(await codec.decompress(Buffer.concat(chunks), longestJson));
 }

@@ -12,6 +12,7 @@ import { ApiError } from '../kubernetes/api-error.ts';
 import { type Decision, type DomainRecord, type DomainRecords, domainKey } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
+import type { Codec } from './codec.ts';
 import {
   ConfigMapApi,
   type FoundValue,
@@ -96,6 +97,7 @@ export interface DomainRecordOptions extends Pick<Telemetry, 'log'> {
   clock: Clock;
   timers: Timers;
   random(): number;
+  codec: Codec;
   /** See `PartedJson`. */
   maxPartBytes?: number;
   /** `records` is another value. */
@@ -178,7 +180,7 @@ export class DomainRecordStore {
     const whole = wholeOf(maps.flatMap((map) => readPart(map) ?? []));
     const decode = async (): Promise<DomainRecords | undefined> => {
       try {
-        const records = recordsModel.parse(await jsonOfParts(whole!, jsonKey));
+        const records = recordsModel.parse(await jsonOfParts(whole!, jsonKey, this.#options.codec));
         return new Map(Object.entries(records));
       } catch (error) {
         lines.domainsSkipped(this.#options.log, mapName, errorText(error));
@@ -234,12 +236,12 @@ export class DomainRecordStore {
   }
 
   async #write(): Promise<Failure | undefined> {
-    const { clock, random, log, maxPartBytes } = this.#options;
+    const { clock, random, log, maxPartBytes, codec } = this.#options;
     this.#notBeforeMs = clock.monotonicMs() + intervalMs;
     const json = JSON.stringify(Object.fromEntries(this.#wanted!));
     const revision = newRevision(clock, random);
     try {
-      const maps = await partedJson({ name: mapName, key: jsonKey, json, revision, maxPartBytes });
+      const maps = await partedJson({ name: mapName, key: jsonKey, json, revision, maxPartBytes, codec });
       for (const map of maps) await this.#api.apply(map, { role: 'domains' });
       const names = new Set(maps.map(({ name }) => name));
       const surplus = this.#values.maps.filter(({ name }) => !names.has(name));

@@ -4,8 +4,7 @@
  * more than its old limiters obey. Of two that are kept for one object the older one is where a control plane of the
  * version before looks, which obeys that one too.
  */
-import { isDeepStrictEqual, promisify } from 'node:util';
-import { gunzip, gzip } from 'node:zlib';
+import { isDeepStrictEqual } from 'node:util';
 import { errorText } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
@@ -14,6 +13,7 @@ import type { ConfigObject } from '../model/config-object.ts';
 import type { KeptSpec, SpecGeneration } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
+import type { Codec } from './codec.ts';
 import { type ConfigMap, ConfigMapApi, maxConfigMapBytes, WatchedValues } from './config-maps.ts';
 import { type Failure, Pump } from './pump.ts';
 import { type ObjectRole, roleLabel } from './replica-name.ts';
@@ -31,23 +31,23 @@ function keptSpecName(uid: string): string {
   return `weir-kept-${uid}`;
 }
 
-async function encodeKeptSpec(uid: string, stored: StoredSpec): Promise<ConfigMap> {
+async function encodeKeptSpec(uid: string, stored: StoredSpec, codec: Codec): Promise<ConfigMap> {
   const { namespace, name, forOld } = stored;
   const map = {
     name: keptSpecName(uid),
     data: { uid, namespace, name, generation: String((forOld ?? stored).generation) },
-    binaryData: { [specKey]: await encodeSpec(forOld ?? stored) },
+    binaryData: { [specKey]: await encodeSpec(forOld ?? stored, codec) },
   };
   if (forOld === undefined) return map;
   return {
     ...map,
     data: { ...map.data, [laterKeys.generation]: String(stored.generation) },
-    binaryData: { ...map.binaryData, [laterKeys.spec]: await encodeSpec(stored) },
+    binaryData: { ...map.binaryData, [laterKeys.spec]: await encodeSpec(stored, codec) },
   };
 }
 
-async function encodeSpec({ spec }: SpecGeneration): Promise<string> {
-  return (await promisify(gzip)(JSON.stringify(spec))).toString('base64');
+async function encodeSpec({ spec }: SpecGeneration, codec: Codec): Promise<string> {
+  return (await codec.compress(JSON.stringify(spec))).toString('base64');
 }
 
 /** How many bytes of a ConfigMap it takes. */
@@ -56,24 +56,28 @@ function keptSpecBytes({ binaryData }: ConfigMap): number {
 }
 
 /** Rejects when the ConfigMap does not hold a kept spec. */
-async function decodeKeptSpec(map: ConfigMap): Promise<{ uid: string; kept: StoredSpec }> {
+async function decodeKeptSpec(map: ConfigMap, codec: Codec): Promise<{ uid: string; kept: StoredSpec }> {
   const { uid, namespace, name, generation } = map.data;
   const compressed = map.binaryData[specKey];
   if (uid === undefined || namespace === undefined || name === undefined || compressed === undefined) {
     throw new Error(`uid, namespace, name or ${specKey} is missing`);
   }
   if (keptSpecName(uid) !== map.name) throw new Error(`its uid ${uid} does not fit its name`);
-  const first = await decodeSpec(generation, compressed);
+  const first = await decodeSpec(generation, compressed, codec);
   const later = map.binaryData[laterKeys.spec];
   if (later === undefined) return { uid, kept: { namespace, name, ...first } };
-  const second = await decodeSpec(map.data[laterKeys.generation], later);
+  const second = await decodeSpec(map.data[laterKeys.generation], later, codec);
   return { uid, kept: { namespace, name, ...second, forOld: first } };
 }
 
-async function decodeSpec(generation: string | undefined, compressed: string): Promise<SpecGeneration> {
+async function decodeSpec(
+  generation: string | undefined,
+  compressed: string,
+  codec: Codec,
+): Promise<SpecGeneration> {
   if (!/^[1-9]\d{0,15}$/.test(generation ?? '')) throw new Error(`generation ${generation} is not a number`);
-  const bytes = await promisify(gunzip)(Buffer.from(compressed, 'base64'), { maxOutputLength: longestJson });
-  return { generation: Number(generation), spec: JSON.parse(bytes.toString('utf8')) as unknown };
+  const json = await codec.decompress(Buffer.from(compressed, 'base64'), longestJson);
+  return { generation: Number(generation), spec: JSON.parse(json) as unknown };
 }
 
 /** One generation may have been accepted with more than one spec: a CRD of another version adds or drops fields. */
@@ -95,6 +99,7 @@ export interface KeptSpecStoreOptions extends Pick<Telemetry, 'log'> {
   clock: Clock;
   timers: Timers;
   random(): number;
+  codec: Codec;
   /** What is stored, by uid, has changed, or was read for the first time. */
   changed(stored: ReadonlyMap<string, StoredSpec>): void;
 }
@@ -138,7 +143,7 @@ export class KeptSpecStore {
           key: map.name,
           version: map.resourceVersion,
           decode: () =>
-            decodeKeptSpec(map).catch((error: unknown) => {
+            decodeKeptSpec(map, options.codec).catch((error: unknown) => {
               lines.keptSpecSkipped(log, map.name, errorText(error));
               return undefined;
             }),
@@ -213,7 +218,7 @@ export class KeptSpecStore {
   async #store(uid: string, spec: StoredSpec): Promise<boolean> {
     const present = this.#written.has(uid) ? this.#written.get(uid) : this.stored.get(uid);
     if (isSameKept(present, spec) || isSameKept(this.#toldTooLarge.get(uid), spec)) return true;
-    const map = await encodeKeptSpec(uid, spec);
+    const map = await encodeKeptSpec(uid, spec, this.#options.codec);
     const bytes = keptSpecBytes(map);
     if (bytes > maxConfigMapBytes) {
       this.#toldTooLarge.set(uid, spec);

@@ -11,6 +11,7 @@ import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import { ruleSupportSchema } from '../model/rule-support.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
+import type { Codec } from './codec.ts';
 import {
   type ConfigMap,
   type ConfigMapApi,
@@ -19,6 +20,7 @@ import {
   newRevision,
   type Owner,
   type Part,
+  type PartedJson,
   partedJson,
   partName,
   readPart,
@@ -39,6 +41,7 @@ export interface ReportPublisherOptions extends Telemetry {
   random(): number;
   /** Between the starts of two writes. Defaults to 250. */
   intervalMs?: number;
+  codec: Codec;
   /** See `encodeReport`. */
   maxPartBytes?: number;
 }
@@ -132,11 +135,11 @@ export class ReportPublisher {
   }
 
   async #writeParts(): Promise<void> {
-    const { api, maxPartBytes } = this.#options;
+    const { api, maxPartBytes, codec } = this.#options;
     const [report, owner] = [this.#report as ReplicaReport, this.#owner as Owner];
     this.#count += 1;
-    const bound = maxPartBytes === undefined ? {} : { maxPartBytes };
-    const maps = await encodeReport(report, { revision: `${this.#run}-${this.#count}`, ...bound });
+    const revision = `${this.#run}-${this.#count}`;
+    const maps = await encodeReport(report, { revision, maxPartBytes, codec });
     this.#parts = Math.max(this.#parts, maps.length);
     for (const map of maps) await api.apply(map, { role: 'limiters', owner });
     await this.#deleteParts(maps.length + 1);
@@ -157,6 +160,7 @@ export interface ReportReaderOptions extends Pick<Telemetry, 'log'> {
   clock: Clock;
   timers: Timers;
   random(): number;
+  codec: Codec;
   /** The first complete lists are in, and read. */
   listed(): void;
   /** `living` may answer differently. */
@@ -225,7 +229,7 @@ export class ReportReader {
       ...options,
       ...told,
       labels: managedLabels('limiters'),
-      find: findReports(log),
+      find: findReports(options),
       read: (hasChanged) => this.#reportsRead(hasChanged),
     });
   }
@@ -378,7 +382,7 @@ export function boundedReport({ replica, limiters }: ReplicaReport): ReplicaRepo
 /** A report as `partedJson` stores it, so that no limiter is ever seen twice or not at all. */
 export function encodeReport(
   report: ReplicaReport,
-  options: { revision: string; maxPartBytes?: number },
+  options: Pick<PartedJson, 'revision' | 'maxPartBytes' | 'codec'>,
 ): Promise<ConfigMap[]> {
   const { replica } = report;
   const json = reportJson(report);
@@ -411,10 +415,10 @@ export function readReportPart(map: ConfigMap): ReportPart | undefined {
 }
 
 /** The report of all parts, in their order; rejects when they are damaged. */
-export async function decodeReport(parts: readonly ReportPart[]): Promise<ReplicaReport> {
+export async function decodeReport(parts: readonly ReportPart[], codec: Codec): Promise<ReplicaReport> {
   const [first] = parts;
   if (first === undefined) throw new Error('a report has no parts');
-  const report = reportSchema.parse(await jsonOfParts(parts, jsonKey));
+  const report = reportSchema.parse(await jsonOfParts(parts, jsonKey, codec));
   return { replica: first.replica, limiters: report.limiters.map((one) => limiterOf(one, report.refused)) };
 }
 
@@ -477,13 +481,19 @@ function cut(text: string, length: number): string {
 }
 
 /** The reports of all replicas, by replica, whether it lives or not. A damaged one is told of, and the one before stays. */
-export function findReports(log: Logger): (maps: readonly ConfigMap[]) => FoundValue<ReplicaReport>[] {
+export function findReports({
+  log,
+  codec,
+}: {
+  log: Logger;
+  codec: Codec;
+}): (maps: readonly ConfigMap[]) => FoundValue<ReplicaReport>[] {
   return (maps) => {
     const parts = maps.flatMap((map) => readReportPart(map) ?? []);
     return [...Map.groupBy(parts, ({ replica }) => replica)].map(([replica, found]) => {
       const whole = wholeOf(found) ?? [];
       const decode = (before: ReplicaReport | undefined) =>
-        decodeReport(whole).catch((error: unknown) => {
+        decodeReport(whole, codec).catch((error: unknown) => {
           lines.reportSkipped(log, `report of ${replica}`, errorText(error));
           return before;
         });

@@ -8,6 +8,7 @@ import { isNewerVersion } from '../model/config-object.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
+import type { Codec } from './codec.ts';
 import { ConfigMapApi } from './config-maps.ts';
 import { type ElectionOptions, LeaseElection } from './lease-election.ts';
 import { LeaseApi, ReplicaLease } from './leases.ts';
@@ -35,6 +36,7 @@ export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Tele
   clock: Clock;
   timers: Timers;
   random(): number;
+  codec: Codec;
   startedLeading(): void;
   stoppedLeading(): void;
   /** `living` may answer differently. */

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { recordedTelemetry, tellTo } from '../../test/support/control-plane-telemetry.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
+import { gzipCodec } from './codec.ts';
 import { type ConfigMap, StoredValues } from './config-maps.ts';
 import {
   boundedReport,
@@ -69,11 +70,17 @@ function partsOf(maps: Awaited<ReturnType<typeof encodeReport>>): ReportPart[] {
 
 describe('a report in ConfigMaps', () => {
   it('of a replica that knows nothing of counter keys has limiters that count as the Go service does', async () => {
-    const [map] = await encodeReport({ replica: 'plane-a', limiters: [limiter] }, { revision: 'r' });
+    const [map] = await encodeReport(
+      { replica: 'plane-a', limiters: [limiter] },
+      { revision: 'r', codec: gzipCodec },
+    );
     const json = map!.data['report.json']!.replace(',"countsCompatibly":true', '');
     expect(json).not.toContain('countsCompatibly');
     const older = { ...map!, data: { ...map!.data, 'report.json': json } };
-    expect(await decodeReport(partsOf([older]))).toEqual({ replica: 'plane-a', limiters: [limiter] });
+    expect(await decodeReport(partsOf([older]), gzipCodec)).toEqual({
+      replica: 'plane-a',
+      limiters: [limiter],
+    });
   });
 
   it('comes back as it was', async () => {
@@ -84,10 +91,10 @@ describe('a report in ConfigMaps', () => {
     await fc.assert(
       fc.asyncProperty(sizes, fc.integer({ min: 200, max: 5_000 }), async (limiters, maxPartBytes) => {
         const report = { replica: 'plane-a', limiters };
-        const parts = partsOf(await encodeReport(report, { revision: 'r1', maxPartBytes }));
+        const parts = partsOf(await encodeReport(report, { revision: 'r1', maxPartBytes, codec: gzipCodec }));
         expect(parts.map(({ part }) => part)).toEqual(parts.map((_, index) => index + 1));
         expect(new Set(parts.map(({ parts: total }) => total))).toEqual(new Set([parts.length]));
-        expect(await decodeReport(parts)).toEqual(report);
+        expect(await decodeReport(parts, gzipCodec)).toEqual(report);
       }),
       { numRuns: caseCount(50) },
     );
@@ -95,7 +102,7 @@ describe('a report in ConfigMaps', () => {
 
   it('is readable while it is small', async () => {
     const report = { replica: 'plane-a', limiters: [limiter] };
-    expect(await encodeReport(report, { revision: 'r1' })).toEqual([
+    expect(await encodeReport(report, { revision: 'r1', codec: gzipCodec })).toEqual([
       {
         name: 'weir-limiters-plane-a',
         data: { replica: 'plane-a', revision: 'r1', part: '1/1', 'report.json': JSON.stringify(report) },
@@ -107,7 +114,7 @@ describe('a report in ConfigMaps', () => {
   it('is compressed when it is large, and cut where it does not fit', async () => {
     const maps = await encodeReport(
       { replica: 'plane-a', limiters: many },
-      { revision: 'r1', maxPartBytes: 1_000 },
+      { revision: 'r1', maxPartBytes: 1_000, codec: gzipCodec },
     );
     expect(maps.length).toBeGreaterThan(1);
     expect(maps[1]?.name).toBe('weir-limiters-plane-a.2');
@@ -122,8 +129,8 @@ describe('a report in ConfigMaps', () => {
     const resources = Array.from({ length: 1_000 }, (_, n) => ({ name: `team/${n}`, message: `bad ${n}` }));
     const refusal = { version: 'v', message: 'bad', resources };
     const limiters = many.map((one) => ({ ...one, refusal }));
-    const maps = await encodeReport({ replica: 'plane-a', limiters }, { revision: 'r1' });
-    const { limiters: read } = await decodeReport(partsOf(maps));
+    const maps = await encodeReport({ replica: 'plane-a', limiters }, { revision: 'r1', codec: gzipCodec });
+    const { limiters: read } = await decodeReport(partsOf(maps), gzipCodec);
     expect(read).toEqual(limiters);
     expect(new Set(read.map((one) => one.refusal?.resources)).size).toBe(1);
   });
@@ -131,9 +138,12 @@ describe('a report in ConfigMaps', () => {
   it('still has what a replica of before says that is refused', async () => {
     const refusal = { version: 'v', message: 'bad', resources: [{ name: 'a', message: 'x' }] };
     const report = { replica: 'plane-a', limiters: [{ ...limiter, refusal }] };
-    const [map] = await encodeReport({ replica: 'plane-a', limiters: [] }, { revision: 'r' });
+    const [map] = await encodeReport(
+      { replica: 'plane-a', limiters: [] },
+      { revision: 'r', codec: gzipCodec },
+    );
     const before = { ...map!, data: { ...map!.data, 'report.json': JSON.stringify(report) } };
-    expect(await decodeReport(partsOf([before]))).toEqual(report);
+    expect(await decodeReport(partsOf([before]), gzipCodec)).toEqual(report);
   });
 
   it('is refused when it is damaged', async () => {
@@ -141,14 +151,16 @@ describe('a report in ConfigMaps', () => {
       name: 'x',
       data: { replica: 'a', revision: 'r', part: '1/1', 'report.json': '{"limiters":[{}]}' },
     };
-    await expect(decodeReport(partsOf([{ ...map, binaryData: {} }]))).rejects.toThrow(/expected string/);
+    await expect(decodeReport(partsOf([{ ...map, binaryData: {} }]), gzipCodec)).rejects.toThrow(
+      /expected string/,
+    );
   });
 
   it('passes over what another version of the program added', async () => {
     const json = JSON.stringify({ limiters: [{ ...limiter, colour: 'red' }], region: 'north' });
     const data = { replica: 'a', revision: 'r', part: '1/1', 'report.json': json };
     const parts = partsOf([{ name: 'x', data, binaryData: {} }]);
-    expect(await decodeReport(parts)).toEqual({ replica: 'a', limiters: [limiter] });
+    expect(await decodeReport(parts, gzipCodec)).toEqual({ replica: 'a', limiters: [limiter] });
   });
 
   it.each([
@@ -188,12 +200,12 @@ function reportOf(replica: string, count: number) {
 
 /** In parts, if it holds many limiters. */
 function mapsOf(replica: string, count: number, revision: string): Promise<ConfigMap[]> {
-  return encodeReport(reportOf(replica, count), { revision, maxPartBytes: 200 });
+  return encodeReport(reportOf(replica, count), { revision, maxPartBytes: 200, codec: gzipCodec });
 }
 
 function collection() {
   const told: string[] = [];
-  const find = findReports(recordedTelemetry(tellTo(told)).log);
+  const find = findReports({ log: recordedTelemetry(tellTo(told)).log, codec: gzipCodec });
   const reports = new StoredValues(find, (hasChanged) => {
     if (hasChanged) told.push('changed');
   });

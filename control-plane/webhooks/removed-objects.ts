@@ -2,8 +2,6 @@
  * Deleted objects whose receivers of webhooks are not told yet, in one ConfigMap of the control plane's own namespace: read
  * by every replica, written by the leader, so that the next one tells what this one could not.
  */
-import { promisify } from 'node:util';
-import { gunzip, gzip } from 'node:zlib';
 import { z } from 'zod';
 import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
@@ -12,6 +10,7 @@ import { overrideKind } from '../../rules/manifest/kinds.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { RemovedObject } from '../reconcile/removals.ts';
+import type { Codec } from '../replicas/codec.ts';
 import { ConfigMapApi, maxConfigMapBytes, WatchedValues } from '../replicas/config-maps.ts';
 import { Pump } from '../replicas/pump.ts';
 import { type ObjectRole, roleLabel } from '../replicas/replica-name.ts';
@@ -48,6 +47,7 @@ export interface RemovedObjectStoreOptions extends Pick<Telemetry, 'log'> {
   clock: Clock;
   timers: Timers;
   random(): number;
+  codec: Codec;
   /** What is stored has changed, or was read for the first time: another leader may have written it. Returns what should be. */
   changed(stored: readonly RemovedObject[]): readonly RemovedObject[];
 }
@@ -95,7 +95,7 @@ export class RemovedObjectStore {
             key: name,
             version: resourceVersion,
             decode: () =>
-              decode(binaryData[dataKey]).catch((error: unknown) => {
+              decode(binaryData[dataKey], options.codec).catch((error: unknown) => {
                 lines.removedSkipped(log, name, errorText(error));
                 return undefined;
               }),
@@ -147,10 +147,12 @@ export class RemovedObjectStore {
   /** The newest of them, where not all have room. */
   async #apply(objects: readonly RemovedObject[]): Promise<void> {
     let kept = objects;
-    let bytes = await encode(kept);
+    const { codec } = this.#options;
+    const encode = () => codec.compress(JSON.stringify(kept));
+    let bytes = await encode();
     while (bytes.length > maxConfigMapBytes) {
       kept = kept.slice(Math.ceil(kept.length / 2));
-      bytes = await encode(kept);
+      bytes = await encode();
     }
     if (kept.length < objects.length) {
       this.#cut = JSON.stringify(objects);
@@ -161,12 +163,7 @@ export class RemovedObjectStore {
   }
 }
 
-function encode(objects: readonly RemovedObject[]): Promise<Buffer> {
-  return promisify(gzip)(JSON.stringify(objects));
-}
-
-/** Rejects when it is not what `encode` gives. */
-async function decode(base64 = ''): Promise<RemovedObject[]> {
-  const bytes = await promisify(gunzip)(Buffer.from(base64, 'base64'), { maxOutputLength: longestJson });
-  return model.parse(JSON.parse(bytes.toString('utf8')));
+/** Rejects what is no list of removed objects. */
+async function decode(base64 = '', codec: Codec): Promise<RemovedObject[]> {
+  return model.parse(JSON.parse(await codec.decompress(Buffer.from(base64, 'base64'), longestJson)));
 }

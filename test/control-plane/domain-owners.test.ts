@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import { afterEach, beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
 import type { Decision, ServedConfig, Verdict } from '../../control-plane/model/decision.ts';
+import { gzipCodec } from '../../control-plane/replicas/codec.ts';
 import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { conditionOf, installPrerequisites, messageOf, startReplica } from '../support/cluster.ts';
@@ -130,6 +131,7 @@ describeWithApiServer('domains and fleets', (api) => {
       clock: systemClock,
       timers: systemTimers,
       random: Math.random,
+      codec: gzipCodec,
       ...recordedTelemetry(),
       changed: () => {},
     });

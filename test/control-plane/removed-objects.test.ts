@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
 import type { RemovedObject } from '../../control-plane/reconcile/removals.ts';
+import { gzipCodec } from '../../control-plane/replicas/codec.ts';
 import { RemovedObjectStore } from '../../control-plane/webhooks/removed-objects.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
@@ -34,6 +35,7 @@ describeWithApiServer('deleted objects on the API server', (api) => {
       clock: systemClock,
       timers: systemTimers,
       random: Math.random,
+      codec: gzipCodec,
       ...recordedTelemetry(tellTo(told)),
       changed: (stored) => {
         seen.names = stored.map(({ name }) => name);

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
+import { gzipCodec } from '../../control-plane/replicas/codec.ts';
 import type { StoredSpec } from '../../control-plane/replicas/kept-specs.ts';
 import { KeptSpecStore } from '../../control-plane/replicas/kept-specs.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
@@ -22,6 +23,7 @@ function store(api: ApiServer, { leads = true } = {}) {
     clock: systemClock,
     timers: systemTimers,
     random: Math.random,
+    codec: gzipCodec,
     ...recordedTelemetry(tellTo(told)),
     changed: () => {},
   });
