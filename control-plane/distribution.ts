@@ -11,7 +11,7 @@ import type { ObjectSource } from './source/kubernetes-source.ts';
 import type { SchemaStore } from './source/schema-store.ts';
 import type { Telemetry } from './telemetry/control-plane-metrics.ts';
 import * as lines from './telemetry/log-lines.ts';
-import type { XdsServer } from './xds/xds-server.ts';
+import type { LimiterStreams } from './xds/limiter-streams.ts';
 
 export interface DistributionOptions extends Telemetry {
   source: Pick<ObjectSource, 'objects'>;
@@ -21,7 +21,7 @@ export interface DistributionOptions extends Telemetry {
   /** See `SchemaStore`; missing: there are no schemas. */
   schemas?: Pick<SchemaStore, 'confirms'> | undefined;
   ledger: VersionLedger;
-  xds: Pick<XdsServer, 'serve' | 'cutOff'>;
+  xds: Pick<LimiterStreams, 'serve' | 'cutOff'>;
   clock: Clock;
   timers: Timers;
   decided(): void;
@@ -100,7 +100,7 @@ export class Distribution {
     return this.#isCutOff;
   }
 
-  /** See `XdsServer.cutOff`; `by` is what tells of it. Objects that are reachable again are the newest after a moment. */
+  /** See `LimiterStreams.cutOff`; `by` is what tells of it. Objects that are reachable again are the newest after a moment. */
   cutOff(by: 'watch' | 'lease', isCutOff: boolean): void {
     const { xds, timers } = this.#options;
     const tell = (): void => {

@@ -286,6 +286,10 @@ export class Decider {
     this.#options = options;
   }
 
+  get mergesDomains(): boolean {
+    return this.#options.mergeDomains;
+  }
+
   /** `kept` by uid: see `nextKept`. `nowMs` is for overrides; by default none of them has ended. */
   decide(
     objects: readonly ConfigObject[],

@@ -1,7 +1,6 @@
 /** The stream of one limiter: what it is owed and what it says, and how that comes over the connection. */
 
-import type { ServerDuplexStream } from '@grpc/grpc-js';
-import { GrpcCode, type GrpcStatus, statusText } from '../../process/grpc/handlers.ts';
+import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { plainText } from '../../process/log/error-text.ts';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
@@ -10,7 +9,8 @@ import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import type { LimiterReport, Refusal, RefusedResource } from '../model/fleet-snapshot.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
-import { addressOf, type CallerIdentity, type Identity, unauthenticated } from './caller-identity.ts';
+import { addressOf, type Identity, unauthenticated } from './caller-identity.ts';
+import type { DiscoveryCall } from './discovery-call.ts';
 import type { DiscoveryForm, RequestRefusal, StreamRequest } from './discovery-form.ts';
 import { type FleetsOfClients, fleetRefusal } from './fleet-permissions.ts';
 import {
@@ -23,15 +23,12 @@ import {
 import { type NodeIdentity, nodeIdentity } from './node-identity.ts';
 import { StreamState } from './stream-state.ts';
 
-export type DiscoveryCall = ServerDuplexStream<Buffer, Buffer>;
-
 /** What all streams share. */
 export interface StreamContext extends Telemetry {
   clock: Clock;
   timers: Timers;
   turns: SendTurns;
   responses: FleetResponses;
-  identity: CallerIdentity;
   /** Undefined: every client may ask for every fleet. */
   fleetsOfClients?: FleetsOfClients;
   answerTimeoutMs: number;
@@ -42,10 +39,6 @@ export interface StreamContext extends Telemetry {
   sent(limiter: LimiterReport): void;
   /** Tells of a stream that ends for what it said. */
   refuse(peer: string, reason: string): void;
-  /** Destroys the connection that a stream came over. */
-  cutConnection(peer: string): void;
-  /** The connection holds so many bytes more, or less, for a peer that has not done its part. */
-  hold(peer: string, bytes: number): void;
   /** It is ended, and may be open for a moment more. */
   ending(stream: LimiterStream): void;
   /** Called once. */
@@ -131,17 +124,19 @@ export class LimiterStream implements Sender {
     this.#context = context;
     this.#identity = identity;
     this.#id = id;
-    this.peer = call.getPeer();
+    this.peer = call.peer;
     this.group = addressGroup(addressOf(this.peer));
     this.#form = form;
     this.#state = new StreamState(noncePrefix);
     const { timers, answerTimeoutMs } = context;
     this.#stopWaiting = timers.after(answerTimeoutMs, () => this.end(notAsked(answerTimeoutMs)));
-    call.on('data', (bytes: Buffer) => this.#read(bytes));
-    // A caller that asks once and listens no further has its answer by now.
-    call.on('end', () => this.#finish());
-    call.on('cancelled', () => this.#givenUp());
-    call.on('close', () => this.#close());
+    call.follow({
+      received: (bytes) => this.#read(bytes),
+      // A caller that asks once and listens no further has its answer by now.
+      finished: () => this.#finish(),
+      givenUp: () => this.#givenUp(),
+      closed: () => this.#close(),
+    });
     if (identity.expiresMs !== undefined) this.#awaitExpiry(identity.expiresMs);
   }
 
@@ -165,9 +160,9 @@ export class LimiterStream implements Sender {
     if (this.#isDue) this.#context.turns.ask(this);
   }
 
-  /** Called when the tokens that are known have changed. */
-  checkToken(): void {
-    const stale = this.#context.identity.staleness(this.#identity);
+  /** Called when the tokens that are known have changed. `staleness`: why a stream may not go on. */
+  checkToken(staleness: (identity: Identity) => GrpcStatus | undefined): void {
+    const stale = staleness(this.#identity);
     if (stale !== undefined) this.#endForToken(stale);
   }
 
@@ -210,7 +205,7 @@ export class LimiterStream implements Sender {
     this.#stopWaiting = timers.after(answerTimeoutMs, () => this.#giveUp(version));
     this.#isAnswerDue = true;
     this.#hold(bytes.length);
-    this.#call.write(withNonce(bytes, nonce), () => {
+    this.#call.send(withNonce(bytes, nonce), () => {
       this.#hold(0);
       taken();
     });
@@ -224,11 +219,11 @@ export class LimiterStream implements Sender {
     this.#isEnding = true;
     this.#isRefused = true;
     this.#stopWaiting();
-    const { timers, cutConnection, ending } = this.#context;
+    const { timers, ending } = this.#context;
     // Who does not read does not take the end of its stream either.
-    this.#stopWaiting = timers.after(cutAfterMs, () => cutConnection(this.peer));
+    this.#stopWaiting = timers.after(cutAfterMs, () => this.#call.cut());
     ending(this);
-    this.#call.emit('error', { code: status.code, details: statusText(status.message) });
+    this.#call.fail(status);
   }
 
   #finish(): void {
@@ -378,7 +373,7 @@ export class LimiterStream implements Sender {
 
   /** Exactly so many bytes. */
   #hold(bytes: number): void {
-    this.#context.hold(this.peer, bytes - this.#heldBytes);
+    this.#call.hold(bytes - this.#heldBytes);
     this.#heldBytes = bytes;
   }
 

@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { credentials } from '@grpc/grpc-js';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { parseTokens } from '../../control-plane/xds/caller-identity.ts';
-import type { XdsServerOptions } from '../../control-plane/xds/xds-server.ts';
 import { createAuthority } from '../support/certificates.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
@@ -13,7 +12,13 @@ import { LimiterClient } from '../support/limiter-client.ts';
 import { unsignedToken } from '../support/service-account-token.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { ScriptedXdsClient, type ScriptedXdsClientOptions } from '../support/xds-client.ts';
-import { fleetsOf, type RunningXdsServer, startXdsServer, testSnapshot } from '../support/xds-server.ts';
+import {
+  fleetsOf,
+  type RunningXdsServer,
+  type StartOptions,
+  startXdsServer,
+  testSnapshot,
+} from '../support/xds-server.ts';
 
 const audience = 'weir-control-plane';
 const account = 'system:serviceaccount:shop:limiter';
@@ -21,7 +26,7 @@ const edgeToken = 'token-of-the-edge-limiters';
 const otherToken = 'token-of-other-limiters';
 const served = fleetsOf(testSnapshot('blue', ['b']), testSnapshot('green', ['g']));
 
-async function start(options: Partial<XdsServerOptions>): Promise<RunningXdsServer> {
+async function start(options: StartOptions): Promise<RunningXdsServer> {
   const running = await startXdsServer({ allowAnonymous: false, ...options });
   running.server.serve(served);
   return running;

@@ -6,6 +6,7 @@ import {
   hashOf,
   type LimiterReport,
 } from '../../control-plane/model/fleet-snapshot.ts';
+import { LimiterStreams, type LimiterStreamsOptions } from '../../control-plane/xds/limiter-streams.ts';
 import { XdsServer, type XdsServerOptions } from '../../control-plane/xds/xds-server.ts';
 import { RateLimitConfigSchema } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { Health } from '../../process/grpc/health.ts';
@@ -13,7 +14,7 @@ import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { type RecordedTelemetry, recordedTelemetry } from './control-plane-telemetry.ts';
 
 export interface RunningXdsServer extends RecordedTelemetry {
-  server: XdsServer;
+  server: Pick<LimiterStreams, 'serve' | 'cutOff' | 'limiters' | 'isOversize'> & Pick<XdsServer, 'shutdown'>;
   port: number;
   health: Health;
   /** To whom a response was sent, oldest first. */
@@ -22,32 +23,45 @@ export interface RunningXdsServer extends RecordedTelemetry {
   changes(): number;
 }
 
+export type StartOptions = Partial<XdsServerOptions & LimiterStreamsOptions>;
+
 /** A server in this process on 127.0.0.1, by default on a free port; it ends with the test. */
-export async function startXdsServer(
-  options: Partial<XdsServerOptions> = {},
-  wantedPort = 0,
-): Promise<RunningXdsServer> {
+export async function startXdsServer(options: StartOptions = {}, wantedPort = 0): Promise<RunningXdsServer> {
   const health = new Health();
   const telemetry = recordedTelemetry();
   const sends: LimiterReport[] = [];
   let changes = 0;
-  const server = new XdsServer({
+  const streams = new LimiterStreams({
     replicaName: 'replica-0',
     ...telemetry,
     changed: () => changes++,
     sent: (limiter) => sends.push(limiter),
     clock: systemClock,
     timers: systemTimers,
-    health,
     maxStreams: 100,
+    ...options,
+  });
+  const xds = new XdsServer({
+    ...telemetry,
+    streams,
+    clock: systemClock,
+    timers: systemTimers,
+    health,
     keepaliveIntervalMs: 10_000,
     keepaliveTimeoutMs: 10_000,
     shutdownGraceMs: 500,
     allowAnonymous: true,
     ...options,
   });
-  const { port } = await server.listen({ host: '127.0.0.1', port: wantedPort });
-  onTestFinished(() => server.shutdown());
+  const { port } = await xds.listen({ host: '127.0.0.1', port: wantedPort });
+  onTestFinished(() => xds.shutdown());
+  const server = {
+    serve: streams.serve.bind(streams),
+    cutOff: streams.cutOff.bind(streams),
+    limiters: streams.limiters.bind(streams),
+    isOversize: streams.isOversize.bind(streams),
+    shutdown: xds.shutdown.bind(xds),
+  };
   return { ...telemetry, server, port, health, sends, changes: () => changes };
 }
 

@@ -1,0 +1,250 @@
+/**
+ * From objects to what limiters are served, and from what limiters answer to statuses, events and webhooks: all of one replica
+ * that needs no port.
+ */
+import { packageVersion } from '../process/files/package-file.ts';
+import { Seldom } from '../process/log/seldom.ts';
+import type { Clock, Timers } from '../process/time/clock.ts';
+import { Pace } from '../process/time/pacing.ts';
+import type { Backing, BackingListener, OpenBacking, OpenBackingOptions } from './backing.ts';
+import { Distribution } from './distribution.ts';
+import type { Decision } from './model/decision.ts';
+import { parseDomainOwners } from './reconcile/claims.ts';
+import { Decider, persistedKept } from './reconcile/decide.ts';
+import { VersionLedger } from './reconcile/fleet-standing.ts';
+import { MeetingWatch, type MeetingWatchOptions } from './reconcile/meeting-watch.ts';
+import { Removals } from './reconcile/removals.ts';
+import type { ControlPlaneSettings } from './settings/table.ts';
+import type { SourceListener } from './source/kubernetes-source.ts';
+import { Announcer, type AnnouncerOptions, StatusKeeper } from './status-keeper.ts';
+import type { Telemetry } from './telemetry/control-plane-metrics.ts';
+import * as lines from './telemetry/log-lines.ts';
+import { LimiterStreams, type LimiterStreamsOptions } from './xds/limiter-streams.ts';
+
+export interface ControlLoopOptions
+  extends Omit<OpenBackingOptions, 'listener'>,
+    Pick<LimiterStreamsOptions, 'maxStreams' | 'fleetsOfClients'>,
+    Telemetry {
+  settings: ControlPlaneSettings;
+  openBacking: OpenBacking;
+  /** See `replicaName`. */
+  replica: string;
+  clock: Clock;
+  timers: Timers;
+  /** See `Webhooks.notify`. */
+  notify: AnnouncerOptions['notify'];
+  searchMeetings: MeetingWatchOptions['search'];
+  /** The first decision is made: there is something to serve. Called once. */
+  serving(): void;
+}
+
+/** Chosen: far below the time in which a status has to be true. */
+const reportGatherMs = 10;
+const reportIntervalMs = 100;
+/** A leader may be dead for the Lease's duration, and its last status a moment older. */
+const webhookRepeatMarginMs = 30_000;
+/** Chosen: between two log lines about deleted objects that nobody is told of. */
+const seldomMs = 60_000;
+
+export class ControlLoop {
+  readonly backing: Backing;
+  readonly streams: LimiterStreams;
+  readonly decider: Decider;
+  readonly statuses: StatusKeeper;
+  readonly #options: ControlLoopOptions;
+  /** Answers of limiters come in bursts. */
+  readonly #reportPace: Pace;
+  readonly #ledger = new VersionLedger();
+  readonly #distribution: Distribution;
+  readonly #announcer: Announcer;
+  /** Without an API server there are no events. */
+  readonly #meetings: MeetingWatch | undefined;
+  #isListed = false;
+  #isServing = false;
+
+  /** Throws when the settings name no way to the objects. */
+  constructor(options: ControlLoopOptions) {
+    const { settings, replica } = options;
+    this.#options = options;
+    this.backing = options.openBacking({ ...options, listener: this.#backingListener() });
+    this.streams = this.#createStreams(replica);
+    this.#reportPace = new Pace({
+      ...options,
+      gatherMs: reportGatherMs,
+      intervalMs: reportIntervalMs,
+      run: () => this.backing.publish(this.streams.limiters()),
+    });
+    this.decider = this.#createDecider();
+    this.#distribution = new Distribution({
+      ...options,
+      source: this.backing.source,
+      decider: this.decider,
+      policy: () => this.backing.policy,
+      schemas: this.backing.schemas,
+      ledger: this.#ledger,
+      xds: this.streams,
+      decided: () => this.#decided(),
+    });
+    this.#announcer = new Announcer({
+      ...options,
+      recordEvent: (event) => this.backing.recordEvent(event),
+      limitersOf: (object) => this.statuses.countsFor(object),
+      repeatMs: this.#repeatMs,
+    });
+    this.statuses = new StatusKeeper({
+      ...options,
+      backing: this.backing,
+      ledger: this.#ledger,
+      decision: () => this.#distribution.decision,
+      isOversize: (fleet) => this.streams.isOversize(fleet),
+      writesPerSecond: settings.statusWritesPerSecond,
+      announcer: this.#announcer,
+      removals: settings.webhookUrls.length === 0 ? undefined : this.#createRemovals(),
+    });
+    this.#meetings = settings.source === 'KUBERNETES' ? this.#createMeetings() : undefined;
+  }
+
+  /** The newest one; undefined before the first complete list. */
+  get decision(): Decision | undefined {
+    return this.#distribution.decision;
+  }
+
+  /** The first complete list of objects is in. */
+  get isListed(): boolean {
+    return this.#isListed;
+  }
+
+  get isServing(): boolean {
+    return this.#isServing;
+  }
+
+  async start(): Promise<void> {
+    this.backing.start();
+    await this.backing.source.start(this.#sourceListener());
+  }
+
+  /** After `statuses`, and before `backing`: see their `close`. */
+  closeSource(): Promise<void> {
+    this.#distribution.close();
+    this.#meetings?.close();
+    this.#reportPace.close();
+    return this.backing.source.close();
+  }
+
+  #sourceListener(): SourceListener {
+    return {
+      listed: () => {
+        this.#isListed = true;
+        this.#distribution.listed();
+      },
+      statusShown: () => this.statuses.update(),
+      changed: () => this.#distribution.changed(),
+      cutOff: (isCutOff) => this.#cutOff('watch', isCutOff),
+    };
+  }
+
+  #cutOff(by: 'watch' | 'lease', isCutOff: boolean): void {
+    this.#distribution.cutOff(by, isCutOff);
+    if (isCutOff) this.backing.decided(undefined);
+  }
+
+  #backingListener(): BackingListener {
+    return {
+      startedLeading: () => {
+        this.#keep();
+        if (this.#isServing) this.#announcer.startedLeading(this.backing.source.objects());
+        this.statuses.update();
+        this.#meetings?.update();
+      },
+      stoppedLeading: () => {
+        this.statuses.stoppedLeading();
+        this.#meetings?.stoppedLeading();
+      },
+      reportsChanged: () => {
+        this.statuses.update();
+        this.#meetings?.update();
+      },
+      cutOff: (isCutOff) => this.#cutOff('lease', isCutOff),
+      fleetsChanged: () => this.statuses.update(),
+      fleetsShown: () => this.statuses.fleetsShown(),
+      removedShown: (stored) => this.statuses.removedShown(stored),
+      policyChanged: () => this.#distribution.policyChanged(),
+      keptChanged: (stored) => this.#distribution.useKept(stored),
+    };
+  }
+
+  #createStreams(replicaName: string): LimiterStreams {
+    return new LimiterStreams({
+      ...this.#options,
+      replicaName,
+      changed: () => this.#reportPace.ask(),
+      sent: () => this.#distribution.sent(),
+    });
+  }
+
+  #createDecider(): Decider {
+    const { settings } = this.#options;
+    const parsed = parseDomainOwners(settings.domainOwners, settings.domainOwnership);
+    if (!parsed.ok) throw new Error(`DOMAIN_OWNERS: ${parsed.errors.join('; ')}`);
+    return new Decider({
+      mergeDomains: settings.mergeDomainConfig,
+      domainOwners: parsed.owners,
+      overridesMaxSeconds: settings.overridesMaxSeconds,
+      controllerName: this.backing.controllerName,
+      version: packageVersion(),
+    });
+  }
+
+  /** What a leader before may have lost of webhooks is not older. */
+  get #repeatMs(): number {
+    return this.#options.settings.leaseDurationMs + webhookRepeatMarginMs;
+  }
+
+  #createRemovals(): Removals {
+    const { settings, log, clock, metrics } = this.#options;
+    const { webhookQueueSize: most } = settings;
+    const drops = new Seldom<undefined>(clock, seldomMs, (_, count) =>
+      lines.removedDropped(log, { count, most }),
+    );
+    return new Removals({
+      most,
+      forgetAfterMs: this.#repeatMs,
+      dropped: () => {
+        if (!this.backing.leads) return;
+        metrics.webhookDropped('queue full', 1);
+        drops.note(undefined);
+      },
+    });
+  }
+
+  #createMeetings(): MeetingWatch {
+    return new MeetingWatch({
+      ...this.#options,
+      decision: () => this.#distribution.decision,
+      reports: () => this.backing.reports(),
+      leads: () => this.backing.leads,
+      search: this.#options.searchMeetings,
+      recordEvent: (event) => this.backing.recordEvent(event),
+    });
+  }
+
+  #decided(): void {
+    if (!this.#isServing) {
+      this.#isServing = true;
+      this.#options.serving();
+      // A lead that was won before anything could be decided had nothing to repeat.
+      if (this.backing.leads) this.#announcer.startedLeading(this.backing.source.objects());
+    }
+    this.#keep();
+    this.statuses.update();
+    this.#meetings?.update();
+  }
+
+  /** Before the first decision nobody can say what may be forgotten. */
+  #keep(): void {
+    const { decision, kept, isCutOff } = this.#distribution;
+    if (decision === undefined || !this.backing.leads) return;
+    this.backing.keep(persistedKept(decision, kept));
+    if (!isCutOff) this.backing.decided(decision);
+  }
+}

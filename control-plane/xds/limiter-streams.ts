@@ -1,0 +1,173 @@
+/** All streams of limiters: who has a place, what each is served, and what all of them say. Knows nothing of gRPC. */
+import { randomBytes } from 'node:crypto';
+import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
+import { Seldom } from '../../process/log/seldom.ts';
+import { addressGroup } from '../../process/net/peer.ts';
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import type { FleetSnapshot, LimiterReport } from '../model/fleet-snapshot.ts';
+import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
+import * as lines from '../telemetry/log-lines.ts';
+import { addressOf, type Identity } from './caller-identity.ts';
+import type { DiscoveryCall } from './discovery-call.ts';
+import type { DiscoveryForm } from './discovery-form.ts';
+import type { FleetsOfClients } from './fleet-permissions.ts';
+import { FleetResponses, SendTurns, usualClientLimitBytes } from './fleet-response.ts';
+import { LimiterStream, type StreamContext } from './limiter-stream.ts';
+import { StreamPlaces } from './stream-places.ts';
+import { UnansweredDepartures } from './unanswered-departures.ts';
+
+export interface LimiterStreamsOptions extends Telemetry {
+  /** Different for every replica that runs. */
+  replicaName: string;
+  /** What `limiters` gives is different now. */
+  changed(): void;
+  /** A snapshot goes to a limiter. */
+  sent(limiter: LimiterReport): void;
+  clock: Clock;
+  timers: Timers;
+  /** Of all clients together; each is a limiter. */
+  maxStreams: number;
+  /** How long a limiter may take to ask for rules, and to accept or refuse them. Defaults to 30 s. */
+  answerTimeoutMs?: number;
+  /** Undefined: every client may ask for every fleet. An anonymous one always may. */
+  fleetsOfClients?: FleetsOfClients;
+}
+
+/** Chosen: what waits for the network at any time, so that a change of every fleet is no burst of memory. */
+const sendingBytes = 32 * 1024 * 1024;
+const sendingPatienceMs = 1_000;
+const defaultAnswerTimeoutMs = 30_000;
+const seldomMs = 60_000;
+
+export class LimiterStreams {
+  readonly #options: LimiterStreamsOptions;
+  readonly #responses: FleetResponses;
+  readonly #context: StreamContext;
+  readonly #streams = new Set<LimiterStream>();
+  readonly #places = new StreamPlaces<LimiterStream>();
+  readonly #departures = new UnansweredDepartures();
+  /** Of limiters that go on for a while. */
+  readonly #callOffs = new Set<() => void>();
+  readonly #tooMany: Seldom<string>;
+  readonly #refusals: Seldom<{ peer: string; reason: string }>;
+  /** Tells this run from others of a replica with the same name. */
+  readonly #run = randomBytes(8).toString('hex');
+  #streamNumber = 0;
+  #isCutOff = false;
+
+  constructor(options: LimiterStreamsOptions) {
+    const { clock, log, metrics, maxStreams, replicaName } = options;
+    this.#options = options;
+    this.#responses = new FleetResponses(replicaName);
+    this.#tooMany = new Seldom(clock, seldomMs, (peer, times) => {
+      metrics.streamsRefused('limit', times);
+      lines.tooManyStreams(log, { maxStreams, peer, times });
+    });
+    this.#refusals = new Seldom(clock, seldomMs, (it, times) => {
+      metrics.streamsRefused('request', times);
+      lines.streamRefused(log, { ...it, times });
+    });
+    this.#context = this.#createContext();
+  }
+
+  get maxStreams(): number {
+    return this.#options.maxStreams;
+  }
+
+  /** What every fleet has to have from now on; a fleet that is missing has no rules. Nothing is sent before the first call. */
+  serve(fleets: ReadonlyMap<string, FleetSnapshot>): void {
+    const changed = this.#responses.update(fleets);
+    for (const { fleet, version, wholeBytes, isOversize } of changed) {
+      if (!isOversize) continue;
+      const { log, metrics } = this.#options;
+      metrics.all.oversize.inc();
+      const sizes = { bytes: wholeBytes, limitBytes: usualClientLimitBytes };
+      lines.snapshotOversize(log, { fleet, version, ...sizes });
+    }
+    for (const stream of this.#streams) stream.update();
+  }
+
+  /**
+   * What is served may be older than what the API server has: limiters that hold rules, from another replica perhaps, are sent
+   * nothing. When it no longer is, they are with the next call of `serve`.
+   */
+  cutOff(isCutOff: boolean): void {
+    this.#isCutOff = isCutOff;
+  }
+
+  /** Of every stream that asked for rules, and of limiters that are between two streams: see `UnansweredDepartures`. */
+  limiters(): LimiterReport[] {
+    const present = [...this.#streams].flatMap(({ report }) => report ?? []);
+    return [...present, ...this.#departures.lingering(present, this.#options.clock.monotonicMs())];
+  }
+
+  /** Whether what the fleet is served is longer than the usual client of gRPC takes. */
+  isOversize(fleet: string): boolean {
+    return this.#responses.get(fleet)?.isOversize ?? false;
+  }
+
+  /** Why there is no place for another stream, `pending` ones included; undefined: there is one, or there will be. */
+  refusal(peer: string, pending: number): GrpcStatus | undefined {
+    const { maxStreams } = this.#options;
+    if (this.#places.size + pending < maxStreams) return undefined;
+    this.#tooMany.note(peer);
+    const message = `this replica of the control plane serves at most ${maxStreams} streams`;
+    const refusal = { code: GrpcCode.RESOURCE_EXHAUSTED, message };
+    const former = this.#places.roomFor(addressGroup(addressOf(peer)));
+    if (former === undefined) return refusal;
+    former.end({ ...refusal, message: `${message}, and most of them come from this address` });
+    return undefined;
+  }
+
+  open(call: DiscoveryCall, identity: Identity, form: DiscoveryForm): void {
+    this.#streamNumber++;
+    const noncePrefix = `${this.#run}.${this.#streamNumber}`;
+    const id = `${this.#options.replicaName}/${noncePrefix}`;
+    const stream = new LimiterStream(call, this.#context, { identity, id, noncePrefix, form });
+    this.#streams.add(stream);
+    this.#places.add(stream);
+  }
+
+  /** See `LimiterStream.checkToken`. */
+  checkTokens(staleness: Parameters<LimiterStream['checkToken']>[0]): void {
+    for (const stream of this.#streams) stream.checkToken(staleness);
+  }
+
+  /** Ends all streams, and goes on with no limiter. */
+  end(status: GrpcStatus): void {
+    for (const callOff of this.#callOffs) callOff();
+    for (const stream of this.#streams) stream.end(status);
+  }
+
+  #createContext(): StreamContext {
+    const { clock, timers, answerTimeoutMs = defaultAnswerTimeoutMs } = this.#options;
+    return {
+      ...this.#options,
+      answerTimeoutMs,
+      responses: this.#responses,
+      isCutOff: () => this.#isCutOff,
+      turns: new SendTurns({ timers, maxBytes: sendingBytes, patienceMs: sendingPatienceMs }),
+      refuse: (peer, reason) => this.#refusals.note({ peer, reason }),
+      ending: (stream) => this.#places.delete(stream),
+      closed: (stream) => {
+        this.#streams.delete(stream);
+        this.#places.delete(stream);
+      },
+      leftUnanswered: (limiter) => this.#goOn(this.#departures.left(limiter, clock.monotonicMs())),
+      renewing: (limiter) => this.#goOn(this.#departures.renewing(limiter, clock.monotonicMs())),
+      answered: (limiter) => this.#departures.answered(limiter),
+    };
+  }
+
+  /** A limiter that left stays among the limiters for so long. */
+  #goOn(lingerMs: number): void {
+    const { timers, changed } = this.#options;
+    if (lingerMs === 0) return;
+    const callOff = timers.after(lingerMs, () => {
+      this.#callOffs.delete(callOff);
+      changed();
+    });
+    this.#callOffs.add(callOff);
+    changed();
+  }
+}
