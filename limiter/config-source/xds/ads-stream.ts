@@ -185,6 +185,22 @@ export interface AdsStreamEvents {
   ended(end: StreamEnd): void;
 }
 
+/** A stream to the server, whatever carries it: gRPC, or memory in simulations. */
+export interface DiscoveryStream {
+  /** What cannot be sent any more is dropped. */
+  send(bytes: Uint8Array): void;
+  /** Nothing comes until `resume`. */
+  pause(): void;
+  resume(): void;
+  /** Sends a last request, reads nothing more, and closes a moment later. No event comes after this. */
+  closeAfter(bytes: Uint8Array): void;
+  /** No event comes after this. */
+  close(): void;
+}
+
+/** Connects at once. Throws on options that cannot be used. */
+export type OpenStream = (options: AdsStreamOptions, events: AdsStreamEvents) => DiscoveryStream;
+
 export interface StreamEnd {
   reason: string;
   /** The server does not want to be asked so often whether it is there. */
@@ -201,7 +217,7 @@ const connectTimeoutMs = 20_000;
 const lastRequestMs = 1_000;
 
 /** One connection with one stream of aggregated discovery, over grpc-js. */
-export class AdsStream {
+export class AdsStream implements DiscoveryStream {
   readonly #client: Client;
   readonly #call: ClientDuplexStream<Uint8Array, Buffer>;
   readonly #events: AdsStreamEvents;
@@ -240,12 +256,10 @@ export class AdsStream {
     this.#awaitConnection();
   }
 
-  /** What cannot be sent any more is dropped. */
   send(bytes: Uint8Array): void {
     if (!this.#isOver) this.#call.write(bytes);
   }
 
-  /** Nothing comes until `resume`. */
   pause(): void {
     this.#call.pause();
   }
@@ -254,7 +268,6 @@ export class AdsStream {
     if (!this.#isOver) this.#call.resume();
   }
 
-  /** Sends a last request, reads nothing more, and closes a moment later. No event comes after this. */
   closeAfter(bytes: Uint8Array): void {
     if (this.#isOver) return;
     this.#isOver = true;
@@ -263,7 +276,6 @@ export class AdsStream {
     this.#callOffTimeout = this.#timers.after(lastRequestMs, () => this.close());
   }
 
-  /** No event comes after this. */
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;

@@ -15,15 +15,22 @@ import {
   type ReviewOutcome,
   unplacedError,
 } from '../config-source.ts';
-import { type LoadThread, type LoadThreadLimits, runLoadThread } from '../load-thread.ts';
+import {
+  type LoadThread,
+  type LoadThreadLimits,
+  type LoadThreadOptions,
+  runLoadThread,
+} from '../load-thread.ts';
 import { type AdsTls, AdsTransport, readTokenFile } from './ads-credentials.ts';
 import {
   AdsStream,
   type AdsStreamOptions,
   adsPaths,
+  type DiscoveryStream,
   encodeDeltaRequest,
   encodeRequest,
   nodeMessage,
+  type OpenStream,
   refusalMessage,
   type StreamEnd,
   type XdsNode,
@@ -66,7 +73,15 @@ export interface ResponseLoaderOptions extends LoadThreadLimits {
   /** Rules that change by the second are reviewed when they have settled for so long. */
   reviewDelayMs: number;
   timers: Timers;
+  /** Defaults to threads of Node. */
+  startThread?: StartThread;
 }
+
+/** Begins a load where it does not keep anybody waiting. */
+export type StartThread = (
+  request: ResourcesRequest,
+  options: LoadThreadOptions,
+) => LoadThread<LoadedResources>;
 
 /** What is to be looked at, and who learns what was found. */
 interface Reviewing {
@@ -124,18 +139,8 @@ export class ResponseLoader {
   }
 
   #start(request: ResourcesRequest): LoadThread<LoadedResources> {
-    // A copy, because the bytes may be part of a larger buffer that cannot move to the thread.
-    const bytes = new Uint8Array(request.bytes);
-    const thread = runLoadThread<LoadedResources>(
-      {
-        program: './load-resources-worker',
-        base: import.meta.url,
-        request: { ...request, bytes },
-        transfer: [bytes.buffer],
-        source: 'response',
-      },
-      this.#options,
-    );
+    const { startThread = startLoadThread } = this.#options;
+    const thread = startThread(request, this.#options);
     this.#running = { thread, request };
     return thread;
   }
@@ -156,6 +161,21 @@ export class ResponseLoader {
     if (this.#running === running) this.#running = undefined;
   }
 }
+
+const startLoadThread: StartThread = (request, options) => {
+  // A copy, because the bytes may be part of a larger buffer that cannot move to the thread.
+  const bytes = new Uint8Array(request.bytes);
+  return runLoadThread<LoadedResources>(
+    {
+      program: './load-resources-worker',
+      base: import.meta.url,
+      request: { ...request, bytes },
+      transfer: [bytes.buffer],
+      source: 'response',
+    },
+    options,
+  );
+};
 
 function loadInPlace(request: ResourcesRequest): LoadedResources | FailedLoad {
   try {
@@ -185,6 +205,10 @@ export interface XdsConfigSourceOptions
   timers: Timers;
   listener: XdsListener;
   limits?: Partial<XdsSourceLimits>;
+  /** Defaults to gRPC. */
+  openStream?: OpenStream;
+  /** Defaults to threads of Node. */
+  startThread?: StartThread;
 }
 
 /** What happens beside the rules. */
@@ -202,7 +226,8 @@ export interface XdsListener {
 }
 
 /** Chosen: bounds. */
-export type XdsSourceLimits = Omit<ResponseLoaderOptions, 'timers'> & Pick<AdsStreamOptions, 'pingTimeoutMs'>;
+export type XdsSourceLimits = Omit<ResponseLoaderOptions, 'timers' | 'startThread'> &
+  Pick<AdsStreamOptions, 'pingTimeoutMs'>;
 
 export const defaultXdsSourceLimits: Readonly<XdsSourceLimits> = {
   // A few milliseconds of work; a thread takes some 50 to begin.
@@ -237,7 +262,7 @@ export class XdsConfigSource implements ConfigSource {
   readonly #loader: ResponseLoader;
   #listener: ConfigListener | undefined;
   #transport: AdsTransport | undefined;
-  #stream: AdsStream | undefined;
+  #stream: DiscoveryStream | undefined;
   readonly #loads = new TokenBucket(responseRate);
   readonly #waiting = new TokenBucket(responseRate);
   #callOffTimer: (() => void) | undefined;
@@ -280,7 +305,7 @@ export class XdsConfigSource implements ConfigSource {
     this.#node = nodeMessage(options.node);
     this.#session = new XdsSession(options);
     this.#limits = { ...defaultXdsSourceLimits, ...options.limits };
-    this.#loader = new ResponseLoader({ ...this.#limits, timers: options.timers });
+    this.#loader = new ResponseLoader({ ...options, ...this.#limits });
     this.#keepaliveMs = options.keepaliveMs;
   }
 
@@ -325,13 +350,14 @@ export class XdsConfigSource implements ConfigSource {
   }
 
   #connect(): void {
-    const { node, incremental } = this.#options;
+    const { node, incremental, openStream } = this.#options;
     const isIncremental = incremental && !this.#isDeclined;
     this.#isDeclined = false;
     this.#told = isIncremental ? emptyWorld : undefined;
     try {
       this.#token = this.#readToken();
-      this.#stream = new AdsStream(
+      const open: OpenStream = openStream ?? ((to, events) => new AdsStream(to, events));
+      this.#stream = open(
         {
           ...this.#options,
           path: isIncremental ? adsPaths.incremental : adsPaths.stateOfTheWorld,
