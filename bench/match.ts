@@ -5,9 +5,9 @@
  *   node bench/match.ts
  */
 import { performance } from 'node:perf_hooks';
+import { OverrideIndex } from '../limiter/decide/override-index.ts';
 import type { Entry, Rule } from '../rules/model.ts';
 import type { Override } from '../rules/overrides/override.ts';
-import { OverrideIndex } from '../rules/overrides/override-index.ts';
 import { compileRules } from '../rules/table/compile-rules.ts';
 import { RuleTable } from '../rules/table/rule-table.ts';
 import { limit, rule, source } from '../test/support/rule-builder.ts';

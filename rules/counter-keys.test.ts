@@ -1,6 +1,7 @@
 import { hash } from 'node:crypto';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import { parseCounterKey } from '../limiter/operate/counter-key-reader.ts';
 import { anyCounter, identityOf, type NamedCounter, unambiguousKey } from '../test/support/any-counter.ts';
 import { caseCount } from '../test/support/property-cases.ts';
 import { Algorithm } from './algorithms/registry.ts';
@@ -13,7 +14,6 @@ import {
   windowSuffix,
 } from './counter-keys.ts';
 import { usualTextBytes } from './long-text.ts';
-import { parseCounterKey } from './told-keys.ts';
 
 function stem(domain: string, ...entries: [key: string, value: string][]): string {
   return stemOfValues(

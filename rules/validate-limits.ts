@@ -14,6 +14,7 @@ import {
   isPlainLimit,
   type Limit,
   makeLimit,
+  type OpenLimit,
   type Rule,
   Unit,
   unitFromText,
@@ -241,7 +242,7 @@ type ReportOwn = (field: OwnLimitField, code: RuleErrorCode, text: string) => vo
  * Ends the reading of a limit with some of `ownLimitFields`: makes unit and multiplier of its `window` or `calendar`, and takes
  * back what may not stand where it is unlimited. After a problem the limit has some window, so that nothing more is said of it.
  */
-export function settleLimit(limit: Limit, written: WrittenWindow, report: ReportOwn): void {
+export function settleLimit(limit: OpenLimit, written: WrittenWindow, report: ReportOwn): void {
   const { window, calendar, has } = written;
   if (limit.unlimited) {
     for (const field of ownLimitFields)

@@ -1,4 +1,4 @@
-import type { LoadedSource } from '../../rules/loaded-source.ts';
+import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import { compositeOf } from '../../rules/review/rule-level.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 

@@ -1,7 +1,7 @@
-import type { LoadedSource } from '../../rules/loaded-source.ts';
 import { defaultClass, defaultFleet } from '../../rules/manifest/kinds.ts';
 import { readSpec } from '../../rules/manifest/read-spec.ts';
 import type { JsonObject } from '../../rules/model.ts';
+import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { type ManifestIdentity, manifestValue } from '../../rules/write/manifest-value.ts';
 import { ruleFileValue } from '../../rules/write/rule-file-value.ts';

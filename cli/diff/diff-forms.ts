@@ -1,8 +1,8 @@
 /** What a comparison found, for other programs and for who reviews a pull request. */
 import type { ChangeReport, ReplayReport } from '../../replay/replay-report.ts';
 import type { RuleChange } from '../../rules/compare/limit-effect.ts';
-import type { LoadedSource } from '../../rules/loaded-source.ts';
 import type { Rule } from '../../rules/model.ts';
+import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import { ruleName } from '../../rules/review/explain-descriptor.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { findingsTable, markdownCode, markdownDocument, markdownText } from '../forms/markdown.ts';

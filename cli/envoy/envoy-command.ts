@@ -1,4 +1,3 @@
-import type { LoadedSource } from '../../rules/loaded-source.ts';
 import type { Rule } from '../../rules/model.ts';
 import {
   type KeySource,
@@ -6,6 +5,7 @@ import {
   neededRateLimits,
   sourceProblem,
 } from '../../rules/proxy/needed-rate-limits.ts';
+import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import { commandOf, escaped, hintOf, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';

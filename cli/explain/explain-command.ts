@@ -1,7 +1,7 @@
 import type { ExplainOptions } from '../../limiter/operate/explain.ts';
 import { leaseForm, leaseFromText } from '../../rules/lease.ts';
-import type { LoadedSource } from '../../rules/loaded-source.ts';
 import type { Entry } from '../../rules/model.ts';
+import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import {
   commandOf,

@@ -3,8 +3,8 @@ import { algorithmNames, algorithmOf } from '../../rules/algorithms/registry.ts'
 import { reserveWords } from '../../rules/budget-fields.ts';
 import { limitsWords, limitWords, moreJson, rateWords, ruleWords, traitsJson } from '../../rules/describe.ts';
 import { leaseText } from '../../rules/lease.ts';
-import type { LoadedSource } from '../../rules/loaded-source.ts';
 import { burstOf, type Entry, type Limit, type Rule, unitText } from '../../rules/model.ts';
+import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import {
   type ExplainedStep,
   noLimitWords,

@@ -3,7 +3,7 @@ import {
   type ExplainOptions,
   explainDescriptors,
 } from '../../limiter/operate/explain.ts';
-import type { LoadedSource } from '../../rules/loaded-source.ts';
+import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import { placedRules } from '../../rules/review/rule-level.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';

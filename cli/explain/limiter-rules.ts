@@ -1,7 +1,7 @@
 /** The rules of a running limiter, and what it says of a request beside them: by its debug listener. */
 import { existsSync } from 'node:fs';
 import type { ExplainOptions } from '../../limiter/operate/explain.ts';
-import type { LoadedSource } from '../../rules/loaded-source.ts';
+import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import type { Answer, Json, Limiters, Member } from '../operate/limiters.ts';
 import { withLimiters } from '../operate/operate-command.ts';
 import { CommandError, escaped, type ParsedFlags } from '../shared/flags.ts';

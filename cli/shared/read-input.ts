@@ -3,12 +3,16 @@ import { unplacedError } from '../../limiter/config-source/config-source.ts';
 import { type RuleFolderReading, readRuleFolder } from '../../limiter/config-source/file/rule-folder.ts';
 import { readBoundedFile } from '../../process/files/bounded-file.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
-import { textKind } from '../../rules/documents/read-rule-file-texts.ts';
-import { readRuleTexts, type TextsReading } from '../../rules/documents/read-rule-texts.ts';
-import type { LoadedSource, RuleText } from '../../rules/loaded-source.ts';
 import type { JsonObject, RuleSource } from '../../rules/model.ts';
 import { looksLikeProfiles } from '../../rules/proxy/read-profiles.ts';
 import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
+import {
+  type LoadedSource,
+  type RuleText,
+  readRuleTexts,
+  type TextsReading,
+  textKind,
+} from '../../rules/reader/read-rule-texts.ts';
 import { formatRuleError, type RuleError } from '../../rules/rule-error.ts';
 import { type CheckOptions, checkSources } from '../../rules/validate-sources.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';

@@ -5,7 +5,6 @@ import { leaseMost } from '../../rules/lease.ts';
 import type { MatchedRule, NameForm, RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
 import { arePlainLimits, type Entry, isPlainLimit, type Limit, noTraits, Unit } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
-import type { OverrideIndex, OverridesFound } from '../../rules/overrides/override-index.ts';
 import {
   largestMultiplier,
   limitLabel,
@@ -22,6 +21,7 @@ import { counterKey, overrideMetricKey } from './counter-key.ts';
 import { type Marker, markerOf, unmarkedOf } from './marker.ts';
 import { type CurrentLimit, type Descriptor, type RequestedLimit, ServiceError } from './messages.ts';
 import { changesLimit, limitUnder, overridable, plainLimit } from './overridden.ts';
+import type { OverrideIndex, OverridesFound } from './override-index.ts';
 import { policiesOf, ToldLimit } from './told-limit.ts';
 import {
   boundOf,

@@ -15,10 +15,15 @@ import type { Clock } from '../../process/time/clock.ts';
 import { shownKey, shownText, usualTextBytes } from '../../rules/long-text.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
 import { arePlainLimits, type Entry } from '../../rules/model.ts';
-import { KeyTeller, type ToldCounter, tellEntries, type WalkedRules } from '../../rules/told-keys.ts';
 import type { PlanSettings } from '../decide/plan.ts';
 import { counterWindow, isCalendarMonth, lengthOf } from '../decide/windows.ts';
 import { StoreError } from '../stores/counter-store.ts';
+import {
+  CounterKeyReader,
+  type CounterReading,
+  readEntries,
+  type WalkedRules,
+} from './counter-key-reader.ts';
 import { type CounterJson, counterJson, type EffectiveLimit, endOf } from './counter-view.ts';
 import { ListGate } from './list-gate.ts';
 import { type CounterRef, OfficeRefusal, type StoreOffice } from './office/office.ts';
@@ -229,7 +234,7 @@ async function listCounters(parts: CounterParts, question: CountersQuestion): Pr
   const { office, clock, settings, rules } = parts;
   const { domain, over, limit } = question;
   const table = rules();
-  const teller = new KeyTeller({
+  const reader = new CounterKeyReader({
     rules: table ?? { walk: () => undefined },
     domain,
     prefix: settings.cacheKeyPrefix,
@@ -242,7 +247,7 @@ async function listCounters(parts: CounterParts, question: CountersQuestion): Pr
     .filter((other) => other.startsWith(`${domain}_`) && !question.mayHave(other))
     .map((other) => `${settings.cacheKeyPrefix}${other}_`);
   let leftOut = 0;
-  const isForeign = (key: string, { doubt }: ToldCounter): boolean => {
+  const isForeign = (key: string, { doubt }: CounterReading): boolean => {
     const isLeftOut = doubt !== undefined && foreign.some((beginning) => key.startsWith(beginning));
     leftOut += Number(isLeftOut);
     return isLeftOut;
@@ -254,10 +259,10 @@ async function listCounters(parts: CounterParts, question: CountersQuestion): Pr
   let count = Math.min(sliceKeys, limit);
   let scanned = 0;
   do {
-    const slice = await office.scan({ prefixes: teller.prefixes, from, count });
+    const slice = await office.scan({ prefixes: reader.prefixes, from, count });
     scanned += slice.scanned;
     notes.push(...slice.notes);
-    const found = await toldSlice(parts, { domain, teller, isForeign }, slice.counters);
+    const found = await readSlice(parts, { domain, reader, isForeign }, slice.counters);
     counters.push(...(over ? found.filter(({ json }) => json.over) : found));
     from = slice.place;
     if (slice.counters.length === 0) count = Math.min(mostSliceKeys, 2 * count);
@@ -273,16 +278,16 @@ async function listCounters(parts: CounterParts, question: CountersQuestion): Pr
 }
 
 /** Those of one slice that are counters of the domain, and still count. */
-async function toldSlice(
+async function readSlice(
   { office, clock, limitOf }: CounterParts,
   {
     domain,
-    teller,
+    reader,
     isForeign,
-  }: { domain: string; teller: KeyTeller; isForeign: (key: string, told: ToldCounter) => boolean },
+  }: { domain: string; reader: CounterKeyReader; isForeign: (key: string, told: CounterReading) => boolean },
   refs: readonly CounterRef[],
 ): Promise<FoundCounter[]> {
-  const counting: { ref: CounterRef; told: ToldCounter }[] = [];
+  const counting: { ref: CounterRef; told: CounterReading }[] = [];
   const nowMs = clock.nowMs();
   let sinceMs = clock.monotonicMs();
   for (const ref of refs) {
@@ -291,7 +296,7 @@ async function toldSlice(
       await nextTurn();
       sinceMs = clock.monotonicMs();
     }
-    const told = teller.tell(ref.key);
+    const told = reader.read(ref.key);
     if (told === undefined || (endOf(told) ?? Number.POSITIVE_INFINITY) * 1000 <= nowMs) continue;
     if (isForeign(ref.key, told)) continue;
     counting.push({ ref, told });
@@ -313,7 +318,7 @@ async function countersOf(
 ): Promise<CounterPage> {
   const table = rules();
   const match = table?.match(domain, entries, settings);
-  const told = table && tellEntries(table, domain, entries, settings.maxTextBytes);
+  const told = table && readEntries(table, domain, entries, settings.maxTextBytes);
   if (match === undefined || told === undefined || match.rule.unlimited) {
     const note = !table?.hasDomain(domain)
       ? `no rules are in force for the domain ${shown(domain)}`

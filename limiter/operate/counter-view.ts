@@ -6,11 +6,11 @@ import { type UnitJson, unitJson } from '../../rules/describe.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { type Calendar, type Entry, type Limit, Unit, unitFromText, unitName } from '../../rules/model.ts';
 import type { Override } from '../../rules/overrides/override.ts';
-import type { CounterPart, ToldCounter, ToldEntry } from '../../rules/told-keys.ts';
 import { unitOfSeconds } from '../../rules/window.ts';
 import { marksOf, marksReached } from '../decide/assess.ts';
 import { boundOf, windowAt } from '../decide/windows.ts';
 import { used } from '../stores/admission.ts';
+import type { CounterPart, CounterReading, EntryReading } from './counter-key-reader.ts';
 import type { CounterRef, HeldCounter } from './office/office.ts';
 
 /** What an override or grants make of a limit now; undefined: nothing. */
@@ -67,7 +67,7 @@ export interface CounterJson extends UnitJson {
 export interface CounterNow {
   domain: string;
   ref: CounterRef;
-  told: ToldCounter;
+  told: CounterReading;
   /** Undefined: it is not there, and nothing is used. */
   held: HeldCounter | undefined;
   nowMs: number;
@@ -80,7 +80,7 @@ export function endOf({
   windowSeconds,
   isCalendarMonth,
   calendar,
-}: ToldCounter): number | undefined {
+}: CounterReading): number | undefined {
   if (startSeconds === undefined) return undefined;
   if (calendar !== undefined) return calendarWindow(calendar, startSeconds).endSeconds;
   if (windowSeconds !== undefined) return startSeconds + windowSeconds;
@@ -157,7 +157,7 @@ function markOf(
 }
 
 function windowJson(
-  { found, windowSeconds, calendar, algorithm }: ToldCounter,
+  { found, windowSeconds, calendar, algorithm }: CounterReading,
   start: number | undefined,
 ): CounterJson['window'] {
   const ofKey = calendar === undefined ? unitOfSeconds(windowSeconds ?? 0) : unitFromText(calendar.unit);
@@ -172,14 +172,14 @@ function windowJson(
   };
 }
 
-function entryJson({ key, text, isPattern }: ToldEntry): Record<string, string> {
+function entryJson({ key, text, isPattern }: EntryReading): Record<string, string> {
   const name = key.sha256 === undefined ? { key: key.text } : { key: key.text, keyHash: key.sha256 };
   if (text.sha256 !== undefined) return { ...name, valueHash: text.sha256, valueBegins: text.text };
   return isPattern ? { ...name, pattern: text.text } : { ...name, value: text.text };
 }
 
 /** Undefined where a part is not known, or several values count together. */
-function wholeEntries(told: readonly ToldEntry[]): Entry[] | undefined {
+function wholeEntries(told: readonly EntryReading[]): Entry[] | undefined {
   const entries: Entry[] = [];
   for (const { key, text, isPattern } of told) {
     const [name, value] = [wholeText(key), wholeText(text)];

@@ -14,8 +14,8 @@ import {
   overridePlace,
   standingByTime,
 } from '../../rules/overrides/override.ts';
-import { OverrideIndex, type OverridesFound } from '../../rules/overrides/override-index.ts';
 import { limitLabel } from '../../rules/window.ts';
+import { OverrideIndex, type OverridesFound } from '../decide/override-index.ts';
 import type { Order } from './orders.ts';
 
 export interface OverridesInForceOptions {

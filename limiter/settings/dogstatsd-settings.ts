@@ -8,8 +8,8 @@ import type { Environment, SettingsError, SettingsTable } from '../../process/se
 import { type AliasTable, canonicalName } from '../../process/settings/settings-unknown.ts';
 import { type CostBudget, newCostBudget } from '../../rules/regex/bounds.ts';
 import { ExpressionError, spend } from '../../rules/regex/expression.ts';
-import { Search } from '../../rules/regex/search.ts';
 import { maxNameLength } from '../stats/registry/metric-name.ts';
+import { NameSearch } from '../stats/registry/name-search.ts';
 import type { MogrifierText } from '../stats/sinks/mogrifier.ts';
 
 const toDogStatsd: SettingNeed = { name: 'USE_DOG_STATSD', is: [true] };
@@ -134,7 +134,7 @@ function readMogrifier(
   if (pattern === '') refuse(patternVariable, `no PATTERN specified for mogrifier ${name}`);
   else {
     try {
-      const search = new Search(pattern);
+      const search = new NameSearch(pattern);
       spend(budget, pattern, search.stepCost);
       groups = search.groupCount;
     } catch (error) {

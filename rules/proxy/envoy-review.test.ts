@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { readRuleTexts } from '../documents/read-rule-texts.ts';
+import { readRuleTexts } from '../reader/read-rule-texts.ts';
 import { readEnvoyConfiguration } from './envoy-configuration.ts';
 import { envoyFindingKinds, reviewEnvoy } from './envoy-review.ts';
 

@@ -2,7 +2,7 @@
  * Whether an Envoy and the rules fit together: descriptors that no rule matches, rules that no descriptor reaches, and lists of
  * `rate_limits` that are never read. Whatever is not known may be anything, so that what is told is so.
  */
-import type { LoadedSource } from '../loaded-source.ts';
+import type { LoadedSource } from '../reader/read-rule-texts.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import { type PlacedRule, placedRules } from '../review/rule-level.ts';
 import type {

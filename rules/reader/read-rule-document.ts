@@ -70,6 +70,9 @@ type Readers = {
   ) => FieldValues[Kind];
 };
 
+/** Chosen: limits that rules of one file may share. */
+const mostShared = 10_000;
+
 /** A rule while its map is read. */
 interface OpenRule {
   readonly written: WrittenRule;
@@ -85,6 +88,9 @@ class RuleReader {
   readonly #readers: Readers;
   /** Where fields that the Go service does not know stand in the limits that have any. */
   readonly #ownNodes = new Map<WrittenLimit, Map<OwnLimitField, number>>();
+
+  /** By what they say, limits without fields of our own: of 100,000 rules few have one that no other has. */
+  readonly #shared = new Map<string, readonly Limit[]>();
 
   constructor(walk: DocumentWalk) {
     this.#walk = walk;
@@ -279,14 +285,22 @@ class RuleReader {
   /** Of a list that is not as it has to be nothing is kept. */
   #limitsOf({ written, list, second = list }: OpenRule): readonly Limit[] {
     const { rateLimit, rateLimits } = written;
-    if (second === undefined)
-      return rateLimit === undefined ? noLimits : [this.#settled(rateLimit, ['rate_limit'])];
+    if (second === undefined) return rateLimit === undefined ? noLimits : this.#only(rateLimit);
     if (rateLimits === undefined) return noLimits;
     const problem = listProblem(rateLimits.length, rateLimit !== undefined);
     if (problem !== undefined) this.#walk.log.value(second, 'invalid-limits', problem, 'rate_limits');
     const limits = rateLimits.filter((limit) => limit !== undefined);
     if (problem !== undefined || limits.length < rateLimits.length) return noLimits;
     return limits.map((limit, index) => this.#settled(limit, ['rate_limits', index]));
+  }
+
+  /** Of a `rate_limit`. */
+  #only(written: WrittenLimit): readonly Limit[] {
+    if (this.#ownNodes.has(written)) return [this.#settled(written, ['rate_limit'])];
+    const said = JSON.stringify(written);
+    const known = this.#shared.get(said) ?? [makeLimit(written)];
+    if (this.#shared.size < mostShared) this.#shared.set(said, known);
+    return known;
   }
 
   #settled(written: WrittenLimit, above: readonly (string | number)[]): Limit {

@@ -735,3 +735,15 @@ describe('readRuleFiles, values', () => {
     expect(texts(true)).toEqual(["b:2:31: duplicate descriptor composite key 'd.k'"]);
   });
 });
+
+it('makes one limit for all rules of a file that say the same', () => {
+  const rules = ['a', 'b', 'c'].map(
+    (key) => `- key: ${key}\n  rate_limit: { unit: minute, requests_per_unit: ${key === 'c' ? 6 : 5} }\n`,
+  );
+  const named = '- key: d\n  rate_limit: { unit: minute, requests_per_unit: 5, name: n }\n';
+  const text = `domain: d\ndescriptors:\n${rules.join('')}${named}`;
+  const { sources } = readRuleFiles([{ name: 'f', text }], { mergeDomains: false });
+  const [a, b, c, d] = sources[0]!.descriptors.map(({ limits }) => limits[0]!);
+  expect(b).toBe(a);
+  expect([c!.requestsPerUnit, d!.name]).toEqual([6, 'n']);
+});

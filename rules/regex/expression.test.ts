@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { type CostBudget, mostLength, newCostBudget } from './bounds.ts';
 import { automatonOf, ExpressionError, spend } from './expression.ts';
-import { mostGroupSteps, Search } from './search.ts';
 
 function problemOf(text: string, budget: CostBudget = newCostBudget()): string {
   try {
@@ -79,24 +78,5 @@ describe('an expression', () => {
 
   it('may cost less where texts are longer', () => {
     expect(newCostBudget(65_536).most).toBe(61);
-  });
-});
-
-describe('a search', () => {
-  it('finds the first match and its groups', () => {
-    const search = new Search('a(?P<mid>b*)(c)?');
-    expect(search).toMatchObject({ groupCount: 2, namedGroups: { mid: 1 } });
-    const groups = search.find('x.abba')!;
-    expect([0, 1, 2, 3].map(groups)).toEqual(['abb', 'bb', undefined, undefined]);
-    expect(search.find('xyz')).toBeUndefined();
-    expect(search.cost).toBeGreaterThan(0);
-  });
-
-  it('matches a name whose groups would take too long, and has no groups', () => {
-    const search = new Search('(.*)a.{1,200}b$');
-    expect(search.find('xacb')!(1)).toBe('x');
-    const long = `${'a'.repeat(mostGroupSteps / 200)}b`;
-    expect(search.find(long)!(1)).toBeUndefined();
-    expect(search.find(`${long}c`)).toBeUndefined();
   });
 });

@@ -429,28 +429,17 @@ export class RuleNodes {
   rule(node: number): MatchedRule {
     const known = this.#rules[node];
     if (known !== undefined) return known;
-    const rule = this.readRule(node);
-    this.#rules[node] = rule;
-    return rule;
-  }
-
-  /** As `rule`, without keeping it. */
-  readRule(node: number): MatchedRule {
-    const { limits, ...said } = this.said(node);
-    return {
-      ...said,
-      limits: said.unlimited ? [] : limits,
-      domain: '',
-      path: '',
-      order: node,
+    const limits = this.limits(node);
+    const unlimited = limits[0]?.unlimited === true;
+    const rule: MatchedRule = {
+      ...this.traits(node),
+      limits: unlimited ? [] : limits,
+      unlimited,
+      ...{ domain: '', path: '', order: node },
       replaces: limits.flatMap(({ replaces }) => replaces),
     };
-  }
-
-  /** All that a rule says, with those limits that limit nothing. */
-  said(node: number): RuleTraits & { limits: Limit[]; unlimited: boolean } {
-    const limits = this.limits(node);
-    return { ...this.traits(node), limits, unlimited: limits[0]?.unlimited === true };
+    this.#rules[node] = rule;
+    return rule;
   }
 
   traits(node: number): RuleTraits {

@@ -1,3 +1,4 @@
+import { describeRule, limitTexts } from '../describe.ts';
 import {
   type MatchedRule,
   type NameForm,
@@ -7,17 +8,8 @@ import {
   type RuleWalk,
   usualNames,
 } from '../match-result.ts';
-import type { Entry, Rule } from '../model.ts';
-import {
-  childrenOf,
-  type ListedRule,
-  listedRules,
-  type PlacedDomain,
-  rlconfigLines,
-  ruleFileLines,
-  ruleOf,
-  rulePaths,
-} from './listed-rules.ts';
+import { type Entry, makeRule, type Rule } from '../model.ts';
+import { ruleValue } from '../write/rule-file-value.ts';
 import { MatchKind, MatchPath, underscore } from './match-path.ts';
 import { hashSeed, hashText, hashUnit, PairIndex, unitsEqual } from './pair-index.ts';
 import {
@@ -41,6 +33,14 @@ const shareThreshold = ruleFlag('shareThreshold');
 
 /** Chosen: so many rules of a level are looked at one by one in some milliseconds. */
 const mostOfLevel = 1_000;
+
+/** A domain, or one rule of any level. */
+export interface ListedRule {
+  /** `domain`, or `domain.key_value.key...` with patterns as written. */
+  path: string;
+  /** As a table has it; undefined for a domain. */
+  rule: Rule | undefined;
+}
 
 interface OpenLayer {
   bytes: ArrayBufferLike;
@@ -129,24 +129,51 @@ export class RuleTable implements RuleMatcher {
     return this.#segmentOf(domain).walk(domain);
   }
 
-  /** A line for each rule with a limit, as the debug listener's `/rlconfig` shows them. Lazy. */
-  rlconfigLines(): Iterable<string> {
-    return rlconfigLines(this.#domains());
+  /** A line for each limit, as the debug listener's `/rlconfig` shows them. Lazy, so that a long list can be written in slices. */
+  *rlconfigLines(): Generator<string, void> {
+    for (const { path, rule } of this.listedRules()) {
+      const limits = limitTexts(rule?.limits ?? []);
+      if (rule === undefined || limits.length === 0) continue;
+      const ofRule = describeRule(rule).map(({ name, texts }) => `, ${name}: ${texts.join(' ')}`);
+      for (const fields of limits) yield `${path}: ${fields.join(' ')}${ofRule.join('')}`;
+    }
   }
 
-  /** Lines of one JSON text: all rules with all they say, those of a domain in the order of their declaration. Lazy. */
-  ruleFileLines(): Iterable<string> {
-    return ruleFileLines(this.#domains());
+  /**
+   * All rules as one JSON text: a list of rule files, one for each domain, with its rules in the order of their declaration.
+   * A table knows key and value of a rule joined by `_` only, which is what it compares; so that is the `key`, and there is no
+   * `value`. A line for each top-level rule, so that a long list can be written in slices.
+   */
+  *ruleFileLines(): Generator<string, void> {
+    const domains = this.#domains();
+    yield '[';
+    for (const [n, { name, rules, node }] of domains.entries()) {
+      yield `{"domain":${JSON.stringify(name)},"descriptors":[`;
+      const last = rules.childCount(node) - 1;
+      for (let i = 0; i <= last; i++) {
+        yield JSON.stringify(ruleValue(ruleOf(rules, rules.child(node, i)))) + (i < last ? ',' : '');
+      }
+      yield n < domains.length - 1 ? ']},' : ']}';
+    }
+    yield ']';
   }
 
-  /** Every domain and, after it, its rules of all levels. Lazy. */
-  listedRules(): Iterable<ListedRule> {
-    return listedRules(this.#domains());
+  /** Every domain by its name and, after it, its rules of all levels: parents before children, siblings by composite key. Lazy. */
+  *listedRules(): Generator<ListedRule, void> {
+    for (const { name, rules, node: domain } of this.#domains()) {
+      yield { path: name, rule: undefined };
+      for (const { node, path } of rulesBelow(rules, domain, name)) yield { path, rule: ruleOf(rules, node) };
+    }
   }
 
   /** Where the rules with a limit stand, as `listedRules` writes it, by the object that their matches hold. Makes them all. */
   rulePaths(): ReadonlyMap<MatchedRule, string> {
-    return rulePaths(this.#domains());
+    const paths = new Map<MatchedRule, string>();
+    for (const { name, rules, node: domain } of this.#domains()) {
+      for (const { node, path } of rulesBelow(rules, domain, name))
+        if ((rules.flags(node) & NodeFlag.limits) !== 0) paths.set(rules.rule(node), path);
+    }
+    return paths;
   }
 
   /** Sorted. */
@@ -179,8 +206,8 @@ export class RuleTable implements RuleMatcher {
   }
 
   /** By their names. */
-  #domains(): PlacedDomain[] {
-    const found: PlacedDomain[] = [];
+  #domains(): { name: string; rules: RuleNodes; node: number }[] {
+    const found: { name: string; rules: RuleNodes; node: number }[] = [];
     for (const segment of [this.#base, ...this.#layers.map((layer) => layer.segment)]) {
       const { rules } = segment;
       for (let n = 0; n < rules.childCount(0); n++) {
@@ -191,6 +218,43 @@ export class RuleTable implements RuleMatcher {
     }
     return found.sort((a, b) => (a.name < b.name ? -1 : 1));
   }
+}
+
+function* rulesBelow(
+  rules: RuleNodes,
+  domain: number,
+  name: string,
+): Generator<{ node: number; path: string }, void> {
+  /** From the domain to the node last visited, and which child of each comes next. */
+  const open = [{ node: domain, path: name, nextChild: 0 }];
+  for (let top = open.at(-1); top !== undefined; top = open.at(-1)) {
+    if (top.nextChild === rules.childCount(top.node)) {
+      open.pop();
+      continue;
+    }
+    const node = rules.sortedChild(top.node, top.nextChild++);
+    const one = { node, path: `${top.path}.${rules.readComposite(node)}`, nextChild: 0 };
+    yield one;
+    open.push(one);
+  }
+}
+
+/** What is below it, and its limits, are made when they are asked for, anew each time. `below` defaults to all of its children. */
+function ruleOf(
+  rules: RuleNodes,
+  node: number,
+  below: (node: number) => Rule[] = (parent) => childrenOf(rules, parent),
+): Rule {
+  const rule = Object.assign(makeRule({ key: rules.readComposite(node) }, []), rules.traits(node));
+  return Object.defineProperties(rule, {
+    limits: { enumerable: true, get: () => rules.limits(node) },
+    descriptors: { enumerable: true, get: () => below(node) },
+  });
+}
+
+/** The rules of one level in the order of their declaration. */
+function childrenOf(rules: RuleNodes, node: number): Rule[] {
+  return Array.from({ length: rules.childCount(node) }, (_, i) => ruleOf(rules, rules.child(node, i)));
 }
 
 /**

@@ -4,12 +4,12 @@
  */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { maxNameLength } from '../../limiter/stats/registry/metric-name.ts';
+import { NameSearch } from '../../limiter/stats/registry/name-search.ts';
 import { mostHeadBytes } from '../../process/http/http-connection.ts';
 import { descriptorMaker, regexProblem } from '../../rules/proxy/make-descriptors.ts';
 import { readProfilesFile } from '../../rules/proxy/read-profiles.ts';
 import { mostTextBytes, newCostBudget } from '../../rules/regex/bounds.ts';
 import { automatonOf, ExpressionError, spend } from '../../rules/regex/expression.ts';
-import { Search } from '../../rules/regex/search.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import { machineSlowness } from '../support/machine-slowness.ts';
 
@@ -147,7 +147,7 @@ describe('all hostile expressions of a profile', () => {
 
 describe('names of statistics', () => {
   it.each(hostile)('are searched within 10 ms of CPU: %s', (expression, units) => {
-    const search = new Search(expression);
+    const search = new NameSearch(expression);
     const name = textOf(units, maxNameLength);
     const took = leastCpuMs(() => search.find(name));
     expectQuick(took);
@@ -156,7 +156,7 @@ describe('names of statistics', () => {
   it.each([40, 90, 180, 380])(
     'have groups within 10 ms of CPU, or none, where %i characters are counted',
     (count) => {
-      const search = new Search(`(.*)(a.{1,${count}})b$`);
+      const search = new NameSearch(`(.*)(a.{1,${count}})b$`);
       for (const length of [maxNameLength / 4, maxNameLength / 2, maxNameLength - 1]) {
         const name = `${textOf('ab', length)}b`;
         const took = leastCpuMs(() => search.find(name)?.(1));

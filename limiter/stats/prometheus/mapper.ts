@@ -1,4 +1,4 @@
-import { Search } from '../../../rules/regex/search.ts';
+import { NameSearch } from '../registry/name-search.ts';
 import { leasedHitsName } from '../registry/rule-stats.ts';
 import { metricName } from './exposition.ts';
 import {
@@ -129,7 +129,7 @@ interface PreparedRule {
 }
 
 interface PreparedExpression extends PreparedRule {
-  readonly search: Search;
+  readonly search: NameSearch;
   readonly end: string;
 }
 
@@ -150,7 +150,7 @@ export class Mapper {
       .filter(({ matchType }) => matchType === 'regex')
       .map((rule) => ({
         ...prepared(rule),
-        search: new Search(rule.match),
+        search: new NameSearch(rule.match),
         end: literalEnd(rule.match),
       }));
     this.#trees = new Map(

@@ -1,8 +1,8 @@
 import { type CostBudget, newCostBudget } from '../../../rules/regex/bounds.ts';
 import { spend } from '../../../rules/regex/expression.ts';
-import { Search } from '../../../rules/regex/search.ts';
 import type { PathProblem } from '../../../rules/yaml/places.ts';
 import { maxNameLength } from '../registry/metric-name.ts';
+import { NameSearch } from '../registry/name-search.ts';
 import { quoted, type WrittenDefaults, type WrittenMapping } from './mapper-schema.ts';
 
 // A mapping from statistics to metrics of Prometheus, in the language of statsd_exporter, once it is read.
@@ -208,7 +208,7 @@ function globOf(match: string): Match {
 
 function expressionOf(match: string, budget: CostBudget): Match {
   try {
-    const search = new Search(match);
+    const search = new NameSearch(match);
     spend(budget, match, search.stepCost);
     return { references: expressionReferences(search) };
   } catch (error) {
@@ -287,7 +287,7 @@ function globReferences(match: string): Set<string> {
   return new Set(Array.from({ length: stars }, (_, index) => String(index + 1)));
 }
 
-function expressionReferences({ groupCount, namedGroups }: Search): Set<string> {
+function expressionReferences({ groupCount, namedGroups }: NameSearch): Set<string> {
   const numbers = Array.from({ length: groupCount + 1 }, (_, index) => String(index));
   return new Set([...numbers, ...Object.keys(namedGroups)]);
 }

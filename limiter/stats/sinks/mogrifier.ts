@@ -2,8 +2,9 @@
  * Mogrifiers: rewriting the name of a metric into a shorter name and tags. The first one whose pattern is found in the name
  * decides. Patterns have RE2's syntax, as in the Go service, and bounded costs: no name can hold up the process.
  */
-import { Search } from '../../../rules/regex/search.ts';
+
 import type { Tags } from '../registry/metric-name.ts';
+import { NameSearch } from '../registry/name-search.ts';
 
 /** As it is set: DOG_STATSD_MOGRIFIER_<NAME>_PATTERN, _NAME and _TAGS. */
 export interface MogrifierText {
@@ -21,7 +22,7 @@ export interface MogrifiedName {
 }
 
 interface Mogrifier {
-  pattern: Search;
+  pattern: NameSearch;
   text: MogrifierText;
 }
 
@@ -30,7 +31,7 @@ export class Mogrifiers {
 
   /** Throws an `ExpressionError`. */
   constructor(texts: readonly MogrifierText[]) {
-    this.#list = texts.map((text) => ({ pattern: new Search(text.pattern), text }));
+    this.#list = texts.map((text) => ({ pattern: new NameSearch(text.pattern), text }));
   }
 
   /** What all calls of `apply` cost so far, about in nanoseconds. */

@@ -1,8 +1,8 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { Entry } from '../../rules/model.ts';
+import { byAge, type Override } from '../../rules/overrides/override.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
-import type { Entry } from '../model.ts';
-import { byAge, type Override } from './override.ts';
 import { OverrideIndex, overrideMatches } from './override-index.ts';
 
 const nowMs = 1_000;

@@ -1,15 +1,20 @@
 /**
- * Counter keys told back into domain, entries, window and rule. Unambiguous keys say all of that but the rule, and of what was
+ * Reads counter keys back into domain, entries, window and rule. Unambiguous keys say all of that but the rule, and of what was
  * too long only the beginning and a hash. Compatible keys are read in every way in which a rule in force would write them:
  * where that is one, it is certain.
  */
-import { type Algorithm, algorithmOfKeyEnd, defaultAlgorithm, hasWindows } from './algorithms/registry.ts';
-import { calendarFromText, calendarText } from './calendar.ts';
-import { type CounterKeys, EntryMark, keyPart } from './counter-keys.ts';
-import { countedText, longTextPart, longTextsIn, shownBeginning } from './long-text.ts';
-import type { MatchedRule, RuleStep, RuleWalk } from './match-result.ts';
-import { arePlainLimits, type Calendar, type Entry, type Limit, Unit } from './model.ts';
-import { windowSeconds } from './window.ts';
+import {
+  type Algorithm,
+  algorithmOfKeyEnd,
+  defaultAlgorithm,
+  hasWindows,
+} from '../../rules/algorithms/registry.ts';
+import { calendarFromText, calendarText } from '../../rules/calendar.ts';
+import { type CounterKeys, EntryMark, keyPart } from '../../rules/counter-keys.ts';
+import { countedText, longTextPart, longTextsIn, shownBeginning } from '../../rules/long-text.ts';
+import type { MatchedRule, RuleStep, RuleWalk } from '../../rules/match-result.ts';
+import { arePlainLimits, type Calendar, type Entry, type Limit, Unit } from '../../rules/model.ts';
+import { windowSeconds } from '../../rules/window.ts';
 
 /** A domain, a key, a value or a pattern that was read out of an unambiguous key. */
 export interface CounterPart {
@@ -88,15 +93,15 @@ function parsePart(written: string): CounterPart {
 }
 
 /** An entry as it is counted. What is cut is its beginning, with the hash of the whole. */
-export interface ToldEntry {
+export interface EntryReading {
   readonly key: CounterPart;
   /** The value, or the pattern that values share. */
   readonly text: CounterPart;
   readonly isPattern: boolean;
 }
 
-export interface ToldCounter {
-  readonly entries: readonly ToldEntry[];
+export interface CounterReading {
+  readonly entries: readonly EntryReading[];
   /** The entries were too long together: their beginning, and the hash of all of them. */
   readonly cutEntries: CounterPart | undefined;
   readonly algorithm: Algorithm;
@@ -119,7 +124,7 @@ export interface WalkedRules {
   walk(domain: string): RuleWalk | undefined;
 }
 
-export interface KeyTellerOptions {
+export interface CounterKeyReaderOptions {
   rules: WalkedRules;
   domain: string;
   /** CACHE_KEY_PREFIX. */
@@ -138,22 +143,22 @@ const tooMany = 'it can be read in too many ways to try all';
 const cutValueDoubt = 'a value was too long, so its rule is the one for a value that begins so';
 
 interface Reading {
-  readonly entries: readonly ToldEntry[];
+  readonly entries: readonly EntryReading[];
   readonly rule: MatchedRule;
   readonly path: string;
 }
 
-/** Tells the keys of one domain. */
-export class KeyTeller {
+/** Reads the keys of one domain. */
+export class CounterKeyReader {
   /** What its keys begin with, the CACHE_KEY_PREFIX included. */
   readonly prefixes: readonly string[];
-  readonly #options: KeyTellerOptions;
+  readonly #options: CounterKeyReaderOptions;
   readonly #part: string;
   #steps = 0;
-  /** Of the key that is told: what stands for each in its body. */
+  /** Of the key that is read: what stands for each in its body. */
   #longTexts: ReadonlyMap<string, { head: string; sha256: string }> = new Map();
 
-  constructor(options: KeyTellerOptions) {
+  constructor(options: CounterKeyReaderOptions) {
     const { prefix, counterKeys, maxTextBytes } = options;
     const domain = countedText(options.domain, maxTextBytes);
     this.#options = options;
@@ -163,20 +168,20 @@ export class KeyTeller {
   }
 
   /** Undefined for what is no key of a counter, or not of this domain. */
-  tell(key: string): ToldCounter | undefined {
+  read(key: string): CounterReading | undefined {
     const own = key.slice(this.#options.prefix.length);
     if (own.startsWith(`1{${this.#part}`)) {
       const next = own[2 + this.#part.length];
       const parsed = next === ';' || next === '}' ? parseCounterKey(own) : undefined;
-      if (parsed !== undefined) return this.#tellUnambiguous(parsed);
+      if (parsed !== undefined) return this.#readUnambiguous(parsed);
     }
     const [, body, start] = /^(.*)_(\d{1,12})$/s.exec(own) ?? [];
     return body === undefined || this.#options.counterKeys !== 'compatible'
       ? undefined
-      : this.#tellCompatible(body, Number(start));
+      : this.#readCompatible(body, Number(start));
   }
 
-  #tellUnambiguous(parsed: ParsedCounterKey): ToldCounter {
+  #readUnambiguous(parsed: ParsedCounterKey): CounterReading {
     const { algorithm, windowSeconds: seconds, calendar, windowStartSeconds: startSeconds } = parsed;
     const length = calendar === undefined ? (seconds ?? 'month') : calendarText(calendar);
     const isCut = 'text' in parsed.entries;
@@ -223,7 +228,7 @@ export class KeyTeller {
     return rule && { rule, path };
   }
 
-  #tellCompatible(written: string, startSeconds: number): ToldCounter | undefined {
+  #readCompatible(written: string, startSeconds: number): CounterReading | undefined {
     const { rules, domain } = this.#options;
     const { body, longTexts } = this.#withoutLongTexts(written);
     this.#longTexts = longTexts;
@@ -239,7 +244,7 @@ export class KeyTeller {
       const walk = rules.walk(name);
       if (walk === undefined) continue;
       const found: Reading[] = [];
-      this.#read(
+      this.#readRest(
         { walk, body, cuts, startSeconds, found },
         { place: walk.start, from: cut + 1, path: name, entries: [] },
       );
@@ -275,9 +280,9 @@ export class KeyTeller {
   }
 
   /** Goes on from a place with what is left of the key: every way to take a key and a value of it that a rule is for. */
-  #read(
+  #readRest(
     key: { walk: RuleWalk; body: string; cuts: readonly number[]; startSeconds: number; found: Reading[] },
-    at: { place: number; from: number; path: string; entries: readonly ToldEntry[] },
+    at: { place: number; from: number; path: string; entries: readonly EntryReading[] },
   ): void {
     const { walk, body, cuts } = key;
     for (const [index, keyEnd] of cuts.entries()) {
@@ -297,7 +302,7 @@ export class KeyTeller {
             path: `${at.path}.${step.composite}`,
             entries: [...at.entries, entry],
           };
-          if (end < body.length) this.#read(key, { ...below, from: end + 1 });
+          if (end < body.length) this.#readRest(key, { ...below, from: end + 1 });
           else if (step.rule !== undefined && this.#writes(step.rule, key.startSeconds))
             key.found.push({ entries: below.entries, path: below.path, rule: step.rule });
         }
@@ -348,17 +353,17 @@ export class KeyTeller {
 }
 
 /** Entries as they are counted now, and the rule that they find; undefined: none. */
-export function tellEntries(
+export function readEntries(
   rules: WalkedRules,
   domain: string,
   entries: readonly Entry[],
   maxTextBytes: number,
-): { entries: readonly ToldEntry[]; path: string } | undefined {
+): { entries: readonly EntryReading[]; path: string } | undefined {
   const walk = rules.walk(domain);
   if (walk === undefined) return undefined;
   let place = walk.start;
   let path = domain;
-  const told: ToldEntry[] = [];
+  const told: EntryReading[] = [];
   for (const { key, value } of entries) {
     const step = walk.step(place, key, value);
     if (step === undefined) return undefined;

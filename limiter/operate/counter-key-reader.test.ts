@@ -1,27 +1,27 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { counterWindow } from '../../limiter/decide/windows.ts';
+import { Algorithm } from '../../rules/algorithms/registry.ts';
+import { type CounterKeys, stemOfValues } from '../../rules/counter-keys.ts';
+import { usualTextBytes } from '../../rules/long-text.ts';
+import { usualNames } from '../../rules/match-result.ts';
+import { arePlainLimits, type Entry, type RuleSource } from '../../rules/model.ts';
+import { compileRules } from '../../rules/table/compile-rules.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { entriesFor, meetingRules } from '../../test/support/rule-arbitraries.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
-import { Algorithm } from '../algorithms/registry.ts';
-import { type CounterKeys, stemOfValues } from '../counter-keys.ts';
-import { usualTextBytes } from '../long-text.ts';
-import { usualNames } from '../match-result.ts';
-import { arePlainLimits, type Entry, type RuleSource } from '../model.ts';
-import { KeyTeller, type ToldEntry, tellEntries } from '../told-keys.ts';
-import { compileRules } from './compile-rules.ts';
-import { RuleTable } from './rule-table.ts';
+import { counterWindow } from '../decide/windows.ts';
+import { CounterKeyReader, type EntryReading, readEntries } from './counter-key-reader.ts';
 
 const nowSeconds = 1_700_000_000;
 
-function teller(
+function reader(
   rules: RuleTable,
   domain: string,
   counterKeys: CounterKeys,
   calendarMonth = false,
-): KeyTeller {
-  return new KeyTeller({
+): CounterKeyReader {
+  return new CounterKeyReader({
     rules,
     domain,
     prefix: 'p:',
@@ -44,7 +44,7 @@ function keysOf(table: RuleTable, domain: string, entries: readonly Entry[], cou
   }));
 }
 
-const shown = (entries: readonly ToldEntry[]) =>
+const shown = (entries: readonly EntryReading[]) =>
   entries.map(({ key, text, isPattern }) => `${key.text}${isPattern ? '~' : ''}=${text.text}`).join(' ');
 
 const tableOf = (...sources: RuleSource[]) => new RuleTable(compileRules(sources));
@@ -67,7 +67,7 @@ describe('keys of a domain', () => {
     ]),
     source('shop_eu', [rule({ key: 'ip', rateLimit: limit() })]),
   );
-  const told = (key: string, form: CounterKeys = 'compatible') => teller(shop, 'shop', form).tell(`p:${key}`);
+  const told = (key: string, form: CounterKeys = 'compatible') => reader(shop, 'shop', form).read(`p:${key}`);
 
   it.each([
     ['shop_remote_address_203.0.113.7_1699999980', 'remote_address=203.0.113.7', 'shop.remote_address'],
@@ -132,7 +132,7 @@ describe('keys of a domain', () => {
         return { ...walk, step };
       },
     };
-    const own = new KeyTeller({
+    const own = new CounterKeyReader({
       rules: counted,
       domain: 'shop',
       prefix: '',
@@ -141,7 +141,7 @@ describe('keys of a domain', () => {
       calendarMonth: false,
     });
     const texts = ['_'.repeat(16_000), `${'v'.repeat(100)}_`.repeat(160), `_${'v'.repeat(16_000)}`];
-    for (const text of texts) own.tell(`shop_${text}_1699999980`);
+    for (const text of texts) own.read(`shop_${text}_1699999980`);
     expect(chars).toBeLessThan(3 * 64 * 500);
   });
 
@@ -168,13 +168,13 @@ describe('keys of a domain', () => {
 
   it('hold months of the calendar where limits do', () => {
     const table = tableOf(source('d', [rule({ key: 'k', rateLimit: limit({ unit: 'month' }) })]));
-    const calendar = teller(table, 'd', 'compatible', true);
-    expect(calendar.tell(`p:d_k_v_${Date.UTC(2026, 10) / 1000}`)).toMatchObject({
+    const calendar = reader(table, 'd', 'compatible', true);
+    expect(calendar.read(`p:d_k_v_${Date.UTC(2026, 10) / 1000}`)).toMatchObject({
       isCalendarMonth: true,
       found: { path: 'd.k' },
     });
-    expect(calendar.tell(`p:d_k_v_${Date.UTC(2026, 10, 2) / 1000}`)?.found).toBeUndefined();
-    expect(teller(table, 'd', 'unambiguous', true).tell('p:1{d;k=v}month:1793491200')).toMatchObject({
+    expect(calendar.read(`p:d_k_v_${Date.UTC(2026, 10, 2) / 1000}`)?.found).toBeUndefined();
+    expect(reader(table, 'd', 'unambiguous', true).read('p:1{d;k=v}month:1793491200')).toMatchObject({
       isCalendarMonth: true,
       found: { path: 'd.k' },
     });
@@ -198,13 +198,13 @@ describe('keys of any rules', () => {
         for (const form of ['unambiguous', 'compatible'] as const) {
           for (const entries of requests) {
             for (const { key, limit: one, rule: matched } of keysOf(table, 'd', entries, form)) {
-              const told = teller(table, 'd', form).tell(key);
+              const told = reader(table, 'd', form).read(key);
               const isCompatible = form === 'compatible' && arePlainLimits(matched.limits);
               if (isCompatible) figures.compatible += 1;
               // What is told is a way to read it; who cannot be sure says so.
               if (isCompatible && told?.doubt !== undefined) continue;
               figures[isCompatible ? 'certain' : 'unambiguous'] += 1;
-              const counted = tellEntries(table, 'd', entries, usualTextBytes)!;
+              const counted = readEntries(table, 'd', entries, usualTextBytes)!;
               expect(shown(told!.entries)).toBe(shown(counted.entries));
               expect(told!.found?.path).toBe(counted.path);
               expect(told!.found).toMatchObject({ rule: matched, limit: one });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { textKind } from './read-rule-file-texts.ts';
+import { textKind } from './read-rule-texts.ts';
 
 describe('the kind of a text', () => {
   it.each([

@@ -3,9 +3,9 @@
  * whole of it, patterns by what stands before their first `*` or behind their last, whichever fewer others have. So the cost
  * does not grow with their number, but of patterns that have neither of their own.
  */
-import { type Entry, patternMatches } from '../model.ts';
-import { compilePairIndex, hashSeed, hashText, hashUnit, PairIndex } from '../table/pair-index.ts';
-import { byAge, isPattern, type Override } from './override.ts';
+import { type Entry, patternMatches } from '../../rules/model.ts';
+import { byAge, isPattern, type Override } from '../../rules/overrides/override.ts';
+import { compilePairIndex, hashSeed, hashText, hashUnit, PairIndex } from '../../rules/table/pair-index.ts';
 
 /** What lies over the rules for one descriptor. */
 export interface OverridesFound {

@@ -3,8 +3,8 @@
  * bounded time, first. What the groups matched takes an engine whose time is that of the program times the name: a name
  * for which this would take too long matches all the same, and its groups are empty.
  */
-import { Automaton } from './automaton.ts';
-import { compiledExpression } from './expression.ts';
+import { Automaton } from '../../../rules/regex/automaton.ts';
+import { compiledExpression } from '../../../rules/regex/expression.ts';
 
 /** Instructions times characters. Chosen: what takes about 5 ms. */
 export const mostGroupSteps = 200_000;
@@ -16,7 +16,7 @@ export type Groups = (group: number) => string | undefined;
 
 const noGroups: Groups = () => undefined;
 
-export class Search {
+export class NameSearch {
   readonly groupCount: number;
   readonly namedGroups: Readonly<Record<string, number>>;
   /** What all calls of `find` cost so far, about in nanoseconds. */

@@ -1,0 +1,307 @@
+/** Reads texts of rules in any of the three spellings, for commands: what could be read of them, and all that is wrong. */
+import { fieldName } from '../language/tables.ts';
+import {
+  documentTexts,
+  type Manifest,
+  readManifestDocument,
+  readManifests,
+} from '../manifest/read-manifests.ts';
+import { readSpec } from '../manifest/read-spec.ts';
+import type { RuleSource } from '../model.ts';
+import { looksLikeOverrides, readOverride, readOverrideFile } from '../overrides/read-override.ts';
+import { formatManifestError, type RuleError, RuleErrorList } from '../rule-error.ts';
+import { type CheckOptions, checkSources } from '../validate-sources.ts';
+import { resourcesFromJson } from '../xds/resource-json.ts';
+import { type TextPlace, valuePlacer } from '../yaml/places.ts';
+import { decodeYaml } from '../yaml/text.ts';
+import { readRuleFiles } from './read-rule-files.ts';
+
+/** The three spellings of rules. A text is told apart before it is read, so that its mistakes are those of its kind. */
+export type TextKind = 'rule-file' | 'manifests' | 'resources';
+
+/** A file as it was read. */
+export interface RuleText {
+  /** How errors name it. */
+  path: string;
+  text: string | Uint8Array;
+}
+
+/** An object or a resource that carries no rules. */
+export interface SkippedObject {
+  file: string;
+  /** `v1 ConfigMap`, or the type URL of a resource. */
+  type: string;
+  line: number | undefined;
+}
+
+/** A rule file that is a value of an object. */
+export interface EmbeddedText extends RuleText {
+  /** Path of the text that has the object. */
+  container: string;
+}
+
+/** The rules of one domain, and where they stand. */
+export interface LoadedSource {
+  kind: TextKind;
+  /** Path of the file; several sources may be in one. */
+  file: string;
+  /** Rule files of one name are loaded together; undefined for those of the files given, and for other kinds. */
+  load: string | undefined;
+  source: RuleSource;
+  /** Limiters that load it; undefined where the spelling does not say. */
+  fleet: string | undefined;
+  /** The class of a manifest: which control plane serves it. Undefined for other kinds. */
+  className?: string;
+  /** Of a manifest. */
+  object: LoadedObject | undefined;
+  /** Of the value at a path in the spelling of rule files (`descriptors`, 0, `rate_limit`); undefined where unknown. */
+  placeOf(path: readonly (string | number)[]): TextPlace | undefined;
+}
+
+export interface LoadedObject {
+  namespace: string;
+  name: string;
+  labels: Record<string, string>;
+}
+
+export interface TextsReading {
+  /** What could be read, in the order of the texts; also beside errors in other texts. */
+  sources: LoadedSource[];
+  skipped: SkippedObject[];
+  /** Rule files that were found within the texts, by the names that errors give them. */
+  embedded: EmbeddedText[];
+  /** Overrides that are good: objects, and those of files for OVERRIDES_DIR. They lie over rules and are none. */
+  overrides: number;
+  errors: RuleError[];
+  /** Errors, those beyond the listed ones too. */
+  errorCount: number;
+  /** What is accepted and has no effect. */
+  warnings: RuleError[];
+}
+
+/**
+ * Reads texts of any of the three spellings. Rule files are read as one load of a limiter; manifests and resources each
+ * by itself, because what they are loaded with is decided elsewhere.
+ */
+export function readRuleTexts(texts: readonly RuleText[], options: CheckOptions): TextsReading {
+  const reader = new TextsReader(options);
+  const ruleFiles: RuleText[] = [];
+  for (const file of texts) {
+    const text = decodeYaml(file.text);
+    const kind = typeof text === 'string' ? textKind(text) : 'rule-file';
+    if (typeof text !== 'string' || kind === 'rule-file') ruleFiles.push(file);
+    else if (kind === 'manifests') reader.manifests(file.path, text);
+    else reader.resources(file.path, text);
+  }
+  reader.ruleFiles(ruleFiles);
+  const { sources, skipped, embedded, overrides, errors, warnings } = reader;
+  const order = new Map(texts.map(({ path }, index) => [path, index]));
+  for (const { path, container } of embedded) order.set(path, order.get(container)!);
+  sources.sort((a, b) => order.get(a.file)! - order.get(b.file)!);
+  return {
+    ...{ sources, skipped, embedded, overrides },
+    ...{ errors: errors.errors, errorCount: errors.count, warnings: warnings.errors },
+  };
+}
+
+type PlaceOf = Manifest['placeOf'];
+
+class TextsReader {
+  readonly sources: LoadedSource[] = [];
+  readonly skipped: SkippedObject[] = [];
+  readonly embedded: EmbeddedText[] = [];
+  overrides = 0;
+  readonly errors = new RuleErrorList();
+  readonly warnings = new RuleErrorList();
+  readonly #options: CheckOptions;
+
+  constructor(options: CheckOptions) {
+    this.#options = options;
+  }
+
+  /**
+   * Reads rule files as a limiter does: all of them together; and of OVERRIDES_DIR those beside them, of which errors count alone.
+   * Their sources count only when none of them has an error.
+   */
+  ruleFiles(files: readonly RuleText[], load?: string): void {
+    const rules: RuleText[] = [];
+    for (const file of files) {
+      if (looksLikeOverrides(file.text)) this.#overrideFile(file);
+      else rules.push(file);
+    }
+    const named = rules.map(({ path, text }) => ({ name: path, text }));
+    const { sources, places, errors, errorCount, warnings } = readRuleFiles(named, this.#options);
+    for (const error of errors) this.errors.add(error);
+    this.errors.addUnlisted(errorCount - errors.length);
+    for (const warning of [...warnings, ...rules.flatMap(unreadDocuments)]) this.warnings.add(warning);
+    for (const source of sources) {
+      const placeOf = places.get(source)!;
+      const file = source.name;
+      this.sources.push({
+        kind: 'rule-file',
+        file,
+        load,
+        source,
+        fleet: undefined,
+        object: undefined,
+        placeOf,
+      });
+    }
+  }
+
+  /** When they end is for the limiter to say. */
+  #overrideFile({ path, text }: RuleText): void {
+    const { overrides, errors } = readOverrideFile(path, text, { nowMs: 0, maxSeconds: Infinity });
+    this.overrides += overrides.length;
+    for (const error of errors) this.errors.add(error);
+  }
+
+  /**
+   * Reads RateLimitConfigs among Kubernetes objects, as the control plane does, and the rule files that ConfigMaps carry, as
+   * a limiter does that mounts them. Objects of other kinds are passed over.
+   */
+  manifests(file: string, text: string): void {
+    const { manifests, overrides, refused, errors, skipped } = readManifests(text, file);
+    for (const error of errors) this.errors.add({ ...error, text: formatManifestError(error) });
+    for (const { type, line, value } of skipped) {
+      const files = configMapFiles(file, value);
+      if (files.length === 0) this.skipped.push({ file, type, line });
+      // Each ConfigMap is a load of its own: which of them a limiter mounts is not said here.
+      else this.ruleFiles(files, files[0]!.path);
+      for (const one of files) this.embedded.push({ ...one, container: file });
+    }
+    for (const manifest of manifests) this.#manifest(file, manifest, false);
+    for (const override of overrides) this.#override(file, override);
+    for (const manifest of refused) this.#manifest(file, manifest, true);
+  }
+
+  #manifest(file: string, { metadata, spec, placeOf }: Manifest, isRefused: boolean): void {
+    const name = isRefused ? metadata.name : `${metadata.namespace}/${metadata.name}`;
+    const reading = readSpec(spec, name, this.#options.support);
+    if (!reading.ok) {
+      for (const error of reading.errors) this.#refuse(file, error, placeOf);
+      this.errors.addUnlisted(reading.errorCount - reading.errors.length);
+    } else if (!isRefused) {
+      const { source, fleet, className } = reading;
+      this.sources.push({
+        ...{ kind: 'manifests', file, load: undefined, source, fleet, className, object: metadata },
+        placeOf: (path) => placeOf(['spec', ...path.map(fieldName)]),
+      });
+    }
+  }
+
+  /** A RateLimitOverride. Where it goes, and when it ends, is for the control plane to say. */
+  #override(file: string, { metadata, spec, placeOf }: Manifest): void {
+    const { className: _, fleet: __, ...rest } = fieldsOf(spec);
+    const name = `${metadata.namespace}/${metadata.name}`;
+    const { problems = [] } = readOverride(rest, {
+      ...{ source: 'object', id: name, name, createdMs: 0, by: '', fromMs: 0 },
+      ...{ maxSeconds: Number.POSITIVE_INFINITY, refusesPast: false },
+    });
+    this.overrides += problems.length === 0 ? 1 : 0;
+    for (const { path, text } of problems)
+      this.#refuse(file, { code: 'wrong-type', path: ['spec', ...path], text }, placeOf);
+  }
+
+  /** Reports an error of an object, with its path in front. */
+  #refuse(file: string, error: Pick<RuleError, 'code' | 'path' | 'text'>, placeOf: PlaceOf): void {
+    const { code, path } = error;
+    this.errors.add({ code, source: file, text: formatManifestError(error), path, ...placeOf(path) });
+  }
+
+  /** Reads resources of xDS in JSON. Resources of other types are passed over. */
+  resources(file: string, text: string): void {
+    // JSON is YAML, and the reader of YAML knows lines.
+    const document = readManifestDocument(text);
+    if (!document.ok) {
+      if (document.empty) return;
+      const { text: problem, line, column } = document;
+      this.errors.add({ code: 'syntax', source: file, text: problem, path: [], line, column });
+      return;
+    }
+    const placeOf = valuePlacer(document.tape);
+    for (const resource of resourcesFromJson(document.value)) {
+      const { path } = resource;
+      const placeIn: PlaceOf = (below) => placeOf([...path, ...below.map(fieldName)]);
+      const before = this.errors.count;
+      const refuse = ({
+        code,
+        text: problem,
+        path: below,
+      }: Pick<RuleError, 'code' | 'path' | 'text'>): void => {
+        this.errors.add({ code, source: file, text: problem, path: [...path, ...below], ...placeIn(below) });
+      };
+      if ('otherType' in resource) {
+        this.skipped.push({ file, type: resource.otherType, line: placeOf(path).line });
+        continue;
+      }
+      if ('problem' in resource) {
+        refuse({ code: 'wrong-type', text: resource.problem, path: [] });
+        continue;
+      }
+      const { source, problems } = resource;
+      problems.forEach(refuse);
+      checkSources([source], { mergeDomains: false, support: this.#options.support }, refuse);
+      if (this.errors.count > before) continue;
+      this.sources.push({
+        ...{ kind: 'resources', file, load: undefined, source, fleet: undefined, object: undefined },
+        placeOf: placeIn,
+      });
+    }
+  }
+}
+
+/** The rule files among the entries of a ConfigMap: `*.yaml` and `*.yml`, as a limiter reads its folder. */
+function configMapFiles(file: string, object: Readonly<Record<string, unknown>>): RuleText[] {
+  if (object['apiVersion'] !== 'v1' || object['kind'] !== 'ConfigMap') return [];
+  const { name, namespace } = fieldsOf(object['metadata']);
+  const place = [namespace, name].filter((part) => typeof part === 'string').join('/');
+  return Object.entries(fieldsOf(object['data'])).flatMap(([key, text]) => {
+    if (!/\.ya?ml$/.test(key) || typeof text !== 'string' || !isRuleFile(text)) return [];
+    return [{ path: `${file} ConfigMap ${place}/${key}`, text }];
+  });
+}
+
+/** ConfigMaps hold the files of other programs, too: told by `descriptors`, or by `domain` in the first place. */
+function isRuleFile(text: string): boolean {
+  if (textKind(text) !== 'rule-file') return false;
+  return (
+    /^["']?descriptors["']?[ \t]*:/m.test(text) || /^(?:\s|#.*\n|---)*["']?domain["']?[ \t]*:/.test(text)
+  );
+}
+
+function fieldsOf(value: unknown): Record<string, unknown> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+/** Limiters, Go's as well, read the first document of a file and pass over the others. */
+export function unreadDocuments({ path, text }: RuleText): RuleError[] {
+  const decoded = decodeYaml(text);
+  if (typeof decoded !== 'string' || !/^---/m.test(decoded)) return [];
+  const written = documentTexts(decoded).filter((document) => {
+    const reading = readManifestDocument(document.text);
+    return reading.ok || !reading.empty;
+  });
+  return written.slice(1).map(({ firstLine }) => ({
+    code: 'unread-document',
+    source: path,
+    text: 'only the first document of a rule file is read, this one has no effect',
+    path: [],
+    line: firstLine,
+    column: 1,
+  }));
+}
+
+const objectField = /^["']?(?:apiVersion|kind)["']?[ \t]*:/m;
+const objectFieldInJson = /"(?:apiVersion|kind)"\s*:/;
+const resourceFieldInJson = /"(?:@type|typeUrl|type_url|resources)"\s*:/;
+
+/**
+ * `manifests` for Kubernetes objects of any kind, `resources` for JSON of xDS (a resource with its `@type`, or a
+ * discovery response), and `rule-file` for everything else.
+ */
+export function textKind(text: string): TextKind {
+  if (!/^\uFEFF?\s*[{[]/.test(text)) return objectField.test(text) ? 'manifests' : 'rule-file';
+  if (objectFieldInJson.test(text)) return 'manifests';
+  return resourceFieldInJson.test(text) ? 'resources' : 'rule-file';
+}
