@@ -2,6 +2,7 @@
 
 import { shownKey } from '../../rules/long-text.ts';
 import { limitLabel } from '../../rules/window.ts';
+import { policyName, unitOfHits } from '../decide/limit-headers.ts';
 import type { LimitPlan } from '../decide/plan.ts';
 import type { ResponseOptions, StoreFailureAnswer } from '../decide/response.ts';
 import { limitWarned, moreLimitsWarned } from '../log/lines.ts';
@@ -89,8 +90,8 @@ export function createWarnings(
   const count = createWarningStats(registry);
   let [minuteEndsMs, room, further] = [Number.NEGATIVE_INFINITY, 0, 0];
   const onReached = (plan: LimitPlan, mark: number, used: number): void => {
-    const { told, metric, capacity } = plan;
-    const warned = { rule: plan.rule.path, policy: told.policyName, mark };
+    const { metric, capacity } = plan;
+    const warned = { rule: plan.rule.path, policy: policyName(plan), mark };
     count(warned);
     const nowMs = clock.monotonicMs();
     if (nowMs >= minuteEndsMs) {
@@ -107,7 +108,7 @@ export function createWarnings(
       metric: metric.key.slice(0, 256),
       used,
       of: capacity,
-      unit: told.unit,
+      unit: unitOfHits(plan),
     });
   };
   return new LimitWarnings({ claims, clock, onReached });

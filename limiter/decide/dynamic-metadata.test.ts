@@ -120,7 +120,7 @@ describe('the quotas that have something left', () => {
     currentLimit: undefined,
     limitRemaining: left,
     durationUntilResetSeconds: 60,
-    told: plan.kind === 'limited' ? plan.limits[0]!.told : undefined,
+    plan: plan.kind === 'limited' ? plan.limits[0] : undefined,
     used: 100 - left,
   });
 

@@ -1,10 +1,10 @@
 /** What RESPONSE_DYNAMIC_METADATA tells the proxy, for filters behind the rate limit. */
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { isObject, type JsonObject, type JsonValue, Unit, unitName } from '../../rules/model.ts';
+import { shownLimit, shownPath, unitOfHits } from './limit-headers.ts';
 import { unmarkedOf } from './marker.ts';
 import { Code, type Descriptor, type DescriptorStatus, type RateLimitRequest } from './messages.ts';
 import { isQuota, type Plan } from './plan.ts';
-import { shownLimit, shownPath } from './told-limit.ts';
 
 /** One plan and one status for each descriptor of the request. */
 export interface DecidedRequest {
@@ -68,17 +68,17 @@ function hasLeft(
 
 /** Numbers only where they are known: of no limit, and of a counter that could not be counted, there are none. */
 function quotaMetadata(descriptor: Descriptor, status: DescriptorStatus, rule: MatchedRule): JsonObject {
-  const { told, used = 0, limitRemaining, durationUntilResetSeconds = 0 } = status;
+  const { plan, used = 0, limitRemaining, durationUntilResetSeconds = 0 } = status;
   const unmarked = rule.reserve === undefined ? undefined : unmarkedOf(descriptor.entries);
   const last = (unmarked ?? descriptor.entries).at(-1);
   const quota: JsonObject = { name: last?.value || last?.key || '' };
   const path = shownPath(rule);
   if (path !== undefined) quota['rule'] = path;
-  if (told !== undefined) {
-    const { name, requestsPerUnit } = shownLimit(rule, told.limit);
+  if (plan !== undefined) {
+    const { name, requestsPerUnit } = shownLimit(rule, plan.limit);
     if (name !== '') quota['name'] = name;
     quota['limit'] = requestsPerUnit;
-    quota['unit'] = told.unit;
+    quota['unit'] = unitOfHits(plan);
     quota['used'] = used;
     if (status.reserved !== undefined) quota['reserved'] = status.reserved;
     quota['left'] = limitRemaining;

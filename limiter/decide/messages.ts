@@ -3,7 +3,7 @@
  * The wire codec (`wire-codec.ts`) reads and writes them; the generated messages are for JSON and for tests.
  */
 import type { Entry, JsonObject } from '../../rules/model.ts';
-import type { ToldLimit } from './told-limit.ts';
+import type { LimitPlan } from './plan.ts';
 import type { KnownEntries } from './wire-reader.ts';
 
 export interface RateLimitRequest {
@@ -84,7 +84,7 @@ export interface CurrentLimit {
 export interface LimitWarning {
   /** The highest that is reached, in percent. */
   readonly mark: number;
-  readonly told: ToldLimit;
+  readonly plan: LimitPlan;
   readonly used: number;
   readonly left: number;
 }
@@ -96,7 +96,7 @@ export interface DescriptorStatus {
   limitRemaining: number;
   durationUntilResetSeconds: number | undefined;
   /** Of a counted limit, where answers tell more of it than the protocol has room for. */
-  told?: ToldLimit | undefined;
+  plan?: LimitPlan | undefined;
   /** Hits in its counter; of one that the local cache knows to be full what fits in. */
   used?: number;
   /** What of `used` is held by open reservations, where answers tell that. */

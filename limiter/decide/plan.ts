@@ -18,11 +18,11 @@ import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
 import type { CounterPlace } from '../stores/counter-store.ts';
 import { type Marks, marksOf, nearThreshold } from './assess.ts';
 import { counterKey, overrideMetricKey } from './counter-key.ts';
+import { fixedSecondsOf, type LimitTexts, policiesOf } from './limit-headers.ts';
 import { type Marker, markerOf, unmarkedOf } from './marker.ts';
 import { type CurrentLimit, type Descriptor, type RequestedLimit, ServiceError } from './messages.ts';
 import { changesLimit, limitUnder, overridable, plainLimit } from './overridden.ts';
 import type { OverrideIndex, OverridesFound } from './override-index.ts';
-import { policiesOf, ToldLimit } from './told-limit.ts';
 import {
   boundOf,
   isCalendarMonth,
@@ -42,7 +42,9 @@ export interface LimitPlan extends CounterPlace {
   /** What answers say of it. */
   readonly currentLimit: CurrentLimit;
   /** What they say of it where the settings want more. */
-  readonly told: ToldLimit;
+  readonly texts: LimitTexts;
+  /** The length of its window; undefined for one of a calendar. */
+  readonly windowSeconds: number | undefined;
   /** The most that fits into its counter: of a token bucket the burst, else the requests. */
   readonly capacity: number;
   readonly nearThreshold: number;
@@ -376,7 +378,8 @@ export class Planner {
       rule,
       limit,
       currentLimit: isOwn ? this.#currentLimit(rule.limits, limit) : limit,
-      told: new ToldLimit(rule, limit, override, this.#settings),
+      texts: {},
+      windowSeconds: fixedSecondsOf(limit, this.#settings),
       capacity,
       nearThreshold: nearThreshold(capacity, nearLimitRatio),
       // A block lets nothing be used, and says so itself.

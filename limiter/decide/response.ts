@@ -1,9 +1,16 @@
 /** The answer to a request, from what was decided of its descriptors: overall code, headers and dynamic metadata. */
 import { maxUint32, Unit } from '../../rules/model.ts';
 import { type DecidedRequest, dynamicMetadata } from './dynamic-metadata.ts';
+import {
+  fieldInteger,
+  identityForm,
+  ietfHeaders,
+  isNamed,
+  warningHeader,
+  warningMetadata,
+} from './limit-headers.ts';
 import { Code, type DescriptorStatus, type Header, HeaderForm, type RateLimitResponse } from './messages.ts';
 import { isQuota, type LimitPlan, type Plan } from './plan.ts';
-import { fieldInteger, ietfHeaders, warningHeader, warningMetadata } from './told-limit.ts';
 
 /**
  * OVER_LIMIT when a descriptor that is no quota is, or when there are quotas and all of them are. `quotaModeForAll`
@@ -221,11 +228,11 @@ function addHeaders(response: RateLimitResponse, plans: readonly Plan[], options
     const { identityHeader, responseHeaders, requestHeaders } = options;
     if (responseHeaders !== undefined) headers = joined(headers, limitHeaders(chosen, responseHeaders));
     if (requestHeaders !== undefined) response.requestHeadersToAdd = limitHeaders(chosen, requestHeaders);
-    const { told } = chosen;
-    if (told?.isNamed) {
+    const { plan } = chosen;
+    if (plan !== undefined && isNamed(plan)) {
       if (options.identityMetadata) response.decidedBy = chosen;
       if (identityHeader !== undefined)
-        headers = joined(headers, [told.identityHeader(identityHeader).header(fieldInteger(chosen.used!))]);
+        headers = joined(headers, [identityForm(plan, identityHeader).header(fieldInteger(chosen.used!))]);
     }
     if (options.ietfUnit !== undefined)
       headers = joined(headers, ietfHeaders(plans, statuses, options.ietfUnit));

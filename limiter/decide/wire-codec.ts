@@ -3,6 +3,7 @@
  * generated codec in gen/, for valid and for damaged bytes. Field numbers: the proto files.
  */
 import { type Entry, type JsonObject, type JsonValue, maxUint32 } from '../../rules/model.ts';
+import { identityEntry } from './limit-headers.ts';
 import { isMarkerKey, markerEntry, markerKey } from './marker.ts';
 import type {
   CrowdedDescriptor,
@@ -342,7 +343,7 @@ export function encodeRateLimitRequest(
 export function encodeRateLimitResponse(response: RateLimitResponse): Uint8Array {
   const { dynamicMetadata, decidedBy } = response;
   // Written with the same writer, so before the message.
-  const identity = decidedBy?.told?.identityEntry(encodeStruct);
+  const identity = decidedBy?.plan && identityEntry(decidedBy.plan, encodeStruct);
   writer.begin();
   if (dynamicMetadata !== undefined || decidedBy !== undefined) {
     const mark = writer.mark();

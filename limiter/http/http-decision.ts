@@ -3,9 +3,9 @@ import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { shown } from '../../process/http/api-route.ts';
 import type { Entry, Limit } from '../../rules/model.ts';
 import { isMistyped } from '../../rules/review/explain-descriptor.ts';
+import { policyName, shownLimit, shownPath } from '../decide/limit-headers.ts';
 import { Code, type DescriptorStatus, type RateLimitResponse } from '../decide/messages.ts';
 import type { Plan } from '../decide/plan.ts';
-import { shownLimit, shownPath } from '../decide/told-limit.ts';
 import { encodeRateLimitRequest } from '../decide/wire-codec.ts';
 import type { WholeReply } from '../service/should-rate-limit.ts';
 import { type HttpAsker, replyTo } from './http-asker.ts';
@@ -98,9 +98,9 @@ function descriptorAnswer(plan: Plan | undefined, status: DescriptorStatus): Des
     used: status.used,
     left: isKnown ? status.limitRemaining : undefined,
     resetSeconds: isKnown ? status.durationUntilResetSeconds : undefined,
-    warnings: (status.warnings ?? []).map(({ mark, told, left }) => ({
+    warnings: (status.warnings ?? []).map(({ mark, plan, left }) => ({
       mark,
-      policy: told.policyName,
+      policy: policyName(plan),
       left,
     })),
   };

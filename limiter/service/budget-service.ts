@@ -1,10 +1,10 @@
 import { marksReached } from '../decide/assess.ts';
+import { shownLimit, shownPath } from '../decide/limit-headers.ts';
 import { type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import type { Plan } from '../decide/plan.ts';
 import { isQuota } from '../decide/plan.ts';
 import { RequestTooLarge } from '../decide/request-bounds.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
-import { shownLimit, shownPath } from '../decide/told-limit.ts';
 import { type Caller, StoreError } from '../stores/counter-store.ts';
 import type {
   Fullness,

@@ -213,9 +213,10 @@ export function statusOfHit(
   tells: boolean,
 ): DescriptorStatus {
   const code = refused ? Code.OVER_LIMIT : Code.OK;
-  const { currentLimit, told } = hit.plan;
+  const { plan } = hit;
+  const { currentLimit } = plan;
   if (!tells) return { code, currentLimit, limitRemaining, durationUntilResetSeconds };
-  return { code, currentLimit, limitRemaining, durationUntilResetSeconds, told, used: usedOf(hit) };
+  return { code, currentLimit, limitRemaining, durationUntilResetSeconds, plan, used: usedOf(hit) };
 }
 
 /** Its own addend, 0 included, else the request's, which counts as at least 1. */

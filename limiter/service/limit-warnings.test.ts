@@ -9,6 +9,7 @@ import { limitedPlan, type MatchedTraits } from '../../test/support/matched-rule
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
 import { bareResponse, plainCounting, unheardEvents } from '../../test/support/plain-service.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import { policyName } from '../decide/limit-headers.ts';
 import type { LimitPlan } from '../decide/plan.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { type Claims, failOp, StoreError } from '../stores/counter-store.ts';
@@ -177,7 +178,7 @@ describe('RateLimitService, of rules with warn_at', () => {
       warnings: new LimitWarnings({
         claims: undefined,
         clock,
-        onReached: ({ told }, mark) => reached.push(`${told.policyName} ${mark}`),
+        onReached: (plan, mark) => reached.push(`${policyName(plan)} ${mark}`),
       }),
       events: unheardEvents,
     });
@@ -199,7 +200,7 @@ describe('RateLimitService, of rules with warn_at', () => {
       { abandoned: false },
       {
         answer: ({ statuses }) => {
-          said = statuses[0]!.warnings?.map(({ mark, told, left }) => `${mark} ${told.policyName} ${left}`);
+          said = statuses[0]!.warnings?.map(({ mark, plan, left }) => `${mark} ${policyName(plan)} ${left}`);
         },
         refuse: (error) => {
           throw error;

@@ -61,7 +61,7 @@ export class LimitWarnings {
     const used = usedOf(hit);
     const mark = this.note(plan, key, windowEndSeconds, used);
     if (mark === undefined) return undefined;
-    return { mark, told: plan.told, used, left: Math.max(0, plan.capacity - used) };
+    return { mark, plan, used, left: Math.max(0, plan.capacity - used) };
   }
 
   /** The highest mark that is reached, undefined for none. `windowEndSeconds`: 0 where there is no window's end. */

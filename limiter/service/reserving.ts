@@ -228,8 +228,8 @@ export class Reserving {
     const holdings: Holding[] = [];
     for (const [index, plan] of plans.entries()) {
       if (plan.kind !== 'limited' || plan.rule.reserve === undefined) continue;
-      const { told, reserved } = statuses[index]!;
-      if (told === undefined || reserved !== undefined) continue;
+      const status = statuses[index]!;
+      if (status.plan === undefined || status.reserved !== undefined) continue;
       if (!isQuota(plan, this.#options.response.quotaMode)) continue;
       holdings.push({ index, plan, isQuota: true, amount: undefined, ttlMs: 0, onExpiry: 'release' });
     }
@@ -440,6 +440,6 @@ function isBlocked(held: readonly Held[], open: readonly Held[], otherQuotaPasse
 
 /** Of the counter that the status is about. */
 export function noteReserved(status: DescriptorStatus, { hits, counters }: Held): void {
-  const counter = counters[hits.findIndex(({ plan }) => plan.told === status.told)];
+  const counter = counters[hits.findIndex(({ plan }) => plan.texts === status.plan?.texts)];
   if (counter !== undefined) status.reserved = counter.reserved;
 }

@@ -1,6 +1,6 @@
 import { marksOf } from '../../limiter/decide/assess.ts';
 import type { LimitedPlan } from '../../limiter/decide/plan.ts';
-import { ToldLimit } from '../../limiter/decide/told-limit.ts';
+import { lengthOf } from '../../limiter/decide/windows.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { type Limit, noTraits } from '../../rules/model.ts';
 import { limit } from './rule-builder.ts';
@@ -29,10 +29,8 @@ export function limitedPlan(given: MatchedTraits = {}): LimitedPlan {
     rule,
     limit,
     currentLimit: limit,
-    told: new ToldLimit(rule, limit, undefined, {
-      useCalendarMonthRateLimit: false,
-      counterKeys: 'compatible',
-    }),
+    texts: {},
+    windowSeconds: limit.calendar === undefined ? lengthOf(limit) : undefined,
     capacity: limit.requestsPerUnit,
     nearThreshold: 0,
     marks: marksOf(limit.warnAt, limit.requestsPerUnit),

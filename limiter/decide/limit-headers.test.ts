@@ -32,7 +32,7 @@ function answer(parts: readonly Answered[], options: Partial<ResponseOptions>) {
       currentLimit: plan.limits[at]!.currentLimit,
       limitRemaining: over ? 0 : remaining,
       durationUntilResetSeconds: seconds,
-      told: plan.limits[at]!.told,
+      plan: plan.limits[at]!,
       used,
     }),
   );
@@ -261,10 +261,10 @@ describe('Retry-After', () => {
 
 describe('marks of limits', () => {
   const warned = (mark: number, left: number, traits: MatchedTraits): DescriptorStatus => {
-    const { told } = plan({ requestsPerUnit: 100, ...traits }).limits[0]!;
+    const warnedPlan = plan({ requestsPerUnit: 100, ...traits }).limits[0]!;
     return {
       ...{ code: Code.OK, currentLimit: undefined, limitRemaining: left, durationUntilResetSeconds: 1 },
-      warnings: [{ mark, told, used: 100 - left, left }],
+      warnings: [{ mark, plan: warnedPlan, used: 100 - left, left }],
     };
   };
   const asked = (statuses: DescriptorStatus[], options: Partial<ResponseOptions>) =>

@@ -1,0 +1,225 @@
+/**
+ * What answers tell of the limit that decided, beyond the headers of the Go service: the rule by its name
+ * (RESPONSE_RULE_IDENTITY), and the fields of draft-ietf-httpapi-ratelimit-headers-10 (LIMIT_RESPONSE_HEADERS_STYLE=ietf).
+ * What of it is the same in every answer is written once for each limit.
+ */
+import { algorithmNames, algorithmOf } from '../../rules/algorithms/registry.ts';
+import { calendarText } from '../../rules/calendar.ts';
+import { unitJson } from '../../rules/describe.ts';
+import type { MatchedRule } from '../../rules/match-result.ts';
+import { burstOf, type JsonObject, type Limit } from '../../rules/model.ts';
+import { windowTextOf } from '../../rules/window.ts';
+import { type DescriptorStatus, type Header, HeaderForm, type LimitWarning } from './messages.ts';
+import type { LimitPlan, Plan } from './plan.ts';
+import { isCalendarMonth, lengthOf, type WindowOptions } from './windows.ts';
+
+/** Of structured fields: 15 digits. RFC 9651, section 3.3.1. */
+const largestInteger = 999_999_999_999_999;
+
+/** What is more is told as the largest that there is. */
+export function fieldInteger(value: number): number {
+  return Math.min(value, largestInteger);
+}
+
+const printable = /^[\x20-\x7e]*$/;
+
+/** A String of RFC 9651, section 3.3.3, which has room for printable ASCII alone: the bytes of others are told as `%c3`. */
+export function fieldString(text: string): string {
+  if (printable.test(text)) return `"${text.replace(/["\\]/g, '\\$&')}"`;
+  let told = '';
+  for (const byte of Buffer.from(text, 'utf8')) {
+    const isPlain = byte >= 0x20 && byte <= 0x7e && byte !== 0x25 && byte !== 0x22 && byte !== 0x5c;
+    told += isPlain ? String.fromCharCode(byte) : `%${byte.toString(16).padStart(2, '0')}`;
+  }
+  return `"${told}"`;
+}
+
+/** Where a rule stands, for callers; undefined where it hides itself, and for a limit that no rule has. */
+export function shownPath({ hideIdentity, path }: MatchedRule): string | undefined {
+  return hideIdentity || path === '' ? undefined : path;
+}
+
+/** A limit for callers: of a rule that hides itself without its name. */
+export function shownLimit({ hideIdentity }: MatchedRule, limit: Limit): Limit {
+  return hideIdentity && limit.name !== '' ? { ...limit, name: '' } : limit;
+}
+
+/** What answers say of a limit in the same words every time, from the first one on. */
+export interface LimitTexts {
+  policyName?: string;
+  policy?: Header;
+  standing?: HeaderForm;
+  identity?: HeaderForm;
+  identityEntry?: Uint8Array;
+}
+
+/** The length of its windows; undefined for those of a calendar, which have none of their own. */
+export function fixedSecondsOf(limit: Limit, options: WindowOptions): number | undefined {
+  const isOfCalendar = limit.calendar !== undefined || isCalendarMonth(limit, options);
+  return isOfCalendar ? undefined : lengthOf(limit);
+}
+
+/** By the name of the limit, else by its window; a rule that hides itself shows no name. */
+export function policyName({ rule, limit, texts }: LimitPlan): string {
+  texts.policyName ??= shownLimit(rule, limit).name || windowTextOf(limit);
+  return texts.policyName;
+}
+
+/** Whether answers may name the rule. */
+export function isNamed({ rule }: LimitPlan): boolean {
+  return !rule.hideIdentity;
+}
+
+/** What its hits are. */
+export function unitOfHits({ limit }: LimitPlan): string {
+  return limit.hitsUnit;
+}
+
+/** The whole field where there is no other policy; the same every time. */
+function policyField(plan: LimitPlan, unit: string): Header {
+  const { texts } = plan;
+  texts.policy ??= new HeaderForm('RateLimit-Policy', policyItem(plan, policyName(plan), unit)).header();
+  return texts.policy;
+}
+
+/** Where that one stands. */
+function standingField(
+  plan: LimitPlan,
+  { limitRemaining, durationUntilResetSeconds }: DescriptorStatus,
+): Header {
+  const { texts } = plan;
+  texts.standing ??= new HeaderForm('RateLimit', `${fieldString(policyName(plan))};r=`, ';t=');
+  return texts.standing.header(fieldInteger(limitRemaining), durationUntilResetSeconds);
+}
+
+/** `"1m";q=100;w=60`; the unit, of which that of the limit itself goes first, where it is not the draft's own. */
+function policyItem(plan: LimitPlan, name: string, unit: string): string {
+  const { limit, windowSeconds } = plan;
+  const ownUnit = unitOfHits(plan);
+  const ofHits = ownUnit === usualUnit ? unit : ownUnit;
+  const counted = ofHits === usualUnit ? '' : `;qu=${fieldString(ofHits)}`;
+  const length = windowSeconds === undefined ? '' : `;w=${windowSeconds}`;
+  const most = algorithmOf(limit).hasBurst ? `;weir-burst=${fieldInteger(burstOf(limit))}` : '';
+  return `${fieldString(name)};q=${fieldInteger(limit.requestsPerUnit)}${counted}${length}${most}`;
+}
+
+/** An item of structured fields, with the number that is used, where that is known, at its end. */
+export function identityForm(plan: LimitPlan, key: string): HeaderForm {
+  const { rule, limit, override, texts } = plan;
+  if (texts.identity === undefined) {
+    const place = rule.path === '' ? '' : `;rule=${fieldString(rule.path)}`;
+    const name = limit.name === '' ? '' : `;name=${fieldString(limit.name)}`;
+    const over = override === undefined ? '' : `;override=${fieldString(override.id)}`;
+    const unit = unitOfHits(plan);
+    const counted = unit === usualUnit ? '' : `;hits-unit=${fieldString(unit)}`;
+    const size = `;limit=${fieldInteger(limit.requestsPerUnit)}${counted};window="${windowTextOf(limit)}";algorithm=${algorithmNames[limit.algorithm]}`;
+    texts.identity = new HeaderForm(key, `${fieldString(rule.domain)}${place}${name}${size}${over};used=`);
+  }
+  return texts.identity;
+}
+
+/** The same as an entry of a google.protobuf.Struct, which `encode` makes. */
+export function identityEntry(plan: LimitPlan, encode: (object: JsonObject) => Uint8Array): Uint8Array {
+  const { rule, limit, override, texts } = plan;
+  if (texts.identityEntry === undefined) {
+    const decidedBy: JsonObject = {
+      domain: rule.domain,
+      ...(rule.path === '' ? {} : { rule: rule.path }),
+      ...(limit.name === '' ? {} : { name: limit.name }),
+      limit: limit.requestsPerUnit,
+      ...unitJson(limit),
+      window: windowTextOf(limit),
+      algorithm: algorithmNames[limit.algorithm]!,
+      ...(override === undefined ? {} : { override: override.id }),
+      used: 0,
+    };
+    texts.identityEntry = encode({ decidedBy });
+  }
+  return texts.identityEntry;
+}
+
+/** Of a quota in the draft, where nothing else is said. */
+export const usualUnit = 'requests';
+
+/** `RateLimit-Policy` with every limit of the request's descriptors, and `RateLimit` with where each descriptor stands. */
+export function ietfHeaders(
+  plans: readonly Plan[],
+  statuses: readonly DescriptorStatus[],
+  unit: string,
+): Header[] {
+  const plan = plans[0]!;
+  if (plans.length === 1 && plan.kind === 'limited' && plan.limits.length === 1) {
+    const { plan: answered } = statuses[0]!;
+    return answered === undefined ? [] : [policyField(answered, unit), standingField(answered, statuses[0]!)];
+  }
+  const policies: string[] = [];
+  const items: string[] = [];
+  const names = new Set<string>();
+  for (const [index, one] of plans.entries()) {
+    const status = statuses[index]!;
+    if (one.kind !== 'limited' || status.plan === undefined) continue;
+    for (const limit of one.limits) {
+      const name = freeName(policyName(limit), names);
+      policies.push(policyItem(limit, name, unit));
+      if (limit.texts !== status.plan.texts) continue;
+      items.push(
+        `${fieldString(name)};r=${fieldInteger(status.limitRemaining)};t=${status.durationUntilResetSeconds}`,
+      );
+    }
+  }
+  if (policies.length === 0) return [];
+  return [
+    { key: 'RateLimit-Policy', value: policies.join(', ') },
+    { key: 'RateLimit', value: items.join(', ') },
+  ];
+}
+
+/** Two policies of one name would be one: `1m`, `1m-2`. */
+function freeName(name: string, taken: Set<string>): string {
+  let free = name;
+  for (let count = 2; taken.has(free); count++) free = `${name}-${count}`;
+  taken.add(free);
+  return free;
+}
+
+/** Chosen: limits that one header tells of; those at the highest marks. */
+const mostWarnings = 8;
+
+/** `95;policy="daily";r=12, 80;policy="1m";r=2`: the highest mark first, with what is left. */
+export function warningHeader(name: string, warnings: readonly LimitWarning[]): Header {
+  const items = warnings.toSorted((one, other) => other.mark - one.mark).slice(0, mostWarnings);
+  const value = items.map(
+    ({ mark, plan, left }) =>
+      `${mark};policy=${fieldString(policyName(plan))};r=${Math.min(left, largestInteger)}`,
+  );
+  return { key: name, value: value.join(', ') };
+}
+
+/** The same for the dynamic metadata. */
+export function warningMetadata({ mark, plan, used, left }: LimitWarning): JsonObject {
+  const { rule, limit } = plan;
+  const path = shownPath(rule);
+  return {
+    mark,
+    policy: policyName(plan),
+    ...(path !== undefined && { rule: path }),
+    limit: limit.requestsPerUnit,
+    used,
+    left,
+  };
+}
+
+/** The number of one, then what all of them say. */
+export function policiesOf({ requestsPerUnit }: Limit, limits: readonly Limit[]): string {
+  return [String(requestsPerUnit), ...limits.map(policyOf)].join(', ');
+}
+
+/** As Envoy's own header says it (draft-polli-ratelimit-headers-03): `100;w=300;name="daily"`. */
+function policyOf(limit: Limit): string {
+  const burst = algorithmOf(limit).hasBurst ? `;burst=${burstOf(limit)}` : '';
+  // What a header has no room for would end it.
+  const name = /^[\x20\x21\x23-\x5b\x5d-\x7e]+$/.test(limit.name) ? `;name="${limit.name}"` : '';
+  // Which has no length: that of usual ones stands for it.
+  const calendar = limit.calendar === undefined ? '' : `;calendar="${calendarText(limit.calendar)}"`;
+  return `${limit.requestsPerUnit};w=${lengthOf(limit)}${burst}${calendar}${name}`;
+}
