@@ -48,6 +48,7 @@ const allowed: Record<string, string[]> = {
   'cli/convert': [
     'cli/shared',
     'rules',
+    'rules/language',
     'rules/manifest',
     'rules/reader',
     'rules/write',

@@ -1,3 +1,4 @@
+import { ruleFileName } from '../../rules/language/tables.ts';
 import { defaultClass, defaultFleet } from '../../rules/manifest/kinds.ts';
 import { readSpec } from '../../rules/manifest/read-spec.ts';
 import type { JsonObject } from '../../rules/model.ts';
@@ -44,19 +45,35 @@ export function convertRules(
   return { documents: [resourcesToJson(named) as JsonObject], losses, problems: [] };
 }
 
+/** Several files as one source, and what each of them adds, in its order. */
+interface JoinedSource extends LoadedSource {
+  parts: readonly LoadedSource[];
+}
+
 /** Rule files of one domain, which add up, as one source. */
-function joinedFiles(sources: readonly LoadedSource[]): LoadedSource[] {
-  const joined = new Map<unknown, LoadedSource>();
-  for (const loaded of sources) {
-    const key = loaded.kind === 'rule-file' ? loaded.source.domain : loaded;
-    const { source, ...rest } = joined.get(key) ?? {
-      ...loaded,
-      source: { ...loaded.source, descriptors: [] },
-    };
-    const descriptors = [...source.descriptors, ...loaded.source.descriptors];
-    joined.set(key, { ...rest, source: { ...source, descriptors } });
+function joinedFiles(sources: readonly LoadedSource[]): JoinedSource[] {
+  const groups = Map.groupBy<unknown, LoadedSource>(sources, (loaded) =>
+    loaded.kind === 'rule-file' ? loaded.source.domain : loaded,
+  );
+  return [...groups.values()].map((parts) => {
+    const descriptors = parts.flatMap(({ source }) => source.descriptors);
+    return { ...parts[0]!, source: { ...parts[0]!.source, descriptors }, parts };
+  });
+}
+
+/** Where the value at a path of `spec` stands: `rules.yaml:12:9`, or the file alone. */
+function placeText({ parts }: JoinedSource, [, ...path]: readonly (string | number)[]): string {
+  const [first, ...below] = path.map((step) => (typeof step === 'number' ? step : ruleFileName(step)));
+  let part = parts[0]!;
+  for (const next of parts) {
+    part = next;
+    const [index] = below;
+    const { length } = part.source.descriptors;
+    if (typeof index !== 'number' || index < length) break;
+    below[0] = index - length;
   }
-  return [...joined.values()];
+  const place = part.placeOf(first === undefined ? [] : [first, ...below]);
+  return place === undefined ? part.file : `${part.file}:${place.line}:${place.column}`;
 }
 
 function toRuleFile(sources: readonly LoadedSource[]): Omit<Conversion, 'losses'> {
@@ -69,7 +86,7 @@ function toRuleFile(sources: readonly LoadedSource[]): Omit<Conversion, 'losses'
   return { documents: [ruleFileValue({ domain: domains[0]!, descriptors })], problems: [] };
 }
 
-function toManifests(sources: readonly LoadedSource[], given: GivenIdentity): Conversion {
+function toManifests(sources: readonly JoinedSource[], given: GivenIdentity): Conversion {
   const conversion: Conversion = { documents: [], losses: [], problems: [] };
   const names = new Set<string>();
   for (const loaded of sources) {
@@ -85,9 +102,8 @@ function toManifests(sources: readonly LoadedSource[], given: GivenIdentity): Co
     if (reading.ok) conversion.documents.push(manifest);
     else {
       for (const error of reading.errors) {
-        conversion.problems.push(
-          `${loaded.file}: cannot be said in a manifest: ${formatManifestError(error)}`,
-        );
+        const where = placeText(loaded, error.path);
+        conversion.problems.push(`${where}: cannot be said in a manifest: ${formatManifestError(error)}`);
       }
     }
   }

@@ -172,7 +172,9 @@ descriptors:
     const { status, stdout, stderr } = runWeir(['convert', '-', '--to', 'manifest', '--allow-loss'], {
       input,
     });
-    const refusals = stderr.matchAll(/^weir: <stdin>: cannot be said in a manifest: (.*?): (?:must )(.*)$/gm);
+    const refusals = stderr.matchAll(
+      /^weir: <stdin>:1:\d+: cannot be said in a manifest: (.*?): (?:must )(.*)$/gm,
+    );
     expect(Array.from(refusals, ([, place, problem]) => [place, problem])).toEqual([
       ['spec.domain', 'have at most 253 characters, found 254'],
       ['spec.descriptors[0].key', 'have at most 1024 characters, found 1025'],
@@ -187,6 +189,24 @@ descriptors:
       ],
     ]);
     expect([status, stdout]).toEqual([1, '']);
+  });
+
+  it('names the line in the file of a rule that it refuses', () => {
+    const folder = temporaryFolder();
+    const rule = (key: string): string =>
+      `  - key: ${key}\n    rate_limit:\n      unit: day\n      requests_per_unit: 1\n`;
+    writeFileSync(join(folder, 'a.yaml'), `domain: d\ndescriptors:\n${rule('a')}`);
+    const name = 'x'.repeat(limitFields.name.most + 1);
+    writeFileSync(
+      join(folder, 'b.yaml'),
+      `domain: d\ndescriptors:\n${rule('b')}${rule('c')}      name: ${name}\n`,
+    );
+    const { status, stderr } = runWeir(['convert', folder, '--to', 'manifest', '--merge-domain-configs']);
+    const place = `${join(folder, 'b.yaml')}:11:13`;
+    expect(stderr).toContain(
+      `${place}: cannot be said in a manifest: spec.descriptors[2].rateLimit.name: must have`,
+    );
+    expect(status).toBe(1);
   });
 
   it('goes round: rule file, manifest, xDS, rule file', () => {
