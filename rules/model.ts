@@ -112,7 +112,7 @@ export interface FieldValues {
   uint32: number;
   requests: number;
   algorithm: Algorithm;
-  word: HitsUnit;
+  unitOfHits: HitsUnit;
   percents: readonly number[];
   /** By its number, or by its name. */
   day: string | number;
@@ -174,7 +174,7 @@ type Defaults = {
 };
 const defaultOf: Readonly<Partial<Record<FieldKind, unknown>>> = {
   ...{ text: '', unit: Unit.UNKNOWN, boolean: false, uint32: 1, requests: 0, day: 1 },
-  ...{ algorithm: defaultAlgorithm, word: 'requests', percents: [], names: [], rules: noRules },
+  ...{ algorithm: defaultAlgorithm, unitOfHits: 'requests', percents: [], names: [], rules: noRules },
 } satisfies Defaults;
 
 /** What comes from `JSON.parse` holds all its properties in itself, and so do its copies: that saves 16 bytes each. */

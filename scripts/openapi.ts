@@ -1,10 +1,13 @@
 /**
  * Writes docs/openapi.json, which programs serve at /v1/openapi.json, from docs/openapi.yaml: what the tests ask become the
- * examples of a path. With `--check`, writes nothing and fails when it is stale.
+ * examples of a path, and `x-rows` stands for what follows from the rows of the rule language. With `--check`, writes nothing and fails when it is stale.
  */
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { load } from 'js-yaml';
+import { algorithmNames } from '../rules/algorithms/registry.ts';
+import { hitsUnits, type OverrideRow, overrideFields } from '../rules/language/fields.ts';
+import { isObject } from '../rules/model.ts';
 import { projectRoot } from './commands.ts';
 
 interface Operation {
@@ -25,7 +28,33 @@ for (const { 'x-asked': asked = [], ...rest } of Object.values(document.paths).f
   for (const media of Object.values(rest.requestBody?.content ?? {}))
     media.examples = Object.fromEntries(examples);
 }
-const text = `${JSON.stringify(document, (key, value) => (key === 'x-asked' ? undefined : value), 1)}\n`;
+
+/** What may stand in place of `x-rows: NAME`. */
+const ofRows: Readonly<Record<string, object>> = {
+  algorithm: { enum: algorithmNames },
+  hitsUnit: { enum: hitsUnits.filter((unit) => unit !== hitsUnits[0]) },
+  override: Object.fromEntries(
+    Object.entries(overrideFields).map(([name, row]) => [name, schemaOf(row)] as const),
+  ),
+};
+
+function schemaOf({ kind, format, least }: OverrideRow): object {
+  const entry = { $ref: '#/components/schemas/Entry' };
+  if (kind === 'entries') return { type: 'array', minItems: least, items: entry };
+  if (kind === 'text') return { type: 'string', ...(format !== undefined && { format }) };
+  return { type: kind === 'boolean' ? 'boolean' : 'integer' };
+}
+
+function expanded(key: string, value: unknown): unknown {
+  if (key === 'x-asked') return undefined;
+  if (!isObject(value) || !('x-rows' in value)) return value;
+  const entries = Object.entries(value).flatMap(([name, own]) =>
+    name === 'x-rows' ? Object.entries(ofRows[String(own)]!) : [[name, own] as const],
+  );
+  return Object.fromEntries(entries);
+}
+
+const text = `${JSON.stringify(document, expanded, 1)}\n`;
 if (!process.argv.includes('--check')) writeFileSync(target, text);
 else if (!existsSync(target) || readFileSync(target, 'utf8') !== text) {
   console.error('docs/openapi.json is stale: run "npm run generate"');

@@ -103,7 +103,7 @@ const writers: Writers = {
   },
   requests: whole,
   algorithm: ({ words = [], description }) => enumOf(words, description),
-  word: ({ words = [], description }) => enumOf(words, description),
+  unitOfHits: ({ words = [], description }) => enumOf(words, description),
   percents: (row) =>
     list(row, {
       type: 'integer',

@@ -110,18 +110,11 @@ describe('the fields of rules', () => {
 
   it('are in the OpenAPI document, as far as it describes limits and overrides', () => {
     const { components } = JSON.parse(readDocument('docs/openapi.json')) as {
-      components: {
-        schemas: Record<string, { properties: Record<string, { enum: string[] }>; enum: string[] }>;
-      };
+      components: { schemas: Record<string, { properties: object }> };
     };
-    const { NewOverride, Calendar, HitsUnit, Limit, AppliedLimit } = components.schemas;
-    expect(Object.keys(NewOverride!.properties).toSorted()).toEqual(
-      ['id', ...Object.keys(overrideFields)].toSorted(),
-    );
+    const { NewOverride, Calendar } = components.schemas;
+    expect(Object.keys(NewOverride!.properties)).toEqual(['id', ...Object.keys(overrideFields)]);
     expect(Object.keys(Calendar!.properties)).toEqual(Object.keys(calendarFields));
-    expect(['requests', ...HitsUnit!.enum]).toEqual(limitFields.hitsUnit.words);
-    for (const { properties } of [Limit!, AppliedLimit!])
-      expect(properties['algorithm']!.enum).toEqual(limitFields.algorithm.words);
   });
 
   const known = [...fields.values(), { name: 'unheard_of', manifestName: 'unheardOf' }];

@@ -14,7 +14,7 @@ export type FieldKind =
   | 'uint32'
   | 'requests'
   | 'algorithm'
-  | 'word'
+  | 'unitOfHits'
   | 'percents'
   | 'day'
   | 'calendar'
@@ -303,7 +303,7 @@ export const limitFields = {
     example: 20,
   },
   hitsUnit: {
-    kind: 'word',
+    kind: 'unitOfHits',
     change: { set: 'its hits are called {}', unset: 'its hits are called {}' },
     isOwn: true,
     ifUnknown: 'ignore',

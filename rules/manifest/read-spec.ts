@@ -101,7 +101,7 @@ class SpecReader {
     uint32: (value, row) => this.#uint32(value, row),
     requests: (value) => this.#requests(value),
     algorithm: (value) => this.#algorithm(value),
-    word: (value, row) => this.#oneOf(value, row),
+    unitOfHits: (value, row) => this.#unitOfHits(value, row),
     percents: (value, row) => this.#percents(value, row),
     day: (value) => (isNumberOrText(value) ? value : this.#refuseType('a day', value)),
     calendar: (value) => this.#calendar(value),
@@ -285,7 +285,7 @@ class SpecReader {
     return found;
   }
 
-  #oneOf(value: unknown, { words = [] }: FieldRow): HitsUnit | undefined {
+  #unitOfHits(value: unknown, { words = [] }: FieldRow): HitsUnit | undefined {
     return typeof value === 'string'
       ? hitsUnits[this.#word(value, words)]
       : this.#refuseType('a string', value);

@@ -105,7 +105,7 @@ class RuleReader {
       metadata: (node, earlier) => values.metadata(node, earlier),
       percents: (node) => values.numbers(node),
       algorithm: (node) => this.#algorithm(node),
-      word: (node, _earlier, name) => this.#word(node, name),
+      unitOfHits: (node, _earlier, name) => this.#unitOfHits(node, name),
       day: (node) => values.string(node),
       calendar: (node) => this.#calendar(node),
       share: (node) => this.#share(node),
@@ -205,7 +205,7 @@ class RuleReader {
     return nodes;
   }
 
-  #word(node: number, name: string): HitsUnit {
+  #unitOfHits(node: number, name: string): HitsUnit {
     const text = this.#values.string(node);
     const found = hitsUnits.find((word) => word === text.toLowerCase());
     if (found === undefined && this.#walk.scalarType(node) !== undefined)

@@ -59,7 +59,7 @@ class RuleWriter {
       day: asWritten,
       percents: (marks) => [...marks],
       algorithm: (algorithm) => word(algorithmNames[algorithm]!),
-      word,
+      unitOfHits: word,
       calendar: (calendar) => calendar && this.#fields(calendarTable, writtenCalendar(calendar)),
       share: (lease) => (lease === 0 ? 0 : lease && leaseText(lease)),
       reserve: (reserve) => reserve && this.#fields(reserveTable, writtenReserve(reserve, word)),

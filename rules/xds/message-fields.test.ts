@@ -49,7 +49,7 @@ const sentTypes: Record<FieldKind, readonly string[]> = {
   uint32: ['uint32'],
   requests: ['uint32', 'uint64'],
   algorithm: ['RateLimitAlgorithm'],
-  word: ['RateLimitHitsUnit'],
+  unitOfHits: ['RateLimitHitsUnit'],
   percents: ['repeated uint32'],
   day: ['uint32'],
   calendar: ['RateLimitCalendar'],

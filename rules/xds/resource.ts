@@ -115,7 +115,7 @@ interface SentValues {
   boolean: boolean;
   uint32: number;
   algorithm: number;
-  word: number;
+  unitOfHits: number;
   percents: number[];
   share: string;
   reserve: RateLimitReserve | undefined;
@@ -151,7 +151,7 @@ const kinds: { readonly [Kind in SentKind]: KindMapping<Kind> } = {
   uint32: unchanged,
   // A number that there is not is for the validator to say.
   algorithm: { to: same, from: (number) => number as Algorithm },
-  word: {
+  unitOfHits: {
     to: (word) => hitsUnits.indexOf(word),
     from: (number, reader, field) =>
       hitsUnits[number] ??

@@ -43,11 +43,16 @@ interface Operation {
   'x-asked': Asked[];
 }
 
-const document = load(readFileSync(join(import.meta.dirname, '../../docs/openapi.yaml'), 'utf8')) as {
+const docs = join(import.meta.dirname, '../../docs');
+const document = load(readFileSync(join(docs, 'openapi.yaml'), 'utf8')) as {
   paths: Record<string, Record<string, Operation>>;
-  components: { schemas: Record<string, Schema>; parameters: Record<string, { name: string }> };
 };
-const { schemas, parameters } = document.components;
+/** As they are served: some follow from the rows of the rule language. */
+const { schemas, parameters } = (
+  JSON.parse(readFileSync(join(docs, 'openapi.json'), 'utf8')) as {
+    components: { schemas: Record<string, Schema>; parameters: Record<string, { name: string }> };
+  }
+).components;
 
 /** What of a value is not as the schema says, by its place. The part of JSON Schema that the document uses. */
 function problems(schema: Schema, value: unknown, at = ''): string[] {
