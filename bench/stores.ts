@@ -10,9 +10,10 @@ import { FixedWindow } from '../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../limiter/algorithms/token-bucket.ts';
 import { BreakerStore } from '../limiter/stores/calm/breaker-store.ts';
-import { type CounterOp, type CounterStore, unboundAnswer } from '../limiter/stores/counter-store.ts';
+import { newOperation, type Operation, plainCounter } from '../limiter/stores/operation.ts';
 import { parseRedisAddress } from '../limiter/stores/redis/redis-address.ts';
 import { RedisStore } from '../limiter/stores/redis/redis-store.ts';
+import type { Store } from '../limiter/stores/store.ts';
 import { systemClock, systemTimers } from '../process/time/clock.ts';
 import { kindOf } from '../test/support/bound-kind.ts';
 import { findServer, redisProgram } from '../test/support/find-server.ts';
@@ -43,7 +44,7 @@ const bucket = new TokenBucket({ requests: 1e6, burst: 1e6, windowMicros });
 const several: Limits = [new FixedWindow(1e6), sliding, bucket];
 
 interface Load {
-  store: CounterStore;
+  store: Store;
   underWay: number;
   stopWhenOver: boolean;
   /** Defaults to none. */
@@ -60,7 +61,7 @@ function run(load: Load): Promise<{ requests: number; latenciesMs: Float64Array 
   let running = underWay;
   return new Promise((resolve) => {
     const start = () => {
-      const ops: CounterOp[] = [];
+      const ops: Operation[] = [];
       for (let i = 0; i < countersPerRequest; i += 1)
         pushOps(ops, sequence[next++ & 0xffff] as number, limits);
       const startedMs = performance.now();
@@ -77,25 +78,16 @@ function run(load: Load): Promise<{ requests: number; latenciesMs: Float64Array 
   });
 }
 
-function pushOps(ops: CounterOp[], number: number, limits: Limits): void {
+function pushOps(ops: Operation[], number: number, limits: Limits): void {
   if (limits.length === 0) ops.push(newOp(keys.fixed[number] as string, undefined, 1));
   for (const bound of limits) ops.push(newOp(keys[kindOf(bound)][number] as string, bound, limits.length));
 }
 
-function newOp(key: string, bound: Bound | undefined, groupSize: number): CounterOp {
-  return {
-    key,
-    hits: 1,
-    negative: false,
-    ttlSeconds: 60,
-    limit: 1e6,
-    lookOnly: false,
-    holdsBack: 'alone' as const,
-    perSecond: false,
-    ...unboundAnswer,
-    bound,
-    groupSize,
-  };
+function newOp(key: string, bound: Bound | undefined, groupSize: number): Operation {
+  const counter = { ...plainCounter(key, { perSecond: false, capacity: 1e6 }), bound };
+  const op = newOperation(counter, key, 'add', 1, 60);
+  op.groupSize = groupSize;
+  return op;
 }
 
 interface Row extends Load {

@@ -96,10 +96,10 @@ export class ReplayedRules {
       clock: this.#clock,
       maxCounters: settings.memoryStoreMaxCounters,
       maxBytes: settings.memoryStoreMaxBytes,
+      reservations: reservationBounds(settings),
     });
     this.#service = new RateLimitService({
       store: this.#store,
-      reservations: this.#store.openReservations(reservationBounds(settings)),
       localCache: undefined,
       stats: this.#tallies,
       clock: this.#clock,
@@ -144,7 +144,7 @@ export class ReplayedRules {
     return decision;
   }
 
-  #noteOver({ key, plan }: CountedHit): void {
+  #noteOver({ key, counter: plan }: CountedHit): void {
     if (plan.rule.shadowMode) return;
     const tally = this.#tallies.tallyOf(plan.metric);
     this.refusing.push({ counter: key.slice(0, plan.counterStem.length), tally });

@@ -5,8 +5,14 @@ import { counterOp } from '../../test/support/counter-ops.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { lookCall, reserveCall, reservedCounter, settleCall } from '../../test/support/reservation-calls.ts';
-import type { ReservationCall } from '../stores/reservations/reservation-store.ts';
+import {
+  lookCall,
+  reserveCall,
+  reservedCounter,
+  sendCall,
+  settleCall,
+  type TestCall,
+} from '../../test/support/reservation-calls.ts';
 import type { Bound } from './bound.ts';
 import { SlidingWindow } from './sliding-window.ts';
 import { TokenBucket } from './token-bucket.ts';
@@ -46,8 +52,7 @@ function played(
   steps: readonly (typeof step extends fc.Arbitrary<infer T> ? T : never)[],
 ): Played {
   const clock = new ManualClock(Date.UTC(2026, 5));
-  const memory = openMemoryStore({ clock });
-  const store = memory.openReservations({ maxReservations: 1000, recordMs: 1_000_000 });
+  const memory = openMemoryStore({ clock, reservations: { maxReservations: 1000, recordMs: 1_000_000 } });
   const events: Event[] = [];
   const made: {
     dueMs: number;
@@ -58,15 +63,16 @@ function played(
     amount: number;
   }[] = [];
   const counter = { stem: '1{a;b=c}', key: '1{a;b=c}10:kind', bound };
-  const submit = <C extends ReservationCall>(call: C): C => {
-    store.submit(call, () => {});
+  const submit = (call: TestCall): TestCall => {
+    sendCall(memory, call, () => {});
     return call;
   };
   for (const { kind, amount, which, needed, passMs, ttlMs, onExpiry } of steps) {
     clock.ms += passMs;
     const atMicros = clock.ms * 1000;
     if (kind === 'hit') {
-      const op = counterOp({ ...counter, hits: amount, limit: bound.capacity });
+      const { key, stem: counterStem } = counter;
+      const op = counterOp({ key, counterStem, bound, hits: amount, limit: bound.capacity });
       memory.submit([op], { stopWhenOver: false }, () => {});
       events.push({ atMicros, hits: op.applied });
     } else if (kind === 'reserve') {
@@ -90,7 +96,7 @@ function played(
     }
   }
   const look = lookCall([reservedCounter(counter)]);
-  store.submit(look, () => {});
+  sendCall(memory, look, () => {});
   for (const { isSettled, dueMs, onExpiry, event } of made) {
     if (!isSettled && dueMs <= clock.ms && onExpiry === 'release') event.hits = 0;
   }

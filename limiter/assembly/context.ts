@@ -12,10 +12,9 @@ import type { StoreOffice } from '../operate/office/office.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { xdsSettings } from '../settings/xds-settings.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import type { Claims, CounterStore } from '../stores/counter-store.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import type { MemoryStore } from '../stores/memory/memory-store.ts';
-import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
+import type { Store } from '../stores/store.ts';
 
 /** How people call this limiter: by its pod, by the id of its node where that was chosen, or by its host. */
 export function limiterName({ podName, xdsNodeId }: LimiterSettings): string {
@@ -37,17 +36,13 @@ export interface LimiterContext {
 }
 
 export interface OpenedStore {
-  store: CounterStore;
-  /** What it does for budgets. Undefined where it can do nothing. */
-  reservations?: ReservationStore;
+  store: Store;
   /** Waits for the first answer of the store, for as long as it takes. */
   connect(): Promise<void>;
   /** Gives leases back, as they end with the rules that they were taken by. Undefined without leases. */
   endLeases?: () => void;
   /** These counters were reset; undefined: nobody knows which. Undefined where nothing is remembered of counters. */
   forget?: (keys: readonly string[] | undefined) => void;
-  /** Undefined where the store cannot say who is first. */
-  claims?: Claims;
   /** BACKEND_TYPE=memory: the store itself. */
   memory?: MemoryStore;
 }

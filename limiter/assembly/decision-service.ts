@@ -22,15 +22,12 @@ import {
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { RefusalMemory } from '../stats/top/refusal-memory.ts';
 import type { Offence, TopOffenders } from '../stats/top/top-offenders.ts';
-import type { Claims, CounterStore } from '../stores/counter-store.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
-import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
+import type { Claims, Store } from '../stores/store.ts';
 import type { LimiterContext } from './context.ts';
 
 interface DecisionParts {
-  store: CounterStore;
-  /** Undefined: nothing keeps reservations. */
-  reservations?: ReservationStore | undefined;
+  store: Store;
   /** Undefined: nobody keeps who is over limit. */
   offenders: TopOffenders | undefined;
   /** Undefined: nobody remembers who was refused. */
@@ -43,14 +40,13 @@ interface DecisionParts {
 
 export function createDecisionService(
   context: Pick<LimiterContext, 'settings' | 'clock' | 'random' | 'registry'>,
-  { store, reservations, offenders, refusals, warnings, endLeases }: DecisionParts,
+  { store, offenders, refusals, warnings, endLeases }: DecisionParts,
 ): RateLimitService {
   const { settings, clock, random, registry } = context;
   const stats = createLimiterStats(registry);
   const budgetStats = createBudgetStats(registry, budgetOutcomes);
   return new RateLimitService({
     store,
-    reservations,
     whyReservesNothing: storeLimits(settings).reservations,
     localCache: createLocalCache(settings.localCacheSizeInBytes, registry),
     stats: registry,
@@ -130,8 +126,8 @@ export function countingOptions(settings: LimiterSettings): CountingOptions {
   };
 }
 
-function offence(domain: string, { key, plan }: CountedHit, hits: number): Offence {
-  const { counterStem, limit, metric, rule } = plan;
+function offence(domain: string, { key, counter }: CountedHit, hits: number): Offence {
+  const { counterStem, limit, metric, rule } = counter;
   // The stem itself is still in pieces, which take longer to put together than all the rest; the key is in one since
   // the store, or the local cache, looked for it.
   let name = key.slice(0, counterStem.length);

@@ -31,7 +31,7 @@ export function openMemcache(
     events: memcacheEvents(context),
   });
   registerMemcacheNodes(registry, store);
-  if (memcacheSrv === '') return { store, claims: store, connect: () => Promise.resolve() };
+  if (memcacheSrv === '') return { store, connect: () => Promise.resolve() };
   return followSrv(context, store, resolveSrv);
 }
 
@@ -65,7 +65,7 @@ function followSrv(
     }
     if (refreshMs > 0 && !isClosed) endRefresh = timers.every(refreshMs, () => void refresh());
   };
-  return { store, claims: store, connect };
+  return { store, connect };
 }
 
 function memcacheEvents({ settings, registry, clock, log }: LimiterContext): MemcacheEvents {

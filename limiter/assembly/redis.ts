@@ -116,7 +116,7 @@ export function openRedis(
     });
     if (store.connected || !settings.redisHealthCheckActiveConnection) health.set(component, true);
   };
-  return { store, connect, reservations: store.reservations };
+  return { store, connect };
 }
 
 function redisTls({ settings, log }: LimiterContext, own: RedisStoreSettings): ClientTls | undefined {

@@ -87,7 +87,7 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   const { settings, registry, log } = context;
   const { modules, connections, storeHealth, resolveSrv, tellsOfCertificates } = parts;
   const tracing = openTracing(context);
-  const { store, reservations, connect, endLeases, forget, memory, claims } = openStore(
+  const { store, connect, endLeases, forget, memory } = openStore(
     { ...context, health: storeHealth },
     { modules, resolveSrv, flushTurn: connections.flushTurn, spanMaker: tracing?.maker },
   );
@@ -96,8 +96,8 @@ export function openServing(context: LimiterContext, parts: ServingParts): Threa
   const offenders = top?.offenders;
   const refusals = openRefusals(context);
   const service = createDecisionService(context, {
-    ...{ store, reservations, offenders, refusals, endLeases },
-    warnings: createWarnings(context, claims),
+    ...{ store, offenders, refusals, endLeases },
+    warnings: createWarnings(context, store.claims),
   });
   const budgets = service.budgets({
     maxTtlMs: settings.budgetMaxTtlMs,

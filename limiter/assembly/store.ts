@@ -1,4 +1,14 @@
-/** The store that the settings name, and what stands before one that may fail: a breaker around each, and the answer of last resort. */
+/**
+ * The store that the settings name, and the decorators before it. A request passes them in this order, each where it is set:
+ *
+ * 1. `LocalFallbackStore` counts in memory what the store could not count (STORE_FAILURE_MODE).
+ * 2. `ReservingStore` bounds owners of reservations, and gives back what expired before hits are refused.
+ * 3. `LeaseStore` answers hits that a lease covers. It is outside of the breaker, so that leases are spent while Redis is away.
+ * 4. `PerSecondStore` divides a request between two Redis (REDIS_PERSECOND); each has the rest for itself.
+ * 5. `BreakerStore` answers at once while the store does not.
+ * 6. `TracedStore` makes spans. It is inside of the breaker, so that what the breaker answers is no work of the store.
+ * 7. `RedisStore`, `RedisClusterStore`, `MemcacheStore` (with 1 and 6 alone) or `MemoryStore` (with 2 alone) counts.
+ */
 import { randomBytes } from 'node:crypto';
 import type { Logger } from '../../process/log/logger.ts';
 import { ticksAfterReading } from '../../process/time/clock.ts';
@@ -12,8 +22,6 @@ import {
   storeNotAsked,
   storeStillNotAsked,
 } from '../log/lines.ts';
-import type { CountedHit } from '../service/counted-hit.ts';
-import { lookedAt } from '../service/reserved-counter.ts';
 import { reservationBounds, usualLease } from '../settings/counting-settings.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { storeLimits } from '../settings/store-limits.ts';
@@ -26,16 +34,15 @@ import {
 import { BreakerStore } from '../stores/calm/breaker-store.ts';
 import { LocalFallbackStore } from '../stores/calm/local-fallback-store.ts';
 import { ClientTls } from '../stores/client-tls.ts';
-import type { CounterOp, CounterStore } from '../stores/counter-store.ts';
 import { LeaseStore } from '../stores/leases/lease-store.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import { MemoryStore } from '../stores/memory/memory-store.ts';
+import type { Operation } from '../stores/operation.ts';
 import { PerSecondStore } from '../stores/per-second-store.ts';
 import { needsScripts } from '../stores/redis/bounded-steps.ts';
-import { BoundedReservations } from '../stores/reservations/bounded-reservations.ts';
-import { ExpiringStore } from '../stores/reservations/expiring-store.ts';
-import type { ReservationStore, ReservedCounter } from '../stores/reservations/reservation-store.ts';
-import { SpreadReservations } from '../stores/reservations/spread-reservations.ts';
+import { OwnerBounds } from '../stores/reservations/owner-bounds.ts';
+import { ReservingStore } from '../stores/reservations/reserving-store.ts';
+import type { ReservationBounds, Store } from '../stores/store.ts';
 import type { SpanMaker } from '../tracing/call-tracers.ts';
 import { TracedStore } from '../tracing/traced-store.ts';
 import { type LimiterContext, loaded, type OpenedStore, type ServingModules } from './context.ts';
@@ -55,82 +62,67 @@ export function openStore(
   { modules, resolveSrv, flushTurn, spanMaker }: StoreParts,
 ): OpenedStore {
   const { settings } = context;
-  const traced = (name: string, opened: OpenedStore): OpenedStore => {
-    if (spanMaker === undefined) return opened;
-    const store = tracedStore(settings, name, opened.store, spanMaker);
-    return { ...opened, store, ...reservationsOf(opened, (reservations) => store.traced(reservations)) };
-  };
   if (settings.backendType === 'memory') {
-    const store = newMemoryStore(context);
-    const reservations = store.openReservations(reservationBounds(settings));
-    const opened = { store, reservations, connect: () => store.ping(), memory: store };
-    return {
-      ...opened,
-      reservations: bounded(context, reservations),
-      store: expiring({ store, reservations }, (stem) => reservations.knows(stem)),
-    };
+    const store = newMemoryStore(context, reservationBounds(settings));
+    const connect = () => store.ping();
+    return { store: reserving(context, store, (stem) => store.knows(stem)), connect, memory: store };
   }
+  const traced = (name: string, opened: OpenedStore): OpenedStore =>
+    spanMaker === undefined
+      ? opened
+      : { ...opened, store: tracedStore(settings, name, opened.store, spanMaker) };
   if (settings.backendType === 'memcache') {
     // A node that is away is passed over at once, so no breaker has anything to do.
     const memcache = loaded(modules.memcache, 'the memcache client');
     return withLocalFallback(context, traced('store', memcache.openMemcache(context, resolveSrv)));
   }
-  // Inside the breaker, so that what it answers itself is no work of the store.
   const redis = loaded(modules.redis, 'the Redis client');
   let leases: LeaseStore | undefined;
   const parts = { flushTurn, stopLeases: () => leases?.stop() };
-  const calm = (name: 'store' | 'per_second_store', patienceMs: number): OpenedStore =>
+  const guarded = (name: 'store' | 'per_second_store', patienceMs: number): OpenedStore =>
     withBreaker(context, { name, patienceMs }, traced(name, redis.openRedis(context, name, parts)));
-  const main = calm('store', settings.redisTimeoutMs);
-  const perSecond = settings.redisPerSecond
-    ? calm('per_second_store', settings.redisPerSecondTimeoutMs)
-    : undefined;
-  const both = perSecond === undefined ? main : besides(main, perSecond);
-  const { reservations: claims, ...unreserving } = both;
-  const reservations = storeLimits(settings).reservations === undefined ? claims : undefined;
-  const opened =
-    reservations === undefined ? unreserving : { ...both, reservations: bounded(context, reservations) };
-  const claiming = claims === undefined ? opened : { ...opened, claims };
-  const withExpiry = (opened: OpenedStore): OpenedStore =>
-    reservations === undefined
-      ? opened
-      : { ...opened, store: expiring({ store: opened.store, reservations }) };
-  if (usualLease(settings) === undefined) return withLocalFallback(context, withExpiry(claiming));
-  leases = newLeaseStore(context, both.store);
-  return withLocalFallback(context, {
-    ...withExpiry({ ...claiming, store: leases }),
-    endLeases: () => leases.endAll(),
-    forget: (keys) => (keys === undefined ? leases.endAll() : leases.cancel(keys)),
-  });
-}
-
-/** Bounds what one domain or one caller may have reserved. */
-function bounded({ settings, clock }: LimiterContext, store: ReservationStore): ReservationStore {
-  return new BoundedReservations({
-    ...{ store, clock, recordMs: settings.budgetRecordTtlMs },
-    maxOfDomain: settings.budgetMaxDomainReservations,
-    maxOfCaller: settings.budgetMaxCallerReservations,
-  });
+  let opened = guarded('store', settings.redisTimeoutMs);
+  if (settings.redisPerSecond)
+    opened = besides(opened, guarded('per_second_store', settings.redisPerSecondTimeoutMs));
+  if (usualLease(settings) !== undefined) {
+    const own = newLeaseStore(context, opened.store);
+    leases = own;
+    opened = {
+      ...opened,
+      store: own,
+      endLeases: () => own.endAll(),
+      forget: (keys) => (keys === undefined ? own.endAll() : own.cancel(keys)),
+    };
+  }
+  if (storeLimits(settings).reservations === undefined)
+    opened = { ...opened, store: reserving(context, opened.store) };
+  return withLocalFallback(context, opened);
 }
 
 /**
- * Gives back what has expired before hits are refused. `knows`: whether anything is reserved, where that is known here; else the
- * store says with its answers whether anything has expired.
+ * Bounds what one domain or one caller may have reserved, and gives back what has expired before hits are refused. `knows`: whether
+ * anything is reserved, where that is known here; else the store says with its answers whether anything has expired.
  */
-function expiring(
-  { store, reservations }: { store: CounterStore; reservations: ReservationStore },
+function reserving(
+  { settings, clock }: LimiterContext,
+  store: Store,
   knows?: (stem: string) => boolean,
-): ExpiringStore {
-  const counterOf = (op: CounterOp): ReservedCounter | undefined => {
-    const { plan } = op as Partial<CountedHit>;
-    if (plan === undefined || !mayHold(plan)) return undefined;
-    const mayGiveBack = knows === undefined ? op.hasExpired : knows(plan.counterStem);
-    return mayGiveBack ? lookedAt(op as CountedHit) : undefined;
+): ReservingStore {
+  const bounds = new OwnerBounds({
+    ...{ share: store.notes?.share, clock, recordMs: settings.budgetRecordTtlMs },
+    maxOfDomain: settings.budgetMaxDomainReservations,
+    maxOfCaller: settings.budgetMaxCallerReservations,
+  });
+  const ruleOf = ({ counter }: Operation): LimitPlan['rule'] | undefined =>
+    (counter as Partial<LimitPlan>).rule;
+  const looksFor = (op: Operation): 'release' | 'charge' | undefined => {
+    const rule = ruleOf(op);
+    if (rule === undefined || !mayHold(op.counter as LimitPlan)) return undefined;
+    const mayGiveBack = knows === undefined ? op.hasExpired : knows(op.counter.counterStem);
+    return mayGiveBack ? (rule.reserve?.onExpiry ?? 'release') : undefined;
   };
-  const chargesExpired = (op: CounterOp): boolean =>
-    (op as Partial<CountedHit>).plan?.rule.reserve?.onExpiry === 'charge';
-  const answersAtOnce = knows !== undefined;
-  return new ExpiringStore({ store, reservations, counterOf, chargesExpired, answersAtOnce });
+  const chargesExpired = (op: Operation): boolean => ruleOf(op)?.reserve?.onExpiry === 'charge';
+  return new ReservingStore({ store, bounds, looksFor, chargesExpired, answersAtOnce: knows !== undefined });
 }
 
 /** What a window that ends as soon as any reservation held is not given back. */
@@ -139,25 +131,8 @@ function mayHold({ capacity, bound, limit }: LimitPlan): boolean {
   return capacity > 0 && !(hasWindow && lengthOf(limit) <= 1);
 }
 
-/** The same budgets, behind something that goes before the store. */
-function reservationsOf(
-  { reservations }: OpenedStore,
-  behind: (store: ReservationStore) => ReservationStore,
-): Pick<OpenedStore, 'reservations'> {
-  return reservations === undefined ? {} : { reservations: behind(reservations) };
-}
-
 function besides(main: OpenedStore, perSecond: OpenedStore): OpenedStore {
   return {
-    ...reservationsOf(main, (reservations) => {
-      const storeOf = ({ perSecond: isPerSecond }: { readonly perSecond: boolean }) =>
-        isPerSecond ? perSecond.reservations! : reservations;
-      return new SpreadReservations({
-        placeOf: storeOf,
-        storeOf,
-        stores: [reservations, perSecond.reservations!],
-      });
-    }),
     store: new PerSecondStore({ main: main.store, perSecond: perSecond.store }),
     // As the Go service: that of limits per second first.
     connect: async () => {
@@ -168,10 +143,7 @@ function besides(main: OpenedStore, perSecond: OpenedStore): OpenedStore {
 }
 
 /** Outside of the breaker, so that a lease is spent to its end while Redis is away. */
-function newLeaseStore(
-  { settings, clock, timers, registry }: LimiterContext,
-  store: CounterStore,
-): LeaseStore {
+function newLeaseStore({ settings, clock, timers, registry }: LimiterContext, store: Store): LeaseStore {
   const leases = new LeaseStore({
     store,
     clock,
@@ -186,7 +158,7 @@ function newLeaseStore(
 function tracedStore(
   { backendType }: LimiterSettings,
   name: string,
-  store: CounterStore,
+  store: Store,
   maker: () => SpanMaker | undefined,
 ): TracedStore {
   const isRedis = backendType === 'redis';
@@ -242,11 +214,7 @@ function withBreaker(
     onClose: () => endReminders?.(),
   });
   registerBreakerStats(registry, name, breaker);
-  return {
-    store: breaker,
-    connect,
-    ...reservationsOf(opened, (reservations) => breaker.guarded(reservations)),
-  };
+  return { store: breaker, connect };
 }
 
 /**
@@ -277,9 +245,13 @@ function withLocalFallback(context: LimiterContext, opened: OpenedStore): Opened
   return { ...opened, store: fallback, forget };
 }
 
-function newMemoryStore({ settings, clock, registry }: LimiterContext): MemoryStore {
+/** `reservations` undefined: it keeps none. */
+function newMemoryStore(
+  { settings, clock, registry }: LimiterContext,
+  reservations?: ReservationBounds,
+): MemoryStore {
   const { memoryStoreMaxCounters: maxCounters, memoryStoreMaxBytes: maxBytes } = settings;
-  const store = new MemoryStore({ clock, maxCounters, maxBytes });
+  const store = new MemoryStore({ clock, maxCounters, maxBytes, reservations });
   registerMemoryStoreStats(registry, store);
   return store;
 }

@@ -4,6 +4,7 @@ import { type MatchedRule, type RuleMatcher, usualNames } from '../../rules/matc
 import { Unit } from '../../rules/model.ts';
 import { limitedPlan, type MatchedTraits, matchedRule as rule } from '../../test/support/matched-rule.ts';
 import { limit as matchedLimit } from '../../test/support/rule-builder.ts';
+import { FixedWindow } from '../algorithms/fixed-window.ts';
 import type { RuleStats } from '../stats/registry/rule-stats.ts';
 import { type Descriptor, ServiceError } from './messages.ts';
 import { applyReplaces, noLimit, type Plan, Planner } from './plan.ts';
@@ -76,6 +77,7 @@ describe('Planner', () => {
           texts: {},
           windowSeconds: 60,
           capacity: 9,
+          charging: new FixedWindow(9),
           secondsUncounted: 60,
           leaseMost: 0,
           warns: false,

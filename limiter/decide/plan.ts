@@ -15,7 +15,7 @@ import {
 import type { Bound } from '../algorithms/bound.ts';
 import { countingOf } from '../algorithms/registry.ts';
 import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
-import type { CounterPlace } from '../stores/counter-store.ts';
+import type { Counter } from '../stores/operation.ts';
 import { type Marks, marksOf, nearThreshold } from './assess.ts';
 import { counterKey, overrideMetricKey } from './counter-key.ts';
 import { fixedSecondsOf, type LimitTexts, policiesOf } from './limit-headers.ts';
@@ -36,7 +36,8 @@ import {
 import { type KnownEntries, knownEntriesSlots } from './wire-reader.ts';
 
 /** One limit of a plan, with its counter. */
-export interface LimitPlan extends CounterPlace {
+export interface LimitPlan extends Counter {
+  readonly charging: Bound;
   readonly rule: MatchedRule;
   readonly limit: Limit;
   /** What answers say of it. */
@@ -45,27 +46,17 @@ export interface LimitPlan extends CounterPlace {
   readonly texts: LimitTexts;
   /** The length of its window; undefined for one of a calendar. */
   readonly windowSeconds: number | undefined;
-  /** The most that fits into its counter: of a token bucket the burst, else the requests. */
-  readonly capacity: number;
   readonly nearThreshold: number;
   /** Of `warn_at`. Undefined: none. */
   readonly marks: Marks | undefined;
   /** Whether any limit of its rule has marks. */
   readonly warns: boolean;
-  /** How hits pass that are counted only if they do; undefined for a fixed window alone, which counts all. */
-  readonly bound: Bound | undefined;
   /** What an answer says until reset where nothing is known of a counter without a window's end. */
   readonly secondsUncounted: number;
-  /** REDIS_PERSECOND: whether it is counted there. */
-  readonly perSecond: boolean;
-  /** Hits of its counter that a limiter may lease at a time; 0: none. */
-  readonly leaseMost: number;
   /** Whether its keys are unambiguous in any case. */
   readonly isOwn: boolean;
   /** What lies over it for a time, the strongest; a block leaves the numbers as they are. */
   readonly override: Override | undefined;
-  /** The counter key without its window; the prefix is in it. */
-  readonly counterStem: string;
   /** The limit's statistics. */
   readonly metric: RuleMetric;
   /** The window counted in last, undefined before the first hit, and the counter's key in it. */
@@ -76,13 +67,13 @@ export interface LimitPlan extends CounterPlace {
 }
 
 /** What all plans for one limit of a rule have in common. */
-type SharedPlan = Omit<LimitPlan, 'counterStem' | 'metric' | 'window' | 'key' | 'refusal' | 'counter'>;
+type SharedPlan = Omit<LimitPlan, 'counterStem' | 'metric' | 'window' | 'key' | 'refusal' | 'place'>;
 
 /** Gives the plan its key in this window. The same string for all requests of a window spares the store hashing it again. */
 export function enterWindow(plan: LimitPlan, window: Window): Window {
   plan.window = window;
   plan.key = counterKey(plan.counterStem, window);
-  plan.counter = undefined;
+  plan.place = undefined;
   return window;
 }
 
@@ -365,15 +356,16 @@ export class Planner {
 
   #limitPlan(shared: SharedPlan, stem: string, metric: RuleMetric): LimitPlan {
     const counterStem = this.#settings.cacheKeyPrefix + stem;
-    return { ...shared, counterStem, metric, window: undefined, key: '', refusal: 0, counter: undefined };
+    return { ...shared, counterStem, metric, window: undefined, key: '', refusal: 0, place: undefined };
   }
 
   /** `all`: the limits that the rule has without overrides, by which it is counted. `override`: what decides over the limit. */
   #sharedOf(rule: MatchedRule, limit: Limit, all = rule.limits, override?: Override): SharedPlan {
     const { nearLimitRatio, usualLease } = this.#settings;
     const isOwn = !arePlainLimits(all);
-    const bound = algorithmOf(limit).countsAllHits && all.length === 1 ? undefined : boundOf(limit);
-    const capacity = bound?.capacity ?? limit.requestsPerUnit;
+    const charging = boundOf(limit);
+    const bound = algorithmOf(limit).countsAllHits && all.length === 1 ? undefined : charging;
+    const { capacity } = charging;
     return {
       rule,
       limit,
@@ -386,6 +378,7 @@ export class Planner {
       marks: override?.effect.kind === 'block' ? undefined : marksOf(limit.warnAt, capacity),
       warns: rule.limits.some(({ warnAt }) => warnAt.length > 0),
       bound,
+      charging,
       secondsUncounted: countingOf(limit).secondsUncounted(numbersOf(limit)),
       perSecond: all.every((one) => lengthOf(one) < 60),
       leaseMost:
@@ -411,7 +404,7 @@ export class Planner {
 
 /** What is reserved passes only if it fits, also where all hits are counted otherwise. */
 function reservedLimits({ limits }: LimitedPlan): LimitPlan[] {
-  return limits.map((plan) => ({ ...plan, bound: plan.bound ?? boundOf(plan.limit) }));
+  return limits.map((plan) => ({ ...plan, bound: plan.charging }));
 }
 
 function multiplierProblem(unit: Unit, multiplier: number, isCalendarMonth: boolean): string | undefined {

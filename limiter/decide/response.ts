@@ -1,5 +1,6 @@
 /** The answer to a request, from what was decided of its descriptors: overall code, headers and dynamic metadata. */
 import { maxUint32, Unit } from '../../rules/model.ts';
+import { asksForHits, type Verb } from '../stores/operation.ts';
 import { type DecidedRequest, dynamicMetadata } from './dynamic-metadata.ts';
 import {
   fieldInteger,
@@ -304,8 +305,8 @@ function longestRefusal(
 export type StoreFailureAnswer = 'error' | 'allow' | 'deny';
 
 export interface UncountedHit {
-  readonly plan: Pick<LimitPlan, 'rule' | 'currentLimit'>;
-  readonly negative: boolean;
+  readonly counter: Pick<LimitPlan, 'rule' | 'currentLimit'>;
+  readonly verb: Verb;
   readonly secondsToReset: number;
 }
 
@@ -314,10 +315,10 @@ export interface UncountedHit {
  * nothing left. Hits taken back and rules in shadow mode are never denied.
  */
 export function uncountedStatus(hit: UncountedHit, answer: StoreFailureAnswer): DescriptorStatus {
-  if (answer !== 'deny' || hit.negative || hit.plan.rule.shadowMode) return okStatus;
+  if (answer !== 'deny' || !asksForHits(hit.verb) || hit.counter.rule.shadowMode) return okStatus;
   return {
     code: Code.OVER_LIMIT,
-    currentLimit: hit.plan.currentLimit,
+    currentLimit: hit.counter.currentLimit,
     limitRemaining: 0,
     durationUntilResetSeconds: hit.secondsToReset,
   };

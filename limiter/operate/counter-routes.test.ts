@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from 'vitest';
 import type { ApiAnswer, ApiRoute, OperatorChange } from '../../process/http/api-route.ts';
 import { eventually } from '../../test/support/eventually.ts';
-import { StoreError } from '../stores/counter-store.ts';
+import { StoreError } from '../stores/store-error.ts';
 import { type CounterParts, counterRoutes } from './counter-routes.ts';
 import type { CounterRef } from './office/office.ts';
 import type { ResetOutcome } from './resets.ts';

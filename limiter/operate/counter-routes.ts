@@ -17,7 +17,7 @@ import type { RuleMatcher } from '../../rules/match-result.ts';
 import { arePlainLimits, type Entry } from '../../rules/model.ts';
 import type { PlanSettings } from '../decide/plan.ts';
 import { counterWindow, isCalendarMonth, lengthOf } from '../decide/windows.ts';
-import { StoreError } from '../stores/counter-store.ts';
+import { StoreError } from '../stores/store-error.ts';
 import {
   CounterKeyReader,
   type CounterReading,

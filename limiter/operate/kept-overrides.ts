@@ -7,7 +7,7 @@
 import { createHash, randomUUID } from 'node:crypto';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { type Override, overridePlace } from '../../rules/overrides/override.ts';
-import { StoreError } from '../stores/counter-store.ts';
+import { StoreError } from '../stores/store-error.ts';
 import type { StoreOffice } from './office/office.ts';
 
 export interface KeptOverridesOptions {

@@ -11,7 +11,7 @@ function attackedRoute() {
   const threads = [new RefusalMemory(80_000, clock), new RefusalMemory(80_000, clock)];
   const note = (thread: RefusalMemory, domain: string, value: string) => {
     const plan = { ...limitedPlan({ domain, path: `${domain}.user` }).limits[0]!, key: `${domain}_${value}` };
-    thread.note({ plan, windowEndSeconds: 0, secondsToReset: 0 }, [{ key: 'user', value }], 11, {});
+    thread.note({ counter: plan, windowEndSeconds: 0, secondsToReset: 0 }, [{ key: 'user', value }], 11, {});
   };
   clock.ms += 1_000;
   for (const thread of threads) note(thread, 'shop', 'a');

@@ -11,8 +11,8 @@ import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { Code, type Descriptor, type RateLimitRequest, type RateLimitResponse } from '../decide/messages.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import { StoreError } from '../stores/counter-store.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
+import { StoreError } from '../stores/store-error.ts';
 import { type CountingOptions, RateLimitService } from './rate-limit-service.ts';
 
 /** Half a minute before a minute ends. */
@@ -30,7 +30,7 @@ interface Setting {
 function limiter({ rules, counting, localCache = false, ...response }: Setting) {
   const clock = new ManualClock(start);
   const registry = new StatsRegistry({ countsLeases: true });
-  const store = openMemoryStore({ clock });
+  const store = openMemoryStore({ clock, reservations: { maxReservations: 3, recordMs: 600_000 } });
   /** Of the next request. */
   const next = { fails: false, leased: false };
   const service = new RateLimitService({
@@ -39,15 +39,15 @@ function limiter({ rules, counting, localCache = false, ...response }: Setting) 
         store.submit(ops, options, () => {
           for (const op of ops) {
             if (next.fails) op.error = new StoreError('away', { transient: true });
-            if (next.leased && op.leaseMost > 0) op.fromLease = true;
+            if (next.leased && op.counter.leaseMost > 0) op.fromLease = true;
           }
           done();
         });
       },
+      notes: store.notes,
       ping: () => store.ping(),
       close: () => store.close(),
     },
-    reservations: store.openReservations({ maxReservations: 3, recordMs: 600_000 }),
     localCache: localCache ? new BoundedLocalCache({ maxBytes: 100_000 }) : undefined,
     stats: registry,
     clock,

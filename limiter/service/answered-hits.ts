@@ -32,7 +32,7 @@ export class AnsweredHits {
       const hit = hits[index];
       if (hit === undefined) this.#countUncounted(answered, index, stat);
       else if (hit.group !== undefined) this.#countGroup(hit.group, stat);
-      else if (!hit.negative) this.#add(hit.plan, stat, hit.hits);
+      else if (hit.verb !== 'refund') this.#add(hit.counter, stat, hit.hits);
     }
     if (marked !== undefined) this.#countReserved(marked, stat);
   }
@@ -62,7 +62,7 @@ export class AnsweredHits {
   }
 
   #countGroup(group: readonly CountedHit[], stat: number): void {
-    for (const hit of group) if (!hit.negative) this.#add(hit.plan, stat, hit.hits);
+    for (const hit of group) if (hit.verb !== 'refund') this.#add(hit.counter, stat, hit.hits);
   }
 
   #countReserved({ request, plans, reserving }: Marked, stat: number): void {

@@ -7,8 +7,9 @@ import { RuleTable } from '../../rules/table/rule-table.ts';
 import { type BudgetLimiter, budgetLimiter, madeId } from '../../test/support/budget-limiter.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { Code, type Descriptor, type RateLimitResponse } from '../decide/messages.ts';
-import { callAbandoned, StoreError } from '../stores/counter-store.ts';
-import type { Note, ReservationStore } from '../stores/reservations/reservation-store.ts';
+import { callAbandoned, failAll } from '../stores/operation.ts';
+import type { Note, Store } from '../stores/store.ts';
+import { StoreError } from '../stores/store-error.ts';
 import type {
   BudgetFailure,
   BudgetScope,
@@ -93,6 +94,14 @@ function hit({ service }: BudgetLimiter, hitsAddend = 1, key = 'team'): string {
     }),
   );
 }
+
+/** Does what the store does. */
+const passing = (store: Store): Store => ({
+  submit: (ops, options, done) => store.submit(ops, options, done),
+  ping: () => store.ping(),
+  close: () => store.close(),
+});
+const withoutNotes = passing;
 
 describe('BudgetService', () => {
   it('holds an amount, which hits see, and gives back what was not used', () => {
@@ -329,13 +338,14 @@ describe('BudgetService', () => {
 
     it('keeps a note of one size, whatever the question', async () => {
       const notes: Note[] = [];
-      const around = (store: ReservationStore) => ({
-        submit: store.submit.bind(store),
-        recall: store.recall.bind(store),
-        claim: store.claim.bind(store),
-        note: (note: Note) => {
-          notes.push(note);
-          return store.note(note);
+      const around = (store: Store): Store => ({
+        ...passing(store),
+        notes: {
+          recall: (id) => store.notes!.recall(id),
+          note: (note) => {
+            notes.push(note);
+            return store.notes!.note(note);
+          },
         },
       });
       const limiter = budgetLimiter({ rules: [teamRule()], around });
@@ -348,7 +358,7 @@ describe('BudgetService', () => {
     });
 
     it('keeps nothing of an id that Weir makes, nor of the amount 0, and settles it without its store', async () => {
-      const limiter = budgetLimiter({ rules: [teamRule()], around: () => undefined });
+      const limiter = budgetLimiter({ rules: [teamRule()], around: withoutNotes });
       const made = [
         await ask(limiter, { id: undefined }),
         await ask(limiter, { amount: 0 }),
@@ -364,15 +374,14 @@ describe('BudgetService', () => {
 
     it('says that its store is away, or keeps nothing', async () => {
       const error = new StoreError('connection refused', { transient: true });
-      const around = (store: ReservationStore) => ({
-        submit: store.submit.bind(store),
-        ...{ recall: () => Promise.reject(error), note: () => Promise.reject(error) },
-        claim: () => Promise.reject(error),
+      const around = (store: Store): Store => ({
+        ...passing(store),
+        notes: { recall: () => Promise.reject(error), note: () => Promise.reject(error) },
       });
       expect(await ask(budgetLimiter({ rules: [teamRule()], around }))).toEqual({
         ...{ failure: 'unavailable', message: 'connection refused' },
       });
-      expect(await ask(budgetLimiter({ rules: [teamRule()], around: () => undefined }))).toMatchObject({
+      expect(await ask(budgetLimiter({ rules: [teamRule()], around: withoutNotes }))).toMatchObject({
         failure: 'unsupported',
       });
     });
@@ -570,13 +579,11 @@ describe('BudgetService', () => {
 
   it('takes what somebody else wrote in place of a note for none of its own', async () => {
     for (const text of ['', 'null', '"text"', '{"domain":"d"}']) {
-      const foreign: ReservationStore = {
-        submit: (_, done) => done(),
-        recall: () => Promise.resolve(text),
-        note: () => Promise.resolve(text),
-        claim: () => Promise.resolve(true),
-      };
-      const { budgets } = budgetLimiter({ rules: [rule({ key: 'team' })], around: () => foreign });
+      const foreign = (store: Store): Store => ({
+        ...passing(store),
+        notes: { recall: () => Promise.resolve(text), note: () => Promise.resolve(text) },
+      });
+      const { budgets } = budgetLimiter({ rules: [rule({ key: 'team' })], around: foreign });
       const about = { domain: 'd', descriptors: [descriptor('team')], amount: 1, id: 'x', recalled: true };
       const answer = new Promise((done) => budgets.reserve({ ...about, ttlMs: 30_000 }, asker, done));
       expect(await answer).toMatchObject({ failure: 'conflict' });
@@ -586,16 +593,15 @@ describe('BudgetService', () => {
 
   it('says that the store is away, and that it never can', async () => {
     let error = new StoreError('connection refused', { transient: true });
-    const failing: ReservationStore = {
-      submit: (call, done) => {
-        call.error = error;
+    const failing = (store: Store): Store => ({
+      ...passing(store),
+      submit: (ops, _, done) => {
+        failAll(ops, error);
         done();
       },
-      recall: () => Promise.reject(error),
-      note: () => Promise.reject(error),
-      claim: () => Promise.reject(error),
-    };
-    const away = budgetLimiter({ rules: [teamRule()], around: () => failing });
+      notes: { recall: () => Promise.reject(error), note: () => Promise.reject(error) },
+    });
+    const away = budgetLimiter({ rules: [teamRule()], around: failing });
     const unavailable = { failure: 'unavailable', message: 'connection refused' };
     expect(tryReserve(away)).toEqual(unavailable);
     expect(await away.budgets.recall('x', 'd')).toEqual(unavailable);
@@ -603,7 +609,7 @@ describe('BudgetService', () => {
     error = callAbandoned;
     expect(tryReserve(away)).toMatchObject({ failure: 'unavailable' });
 
-    const never = budgetLimiter({ rules: [teamRule()], around: () => undefined });
+    const never = budgetLimiter({ rules: [teamRule()], around: withoutNotes });
     expect(tryReserve(never)).toMatchObject({ failure: 'unsupported' });
     expect(await never.budgets.recall('x', 'd')).toMatchObject({ failure: 'unsupported' });
   });

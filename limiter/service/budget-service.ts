@@ -5,12 +5,8 @@ import type { Plan } from '../decide/plan.ts';
 import { isQuota } from '../decide/plan.ts';
 import { RequestTooLarge } from '../decide/request-bounds.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
-import { type Caller, StoreError } from '../stores/counter-store.ts';
-import type {
-  Fullness,
-  ReservationStore,
-  ReservedCounter,
-} from '../stores/reservations/reservation-store.ts';
+import { type Caller, copyOperation, type Fullness } from '../stores/operation.ts';
+import { StoreError } from '../stores/store-error.ts';
 import type { AnsweredHits } from './answered-hits.ts';
 import {
   type BudgetFailure,
@@ -32,13 +28,12 @@ import type { RateLimitServiceOptions } from './rate-limit-service.ts';
 import { kindOfId, ReservationIds } from './reservation-id.ts';
 import { heldNoteOf, recalledFrom, unheldNoteOf } from './reservation-note.ts';
 import {
+  type Answered,
   type Held,
   type Holding,
   noteNeverFits,
-  type Reserved,
   ReservesNothing,
   type Reserving,
-  type Settled,
 } from './reserving.ts';
 import type { Verdicts } from './verdicts.ts';
 
@@ -72,14 +67,12 @@ export class BudgetService implements Budgets {
   readonly #options: BudgetOptions;
   readonly #ids: ReservationIds;
   readonly #unlimited: HitMaker;
-  readonly #store: ReservationStore | undefined;
 
   constructor(parts: DecisionParts, options: BudgetOptions) {
     this.#parts = parts;
     this.#options = options;
     this.#ids = new ReservationIds(options.newId);
     this.#unlimited = new HitMaker(parts.options);
-    this.#store = parts.options.reservations;
   }
 
   reserve(
@@ -122,7 +115,7 @@ export class BudgetService implements Budgets {
       },
       asker,
       (reserved) => {
-        const isNothing = reserved.call.counters.length === 0 && !isUnheldKept;
+        const isNothing = reserved.call.width === 0 && !isUnheldKept;
         const id = isNothing ? this.#ids.makeForNothing(domain, question.id) : given;
         done(this.#reserveAnswer(planned, reserved, id, asker));
       },
@@ -171,9 +164,12 @@ export class BudgetService implements Budgets {
     id: string,
     domain: string | undefined,
   ): Promise<RecalledReservation | undefined | BudgetFailure> {
-    if (this.#store === undefined) return failureOf(this.#parts.reserving.reservesNothing);
+    const { reserving, options } = this.#parts;
+    if (reserving.reservesNothing !== undefined) return failureOf(reserving.reservesNothing);
     try {
-      const note = await this.#store.recall(domain === undefined ? id : this.#ids.inStore(domain, id));
+      const note = await options.store.notes!.recall(
+        domain === undefined ? id : this.#ids.inStore(domain, id),
+      );
       const found = note === undefined ? undefined : recalledFrom(note);
       return domain === undefined || found?.domain === domain ? found : undefined;
     } catch (error) {
@@ -218,11 +214,11 @@ export class BudgetService implements Budgets {
 
   #reserveAnswer(
     planned: Planned,
-    { call, held }: Reserved,
+    { call, held, error }: Answered,
     id: string,
     asker: Caller,
   ): ReserveAnswer | BudgetFailure {
-    const { error, outcome, expiresAtMs } = call;
+    const { outcome, expiresAtMs } = call;
     if (error !== undefined) return failureOf(error);
     if (outcome === 'conflict') {
       const message = `the reservation ${JSON.stringify(id)} was made with another amount, ttl or descriptors, or by other rules`;
@@ -264,11 +260,10 @@ export class BudgetService implements Budgets {
     const statuses = plans.map((plan, index) => {
       const one = held.find((other) => other.index === index);
       if (one !== undefined) {
-        const hits = isRepeated ? one.hits.map(uncounted) : one.hits;
-        const first = hits.length > 1 ? { ...hits[0]!, group: hits } : hits[0]!;
+        const first = (isRepeated ? uncounted(one.hits) : one.hits)[0]!;
         const status = verdicts.statusOf(first, asked, index, true);
         noteNeverFits(status, one);
-        if (first.plan.warns) options.warnings?.tell(first, status);
+        if (first.counter.warns) options.warnings?.tell(first, status);
         return status;
       }
       if (plan.kind !== 'unlimited') return okStatus;
@@ -298,16 +293,19 @@ function fullFailure(full: Fullness | undefined, nowMs: number): BudgetFailure {
   return { failure: 'full', message: fullTexts[of], retryAfterSeconds };
 }
 
-/** As if it had been looked at. */
-function uncounted(hit: CountedHit): CountedHit {
-  return { ...hit, hits: 0, applied: 0 };
+/** As if they had been looked at. */
+function uncounted(hits: readonly CountedHit[]): readonly CountedHit[] {
+  const copies = hits.map((hit) => copyOperation(hit, hit.verb, 0));
+  for (const copy of copies) copy.applied = 0;
+  if (copies.length > 1) copies[0]!.group = copies;
+  return copies;
 }
 
-function settleAnswer({ call, held }: Settled, nowMs: number): SettleAnswer | BudgetFailure {
-  const { error, outcome, charged, amount } = call;
+function settleAnswer({ call, held, error }: Answered, nowMs: number): SettleAnswer | BudgetFailure {
+  const { settled: outcome, charged, amount } = call;
   if (error !== undefined) return failureOf(error);
-  let lost: number | undefined;
-  for (const counter of call.counters) if (counter.lost > (lost ?? 0)) lost = counter.lost;
+  const most = Math.max(0, ...held.flatMap(({ asked }) => asked.map(({ hold }) => hold!.lost)));
+  const lost = most === 0 ? undefined : most;
   return {
     outcome,
     charged,
@@ -326,19 +324,20 @@ function unlimitedOf(plans: readonly Plan[]): UnlimitedDescriptor[] {
 }
 
 function scopesOf(held: readonly Held[], nowMs: number): BudgetScope[] {
-  return held.flatMap(({ index, isQuota: quota, hits, counters }) =>
-    hits.map((hit, i) => scopeOf({ descriptor: index, isQuota: quota }, hit, counters[i], nowMs)),
+  return held.flatMap(({ index, isQuota: quota, hits, asked }) =>
+    hits.map((hit, i) => scopeOf({ descriptor: index, isQuota: quota }, hit, asked[i], nowMs)),
   );
 }
 
 function scopeOf(
   where: Pick<BudgetScope, 'descriptor' | 'isQuota'>,
   hit: CountedHit,
-  counter: ReservedCounter | undefined,
+  asked: CountedHit | undefined,
   nowMs: number,
 ): BudgetScope {
-  const { rule, limit, capacity, marks } = hit.plan;
-  const { used = 0, reserved = 0, open = 0, oldestMs = 0 } = counter ?? {};
+  const { rule, limit, capacity, marks } = hit.counter;
+  const used = asked?.after ?? 0;
+  const { reserved = 0, open = 0, oldestMs = 0 } = asked?.hold ?? {};
   return {
     ...where,
     rule: shownPath(rule),

@@ -2,7 +2,7 @@
 import type { Limit } from '../../rules/model.ts';
 import type { Descriptor, Header, LeftOut } from '../decide/messages.ts';
 import type { RequestTooLarge } from '../decide/request-bounds.ts';
-import type { Caller } from '../stores/counter-store.ts';
+import type { Caller } from '../stores/operation.ts';
 
 /** Of a reservation's TTL; BUDGET_MAX_TTL is the most. */
 export const leastTtlMs = 1_000;

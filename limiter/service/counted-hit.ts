@@ -2,28 +2,13 @@ import { Code, type Descriptor, type DescriptorStatus, type RateLimitRequest } f
 import { enterWindow, isQuota, type LimitPlan, type Plan } from '../decide/plan.ts';
 import { Windows } from '../decide/windows.ts';
 import { type RuleMetric, RuleStat } from '../stats/registry/rule-stats.ts';
-import type { Caller, CounterOp, HoldsBack } from '../stores/counter-store.ts';
 import { maxTotal } from '../stores/folded-run.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
+import { asksForHits, newOperation, type Operation, type Verb } from '../stores/operation.ts';
 import type { RateLimitServiceOptions } from './rate-limit-service.ts';
 
 /** The hits of one limit of a descriptor, on their way to the store and back. One object a limit. */
-export interface CountedHit extends CounterOp {
-  readonly plan: LimitPlan;
-  /** Of a fixed window; of any other what to say where its store says nothing. */
-  readonly secondsToReset: number;
-  /** 0 where there is no window's end. Small numbers cost no allocation: infinity would. */
-  readonly windowEndSeconds: number;
-  /** The local cache knows the counter to be full, or an override blocks it. */
-  readonly full: boolean;
-  /** So of this counter or another one of its group: the store is not asked. */
-  remembered: boolean;
-  /** On the first of several limits of a rule: all of them. */
-  group: readonly CountedHit[] | undefined;
-  caller: Caller | undefined;
-  lookOnly: boolean;
-  holdsBack: HoldsBack;
-}
+export type CountedHit = Operation<LimitPlan>;
 
 /** Makes the hits of plans, counts them as asked in the rules' statistics, and finds their windows. */
 export class HitMaker {
@@ -36,15 +21,16 @@ export class HitMaker {
   }
 
   /** Of one limit. The store is to be asked where it is not `remembered`. */
-  hit(plan: LimitPlan, hits: number, negative: boolean, nowMs: number): CountedHit {
+  hit(plan: LimitPlan, hits: number, verb: Verb, nowMs: number): CountedHit {
     const { stats } = this.#options;
     // Hits taken back are no hits: they count in their own statistic alone.
-    stats.add(stats.slotOf(plan.metric) + (negative ? RuleStat.totalNegativeHits : RuleStat.totalHits), hits);
-    return this.make(plan, hits, negative, nowMs);
+    const stat = verb === 'refund' ? RuleStat.totalNegativeHits : RuleStat.totalHits;
+    stats.add(stats.slotOf(plan.metric) + stat, hits);
+    return this.make(plan, hits, verb, nowMs);
   }
 
   /** The same, and nothing is counted. */
-  make(plan: LimitPlan, hits: number, negative: boolean, nowMs: number): CountedHit {
+  make(plan: LimitPlan, hits: number, verb: Verb, nowMs: number): CountedHit {
     const { localCache, random, counting, clock, events } = this.#options;
     const nowSeconds = Math.floor(nowMs / 1000);
     let window = plan.window;
@@ -63,50 +49,29 @@ export class HitMaker {
       if (jitter > 0) ttlSeconds += Math.floor(random() * jitter);
     }
     // What takes nothing looks, and a bound refuses it never.
-    const asksCache = localCache !== undefined && !negative && (hits > 0 || plan.bound === undefined);
+    const asks = asksForHits(verb);
+    const asksCache = localCache !== undefined && asks && (hits > 0 || plan.bound === undefined);
     // A wait has no date: the clock of dates may be set.
     const cacheMs = asksCache && isSteady ? clock.monotonicMs() : nowMs;
     const fullUntilMs = asksCache ? localCache.until(key, cacheMs) : 0;
     let full = fullUntilMs !== 0;
     if (full && isSteady) secondsToReset = Math.max(1, Math.ceil((fullUntilMs - cacheMs) / 1000));
     const { override } = plan;
-    if (override !== undefined && !negative) {
+    if (override !== undefined && asks) {
       const { kind } = override.effect;
       events.onOverridden?.(kind, hits);
       // A block is not counted, so that nobody is over for it when it ends.
       if (kind === 'block') full = true;
     }
-    return {
-      plan,
-      key,
-      hits,
-      negative,
-      ttlSeconds,
-      limit: plan.capacity,
-      secondsToReset,
-      windowEndSeconds: isSteady ? 0 : endSeconds,
-      full,
-      remembered: full,
-      group: undefined,
-      perSecond: plan.perSecond,
-      caller: undefined,
-      lookOnly: false,
-      holdsBack: 'alone',
-      bound: plan.bound,
-      groupSize: 1,
-      leaseMost: plan.leaseMost,
-      lease: undefined,
-      applied: 0,
-      after: 0,
-      over: false,
-      waitMicros: 0,
-      held: undefined,
-      leased: 0,
-      mayReturn: plan.leaseMost !== 0,
-      hasExpired: false,
-      fromLease: false,
-      error: undefined,
-    };
+    const hit = newOperation(plan, key, verb, hits, ttlSeconds);
+    hit.secondsToReset = secondsToReset;
+    if (!isSteady) hit.windowEndSeconds = endSeconds;
+    if (full) {
+      hit.full = true;
+      hit.remembered = true;
+    }
+    if (plan.leaseMost !== 0) hit.mayReturn = true;
+    return hit;
   }
 
   /** The store is asked for all of them or, where the local cache knows one to be full, for none. */
@@ -114,7 +79,7 @@ export class HitMaker {
     const group: CountedHit[] = [];
     let remembered = false;
     for (const plan of limits) {
-      const hit = group.length === 0 ? first : this.hit(plan, first.hits, first.negative, nowMs);
+      const hit = group.length === 0 ? first : this.hit(plan, first.hits, first.verb, nowMs);
       hit.groupSize = limits.length;
       if (hit.remembered) remembered = true;
       group.push(hit);
@@ -158,7 +123,7 @@ export function planHoldingBack(
   let quotasAsked = 0;
   for (let index = 0; index < plans.length; index++) {
     const hit = hits[index];
-    const canRefuse = hit !== undefined && !hit.negative && !hit.plan.rule.shadowMode;
+    const canRefuse = hit !== undefined && hit.verb !== 'refund' && !hit.counter.rule.shadowMode;
     if (isQuota(plans[index]!, quotaModeForAll)) {
       if (!canRefuse) quotaIsNeverOver = true;
       else if (hit.remembered) quotasRemembered++;
@@ -173,11 +138,11 @@ export function planHoldingBack(
   for (const hit of hits) {
     if (hit === undefined) continue;
     if (quotaIsNeverOver && hit.holdsBack === 'together') hit.holdsBack = 'never';
-    if (isRefused) hit.lookOnly = !hit.negative;
+    if (isRefused && hit.verb !== 'refund') hit.verb = 'peek';
     if (hit.group === undefined) continue;
     for (const other of hit.group) {
       other.holdsBack = hit.holdsBack;
-      other.lookOnly = hit.lookOnly;
+      other.verb = hit.verb;
     }
   }
 }
@@ -196,12 +161,12 @@ export function secondsToReset(
 
 /** Also when the request fails by another counter: what was given back, or may have been, is to be seen. */
 export function forgetRefunded(ops: readonly CountedHit[], localCache: BoundedLocalCache): void {
-  for (const op of ops) if (op.negative) localCache.forget(op.key);
+  for (const op of ops) if (op.verb === 'refund') localCache.forget(op.key);
 }
 
 /** Of a counter that the local cache knows to be full as much as fits in. Never above 2^53 - 1. */
-export function usedOf({ full, plan, after, leased }: CountedHit): number {
-  return full ? plan.capacity : Math.min(maxTotal, after + leased);
+export function usedOf({ full, counter, after, leased }: CountedHit): number {
+  return full ? counter.capacity : Math.min(maxTotal, after + leased);
 }
 
 /** `tells`: whether it says of which limit it is, and what is used. */
@@ -213,7 +178,7 @@ export function statusOfHit(
   tells: boolean,
 ): DescriptorStatus {
   const code = refused ? Code.OVER_LIMIT : Code.OK;
-  const { plan } = hit;
+  const { counter: plan } = hit;
   const { currentLimit } = plan;
   if (!tells) return { code, currentLimit, limitRemaining, durationUntilResetSeconds };
   return { code, currentLimit, limitRemaining, durationUntilResetSeconds, plan, used: usedOf(hit) };

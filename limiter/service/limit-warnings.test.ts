@@ -12,8 +12,10 @@ import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { policyName } from '../decide/limit-headers.ts';
 import type { LimitPlan } from '../decide/plan.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import { type Claims, failOp, StoreError } from '../stores/counter-store.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
+import { failOp } from '../stores/operation.ts';
+import type { Claims } from '../stores/store.ts';
+import { StoreError } from '../stores/store-error.ts';
 import { LimitWarnings } from './limit-warnings.ts';
 import { RateLimitService } from './rate-limit-service.ts';
 

@@ -7,7 +7,7 @@ import { marksReached } from '../decide/assess.ts';
 import type { DescriptorStatus, LimitWarning } from '../decide/messages.ts';
 import type { LimitPlan } from '../decide/plan.ts';
 import { lengthOf } from '../decide/windows.ts';
-import type { Claims } from '../stores/counter-store.ts';
+import type { Claims } from '../stores/store.ts';
 import { type CountedHit, usedOf } from './counted-hit.ts';
 
 export interface LimitWarningsOptions {
@@ -57,7 +57,7 @@ export class LimitWarnings {
   }
 
   #warningOf(hit: CountedHit): LimitWarning | undefined {
-    const { plan, key, windowEndSeconds } = hit;
+    const { counter: plan, key, windowEndSeconds } = hit;
     const used = usedOf(hit);
     const mark = this.note(plan, key, windowEndSeconds, used);
     if (mark === undefined) return undefined;

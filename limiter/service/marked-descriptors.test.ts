@@ -4,8 +4,9 @@ import type { Entry, ReserveTerms, Rule } from '../../rules/model.ts';
 import { type BudgetLimiter, budgetLimiter } from '../../test/support/budget-limiter.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
 import { Code, type Descriptor, type RateLimitResponse } from '../decide/messages.ts';
-import { StoreError } from '../stores/counter-store.ts';
-import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
+import { failAll } from '../stores/operation.ts';
+import type { Store } from '../stores/store.ts';
+import { StoreError } from '../stores/store-error.ts';
 
 const terms: ReserveTerms = { ttlSeconds: 20, estimate: 400, onExpiry: 'release' };
 const day = { unit: 'day', requestsPerUnit: 1_000 } as const;
@@ -205,7 +206,8 @@ describe('a request with markers', () => {
     const limiter = budgetLimiter({
       rules: [reservable('team', { limits })],
       events: {
-        onRefused: ({ plan }, entries, used) => refused.push(`${plan.limit.name} ${entries.length} ${used}`),
+        onRefused: ({ counter: plan }, entries, used) =>
+          refused.push(`${plan.limit.name} ${entries.length} ${used}`),
       },
     });
     expect(ask(limiter, [marked()])).toBe('OK: OK 100');
@@ -270,20 +272,20 @@ describe('a request with markers', () => {
     ['deny', 'OVER: OVER 0'],
   ] as const)('with STORE_FAILURE_MODE=%s answers %s while the store is away', (storeFailureMode, answer) => {
     const told: string[] = [];
-    const failing: ReservationStore = {
-      submit: (call, done) => {
-        call.error = new StoreError('away', { transient: true });
+    const failing = (store: Store): Store => ({
+      submit: (ops, _, done) => {
+        failAll(ops, new StoreError('away', { transient: true }));
         done();
       },
-      recall: () => Promise.resolve(undefined),
-      note: () => Promise.resolve(undefined),
-      claim: () => Promise.resolve(true),
-    };
+      notes: store.notes,
+      ping: () => store.ping(),
+      close: () => store.close(),
+    });
     const limiter = budgetLimiter({
       rules: [reservable('team')],
       counting: { storeFailureMode },
       events: { onStoreError: () => told.push('error'), onUncounted: () => told.push('uncounted') },
-      around: () => failing,
+      around: failing,
     });
     expect(ask(limiter, [marked()])).toBe(answer);
     expect(told).toEqual([storeFailureMode === 'error' ? 'error' : 'uncounted']);

@@ -2,7 +2,7 @@
 import { Code, type DescriptorStatus, type RateLimitRequest } from '../decide/messages.ts';
 import type { LimitedPlan, Plan } from '../decide/plan.ts';
 import { isQuota } from '../decide/plan.ts';
-import type { Caller } from '../stores/counter-store.ts';
+import type { Caller } from '../stores/operation.ts';
 import { addendOf } from './counted-hit.ts';
 import type { RateLimitServiceOptions } from './rate-limit-service.ts';
 import type { Held, Holding, Reserving } from './reserving.ts';
@@ -47,8 +47,8 @@ export class MarkedDescriptors {
     inTurn(calls, done, (id, holdings, each) => {
       const { domain } = marked.request;
       const terms = { domain, id, isMarker: true, note: undefined, otherQuotaPasses };
-      this.#reserving.reserve(holdings, terms, marked.asker, ({ call, held }) => {
-        if (calls.length > 1 && call.outcome === 'refused' && call.error === undefined) refuseOthers(held);
+      this.#reserving.reserve(holdings, terms, marked.asker, ({ call, held, error }) => {
+        if (calls.length > 1 && call.outcome === 'refused' && error === undefined) refuseOthers(held);
         each(held);
       });
     });

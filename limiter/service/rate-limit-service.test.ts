@@ -21,14 +21,10 @@ import {
   type RuleStats,
   ruleStatNames,
 } from '../stats/registry/rule-stats.ts';
-import {
-  type CounterOp,
-  type CounterStore,
-  callAbandoned,
-  StoreError,
-  type SubmitOptions,
-} from '../stores/counter-store.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
+import { callAbandoned, type Operation } from '../stores/operation.ts';
+import type { Store, SubmitOptions } from '../stores/store.ts';
+import { StoreError } from '../stores/store-error.ts';
 import { type CountingOptions, RateLimitService } from './rate-limit-service.ts';
 
 /** 2026-03-31T23:59:30Z: half a minute before a minute, an hour, a day and a month end. */
@@ -66,31 +62,32 @@ class NamedStats implements RuleStats {
 }
 
 /** Passes everything to a real store, and can fail keys, hold answers back, and tell what was asked. */
-class WatchedStore implements CounterStore {
-  readonly #store: CounterStore;
+class WatchedStore implements Store {
+  readonly #store: Store;
   readonly asked: {
-    ops: Pick<CounterOp, 'key' | 'hits' | 'negative' | 'ttlSeconds' | 'limit' | 'lookOnly'>[];
+    ops: (Pick<Operation, 'key' | 'hits' | 'ttlSeconds'> &
+      Record<'negative' | 'lookOnly', boolean> & { limit: number })[];
     stopWhenOver: boolean;
   }[] = [];
   readonly held: (() => void)[] = [];
   failing = new Map<string, Error>();
-  onSubmit: (ops: readonly CounterOp[]) => void = () => {};
+  onSubmit: (ops: readonly Operation[]) => void = () => {};
   holding = false;
 
-  constructor(store: CounterStore) {
+  constructor(store: Store) {
     this.#store = store;
   }
 
-  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+  submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
     this.onSubmit(ops);
     this.asked.push({
-      ops: ops.map(({ key, hits, negative, ttlSeconds, limit, lookOnly }) => ({
+      ops: ops.map(({ key, hits, verb, ttlSeconds, counter }) => ({
         key,
         hits,
-        negative,
+        negative: verb === 'refund',
         ttlSeconds,
-        limit,
-        lookOnly,
+        limit: counter.capacity,
+        lookOnly: verb === 'peek',
       })),
       stopWhenOver: options.stopWhenOver,
     });
@@ -302,7 +299,7 @@ describe('RateLimitService', () => {
     });
     answer(decider, request('k'));
     store.onSubmit = ([op]) => {
-      expect(op?.leaseMost).toBe(5);
+      expect(op?.counter.leaseMost).toBe(5);
       op!.fromLease = true;
       op!.leased = 4;
     };
@@ -1070,7 +1067,7 @@ describe('RateLimitService', () => {
           matchedLimit({ unit: Unit.SECOND, unitMultiplier }),
         ];
         const decider = service({ rules: { k: rule({ limits }) } });
-        store.onSubmit = (ops) => perSecond.push(...ops.map((op) => op.perSecond));
+        store.onSubmit = (ops) => perSecond.push(...ops.map((op) => op.counter.perSecond));
         answer(decider, request('k'));
       }
       expect(perSecond).toEqual([true, true, false, false]);

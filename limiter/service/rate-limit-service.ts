@@ -23,15 +23,10 @@ import {
 } from '../decide/response.ts';
 import type { WindowOptions } from '../decide/windows.ts';
 import type { RuleStats } from '../stats/registry/rule-stats.ts';
-import {
-  type Caller,
-  type CounterStore,
-  callAbandoned,
-  StoreError,
-  wasLeftOut,
-} from '../stores/counter-store.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
-import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
+import { type Caller, callAbandoned, wasLeftOut } from '../stores/operation.ts';
+import { countAll, type Store } from '../stores/store.ts';
+import { StoreError } from '../stores/store-error.ts';
 import { AnsweredHits } from './answered-hits.ts';
 import { type BudgetOptions, BudgetService } from './budget-service.ts';
 import type { Budgets } from './budgets.ts';
@@ -93,10 +88,8 @@ export interface ServiceEvents {
 }
 
 export interface RateLimitServiceOptions {
-  store: CounterStore;
-  /** Undefined: nothing keeps reservations. */
-  reservations?: ReservationStore | undefined;
-  /** Why nothing does, for those who ask for a reservation. */
+  store: Store;
+  /** Why the store keeps no reservations, for those who ask for one. Undefined: it does, unless it can keep no notes of them. */
   whyReservesNothing?: string | undefined;
   /** Undefined is off: LOCAL_CACHE_SIZE_IN_BYTES=0. */
   localCache: BoundedLocalCache | undefined;
@@ -133,7 +126,6 @@ interface Decision extends HitsAsked {
 }
 
 const noOps: CountedHit[] = [];
-const countAll = { stopWhenOver: false } as const;
 const stopWhenOver = { stopWhenOver: true } as const;
 
 export class RateLimitService {
@@ -157,7 +149,7 @@ export class RateLimitService {
     this.#reserving = new Reserving(options);
     this.#marked = new MarkedDescriptors(this.#reserving, options);
     this.#answered = new AnsweredHits(options.stats);
-    this.#tellsReserved = options.response.dynamicMetadata && options.reservations !== undefined;
+    this.#tellsReserved = options.response.dynamicMetadata && this.#reserving.reservesNothing === undefined;
     this.#tells = tellsLimits(options.response) || options.response.dynamicMetadata;
   }
 
@@ -229,7 +221,7 @@ export class RateLimitService {
     // One alone is held back by nobody in the store, but may be by what the local cache remembers.
     const stop =
       this.#options.counting.stopCacheKeyIncrementWhenOverLimit &&
-      (ops.length > ops[0]!.groupSize || ops[0]!.lookOnly);
+      (ops.length > ops[0]!.groupSize || ops[0]!.verb === 'peek');
     this.#options.store.submit(ops, stop ? stopWhenOver : countAll, conclude);
   }
 
@@ -247,7 +239,7 @@ export class RateLimitService {
         const { hits, index } = one;
         const status = this.#verdicts.statusOf(hits[0]!, decision, index, tells);
         noteNeverFits(status, one);
-        if (hits[0]!.plan.warns) this.#options.warnings?.tell(hits[0]!, status);
+        if (hits[0]!.counter.warns) this.#options.warnings?.tell(hits[0]!, status);
         if (this.#tellsReserved) noteReserved(status, one);
         statuses[index] = status;
       }
@@ -335,7 +327,8 @@ export class RateLimitService {
         continue;
       }
       const addend = addendOf(descriptor, request);
-      const hit = this.#hits.hit(limits[0]!, addend, descriptor.isNegativeHits, nowMs);
+      const verb = descriptor.isNegativeHits ? 'refund' : 'add';
+      const hit = this.#hits.hit(limits[0]!, addend, verb, nowMs);
       hits = added(hits, hit);
       if (limits.length > 1) {
         ops ??= [];
@@ -379,7 +372,7 @@ export class RateLimitService {
       const hit = hits[index];
       const other = plans[index]!.kind === 'unlimited' ? unlimitedStatus : okStatus;
       const status = hit !== undefined ? this.#verdicts.statusOf(hit, decision, index, tells) : other;
-      if (hit?.plan.warns === true) warnings?.tell(hit, status);
+      if (hit?.counter.warns === true) warnings?.tell(hit, status);
       statuses = added(statuses, status);
     }
     return statuses!;

@@ -6,20 +6,21 @@ import { Assessment, assessTotal, countAssessment } from '../decide/assess.ts';
 import { Code, type DescriptorStatus } from '../decide/messages.ts';
 import { isQuota, type LimitedPlan, type LimitPlan, type Plan } from '../decide/plan.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
-import { type Caller, StoreError } from '../stores/counter-store.ts';
-import type {
-  Fullness,
-  ReservationCall,
-  ReservationOwner,
-  ReservationStore,
-  ReserveCall,
-  ReservedCounter,
-  SettleCall,
-} from '../stores/reservations/reservation-store.ts';
+import {
+  asksForHits,
+  type Caller,
+  type Fullness,
+  newHold,
+  newReservation,
+  type Reservation,
+  type ReservationOwner,
+  type Verb,
+} from '../stores/operation.ts';
+import { countAll, type Store } from '../stores/store.ts';
+import { StoreError } from '../stores/store-error.ts';
 import { type CountedHit, HitMaker } from './counted-hit.ts';
 import type { RateLimitServiceOptions } from './rate-limit-service.ts';
 import { endOfSame } from './reservation-note.ts';
-import { reservedCounterOf } from './reserved-counter.ts';
 
 /** What is asked of one descriptor. */
 export interface Holding {
@@ -27,7 +28,7 @@ export interface Holding {
   readonly index: number;
   readonly plan: LimitedPlan;
   readonly isQuota: boolean;
-  /** As `ReservedCounter.amount`. */
+  /** As `Hold.amount`. */
   readonly amount: number | undefined;
   readonly ttlMs: number;
   readonly onExpiry: 'release' | 'charge';
@@ -40,23 +41,24 @@ interface UnheldTerms {
   readonly noteUntil: ((expiresAtMs: number) => string) | undefined;
 }
 
-/** The same with what becomes of it: one hit and one counter a limit. Descriptors may share counters. */
+/** The same with what becomes of it: one hit a limit. */
 export interface Held extends Holding {
   readonly hits: readonly CountedHit[];
-  counters: readonly ReservedCounter[];
+  /** The hits that the store was asked for in their place: the same, or another one of the call with the same key. */
+  asked: readonly CountedHit[];
 }
 
-interface Asked<Call extends ReservationCall> {
-  readonly call: Call;
+/** What became of a call. */
+export interface Answered {
+  readonly call: Reservation;
   readonly held: readonly Held[];
+  /** Why the store could not be asked, or not in time; the others then mean nothing. */
+  readonly error: StoreError | undefined;
 }
-
-export type Reserved = Asked<ReserveCall>;
-export type Settled = Asked<SettleCall>;
 
 /** What becomes of calls, for statistics. `full` is of a counter. `failed`: the store could not be asked. */
 export type BudgetOutcome =
-  | (ReserveCall | SettleCall)['outcome']
+  | Reservation['outcome' | 'settled']
   | 'full_domain'
   | 'full_caller'
   | 'full_memory'
@@ -69,7 +71,7 @@ export const budgetOutcomes: Readonly<Record<'reserve' | 'settle', readonly Budg
   settle: ['settled', 'late', 'repeated', 'unknown', 'failed'],
 };
 
-const noCounters: readonly ReservedCounter[] = [];
+const notAsked: readonly CountedHit[] = [];
 
 /** The answer where nothing keeps reservations. */
 export class ReservesNothing extends StoreError {
@@ -81,8 +83,9 @@ export class ReservesNothing extends StoreError {
 export class Reserving {
   readonly #options: RateLimitServiceOptions;
   readonly #hits: HitMaker;
-  readonly #store: ReservationStore | undefined;
-  readonly reservesNothing: ReservesNothing;
+  readonly #store: Store;
+  /** Undefined: the store keeps reservations. */
+  readonly reservesNothing: ReservesNothing | undefined;
   /** Holds nothing between two counters. */
   readonly #assessment = new Assessment();
 
@@ -90,8 +93,9 @@ export class Reserving {
     this.#options = options;
     // Reservations come back: what was full need not be so.
     this.#hits = new HitMaker({ ...options, localCache: undefined });
-    this.#store = options.reservations;
-    this.reservesNothing = new ReservesNothing(options.whyReservesNothing);
+    this.#store = options.store;
+    const { whyReservesNothing: why, store } = options;
+    if (why !== undefined || store.notes === undefined) this.reservesNothing = new ReservesNothing(why);
   }
 
   /** All or nothing. Blocked by an override, nothing is asked but how the others stand. */
@@ -104,98 +108,67 @@ export class Reserving {
       note,
       otherQuotaPasses,
       unheld,
-    }: Pick<ReserveCall, 'id' | 'isMarker' | 'note' | 'otherQuotaPasses'> & {
+    }: Pick<Reservation, 'id' | 'isMarker' | 'note' | 'otherQuotaPasses'> & {
       domain: string;
       unheld?: UnheldTerms | undefined;
     },
     asker: Caller,
-    done: (reserved: Reserved) => void,
+    done: (reserved: Answered) => void,
   ): void {
-    const held = this.#held(holdings, false);
+    const held = this.#held(holdings, 'reserve');
     const open = held.some(isFull) ? held.filter((one) => !isFull(one)) : held;
     const isRefused =
       open !== held && isBlocked(held, open, otherQuotaPasses) && !this.#options.response.shadowMode;
-    const counters = this.#counters(isRefused ? held : open);
-    const call: ReserveCall = {
-      kind: 'reserve',
-      id,
-      owner: ownerOf(domain, asker),
-      isMarker,
-      note,
-      otherQuotaPasses,
-      counters,
-      caller: asker,
-      error: undefined,
+    const call = newReservation({
+      ...{ id, owner: ownerOf(domain, asker), isMarker, note, otherQuotaPasses, width: 0 },
       outcome: isRefused ? 'refused' : 'reserved',
       expiresAtMs: this.#options.clock.nowMs() + (held[0] ?? unheld ?? { ttlMs: 0 }).ttlMs,
-    };
-    const conclude = (): void => {
-      this.#noteGivenBack(counters);
-      this.#tell('reserve', call.outcome === 'full' ? outcomeOf(call.full) : call.outcome, call.error);
-      this.#answerHits(held, open, call);
-      done({ call, held });
-    };
-    if (!isRefused) {
-      const noteUntil = counters.length === 0 ? unheld?.noteUntil : undefined;
-      if (noteUntil !== undefined) void this.#note(call, unheld!.ttlMs, noteUntil).then(conclude);
-      else this.#submit(call, conclude);
-      return;
-    }
-    const look: ReservationCall = isMarker
-      ? { ...call, refusedElsewhere: true }
-      : { kind: 'look', counters, caller: asker, error: undefined };
-    this.#submit(look, () => {
-      call.error = look.error;
-      conclude();
     });
+    // Of what is refused here the store tells how the counters stand, and remembers of a marker that nothing is held.
+    const terms = isRefused ? newReservation({ ...call, refusedElsewhere: true }) : call;
+    const verb = isRefused && !isMarker ? 'look' : 'reserve';
+    const ops = this.#operations(isRefused ? held : open, terms, verb);
+    call.width = ops.length;
+    const conclude = (error: StoreError | undefined): void => {
+      for (const op of ops) op.verb = 'reserve';
+      this.#noteGivenBack(ops);
+      this.#tell('reserve', call.outcome === 'full' ? outcomeOf(call.full) : call.outcome, error);
+      this.#answerHits(held, open, call, error);
+      done({ call, held, error });
+    };
+    const noteUntil = ops.length === 0 && !isRefused ? unheld?.noteUntil : undefined;
+    if (noteUntil !== undefined) void this.#note(call, unheld!.ttlMs, noteUntil).then(conclude);
+    else this.#submit(ops, asker, conclude);
   }
 
   /** Something else refuses the request: of the marker's id is remembered that it holds nothing, so that its settling charges nothing. */
   refuse(holdings: readonly Holding[], id: string, asker: Caller): void {
     for (const one of holdings) this.#countAsked(one);
-    const counters = this.#counters(this.#held(holdings, true));
-    const call: ReserveCall = {
-      kind: 'reserve',
-      ...{ id, isMarker: true, note: undefined, otherQuotaPasses: false, refusedElsewhere: true },
-      counters,
-      // The answer does not wait for it.
-      caller: { abandoned: false, span: asker.span },
-      error: undefined,
-      outcome: 'refused',
-      expiresAtMs: 0,
-    };
-    this.#submit(call, () => this.#noteGivenBack(counters));
+    const call = newReservation({ id, isMarker: true, refusedElsewhere: true, width: 0 });
+    const ops = this.#operations(this.#held(holdings, 'look'), call, 'reserve');
+    // The answer does not wait for it.
+    this.#submit(ops, staying(asker), () => this.#noteGivenBack(ops));
   }
 
   settle(
     holdings: readonly Holding[],
-    { domain, id, isMarker, unknown }: Pick<SettleCall, 'id' | 'isMarker' | 'unknown'> & { domain: string },
+    { domain, id, isMarker, unknown }: Pick<Reservation, 'id' | 'isMarker' | 'unknown'> & { domain: string },
     asker: Caller,
-    done: (settled: Settled) => void,
+    done: (settled: Answered) => void,
   ): void {
-    const held = this.#held(holdings, true);
-    const counters = this.#counters(held);
-    const call: SettleCall = {
-      kind: 'settle',
-      id,
-      owner: ownerOf(domain, asker),
-      isMarker,
-      unknown,
-      counters,
-      // What was used is used, whoever gave up.
-      caller: { abandoned: false, span: asker.span },
-      error: undefined,
-      // Where nothing is held there is nothing to know.
-      outcome: counters.length === 0 ? 'settled' : 'unknown',
-      charged: 0,
-      amount: 0,
-    };
-    this.#submit(call, () => {
-      this.#noteGivenBack(counters);
-      this.#tell('settle', call.outcome, call.error);
-      for (const one of held) this.#answerHit(one, call.error);
-      if (call.error === undefined) this.#countSettled(held);
-      done({ call, held });
+    const held = this.#held(holdings, 'commit');
+    const owner = ownerOf(domain, asker);
+    const call = newReservation({ id, owner, isMarker, unknown, width: 0 });
+    const ops = this.#operations(held, call, 'commit');
+    // Where nothing is held there is nothing to know.
+    if (ops.length === 0) call.settled = 'settled';
+    // What was used is used, whoever gave up.
+    this.#submit(ops, staying(asker), (error) => {
+      this.#noteGivenBack(ops);
+      this.#tell('settle', call.settled, error);
+      for (const one of held) this.#answerHit(one, error);
+      if (error === undefined) this.#countSettled(held);
+      done({ call, held, error });
     });
   }
 
@@ -205,13 +178,12 @@ export class Reserving {
     asker: Caller,
     done: (held: readonly Held[], error: StoreError | undefined) => void,
   ): void {
-    const held = this.#held(holdings, true);
-    const counters = this.#counters(held);
-    const call: ReservationCall = { kind: 'look', counters, caller: asker, error: undefined };
-    this.#submit(call, () => {
-      this.#noteGivenBack(counters);
-      for (const one of held) this.#answerHit(one, call.error);
-      done(held, call.error);
+    const held = this.#held(holdings, 'look');
+    const ops = this.#operations(held, newReservation({ id: '', width: 0 }), 'look');
+    this.#submit(ops, asker, (error) => {
+      this.#noteGivenBack(ops);
+      for (const one of held) this.#answerHit(one, error);
+      done(held, error);
     });
   }
 
@@ -244,49 +216,53 @@ export class Reserving {
   }
 
   /** No counter remembers it. */
-  async #note(call: ReserveCall, ttlMs: number, noteUntil: (expiresAtMs: number) => string): Promise<void> {
+  async #note(
+    call: Reservation,
+    ttlMs: number,
+    noteUntil: (expiresAtMs: number) => string,
+  ): Promise<StoreError | undefined> {
     const text = noteUntil(call.expiresAtMs);
     try {
-      if (this.#store === undefined) throw this.reservesNothing;
-      const known = await this.#store.note({ id: call.id, text, ttlMs, owner: call.owner });
-      if (known === undefined) return;
+      if (this.reservesNothing !== undefined) throw this.reservesNothing;
+      const known = await this.#store.notes!.note({ id: call.id, text, ttlMs, owner: call.owner });
+      if (known === undefined) return undefined;
       if (typeof known !== 'string') {
         call.outcome = 'full';
         call.full = known;
-        return;
+        return undefined;
       }
       const endMs = endOfSame(known, text);
       call.outcome = endMs === undefined ? 'conflict' : 'repeated';
       call.expiresAtMs = endMs ?? 0;
+      return undefined;
     } catch (error) {
       if (!(error instanceof StoreError)) throw error;
-      call.error = error;
+      return error;
     }
   }
 
-  #submit(call: ReservationCall, done: () => void): void {
-    if (call.counters.length > 0 && this.#store !== undefined) {
-      this.#store.submit(call, done);
+  #submit(ops: CountedHit[], caller: Caller, done: (error: StoreError | undefined) => void): void {
+    if (ops.length === 0 || this.reservesNothing !== undefined) {
+      done(ops.length === 0 ? undefined : this.reservesNothing);
       return;
     }
-    if (call.counters.length > 0) call.error = this.reservesNothing;
-    done();
+    for (const op of ops) op.caller = caller;
+    this.#store.submit(ops, countAll, () => done(ops.find(({ error }) => error !== undefined)?.error));
   }
 
-  /** `isQuiet`: nothing of it counts as hits that were asked for. */
-  #held(holdings: readonly Holding[], isQuiet: boolean): Held[] {
+  #held(holdings: readonly Holding[], verb: Verb): Held[] {
     const nowMs = this.#options.clock.nowMs();
     return holdings.map(({ index, plan, isQuota, amount, ttlMs, onExpiry }): Held => {
-      const hits = this.#hitsOf(plan.limits, isQuiet ? 0 : (amount ?? 0), isQuiet, nowMs);
-      return { index, plan, isQuota, amount, ttlMs, onExpiry, hits, counters: noCounters };
+      const hits = this.#hitsOf(plan.limits, asksForHits(verb) ? (amount ?? 0) : 0, verb, nowMs);
+      return { index, plan, isQuota, amount, ttlMs, onExpiry, hits, asked: notAsked };
     });
   }
 
-  #hitsOf(limits: readonly LimitPlan[], amount: number, isQuiet: boolean, nowMs: number): CountedHit[] {
+  #hitsOf(limits: readonly LimitPlan[], amount: number, verb: Verb, nowMs: number): CountedHit[] {
     // Most rules have one.
-    const hits = [this.#hits.make(limits[0]!, amount, isQuiet, nowMs)];
+    const hits = [this.#hits.make(limits[0]!, amount, verb, nowMs)];
     if (limits.length === 1) return hits;
-    for (const limit of limits.slice(1)) hits.push(this.#hits.make(limit, amount, isQuiet, nowMs));
+    for (const limit of limits.slice(1)) hits.push(this.#hits.make(limit, amount, verb, nowMs));
     for (const hit of hits) hit.groupSize = limits.length;
     hits[0]!.group = hits;
     hits[0]!.remembered = hits.some(({ full }) => full);
@@ -294,48 +270,48 @@ export class Reserving {
   }
 
   /** Of each key one, in the order of descriptors and limits: descriptors of one counter are charged on it together. */
-  #counters(held: readonly Held[]): ReservedCounter[] {
+  #operations(held: readonly Held[], call: Reservation, verb: Verb): CountedHit[] {
+    const ops: CountedHit[] = [];
     const [first] = held;
     if (held.length === 1 && first!.hits.length === 1) {
-      const counters = [this.#counter(first!, first!.hits[0]!, first!.amount)];
-      first!.counters = counters;
-      return counters;
-    }
-    const amounts = new Map<string, number | undefined>();
-    for (const { hits, amount } of held) {
-      for (const { key } of hits) {
-        const other = amounts.get(key);
-        const both = amount === undefined ? other : Math.min(Number.MAX_SAFE_INTEGER, amount + (other ?? 0));
-        amounts.set(key, both);
+      ops.push(first!.hits[0]!);
+      first!.asked = first!.hits;
+      this.#hold(first!, ops[0]!, first!.amount, call);
+    } else {
+      const byKey = new Map<string, CountedHit>();
+      const amounts = amountsOf(held);
+      for (const one of held) {
+        one.asked = one.hits.map((hit) => {
+          const known = byKey.get(hit.key);
+          if (known !== undefined) return known;
+          byKey.set(hit.key, hit);
+          ops.push(hit);
+          this.#hold(one, hit, amounts.get(hit.key), call);
+          return hit;
+        });
       }
     }
-    const byKey = new Map<string, ReservedCounter>();
-    for (const one of held) {
-      one.counters = one.hits.map((hit) => {
-        const known = byKey.get(hit.key);
-        if (known !== undefined) return known;
-        const counter = this.#counter(one, hit, amounts.get(hit.key));
-        byKey.set(hit.key, counter);
-        return counter;
-      });
-    }
-    return [...byKey.values()];
+    for (const op of ops) op.verb = verb;
+    call.width = ops.length;
+    return ops;
   }
 
-  #counter(
+  #hold(
     { isQuota, index: group, ttlMs, onExpiry }: Held,
     hit: CountedHit,
     amount: number | undefined,
-  ): ReservedCounter {
-    const isShadow = hit.plan.rule.shadowMode || this.#options.response.shadowMode;
-    return reservedCounterOf(hit, { isShadow, isQuota, group, amount, ttlMs, onExpiry });
+    reservation: Reservation,
+  ): void {
+    const isShadow = hit.counter.rule.shadowMode || this.#options.response.shadowMode;
+    hit.hold = newHold({ reservation, isShadow, isQuota, group, amount, ttlMs, onExpiry });
   }
 
   /** What is given back here may have been remembered as full. */
-  #noteGivenBack(counters: readonly ReservedCounter[]): void {
+  #noteGivenBack(ops: readonly CountedHit[]): void {
     const { localCache, events } = this.#options;
     let expired = 0;
-    for (const { key, changed, givenBack } of counters) {
+    for (const { key, hold } of ops) {
+      const { changed, givenBack } = hold!;
       expired += givenBack;
       if (changed < 0 || givenBack > 0) localCache?.forget(key);
     }
@@ -347,10 +323,14 @@ export class Reserving {
   }
 
   /** `open`: those that the store was asked for. */
-  #answerHits(held: readonly Held[], open: readonly Held[], call: ReserveCall): void {
-    const { outcome, error } = call;
+  #answerHits(
+    held: readonly Held[],
+    open: readonly Held[],
+    { outcome, isMarker }: Reservation,
+    error: StoreError | undefined,
+  ): void {
     // A call of the API may be made again after an error, with the same id. A marker counts as any other hits do.
-    const isNew = outcome !== 'repeated' && outcome !== 'conflict' && (error === undefined || call.isMarker);
+    const isNew = outcome !== 'repeated' && outcome !== 'conflict' && (error === undefined || isMarker);
     for (const one of held) {
       if (open.includes(one)) this.#answerHit(one, error);
       // Once is enough for a blocked one, too.
@@ -360,17 +340,18 @@ export class Reserving {
     for (const { hits } of held) for (const hit of hits) hit.over = true;
   }
 
-  #answerHit({ hits, counters }: Held, error: StoreError | undefined): void {
+  #answerHit({ hits, asked }: Held, error: StoreError | undefined): void {
     // All limits of a rule are left out together, also those that would have let it pass.
-    const tellsWhich = hits.length > 1 && counters.some((counter) => !fits(counter));
+    const tellsWhich = hits.length > 1 && asked.some((one) => !fits(one));
     for (let i = 0; i < hits.length; i++) {
       const hit = hits[i]!;
-      const { outcome, used, waitMicros } = counters[i]!;
+      const one = asked[i]!;
+      const { outcome } = one.hold!;
       hit.error = error;
-      hit.over = outcome === 'refused' || (outcome === 'left-out' && (!tellsWhich || !fits(counters[i]!)));
+      hit.over = outcome === 'refused' || (outcome === 'left-out' && (!tellsWhich || !fits(one)));
       hit.applied = outcome === 'charged' ? hit.hits : 0;
-      hit.after = used;
-      hit.waitMicros = waitMicros;
+      hit.after = one.after;
+      hit.waitMicros = one.waitMicros;
       hit.mayReturn = true;
     }
   }
@@ -384,14 +365,13 @@ export class Reserving {
   #countSettled(held: readonly Held[]): void {
     const { stats, warnings } = this.#options;
     // One descriptor shares its counters with nobody.
-    const counted = held.length > 1 ? new Set<ReservedCounter>() : undefined;
-    for (const { hits, counters } of held) {
-      for (let i = 0; i < hits.length; i++) {
-        const { plan, key, windowEndSeconds } = hits[i]!;
-        const counter = counters[i]!;
-        if (counted?.has(counter) === true) continue;
-        counted?.add(counter);
-        const { changed, used } = counter;
+    const counted = held.length > 1 ? new Set<CountedHit>() : undefined;
+    for (const { asked } of held) {
+      for (const one of asked) {
+        if (counted?.has(one) === true) continue;
+        counted?.add(one);
+        const { counter: plan, key, windowEndSeconds, after: used } = one;
+        const { changed } = one.hold!;
         const slot = stats.slotOf(plan.metric);
         if (changed < 0) stats.add(slot + RuleStat.totalNegativeHits, -changed);
         if (changed <= 0) continue;
@@ -414,16 +394,35 @@ function outcomeOf(full: Fullness | undefined): BudgetOutcome {
 }
 
 /** Writes into the status whether its limits would refuse the amount also where nothing is used. */
-export function noteNeverFits(status: DescriptorStatus, { counters }: Held): void {
-  if (status.code === Code.OVER_LIMIT && counters.some(neverFits)) status.neverFits = true;
+export function noteNeverFits(status: DescriptorStatus, { asked }: Held): void {
+  if (status.code === Code.OVER_LIMIT && asked.some(neverFits)) status.neverFits = true;
 }
 
-function fits({ amount = 0, used, bound }: ReservedCounter): boolean {
-  return amount <= bound.capacity - used;
+function fits({ hold, after, counter }: CountedHit): boolean {
+  return (hold!.amount ?? 0) <= counter.capacity - after;
 }
 
-function neverFits({ outcome, amount = 0, bound }: ReservedCounter): boolean {
-  return (outcome === 'refused' || outcome === 'left-out') && amount > bound.capacity;
+function neverFits({ hold, counter }: CountedHit): boolean {
+  const { outcome, amount = 0 } = hold!;
+  return (outcome === 'refused' || outcome === 'left-out') && amount > counter.capacity;
+}
+
+/** Of each key, what all descriptors ask of it together. */
+function amountsOf(held: readonly Held[]): Map<string, number | undefined> {
+  const amounts = new Map<string, number | undefined>();
+  for (const { hits, amount } of held) {
+    for (const { key } of hits) {
+      const other = amounts.get(key);
+      const both = amount === undefined ? other : Math.min(Number.MAX_SAFE_INTEGER, amount + (other ?? 0));
+      amounts.set(key, both);
+    }
+  }
+  return amounts;
+}
+
+/** Whose call goes on, whoever gives up. */
+function staying({ span }: Caller): Caller {
+  return { abandoned: false, span };
 }
 
 /** An override blocks one of its limits. */
@@ -439,7 +438,7 @@ function isBlocked(held: readonly Held[], open: readonly Held[], otherQuotaPasse
 }
 
 /** Of the counter that the status is about. */
-export function noteReserved(status: DescriptorStatus, { hits, counters }: Held): void {
-  const counter = counters[hits.findIndex(({ plan }) => plan.texts === status.plan?.texts)];
-  if (counter !== undefined) status.reserved = counter.reserved;
+export function noteReserved(status: DescriptorStatus, { hits, asked }: Held): void {
+  const one = asked[hits.findIndex(({ counter }) => counter.texts === status.plan?.texts)];
+  if (one !== undefined) status.reserved = one.hold!.reserved;
 }

@@ -8,7 +8,8 @@ import { GrpcCode, type GrpcStatus, type UnaryReply } from '../../process/grpc/h
 import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
 import { Code, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import { RequestBounds, RequestTooLarge, usualRequestLimits } from '../decide/request-bounds.ts';
-import { callAbandoned, StoreError } from '../stores/counter-store.ts';
+import { callAbandoned } from '../stores/operation.ts';
+import { StoreError } from '../stores/store-error.ts';
 import type { Decided, RateLimitService } from './rate-limit-service.ts';
 import { createShouldRateLimit } from './should-rate-limit.ts';
 import type { TooLargeOptions } from './too-large.ts';

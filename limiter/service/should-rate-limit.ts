@@ -18,7 +18,8 @@ import type { Plan } from '../decide/plan.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import type { ResponseOptions } from '../decide/response.ts';
 import { DecodeError, encodeRateLimitResponse } from '../decide/wire-codec.ts';
-import { callAbandoned, StoreError } from '../stores/counter-store.ts';
+import { callAbandoned } from '../stores/operation.ts';
+import { StoreError } from '../stores/store-error.ts';
 import type { Decided, RateLimitService } from './rate-limit-service.ts';
 import { type TooLargeRequests, tooLargeStatus } from './too-large.ts';
 

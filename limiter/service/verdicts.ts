@@ -10,8 +10,9 @@ import {
 import type { DescriptorStatus, RateLimitRequest } from '../decide/messages.ts';
 import { uncountedStatus } from '../decide/response.ts';
 import { leasedHitsStat } from '../stats/registry/rule-stats.ts';
-import { type Caller, StoreError } from '../stores/counter-store.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
+import { asksForHits, type Caller } from '../stores/operation.ts';
+import { StoreError } from '../stores/store-error.ts';
 import { type CountedHit, secondsToReset, statusOfHit, usedOf } from './counted-hit.ts';
 import type { RateLimitServiceOptions } from './rate-limit-service.ts';
 
@@ -96,12 +97,12 @@ export class Verdicts {
   /** Writes the assessment, and counts it in the limit's statistics. */
   #assess(hit: CountedHit, { epoch, request }: HitsAsked): void {
     const { stats, localCache, events } = this.#options;
-    const { plan, hits, after, leased } = hit;
+    const { counter: plan, hits, after, leased } = hit;
     const assessment = this.#assessment;
     if (hit.full) {
       assessRemembered(plan, hits, assessment);
       if (plan.override?.effect.kind === 'block') assessment.overLimitWithLocalCache = 0;
-    } else if (hit.negative || (plan.bound !== undefined && !hit.over && hit.applied < hits)) {
+    } else if (!asksForHits(hit.verb) || (plan.bound !== undefined && !hit.over && hit.applied < hits)) {
       // Refused by another limit, the hits count in no statistic of what passed.
       assessRefund(plan, after + leased, assessment);
     } else {
@@ -120,10 +121,11 @@ export class Verdicts {
 
   /** Until a single hit would pass; not at all where fewer hits than these would pass now. */
   #remember(hit: CountedHit, localCache: BoundedLocalCache): void {
+    const { bound, capacity } = hit.counter;
     if (hit.windowEndSeconds !== 0) {
-      if (hit.bound === undefined || hit.after >= hit.limit)
+      if (bound === undefined || hit.after >= capacity)
         localCache.remember(hit.key, hit.windowEndSeconds * 1000);
-    } else if (hit.after >= hit.limit) {
+    } else if (hit.after >= capacity) {
       localCache.remember(hit.key, this.#options.clock.monotonicMs() + Math.floor(hit.waitMicros / 1000));
     }
   }

@@ -20,7 +20,7 @@ import { counterKeyForms, unambiguousPrefixProblem } from '../../rules/counter-k
 import { leaseForm, leaseFromText, leaseText } from '../../rules/lease.ts';
 import { RequestBounds, tooLargeAnswers, usualRequestLimits } from '../decide/request-bounds.ts';
 import { memcachePrefixProblem } from '../stores/memcache/memcache-key.ts';
-import type { ReservationBounds } from '../stores/reservations/reservation-store.ts';
+import type { ReservationBounds } from '../stores/store.ts';
 
 const mebibyte = 1024 * 1024;
 

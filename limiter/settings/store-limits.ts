@@ -3,7 +3,7 @@
  * reason. What only the server decides, such as the rights of a user, is an error of the operation instead.
  */
 import type { RuleSupport } from '../../rules/validate-limits.ts';
-import type { StoreLimits } from '../stores/counter-store.ts';
+import type { StoreLimits } from '../stores/store.ts';
 import type { LimiterSettings } from './settings.ts';
 
 /** The settings that decide it, for those who are told them alone. */

@@ -1,7 +1,7 @@
 /** Deciding ops with a bound, one alone or those of all limits of a rule, from what their counters hold. Pure. */
 
 import type { Bound, Held } from '../algorithms/bound.ts';
-import type { CounterOp } from './counter-store.ts';
+import type { Operation } from './operation.ts';
 
 /**
  * Answers the group of ops that begins at `first`. Its `op.held` are what the counters held before, undefined for one that
@@ -9,21 +9,21 @@ import type { CounterOp } from './counter-store.ts';
  * not undefined is to be written. `heldBack`: others of the request do not let them pass; their own bounds are told as ever.
  */
 export function admit(
-  ops: readonly CounterOp[],
+  ops: readonly Operation[],
   first: number,
   nowMicros: number,
   heldBack = false,
 ): boolean {
-  const { groupSize, hits, negative } = ops[first]!;
+  const { groupSize, hits, verb } = ops[first]!;
   const end = first + groupSize;
-  if (negative) {
+  if (verb === 'refund') {
     for (let i = first; i < end; i += 1) giveBack(ops[i]!, nowMicros);
     return hits > 0;
   }
   let passes = !heldBack;
   for (let i = first; i < end; i += 1) {
     const op = ops[i]!;
-    const bound = op.bound!;
+    const bound = op.counter.bound!;
     const held = bound.heldAt(op.held, nowMicros);
     const room = bound.room(held, nowMicros);
     op.held = held;
@@ -35,7 +35,7 @@ export function admit(
   const taken = passes ? hits : 0;
   for (let i = first; i < end; i += 1) {
     const op = ops[i]!;
-    const bound = op.bound!;
+    const bound = op.counter.bound!;
     let held = op.held!;
     if (taken > 0) {
       held = bound.take(held, taken);
@@ -52,8 +52,8 @@ export function admit(
 }
 
 /** What is not there stays so. */
-function giveBack(op: CounterOp, nowMicros: number): void {
-  const bound = op.bound!;
+function giveBack(op: Operation, nowMicros: number): void {
+  const bound = op.counter.bound!;
   const before = bound.heldAt(op.held, nowMicros);
   const held = bound.giveBack(before, op.hits, nowMicros);
   if (op.held !== undefined) op.held = held;

@@ -2,8 +2,9 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../test/support/counter-ops.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
-import { type Caller, callAbandoned, StoreError } from './counter-store.ts';
 import { beyondTotal, FoldedRun, maxTotal, totalAfter } from './folded-run.ts';
+import { type Caller, callAbandoned } from './operation.ts';
+import { StoreError } from './store-error.ts';
 
 interface Change {
   hits: number;
@@ -149,7 +150,9 @@ describe('FoldedRun', () => {
         for (const op of ops.slice(1)) run.add(op);
         for (const before of totals) {
           run.answer(before);
-          const isOver = ops.some(({ negative, limit, after }) => !negative && limit > 0 && after > limit);
+          const isOver = list.some(
+            ({ negative, limit }, i) => !negative && limit > 0 && ops[i]!.after > limit,
+          );
           expect(before > run.most).toBe(isOver);
         }
       }),

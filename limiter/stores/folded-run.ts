@@ -4,7 +4,8 @@
  * clamps compose: any run of them is x -> min(high, max(low, x + shift)) with three numbers. The store applies that once
  * and gives the value before; each total follows from it. Pure.
  */
-import { type CounterOp, callAbandoned, failOp, type LeaseAsk, type StoreError } from './counter-store.ts';
+import { callAbandoned, failOp, type LeaseTerms, type Operation } from './operation.ts';
+import type { StoreError } from './store-error.ts';
 
 /** Totals stop here: the largest number that is exact both in JavaScript and in Redis's Lua. */
 export const maxTotal = Number.MAX_SAFE_INTEGER;
@@ -25,18 +26,18 @@ export class FoldedRun {
   /** The largest value before the run with which none of its hits is over; `neverOver` where none ever is. */
   most = neverOver;
   /** What is told to the ledger of leases along with it. */
-  lease: LeaseAsk | undefined;
-  #first: CounterOp;
+  lease: LeaseTerms | undefined;
+  #first: Operation;
   /** Only from the second op on: most runs have one. */
-  #rest: CounterOp[] | undefined;
+  #rest: Operation[] | undefined;
 
-  constructor(op: CounterOp) {
+  constructor(op: Operation) {
     this.key = op.key;
     this.#first = op;
     this.#fold(op);
   }
 
-  add(op: CounterOp): void {
+  add(op: Operation): void {
     if (this.#rest === undefined) this.#rest = [op];
     else this.#rest.push(op);
     this.#fold(op);
@@ -65,7 +66,7 @@ export class FoldedRun {
       failOp(this.#first, callAbandoned);
       return false;
     }
-    const kept: CounterOp[] = [];
+    const kept: Operation[] = [];
     for (const op of [this.#first, ...rest]) {
       if (op.caller?.abandoned === true) failOp(op, callAbandoned);
       else kept.push(op);
@@ -90,8 +91,8 @@ export class FoldedRun {
     const rest = this.#rest;
     let total = Math.max(0, before);
     let next = 0;
-    for (let op: CounterOp | undefined = this.#first; op !== undefined; op = rest?.[next++]) {
-      const told = toldAfter(total, op.hits, op.negative);
+    for (let op: Operation | undefined = this.#first; op !== undefined; op = rest?.[next++]) {
+      const told = toldAfter(total, op.hits, op.verb === 'refund');
       total = Math.min(maxTotal, told);
       op.applied = op.hits;
       op.after = told;
@@ -109,7 +110,7 @@ export class FoldedRun {
     const rest = this.#rest;
     let next = 0;
     let after = before;
-    for (let op: CounterOp | undefined = this.#first; op !== undefined; op = rest?.[next++]) {
+    for (let op: Operation | undefined = this.#first; op !== undefined; op = rest?.[next++]) {
       after = Math.min(beyondTotal, op.after + floor);
       op.after = after;
       op.leased = granted;
@@ -120,7 +121,7 @@ export class FoldedRun {
   }
 
   /** Does so for each op. */
-  forEach(act: (op: CounterOp) => void): void {
+  forEach(act: (op: Operation) => void): void {
     act(this.#first);
     if (this.#rest !== undefined) for (const op of this.#rest) act(op);
   }
@@ -131,11 +132,11 @@ export class FoldedRun {
     for (const op of this.#rest) failOp(op, error);
   }
 
-  #fold(op: CounterOp): void {
+  #fold(op: Operation): void {
     const { hits, lease } = op;
     // A limiter has one message under way for a counter; of one that was given up meanwhile nobody waits for the answer.
     if (lease !== undefined && lease.sequence >= (this.lease?.sequence ?? 0)) this.lease = lease;
-    if (op.negative) {
+    if (op.verb === 'refund') {
       this.low = Math.max(0, this.low - hits);
       this.high = Math.max(0, this.high - hits);
       // Any x ends at low from here down, as x is at most maxTotal.
@@ -146,7 +147,7 @@ export class FoldedRun {
       // Any x ends at high from here up, as x is at least 0.
       this.shift = Math.min(this.high, this.shift + hits);
       if (this.ttlSeconds === 0 && hits > 0) this.ttlSeconds = op.ttlSeconds;
-      this.#bound(op.limit);
+      this.#bound(op.counter.capacity);
     }
   }
 

@@ -1,23 +1,42 @@
-import type { CounterOp, CounterStore, SubmitOptions } from './counter-store.ts';
+import type { Fullness, Operation } from './operation.ts';
+import { submitSpread } from './spread-reservations.ts';
 import { lookThenCount } from './stop-when-over.ts';
-
-const countAll: SubmitOptions = { stopWhenOver: false };
+import { type Claims, countAll, type Note, type Notes, type Store, type SubmitOptions } from './store.ts';
 
 /** Two stores as one (REDIS_PERSECOND). A request with counters in both is answered when both have answered. */
-export class PerSecondStore implements CounterStore {
-  readonly #main: CounterStore;
-  readonly #perSecond: CounterStore;
+export class PerSecondStore implements Store {
+  readonly #main: Store;
+  readonly #perSecond: Store;
 
   /** `perSecond` holds the counters of limits per second, `main` all others. */
-  constructor({ main, perSecond }: { main: CounterStore; perSecond: CounterStore }) {
+  constructor({ main, perSecond }: { main: Store; perSecond: Store }) {
     this.#main = main;
     this.#perSecond = perSecond;
   }
 
+  /** Notes are with the first counter of a call, or as claims in the main store. */
+  get notes(): Notes | undefined {
+    const main = this.#main.notes;
+    const perSecond = this.#perSecond.notes;
+    if (main === undefined || perSecond === undefined) return undefined;
+    const recall = async (id: string): Promise<string | undefined> => {
+      const notes = await Promise.all([main.recall(id), perSecond.recall(id)]);
+      return notes.find((note) => note !== undefined);
+    };
+    const note = async (one: Note): Promise<string | Fullness | undefined> =>
+      (await recall(one.id)) ?? main.note(one);
+    return { recall, note, share: main.share };
+  }
+
+  get claims(): Claims | undefined {
+    return this.#main.claims;
+  }
+
   /** Neither store sees the other's totals: stop-when-over over both looks first and counts then, as the Go service. */
-  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+  submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
     const store = this.#onlyStoreOf(ops);
     if (store !== undefined) store.submit(ops, options, done);
+    else if (ops[0]!.hold !== undefined) this.#spread(ops, done);
     else if (options.stopWhenOver) lookThenCount(this, ops, done);
     else this.#split(ops, done);
   }
@@ -31,27 +50,37 @@ export class PerSecondStore implements CounterStore {
   }
 
   /** Undefined when the request has counters in both. */
-  #onlyStoreOf(ops: readonly CounterOp[]): CounterStore | undefined {
-    const perSecond = ops[0]?.perSecond ?? false;
-    for (const op of ops) if (op.perSecond !== perSecond) return undefined;
+  #onlyStoreOf(ops: readonly Operation[]): Store | undefined {
+    const perSecond = ops[0]?.counter.perSecond ?? false;
+    for (const op of ops) if (op.counter.perSecond !== perSecond) return undefined;
+    return this.#storeOf(perSecond);
+  }
+
+  #storeOf(perSecond: boolean): Store {
     return perSecond ? this.#perSecond : this.#main;
   }
 
-  #split(ops: readonly CounterOp[], done: () => void): void {
+  #spread(ops: readonly Operation[], done: () => void): void {
+    const placeOf = ({ counter }: Operation): boolean => counter.perSecond;
+    submitSpread(
+      ops,
+      { placeOf, submit: (part, each) => this.#storeOf(placeOf(part[0]!)).submit(part, countAll, each) },
+      done,
+    );
+  }
+
+  #split(ops: readonly Operation[], done: () => void): void {
     let left = 2;
     const oneDone = () => {
       left -= 1;
       if (left === 0) done();
     };
-    this.#main.submit(
-      ops.filter((op) => !op.perSecond),
-      countAll,
-      oneDone,
-    );
-    this.#perSecond.submit(
-      ops.filter((op) => op.perSecond),
-      countAll,
-      oneDone,
-    );
+    for (const [store, isPerSecond] of [
+      [this.#main, false],
+      [this.#perSecond, true],
+    ] as const) {
+      const own = ops.filter(({ counter }) => counter.perSecond === isPerSecond);
+      store.submit(own, countAll, oneDone);
+    }
   }
 }

@@ -1,5 +1,6 @@
 /** Stop-when-over, as every store does it (STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT). */
-import { type CounterOp, type CounterStore, failOp } from './counter-store.ts';
+import { copyOperation, failOp, type Operation } from './operation.ts';
+import { countAll, type Store } from './store.ts';
 
 /**
  * Decides what each op of one request may count and writes it to `applied`; `after` must hold its key's total before the
@@ -8,13 +9,13 @@ import { type CounterOp, type CounterStore, failOp } from './counter-store.ts';
  * comes twice; an unknown total is not over. Refunds are never held back, and hold nobody back. Those of one group are as
  * one. What is over itself is told to count: with a bound it will not.
  */
-export function holdBack(ops: readonly CounterOp[]): void {
+export function holdBack(ops: readonly Operation[]): void {
   let refused = false;
   let together = 0;
   let togetherOver = 0;
   for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
     const op = ops[first]!;
-    const takesPart = !op.negative && !op.lookOnly;
+    const takesPart = op.verb === 'add';
     const over = takesPart && isAnyOver(ops, first);
     setApplied(ops, first, over);
     if (over && op.holdsBack === 'alone') refused = true;
@@ -24,18 +25,18 @@ export function holdBack(ops: readonly CounterOp[]): void {
     }
   }
   if (together > 0 && together === togetherOver) refused = true;
-  for (const op of ops) if (op.negative || (!refused && !op.lookOnly)) op.applied = op.hits;
+  for (const op of ops) if (op.verb === 'refund' || (!refused && op.verb === 'add')) op.applied = op.hits;
 }
 
-function isAnyOver(ops: readonly CounterOp[], first: number): boolean {
+function isAnyOver(ops: readonly Operation[], first: number): boolean {
   for (let i = first; i < first + ops[first]!.groupSize; i += 1) {
     const op = ops[i]!;
-    if (op.error === undefined && op.after + op.hits > op.limit) return true;
+    if (op.error === undefined && op.after + op.hits > op.counter.capacity) return true;
   }
   return false;
 }
 
-function setApplied(ops: readonly CounterOp[], first: number, over: boolean): void {
+function setApplied(ops: readonly Operation[], first: number, over: boolean): void {
   for (let i = first; i < first + ops[first]!.groupSize; i += 1) ops[i]!.applied = over ? ops[i]!.hits : 0;
 }
 
@@ -45,16 +46,16 @@ function setApplied(ops: readonly CounterOp[], first: number, over: boolean): vo
  * that are counted elsewhere, with their totals before it.
  */
 export function lookThenCount(
-  store: CounterStore,
-  ops: CounterOp[],
+  store: Store,
+  ops: Operation[],
   done: () => void,
-  beside: readonly CounterOp[] = [],
+  beside: readonly Operation[] = [],
 ): void {
-  const looks = ops.map((op) => ({ ...op, hits: 0, negative: false }));
-  store.submit(looks, { stopWhenOver: false }, () => {
-    const seen: CounterOp[] = [];
+  const looks = ops.map((op) => copyOperation(op, 'add', 0));
+  store.submit(looks, countAll, () => {
+    const seen: Operation[] = [];
     for (const [i, look] of looks.entries()) {
-      const op = ops[i] as CounterOp;
+      const op = ops[i] as Operation;
       op.after = look.after;
       op.error = undefined;
       if (look.error === undefined) seen.push(op);
@@ -63,11 +64,11 @@ export function lookThenCount(
     holdBack([...ops, ...beside]);
     for (const op of ops) if (op.error !== undefined) op.applied = 0;
     const counts = seen.map(toCount);
-    store.submit(counts, { stopWhenOver: false }, () => {
+    store.submit(counts, countAll, () => {
       for (const [i, count] of counts.entries()) {
         const { applied, after, error, waitMicros, held, over, mayReturn, hasExpired } = count;
-        const op = seen[i] as CounterOp;
-        const isOver = isHeldBack(op) ? after + op.hits > op.limit : over;
+        const op = seen[i] as Operation;
+        const isOver = isHeldBack(op) ? after + op.hits > op.counter.capacity : over;
         Object.assign(op, { applied, after, error, waitMicros, held, over: isOver, mayReturn, hasExpired });
       }
       done();
@@ -76,12 +77,14 @@ export function lookThenCount(
 }
 
 /** What the op counts after all. One that is held back learns how long it waits by its own bound: by more hits than pass, or none. */
-function toCount(op: CounterOp): CounterOp {
-  if (!isHeldBack(op)) return { ...op, hits: op.applied };
-  const wasOver = op.after + op.hits > op.limit;
-  return { ...op, groupSize: 1, hits: wasOver ? Number.MAX_SAFE_INTEGER : 0 };
+function toCount(op: Operation): Operation {
+  if (!isHeldBack(op)) return copyOperation(op, op.verb, op.applied);
+  const wasOver = op.after + op.hits > op.counter.capacity;
+  const asked = copyOperation(op, op.verb, wasOver ? Number.MAX_SAFE_INTEGER : 0);
+  asked.groupSize = 1;
+  return asked;
 }
 
-function isHeldBack({ bound, applied, hits }: CounterOp): boolean {
-  return bound !== undefined && applied < hits;
+function isHeldBack({ counter, applied, hits }: Operation): boolean {
+  return counter.bound !== undefined && applied < hits;
 }

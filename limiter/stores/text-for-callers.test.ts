@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { StoreError } from './counter-store.ts';
+import { StoreError } from './store-error.ts';
 
 describe('what a caller is shown of a failing store', () => {
   it.each([

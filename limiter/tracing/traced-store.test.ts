@@ -2,7 +2,8 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import type { CallSpan } from '../../process/grpc/handlers.ts';
 import { counterOp } from '../../test/support/counter-ops.ts';
 import { HandDrivenStore } from '../../test/support/hand-driven-store.ts';
-import { type CounterOp, callAbandoned, StoreError } from '../stores/counter-store.ts';
+import { callAbandoned, type Operation } from '../stores/operation.ts';
+import { StoreError } from '../stores/store-error.ts';
 import type { MadeSpan, SpanIds, SpanMaker } from './call-tracers.ts';
 import { TracedStore } from './traced-store.ts';
 
@@ -71,7 +72,7 @@ function endTurn(): void {
 }
 
 /** A request of two counters, of a traced call if it has a name. */
-function submit(name?: string): CounterOp[] {
+function submit(name?: string): Operation[] {
   const span: CallSpan | undefined =
     name === undefined ? undefined : { traceId: 't', spanId: name, set: () => {}, end: () => {} };
   const caller = { abandoned: false, span };

@@ -4,17 +4,12 @@
  * the trace of the first traced call of the turn and links to the spans of all of them.
  */
 import type { CallSpan } from '../../process/grpc/handlers.ts';
-import {
-  type CounterOp,
-  type CounterStore,
-  callAbandoned,
-  type SubmitOptions,
-} from '../stores/counter-store.ts';
-import type { ReservationStore } from '../stores/reservations/reservation-store.ts';
+import { callAbandoned, type Operation } from '../stores/operation.ts';
+import { type Store, StoreDecorator, type SubmitOptions } from '../stores/store.ts';
 import type { Attributes, MadeSpan, SpanMaker } from './call-tracers.ts';
 
 export interface TracedStoreOptions {
-  store: CounterStore;
+  store: Store;
   spanName: string;
   attributes: Attributes;
   /** Undefined until OpenTelemetry is loaded. */
@@ -23,59 +18,27 @@ export interface TracedStoreOptions {
   atTurnEnd?: (callback: () => void) => void;
 }
 
-export class TracedStore implements CounterStore {
+export class TracedStore extends StoreDecorator {
   readonly #options: TracedStoreOptions;
-  readonly #store: CounterStore;
   #turn: Turn | undefined;
 
   constructor(options: TracedStoreOptions) {
+    super(options.store);
     this.#options = options;
-    this.#store = options.store;
   }
 
-  get connected(): boolean {
-    return this.#store.connected ?? true;
-  }
-
-  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+  override submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
     const call = ops.length === 0 ? undefined : ops[0]!.caller?.span;
     const turn = this.#join(ops.length);
     if (call === undefined) {
-      this.#store.submit(ops, options, done);
+      this.store.submit(ops, options, done);
       return;
     }
     this.#trace(turn, call);
-    this.#store.submit(ops, options, () => {
+    this.store.submit(ops, options, () => {
       turn.answered(ops);
       done();
     });
-  }
-
-  /** Budgets of the store behind it: what is done for them belongs to the same spans. */
-  traced(store: ReservationStore): ReservationStore {
-    return {
-      submit: (call, done) => {
-        const span = call.caller?.span;
-        const turn = this.#join(call.counters.length);
-        if (span !== undefined) this.#trace(turn, span);
-        store.submit(call, () => {
-          if (span !== undefined) turn.answered([call]);
-          done();
-        });
-      },
-      recall: (id) => store.recall(id),
-      note: (note) => store.note(note),
-      share: store.share && ((...args) => store.share!(...args)),
-      claim: (name, seconds) => store.claim(name, seconds),
-    };
-  }
-
-  ping(patienceMs?: number): Promise<void> {
-    return this.#store.ping(patienceMs);
-  }
-
-  close(): Promise<void> {
-    return this.#store.close();
   }
 
   #join(operations: number): Turn {
@@ -112,7 +75,7 @@ class Turn {
   span: MadeSpan | undefined;
   #isOver = false;
 
-  answered(ops: readonly Pick<CounterOp, 'error'>[]): void {
+  answered(ops: readonly Pick<Operation, 'error'>[]): void {
     this.waiting -= 1;
     // A caller that gave up is no failure of the store.
     const error = ops.find((op) => op.error !== undefined && op.error !== callAbandoned)?.error;

@@ -1,18 +1,19 @@
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
-import { type CounterOp, type CounterStore, callAbandoned } from '../../limiter/stores/counter-store.ts';
-import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
+import { callAbandoned, type Operation } from '../../limiter/stores/operation.ts';
+import type { Store } from '../../limiter/stores/store.ts';
+import { counterOp, type GivenTerms, submit, totalOf } from '../support/counter-ops.ts';
 
 /** What every store does that does not count within `submit`. */
-export function abandonedOpsSuite(open: () => Promise<CounterStore>, { bounds = false } = {}): void {
-  let store: CounterStore;
+export function abandonedOpsSuite(open: () => Promise<Store>, { bounds = false } = {}): void {
+  let store: Store;
   beforeAll(async () => {
     store = await open();
   });
   afterAll(() => store.close());
 
-  const answerOf = ({ applied, after, error }: CounterOp): unknown => error ?? [applied, after];
+  const answerOf = ({ applied, after, error }: Operation): unknown => error ?? [applied, after];
 
   it('leaves out what was abandoned before it is sent, and counts the others as if it had not been there', async () => {
     const key = randomUUID();
@@ -41,7 +42,7 @@ export function abandonedOpsSuite(open: () => Promise<CounterStore>, { bounds = 
   it('leaves out whole requests with stop-when-over', async () => {
     const key = randomUUID();
     const caller = { abandoned: false };
-    const ops = (given: Partial<CounterOp>) => [
+    const ops = (given: GivenTerms) => [
       counterOp({ key, limit: 5, ...given }),
       counterOp({ key: `${key} other`, limit: 5, ...given }),
     ];
@@ -67,7 +68,7 @@ export function abandonedOpsSuite(open: () => Promise<CounterStore>, { bounds = 
       for (const stopWhenOver of [false, true]) {
         const key = `{${randomUUID()}}`;
         const caller = { abandoned: false };
-        const ops = (given: Partial<CounterOp>) => [
+        const ops = (given: GivenTerms) => [
           counterOp({ key, limit: 4, bound, groupSize: 2, ...given }),
           counterOp({ key: `${key} other`, limit: 4, bound, groupSize: 2, ...given }),
         ];

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { type CounterOp, callAbandoned } from '../../limiter/stores/counter-store.ts';
+import { callAbandoned, type Operation } from '../../limiter/stores/operation.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
@@ -38,7 +38,7 @@ describeWithServer('abandoned ops in Redis', redisProgram, (path) => {
     await client.client('PAUSE', 1_000);
     const first = submit(store, [counterOp({ key })]);
     const caller = { abandoned: false };
-    const behind: Promise<CounterOp[]>[] = [];
+    const behind: Promise<Operation[]>[] = [];
     for (let turn = 0; turn < 5_000; turn++) {
       await new Promise(setImmediate);
       behind.push(submit(store, [counterOp({ key, caller })]));

@@ -4,8 +4,9 @@ import { Redis } from 'ioredis';
 import { expect, it, onTestFinished } from 'vitest';
 import { firstAdmitted } from '../../limiter/stores/calm/breaker-state.ts';
 import { BreakerStore } from '../../limiter/stores/calm/breaker-store.ts';
-import type { CounterOp, CounterStore, SubmitOptions } from '../../limiter/stores/counter-store.ts';
+import type { Operation } from '../../limiter/stores/operation.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
+import type { Store, SubmitOptions } from '../../limiter/stores/store.ts';
 import { systemTimers } from '../../process/time/clock.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
@@ -18,7 +19,7 @@ import { openRedisStore } from '../support/redis-stores.ts';
 const soonMs = 80;
 
 /** A store of Redis that tells how many requests it had at once soon after it answered a probe. */
-class WatchedStore implements CounterStore {
+class WatchedStore implements Store {
   readonly #store: RedisStore;
   underWay = 0;
   mostSoonAfterProbe = 0;
@@ -32,7 +33,7 @@ class WatchedStore implements CounterStore {
     return this.#store.connected;
   }
 
-  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+  submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
     this.underWay += 1;
     if (performance.now() - this.#answeredProbeMs < soonMs) {
       this.mostSoonAfterProbe = Math.max(this.mostSoonAfterProbe, this.underWay);
@@ -52,7 +53,7 @@ class WatchedStore implements CounterStore {
 }
 
 interface Answered {
-  op: CounterOp;
+  op: Operation;
   askedMs: number;
   tookMs: number;
   /** The breaker was open, or only sent a probe, when it was asked. */

@@ -1,4 +1,4 @@
-import type { CounterOp } from '../../limiter/stores/counter-store.ts';
+import type { Operation } from '../../limiter/stores/operation.ts';
 
 const max = BigInt(Number.MAX_SAFE_INTEGER);
 
@@ -109,45 +109,50 @@ interface Answer {
 export class CounterModel {
   readonly #totals = new Map<string, bigint>();
   readonly #models = new Map<string, BoundModel>();
-  readonly #modelled: ReadonlyMap<CounterOp['bound'], ModelledBound>;
+  readonly #modelled: ReadonlyMap<Operation['counter']['bound'], ModelledBound>;
 
-  constructor(modelled: ReadonlyMap<CounterOp['bound'], ModelledBound> = new Map()) {
+  constructor(modelled: ReadonlyMap<Operation['counter']['bound'], ModelledBound> = new Map()) {
     this.#modelled = modelled;
   }
 
-  submit(ops: readonly CounterOp[], stopWhenOver: boolean, nowMicros = 0): Answer[] {
-    const groups: CounterOp[][] = [];
+  submit(ops: readonly Operation[], stopWhenOver: boolean, nowMicros = 0): Answer[] {
+    const groups: Operation[][] = [];
     for (let first = 0; first < ops.length; first += ops[first]!.groupSize)
       groups.push(ops.slice(first, first + ops[first]!.groupSize));
     const judged = groups.map(
       ([first, ...rest]) =>
-        !first!.negative &&
-        !first!.lookOnly &&
-        [first!, ...rest].some((op) => this.#used(op, nowMicros) + BigInt(op.hits) > BigInt(op.limit)),
+        first!.verb === 'add' &&
+        [first!, ...rest].some(
+          (op) => this.#used(op, nowMicros) + BigInt(op.hits) > BigInt(op.counter.capacity),
+        ),
     );
-    const refuses = (kind: CounterOp['holdsBack']) =>
+    const refuses = (kind: Operation['holdsBack']) =>
       judged.filter((_, i) => {
-        const { holdsBack, negative, lookOnly } = groups[i]![0]!;
-        return holdsBack === kind && !negative && !lookOnly;
+        const { holdsBack, verb } = groups[i]![0]!;
+        return holdsBack === kind && verb === 'add';
       });
     const together = refuses('together');
     const anyOver = refuses('alone').includes(true) || (together.length > 0 && !together.includes(false));
     return groups.flatMap((group, i) => {
-      const { negative, lookOnly, bound } = group[0]!;
-      const counts = !stopWhenOver || negative || judged[i]! || (!anyOver && !lookOnly);
-      return bound === undefined ? [this.#count(group[0]!, counts)] : this.#admit(group, counts, nowMicros);
+      const { verb, counter } = group[0]!;
+      const isPeek = verb === 'peek';
+      const counts = !stopWhenOver || verb === 'refund' || judged[i]! || (!anyOver && !isPeek);
+      return counter.bound === undefined
+        ? [this.#count(group[0]!, counts)]
+        : this.#admit(group, counts, nowMicros);
     });
   }
 
-  #count(op: CounterOp, counts: boolean): Answer {
+  #count(op: Operation, counts: boolean): Answer {
     const applied = counts ? op.hits : 0;
-    const told = this.#move(op, op.negative ? -applied : applied);
+    const told = this.#move(op, op.verb === 'refund' ? -applied : applied);
     return { applied, after: Number(told), over: false, error: undefined };
   }
 
-  #admit(group: readonly CounterOp[], counts: boolean, nowMicros: number): Answer[] {
-    const over = group.map((op) => !op.negative && BigInt(op.hits) > this.#room(op, nowMicros));
-    const { hits, negative } = group[0]!;
+  #admit(group: readonly Operation[], counts: boolean, nowMicros: number): Answer[] {
+    const over = group.map((op) => op.verb !== 'refund' && BigInt(op.hits) > this.#room(op, nowMicros));
+    const { hits, verb } = group[0]!;
+    const negative = verb === 'refund';
     const applied = negative || (counts && !over.includes(true)) ? hits : 0;
     for (const op of group) {
       const model = this.#modelOf(op);
@@ -160,8 +165,8 @@ export class CounterModel {
     });
   }
 
-  #modelOf(op: CounterOp): BoundModel | undefined {
-    const modelled = this.#modelled.get(op.bound);
+  #modelOf(op: Operation): BoundModel | undefined {
+    const modelled = this.#modelled.get(op.counter.bound);
     if (modelled === undefined) return undefined;
     const model = this.#models.get(op.key) ?? modelled.newModel();
     this.#models.set(op.key, model);
@@ -169,27 +174,27 @@ export class CounterModel {
   }
 
   /** Of a fixed window the total, also beyond the limit. */
-  #used(op: CounterOp, nowMicros: number): bigint {
+  #used(op: Operation, nowMicros: number): bigint {
     const model = this.#modelOf(op);
     if (model === undefined) return this.#total(op);
-    return BigInt(this.#modelled.get(op.bound)!.capacity) - model.room(nowMicros);
+    return BigInt(this.#modelled.get(op.counter.bound)!.capacity) - model.room(nowMicros);
   }
 
-  #room(op: CounterOp, nowMicros: number): bigint {
+  #room(op: Operation, nowMicros: number): bigint {
     const model = this.#modelOf(op);
     if (model !== undefined) return model.room(nowMicros);
-    const free = BigInt(op.limit) - this.#total(op);
+    const free = BigInt(op.counter.capacity) - this.#total(op);
     return free < 0n ? 0n : free;
   }
 
   /** Gives what is told: one more than the most where hits are left out. */
-  #move(op: CounterOp, hits: number): bigint {
+  #move(op: Operation, hits: number): bigint {
     const moved = this.#total(op) + BigInt(hits);
     this.#totals.set(op.key, moved < 0n ? 0n : moved > max ? max : moved);
     return moved > max ? max + 1n : this.#total(op);
   }
 
-  #total(op: CounterOp): bigint {
+  #total(op: Operation): bigint {
     return this.#totals.get(op.key) ?? 0n;
   }
 }

@@ -2,12 +2,14 @@
 import { randomUUID } from 'node:crypto';
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import type { Bound } from '../../limiter/algorithms/bound.ts';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
-import type { CounterOp, CounterStore } from '../../limiter/stores/counter-store.ts';
+import type { Operation } from '../../limiter/stores/operation.ts';
+import type { Store } from '../../limiter/stores/store.ts';
 import { anyCounter, identityOf, unambiguousKey } from '../support/any-counter.ts';
-import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
+import { counterOp, type GivenTerms, submit, totalOf } from '../support/counter-ops.ts';
 import type { ManualClock } from '../support/manual-clock.ts';
 import { caseCount } from '../support/property-cases.ts';
 import { BucketModel, CounterModel, type ModelledBound, SlidingModel } from './counter-model.ts';
@@ -35,7 +37,7 @@ const requests = fc.array(
   { minLength: 1, maxLength: 12 },
 );
 
-const answers = (ops: CounterOp[]) =>
+const answers = (ops: Operation[]) =>
   ops.map(({ applied, after, over, error }) => ({ applied, after, over, error }));
 
 export interface CounterStoreSuiteOptions {
@@ -51,10 +53,10 @@ export interface CounterStoreSuiteOptions {
 }
 
 export function counterStoreSuite(
-  open: () => Promise<CounterStore>,
+  open: () => Promise<Store>,
   { stopsInOrder = true, bounds = 'counted', clock }: CounterStoreSuiteOptions = {},
 ): void {
-  let store: CounterStore;
+  let store: Store;
   let runs = 0;
   const suite = randomUUID();
   /** A key that no other test uses, nor another suite on the same server. */
@@ -128,7 +130,7 @@ export function counterStoreSuite(
       const isOver = async (hits: number, negative = false) => {
         const [op] = await submit(store, [counterOp({ key, hits, negative, limit: max })], { stopWhenOver });
         expect(op).toMatchObject({ applied: hits, error: undefined });
-        return op!.after > op!.limit;
+        return op!.after > op!.counter.capacity;
       };
       for (const hits of [2, max - 5, 3, 0]) expect(await isOver(hits)).toBe(false);
       for (const hits of [1, 1, 7, max]) expect(await isOver(hits)).toBe(true);
@@ -186,7 +188,7 @@ export function counterStoreSuite(
           fc.asyncProperty(requests, async (list) => {
             const prefix = fresh('work');
             const model = new CounterModel();
-            const pending: Promise<CounterOp[]>[] = [];
+            const pending: Promise<Operation[]>[] = [];
             const expected: unknown[] = [];
             for (const { ops, wait } of list) {
               const prefixed = ops.map((given) => counterOp({ ...given, key: `${prefix}:${given.key}` }));
@@ -344,7 +346,7 @@ function boundsOf(windowMicros: number) {
     newModel: () => new BucketModel(given.requests, given.burst, windowMicros),
     capacity: given.burst,
   });
-  const modelled = new Map<CounterOp['bound'], ModelledBound>([
+  const modelled = new Map<Bound | undefined, ModelledBound>([
     [bound.s, { newModel: () => new SlidingModel(sliding.requests, windowMicros), capacity: 6 }],
     [bound.u, newBucket(bucket)],
     [bound.y, newBucket(quick)],
@@ -353,7 +355,7 @@ function boundsOf(windowMicros: number) {
 }
 
 interface BoundsSuiteOptions {
-  store: () => CounterStore;
+  store: () => Store;
   fresh: (name?: string) => string;
   stopsInOrder: boolean;
   clock: ManualClock | undefined;
@@ -367,10 +369,10 @@ function boundsSuite({ store, fresh, stopsInOrder, clock }: BoundsSuiteOptions):
    * Ops of one group, by the names of their keys, all under one hash tag. A name in capitals is a plain one's, with few
    * hits: a total beyond 2^53 - 1 is not taken back in one step everywhere.
    */
-  function groupOf(tag: string, names: string, given: Partial<CounterOp>): CounterOp[] {
+  function groupOf(tag: string, names: string, given: GivenTerms): Operation[] {
     return [...names].map((name) => {
       const key = `{${tag}}:${name.toLowerCase()}`;
-      const own = bound[name as keyof typeof bound] as CounterOp['bound'];
+      const own = bound[name as keyof typeof bound] as Bound | undefined;
       const limit = own?.capacity ?? 7;
       const hits = own === undefined ? (given.hits ?? 1) % 8 : (given.hits ?? 1);
       const groupSize = names.length;
@@ -418,7 +420,7 @@ function boundsSuite({ store, fresh, stopsInOrder, clock }: BoundsSuiteOptions):
         fc.asyncProperty(workload, async (list) => {
           const tag = fresh('bounds');
           const model = new CounterModel(modelled);
-          const pending: Promise<CounterOp[]>[] = [];
+          const pending: Promise<Operation[]>[] = [];
           const expected: unknown[] = [];
           if (clock !== undefined) clock.ms = 1_795_348_800_123;
           for (const { groups, wait, times, laterMs } of list) {
@@ -481,7 +483,7 @@ function boundsSuite({ store, fresh, stopsInOrder, clock }: BoundsSuiteOptions):
 }
 
 /** Once closed, a store answers with an error; needs a store of its own. */
-export function closedStoreSuite(open: () => Promise<CounterStore>): void {
+export function closedStoreSuite(open: () => Promise<Store>): void {
   it('answers every op once when it is closed, and with an error from then on', async () => {
     const store = await open();
     const underWay = submit(store, [counterOp({ key: 'closing' })]);

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe } from 'vitest';
-import type { CounterOp } from '../../limiter/stores/counter-store.ts';
+import type { Operation } from '../../limiter/stores/operation.ts';
 import { PerSecondStore } from '../../limiter/stores/per-second-store.ts';
 import { systemClock } from '../../process/time/clock.ts';
 import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
@@ -44,7 +44,7 @@ describeWithEachRedis('redis', (path) => {
 
 /** Counts some of the keys in one store and some in the other, by what they are called. */
 class SplitByKey extends PerSecondStore {
-  override submit(ops: CounterOp[], ...rest: [options: { stopWhenOver: boolean }, done: () => void]): void {
+  override submit(ops: Operation[], ...rest: [options: { stopWhenOver: boolean }, done: () => void]): void {
     for (const op of ops)
       Object.assign(op, { perSecond: (op.key.codePointAt(op.key.length - 1) ?? 0) % 2 === 1 });
     super.submit(ops, ...rest);

@@ -3,8 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { expect, it } from 'vitest';
 import { seededRandom } from '../../bench/zipf.ts';
-import type { CounterOp } from '../../limiter/stores/counter-store.ts';
 import { LeaseStore } from '../../limiter/stores/leases/lease-store.ts';
+import type { Operation } from '../../limiter/stores/operation.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { counterOp } from '../support/counter-ops.ts';
@@ -128,8 +128,10 @@ class Race {
     });
   }
 
-  #note(op: CounterOp, tally: Tally, version: number): boolean {
-    const { hits, negative, error, fromLease, after, limit } = op;
+  #note(op: Operation, tally: Tally, version: number): boolean {
+    const { hits, verb, error, fromLease, after, counter } = op;
+    const negative = verb === 'refund';
+    const { capacity: limit } = counter;
     if (error !== undefined) {
       if (!error.notCounted && !negative) tally.unknown += hits;
       return false;

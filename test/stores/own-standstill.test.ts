@@ -4,10 +4,11 @@ import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
 import { BreakerStore } from '../../limiter/stores/calm/breaker-store.ts';
-import type { CounterOp, CounterStore } from '../../limiter/stores/counter-store.ts';
+import type { Operation } from '../../limiter/stores/operation.ts';
 import { ClusterNodes } from '../../limiter/stores/redis/cluster-nodes.ts';
 import { parseRedisAddress } from '../../limiter/stores/redis/redis-address.ts';
 import { RedisConnection } from '../../limiter/stores/redis/redis-connection.ts';
+import type { Store } from '../../limiter/stores/store.ts';
 import { attendedMs, attendedTimers } from '../../process/time/clock.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
@@ -31,11 +32,11 @@ function standStill(): void {
   while (performance.now() < endMs);
 }
 
-const request = (name: string): CounterOp[] =>
+const request = (name: string): Operation[] =>
   Array.from({ length: 20 }, (_, i) => counterOp({ key: `${name}_${i}` }));
 
 /** Standing still after 0, 1, 2, ... turns of the event loop: before and after the calls were written. */
-async function callsAroundStandstills(store: CounterStore): Promise<unknown[]> {
+async function callsAroundStandstills(store: Store): Promise<unknown[]> {
   const errors: unknown[] = [];
   for (let turns = 0; turns < 5; turns += 1) {
     const answer = submit(store, request(`turns_${turns}`));
@@ -46,7 +47,7 @@ async function callsAroundStandstills(store: CounterStore): Promise<unknown[]> {
   return errors.filter((error) => error !== undefined);
 }
 
-function behindBreaker(store: CounterStore): { store: BreakerStore; changes: unknown[] } {
+function behindBreaker(store: Store): { store: BreakerStore; changes: unknown[] } {
   const changes: unknown[] = [];
   const breaker = new BreakerStore({
     store,

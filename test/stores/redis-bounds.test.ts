@@ -9,14 +9,15 @@ import type { Bound, Held } from '../../limiter/algorithms/bound.ts';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
-import type { CounterOp, CounterStore } from '../../limiter/stores/counter-store.ts';
+import type { Operation } from '../../limiter/stores/operation.ts';
 import { boundedCountScript } from '../../limiter/stores/redis/bounded-scripts.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
 import { countScript, stopScript } from '../../limiter/stores/redis/scripts.ts';
+import type { Store } from '../../limiter/stores/store.ts';
 import { systemClock } from '../../process/time/clock.ts';
 import { isExactBucket } from '../../rules/algorithms/token-bucket.ts';
 import { kindOf } from '../support/bound-kind.ts';
-import { counterOp, submit } from '../support/counter-ops.ts';
+import { counterOp, type GivenTerms, submit } from '../support/counter-ops.ts';
 import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
@@ -33,7 +34,7 @@ const sliding = new SlidingWindow({ requests: 10, windowMicros: 60 * minute });
 const bucket = new TokenBucket({ requests: 10, burst: 5, windowMicros: 60 * minute });
 
 /** Ops of one group under a hash tag, each with a bound of its own. */
-function groupOf(tag: string, bounds: readonly Bound[], given: Partial<CounterOp> = {}): CounterOp[] {
+function groupOf(tag: string, bounds: readonly Bound[], given: GivenTerms = {}): Operation[] {
   return bounds.map((bound, i) =>
     counterOp({ key: `{${tag}}:${i}`, bound, groupSize: bounds.length, limit: bound.capacity, ...given }),
   );
@@ -266,7 +267,7 @@ describeWithEachRedis('limits with bounds in Redis', (path) => {
     const admitted: { kind: 'sliding' | 'bucket'; hits: number; atMicros: number }[] = [];
     let refused = 0;
     const endMs = performance.now() + 2_500;
-    const askOnAndOn = async (from: CounterStore, number: number) => {
+    const askOnAndOn = async (from: Store, number: number) => {
       for (let i = number; performance.now() < endMs; i += 1) {
         const kind = i % 2 === 0 ? 'sliding' : 'bucket';
         const hits = 1 + (i % 3);

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeEach, expect, it, onTestFinished } from 'vitest';
-import type { CounterOp } from '../../limiter/stores/counter-store.ts';
+import type { Operation } from '../../limiter/stores/operation.ts';
 import type { RedisClusterStore } from '../../limiter/stores/redis/cluster-store.ts';
 import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
@@ -16,12 +16,12 @@ const timeoutMs = 2000;
 const failover = { timeoutMs: 40_000 };
 
 interface Answered {
-  op: CounterOp;
+  op: Operation;
   tookMs: number;
 }
 
 /** Callers that each wait for an answer before they ask again, until `stop`. */
-function load(store: RedisClusterStore, newOp: () => CounterOp) {
+function load(store: RedisClusterStore, newOp: () => Operation) {
   const answered: Answered[] = [];
   let stopped = false;
   const caller = async () => {

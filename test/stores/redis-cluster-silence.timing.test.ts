@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { BreakerStore } from '../../limiter/stores/calm/breaker-store.ts';
-import type { CounterOp } from '../../limiter/stores/counter-store.ts';
+import type { Operation } from '../../limiter/stores/operation.ts';
 import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';
 import { systemTimers } from '../../process/time/clock.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
@@ -17,7 +17,7 @@ const silenceMs = 700;
 const timeoutMs = 20_000;
 
 interface Answered {
-  op: CounterOp;
+  op: Operation;
   tookMs: number;
   /** Its node was known to hang when it was asked. */
   known: boolean;

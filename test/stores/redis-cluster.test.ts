@@ -175,9 +175,10 @@ describeWithEachRedis('Redis Cluster', (path) => {
   it('finds a bucket in a slot that moves; a group whose keys are new there fails uncounted until it has moved', async () => {
     const store = await storeForTest();
     const { tag, slot, to } = await slotThatMoves();
-    const alone = counterOp({ key: `{${tag}}:alone`, bound: new FixedWindow(9), limit: 9 });
+    const given = { bound: new FixedWindow(9), limit: 9 };
+    const alone = counterOp({ key: `{${tag}}:alone`, ...given });
     const group = () =>
-      ['a', 'b'].map((name) => counterOp({ ...alone, key: `{${tag}}:${name}`, groupSize: 2 }));
+      ['a', 'b'].map((name) => counterOp({ ...given, key: `{${tag}}:${name}`, groupSize: 2 }));
     await submit(store, [alone]);
     expect([alone.error, alone.after]).toEqual([undefined, 1]);
     const refused = await submit(store, group());

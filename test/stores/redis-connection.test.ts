@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
-import type { CounterOp } from '../../limiter/stores/counter-store.ts';
+import type { Operation } from '../../limiter/stores/operation.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
@@ -42,7 +42,7 @@ describeWithServer('RedisStore when its server fails', redisProgram, (path) => {
     // Every write is on disk before it is answered, so what was counted outlives the kill.
     const server = await serverForTest({ path, args: ['--appendonly', 'yes', '--appendfsync', 'always'] });
     const store = await connectedStoreForTest({ url: `127.0.0.1:${server.port}` }, { timeoutMs: 2000 });
-    const answered: { op: CounterOp; tookMs: number }[] = [];
+    const answered: { op: Operation; tookMs: number }[] = [];
     let stopped = false;
     onTestFinished(() => {
       stopped = true;

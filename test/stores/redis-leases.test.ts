@@ -3,13 +3,13 @@ import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
-import type { CounterOp, LeaseAsk } from '../../limiter/stores/counter-store.ts';
 import { FoldedRun } from '../../limiter/stores/folded-run.ts';
 import { LeaseStore } from '../../limiter/stores/leases/lease-store.ts';
+import type { LeaseTerms, Operation } from '../../limiter/stores/operation.ts';
 import { leaseByScript } from '../../limiter/stores/redis/bounded-scripts.ts';
 import type { KeyedCommands } from '../../limiter/stores/redis/scripts.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
-import { counterOp, submit } from '../support/counter-ops.ts';
+import { counterOp, type GivenOperation, submit } from '../support/counter-ops.ts';
 import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { LedgerModel } from '../support/lease-ledger.ts';
 import { ManualTimers } from '../support/manual-timers.ts';
@@ -50,7 +50,7 @@ describeWithEachRedis('leases in Redis', (path) => {
     return { leases, timers };
   }
 
-  async function count(leases: LeaseStore, given: Partial<CounterOp> & { key: string }): Promise<CounterOp> {
+  async function count(leases: LeaseStore, given: GivenOperation): Promise<Operation> {
     const [op] = await submit(leases, [counterOp({ limit: 100, leaseMost: 10, mayReturn: true, ...given })]);
     if (op!.error !== undefined) throw op!.error;
     return op!;
@@ -190,7 +190,7 @@ describeWithEachRedis('leases in Redis', (path) => {
         for (const { limiter, late, unheard, isFloor, ops, loses, ...told } of all) {
           sequence += 1;
           const asks = [0, 1].map(
-            (): LeaseAsk => ({
+            (): LeaseTerms => ({
               ...told,
               ledgerKey,
               limiter,

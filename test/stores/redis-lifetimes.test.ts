@@ -47,16 +47,16 @@ describeWithEachRedis('what stays in Redis', (path) => {
     const counter = reservedCounter({ stem: '1{nothing}' });
     await submit(store, [counterOp({ key: counter.key, hits: 11, limit: 10 })]);
     const before = await changes();
-    for (let i = 0; i < 3; i += 1) await submitCall(store.reservations, lookCall([counter]));
+    for (let i = 0; i < 3; i += 1) await submitCall(store, lookCall([counter]));
     expect([await changes(), await client.keys('weir:*')]).toEqual([before, []]);
   });
 
   it('a look at a counter with an open reservation writes nothing', async () => {
     const store = await openStore();
     const counter = reservedCounter({ stem: '1{open}', amount: 3 });
-    await submitCall(store.reservations, reserveCall({ id: 'open', counters: [counter] }));
+    await submitCall(store, reserveCall({ id: 'open', counters: [counter] }));
     const before = await changes();
-    const look = await submitCall(store.reservations, lookCall([reservedCounter({ stem: '1{open}' })]));
+    const look = await submitCall(store, lookCall([reservedCounter({ stem: '1{open}' })]));
     expect(look.counters[0]).toMatchObject({ open: 1, reserved: 3 });
     expect(await changes()).toBe(before);
   });
@@ -67,7 +67,7 @@ describeWithEachRedis('what stays in Redis', (path) => {
       const store = await openStore();
       const stem = `1{evicted ${kind}}`;
       const reserve = (id: string) =>
-        submitCall(store.reservations, reserveCall({ id, counters: [reservedCounter({ stem, amount: 1 })] }));
+        submitCall(store, reserveCall({ id, counters: [reservedCounter({ stem, amount: 1 })] }));
       await reserve('before');
       const keys = ['weir:reserve', 'weir:reserve-due'].map((name) => `${name}:${stem}3600:`);
       for (const way of ['usual', 'general']) {
@@ -76,15 +76,12 @@ describeWithEachRedis('what stays in Redis', (path) => {
         else {
           // With shadow mode the call is none of the usual ones.
           const counter = reservedCounter({ stem, amount: 1, isShadow: true });
-          await submitCall(store.reservations, reserveCall({ id: way, counters: [counter] }));
+          await submitCall(store, reserveCall({ id: way, counters: [counter] }));
         }
         const lives = await livesOf(keys);
         expect(lives.every((ms) => ms > 3_600_000)).toBe(true);
       }
-      await submitCall(
-        store.reservations,
-        settleCall({ id: 'usual', counters: [reservedCounter({ stem })] }),
-      );
+      await submitCall(store, settleCall({ id: 'usual', counters: [reservedCounter({ stem })] }));
       expect((await livesOf(keys)).every((ms) => ms > 0)).toBe(true);
     },
   );
@@ -97,7 +94,7 @@ describeWithEachRedis('what stays in Redis', (path) => {
     for (const key of stale) pipeline.hset(key, 'h', Buffer.alloc(56));
     await pipeline.exec();
     const open = reservedCounter({ stem: '1{open}', amount: 3 });
-    await submitCall(store.reservations, reserveCall({ id: 'open', counters: [open] }));
+    await submitCall(store, reserveCall({ id: 'open', counters: [open] }));
     await client.hset('weir:reserve:own end', 'h', 'x');
     await client.expire('weir:reserve:own end', 60);
     await client.hset('weir:reserve:own more', 'h', 'x', 'pone', 'x');

@@ -2,9 +2,9 @@
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import type { CounterStore } from '../../limiter/stores/counter-store.ts';
 import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';
 import type { RedisStore, RedisStoreOptions } from '../../limiter/stores/redis/redis-store.ts';
+import type { Store } from '../../limiter/stores/store.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
@@ -16,7 +16,7 @@ import { connectStore, newRedisStore } from '../support/redis-stores.ts';
 
 /** Why one op failed, and how that is marked. */
 async function failure(
-  store: CounterStore,
+  store: Store,
   stopWhenOver = false,
   key: string = randomUUID(),
 ): Promise<{ message: string; notCounted: boolean | undefined }> {

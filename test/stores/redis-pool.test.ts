@@ -1,8 +1,9 @@
 /** REDIS_POOL_*: a hundred times as many calls at once as there are places. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { CounterOp, CounterStore } from '../../limiter/stores/counter-store.ts';
+import type { Operation } from '../../limiter/stores/operation.ts';
 import type { CallBounds, WhenPoolIsEmpty } from '../../limiter/stores/redis/gathered-calls.ts';
+import type { Store } from '../../limiter/stores/store.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
@@ -23,7 +24,7 @@ const behaviours: { whenEmpty: WhenPoolIsEmpty; refused: number }[] = [
 ];
 
 function poolSuite(
-  open: (calls: CallBounds) => Promise<CounterStore>,
+  open: (calls: CallBounds) => Promise<Store>,
   pause: () => Promise<void>,
   resume: () => Promise<void>,
 ): void {
@@ -33,7 +34,7 @@ function poolSuite(
       const store = await open({ places, whenEmpty, waitMs: 50 });
       try {
         const key = randomUUID();
-        const answers: CounterOp[] = [];
+        const answers: Operation[] = [];
         await pause();
         for (let i = 0; i < 100 * places; i += 1) {
           const ops = [counterOp({ key })];

@@ -4,12 +4,13 @@ import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { boundedCountScript } from '../../limiter/stores/redis/bounded-scripts.ts';
 import { reservationScript } from '../../limiter/stores/redis/reservation-script.ts';
 import { redisScript } from '../../limiter/stores/redis/scripts.ts';
+import type { Store } from '../../limiter/stores/store.ts';
 import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
 import { reserveCall, reservedCounter, settleCall, submitCall } from '../support/reservation-calls.ts';
-import { type BudgetStore, reservationStoreSuite, suiteBounds } from './reservation-store.suite.ts';
+import { reservationStoreSuite, suiteBounds } from './reservation-store.suite.ts';
 
 for (const script of [boundedCountScript, reservationScript]) {
   const source = script.source.replace("pcall('TIME')", "pcall('HMGET', 'now', 'seconds', 'micros')");
@@ -33,32 +34,27 @@ describeWithEachRedis('reservations in Redis, by a clock that the test sets', (p
   const setTime = () =>
     client.hset('now', 'seconds', Math.floor(clock.ms / 1000), 'micros', (clock.ms % 1000) * 1000);
 
-  const open = async (): Promise<BudgetStore> => {
+  const open = async (): Promise<Store> => {
     const store = await openRedisStore({ url: `127.0.0.1:${server.port}` }, { reservations: suiteBounds });
-    const { reservations } = store;
     return {
-      counters: {
-        submit: (ops, options, done) => void setTime().then(() => store.submit(ops, options, done)),
-        ping: () => store.ping(),
-        close: () => store.close(),
-      },
-      reservations: {
-        ...reservations,
-        submit: (call, done) => void setTime().then(() => reservations.submit(call, done)),
-      },
+      submit: (ops, options, done) => void setTime().then(() => store.submit(ops, options, done)),
+      notes: store.notes,
+      claims: store.claims,
+      ping: () => store.ping(),
+      close: () => store.close(),
     };
   };
 
   it.each([false, true])('keeps no more than what can still be asked for, markers: %s', async (isMarker) => {
-    const { counters, reservations } = await open();
-    onTestFinished(() => counters.close());
+    const store = await open();
+    onTestFinished(() => store.close());
     const stem = `1{kept;${isMarker}}`;
     const of = (amount: number) => [reservedCounter({ stem, amount, ttlMs: 60_000 })];
     for (let i = 0; i < 200; i += 1) {
       const id = `kept-${i}`;
-      await submitCall(reservations, reserveCall({ id, isMarker, counters: of(2) }));
+      await submitCall(store, reserveCall({ id, isMarker, counters: of(2) }));
       // Each fifth is left to expire.
-      if (i % 5 > 0) await submitCall(reservations, settleCall({ id, isMarker, counters: of(0) }));
+      if (i % 5 > 0) await submitCall(store, settleCall({ id, isMarker, counters: of(0) }));
       clock.ms += 30_000;
     }
     // A record lives for TTL and 10 minutes, and a quarter of these longer at most.

@@ -4,13 +4,13 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
 import { reservationKeysOf } from '../../limiter/stores/redis/reservation-keys.ts';
-import type { ReservedCounter, SettleCall } from '../../limiter/stores/reservations/reservation-store.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
 import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { openRedisStore } from '../support/redis-stores.ts';
 import {
   lookCall,
+  type ReservedCounter,
   reserveCall,
   reservedCounter,
   settleCall,
@@ -56,29 +56,29 @@ describeWithEachRedis('a reservation of which a key is lost', (path) => {
     const keys = { counter: counterKey, hash, set, note: `weir:reserve-note:${id}` };
     const hit = (hits: number) => submit(store, [counterOp({ key: counterKey, hits, limit: 1_000 })]);
     const settle = async (amount: number | undefined) => {
-      const call: SettleCall = settleCall({ id, isMarker, unknown: 'charge', counters: [counter(amount)] });
-      const { outcome, counters } = await submitCall(store.reservations, call);
+      const call = settleCall({ id, isMarker, unknown: 'charge', counters: [counter(amount)] });
+      const { outcome, counters } = await submitCall(store, call);
       return { ...counters[0]!, outcome };
     };
     await hit(hitsBefore);
     const other = reserveCall({ id: `other-${runs}`, counters: [counter(otherReserved)] });
-    await submitCall(store.reservations, other);
+    await submitCall(store, other);
     const onExpiry = state === 'expired, charged' ? 'charge' : 'release';
     const made = reserveCall({
       ...{ id, isMarker, note: isMarker ? undefined : 'note' },
       counters: [counter(reserved, { onExpiry, ttlMs: expires ? 1 : 60_000 })],
     });
-    await submitCall(store.reservations, made);
+    await submitCall(store, made);
     if (expires) {
       await new Promise((resolve) => setTimeout(resolve, 10));
-      await submitCall(store.reservations, lookCall([counter(undefined, { onExpiry })]));
+      await submitCall(store, lookCall([counter(undefined, { onExpiry })]));
     }
     if (state === 'settled') await settle(40);
     const before = Number(await client.get(counterKey));
     await client.del(keys[key]);
     await hit(hitsAfter);
     const total = async () => Number(await client.get(counterKey));
-    return { before, total, settle, recall: () => store.reservations.recall(id) };
+    return { before, total, settle, recall: () => store.notes.recall(id) };
   }
 
   describe.each<State>(['open', 'expired', 'expired, charged', 'settled', 'a marker'])('%s', (state) => {
@@ -122,7 +122,7 @@ describeWithEachRedis('a reservation of which a key is lost', (path) => {
     const { total, settle } = await lose('counter', 'open');
     const stem = `1{lost;run=${runs}}`;
     const counter = reservedCounter({ stem, bound: new FixedWindow(1_000), amount: 100 });
-    await submitCall(store.reservations, reserveCall({ id: `later-${runs}`, counters: [counter] }));
+    await submitCall(store, reserveCall({ id: `later-${runs}`, counters: [counter] }));
     expect(await total()).toBe(hitsAfter + 100);
     const { reserved: open } = await settle(0);
     expect(await total()).toBeGreaterThanOrEqual(100);

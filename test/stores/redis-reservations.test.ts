@@ -3,9 +3,8 @@ import { readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
+import { PerSecondStore } from '../../limiter/stores/per-second-store.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
-import type { ReservedCounter } from '../../limiter/stores/reservations/reservation-store.ts';
-import { SpreadReservations } from '../../limiter/stores/reservations/spread-reservations.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
 import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
@@ -16,8 +15,10 @@ import { openRedisStore } from '../support/redis-stores.ts';
 import {
   lookCall,
   noteOf,
+  type ReservedCounter,
   reserveCall,
   reservedCounter,
+  sendCall,
   settleCall,
   submitCall,
 } from '../support/reservation-calls.ts';
@@ -45,7 +46,7 @@ describeWithEachRedis('reservations in Redis', (path) => {
   };
   const counted = (stem: string, amount?: number) => reservedCounter({ stem, amount });
   const reserve = (store: RedisStore, id: string, stem: string, amount: number) =>
-    submitCall(store.reservations, reserveCall({ id, counters: [counted(stem, amount)] }));
+    submitCall(store, reserveCall({ id, counters: [counted(stem, amount)] }));
 
   it('does all calls of a turn by one script', async () => {
     const store = await openStore();
@@ -68,22 +69,19 @@ describeWithEachRedis('reservations in Redis', (path) => {
     await client.call('ACL', 'SETUSER', 'weir', 'reset', 'on', '>secret', ...keys, ...commands, ...without);
     const stem = `1{acl${keys}${without}}`;
     const store = await openStore('weir:secret');
-    const { reservations } = store;
     const call = reserveCall({ id: 'acl', counters: [counted(stem, 3)] });
-    await new Promise<void>((resolve) => reservations.submit(call, resolve));
+    await new Promise<void>((resolve) => sendCall(store, call, resolve));
     const mayReserve = keys[0] === '~*' && without.length === 0;
     if (mayReserve) {
       expect(call).toMatchObject({ error: undefined, outcome: 'reserved' });
-      expect(
-        await submitCall(reservations, settleCall({ id: 'acl', counters: [counted(stem, 1)] })),
-      ).toMatchObject({
+      expect(await submitCall(store, settleCall({ id: 'acl', counters: [counted(stem, 1)] }))).toMatchObject({
         outcome: 'settled',
       });
-      expect(await reservations.claim(`acl${stem}`, 60)).toBe(true);
-      expect(await reservations.recall('acl')).toBeUndefined();
+      expect(await store.claims.claim(`acl${stem}`, 60)).toBe(true);
+      expect(await store.notes.recall('acl')).toBeUndefined();
       const nowMs = Date.now();
       const kept = new Map([[Math.ceil(nowMs / 1000) + 60, 1]]);
-      expect(await reservations.share!(`d:acl${stem}`, kept, nowMs)).toEqual(kept);
+      expect(await store.notes.share!(`d:acl${stem}`, kept, nowMs)).toEqual(kept);
     } else {
       expect(call.error?.message).toMatch(/NOPERM|can't run|no permissions/);
     }
@@ -98,7 +96,7 @@ describeWithEachRedis('reservations in Redis', (path) => {
       reserveCall({ id: 'spoilt', counters: [counted(stem, 3)] }),
     );
     await Promise.all(
-      [spoilt!, sound!].map((call) => new Promise<void>((done) => store.reservations.submit(call, done))),
+      [spoilt!, sound!].map((call) => new Promise<void>((done) => sendCall(store, call, done))),
     );
     expect(spoilt!.error?.message).toMatch(/WRONGTYPE/);
     expect(sound).toMatchObject({ error: undefined, outcome: 'reserved' });
@@ -107,15 +105,15 @@ describeWithEachRedis('reservations in Redis', (path) => {
   it('answers at once where scripts are never run', async () => {
     const store = await openStore('', { scripts: 'never' });
     const call = reserveCall({ id: 'never', counters: [counted('1{never}', 3)] });
-    await new Promise<void>((resolve) => store.reservations.submit(call, resolve));
+    await new Promise<void>((resolve) => sendCall(store, call, resolve));
     expect(call.error?.message).toMatch(/runs no scripts/);
-    expect(await store.reservations.claim('never', 60)).toBe(true);
+    expect(await store.claims.claim('never', 60)).toBe(true);
   });
 
   it('shares tallies of what is kept, in a key that ends with the last reservation', async () => {
-    const { reservations } = await openStore('', { keyPrefix: 'tallied:' });
+    const { notes } = await openStore('', { keyPrefix: 'tallied:' });
     const share = (changes: [number, number][], nowMs: number) =>
-      reservations.share!('d:x', new Map(changes), nowMs);
+      notes.share!('d:x', new Map(changes), nowMs);
     const now = Math.floor(Date.now() / 1000);
     const all = async (changes: [number, number][], seconds: number) =>
       [...(await share(changes, (now + seconds) * 1000))].sort(([one], [other]) => one - other);
@@ -153,10 +151,10 @@ describeWithEachRedis('reservations in Redis', (path) => {
 
   it('says when the first of those is due that leave no room on a counter', async () => {
     const bounds = { maxReservations: 2, recordMs: 600_000 };
-    const { reservations } = await openStore('', { reservations: bounds });
+    const store = await openStore('', { reservations: bounds });
     const ask = (id: string, ttlMs: number) =>
       submitCall(
-        reservations,
+        store,
         reserveCall({ id, counters: [reservedCounter({ stem: '1{no room}', amount: 1, ttlMs })] }),
       );
     await ask('a', 180_000);
@@ -184,7 +182,7 @@ describeWithEachRedis('reservations in Redis', (path) => {
     expect(await granted()).toBe(2);
     await reserve(store, 'leased', stem, 3);
     expect(await granted()).toBe(0);
-    await submitCall(store.reservations, settleCall({ id: 'leased', counters: [counted(stem, 1)] }));
+    await submitCall(store, settleCall({ id: 'leased', counters: [counted(stem, 1)] }));
     expect(await granted()).toBe(2);
   });
 
@@ -194,9 +192,7 @@ describeWithEachRedis('reservations in Redis', (path) => {
     const main = await openStore();
     const second = await openRedisStore({ url: `127.0.0.1:${other.port}` });
     onTestFinished(() => second.close());
-    const storeOf = ({ perSecond }: { perSecond: boolean }) => (perSecond ? second : main).reservations;
-    const stores = [main.reservations, second.reservations];
-    const both = new SpreadReservations({ placeOf: storeOf, storeOf, stores });
+    const both = new PerSecondStore({ main, perSecond: second });
     const counters = (amount?: number) => [
       counted('1{spread}', amount),
       reservedCounter({ stem: '1{second}', amount, perSecond: true, bound: new FixedWindow(5), group: 1 }),
@@ -208,11 +204,11 @@ describeWithEachRedis('reservations in Redis', (path) => {
     });
     const made = await submitCall(both, reserveCall({ id: 'spread', counters: counters(5), note: 'both' }));
     expect(made).toMatchObject({ outcome: 'reserved', counters: [{ used: 5 }, { used: 5 }] });
-    expect(await both.recall('spread')).toBe('both');
-    expect(await both.note(noteOf('spread', 'of nothing', 60_000))).toBe('both');
-    await second.reservations.note(noteOf('second', 'there', 60_000));
-    expect(await both.note(noteOf('second', 'here', 60_000))).toBe('there');
-    expect(await both.note(noteOf('of nothing', 'here', 60_000))).toBeUndefined();
+    expect(await both.notes!.recall('spread')).toBe('both');
+    expect(await both.notes!.note(noteOf('spread', 'of nothing', 60_000))).toBe('both');
+    await second.notes.note(noteOf('second', 'there', 60_000));
+    expect(await both.notes!.note(noteOf('second', 'here', 60_000))).toBe('there');
+    expect(await both.notes!.note(noteOf('of nothing', 'here', 60_000))).toBeUndefined();
     const leftMs = await client.pttl('weir:reserve-note:of nothing');
     expect(Math.abs(leftMs - 60_000 - suiteBounds.recordMs)).toBeLessThan(30_000);
     const settled = await submitCall(both, settleCall({ id: 'spread', counters: counters(2) }));
@@ -230,9 +226,8 @@ describeWithEachRedis('reservations in Redis', (path) => {
       const counter = (stem: string, given: Partial<ReservedCounter> = {}) =>
         reservedCounter({ stem, bound: new FixedWindow(stem === '1{full}' ? 1e9 : many), ...given });
       const ask = (stem: string, id: string, given: Partial<ReservedCounter>) =>
-        submitCall(store.reservations, reserveCall({ id, counters: [counter(stem, given)] }));
-      const look = async (stem: string) =>
-        (await submitCall(store.reservations, lookCall([counter(stem)]))).counters[0]!;
+        submitCall(store, reserveCall({ id, counters: [counter(stem, given)] }));
+      const look = async (stem: string) => (await submitCall(store, lookCall([counter(stem)]))).counters[0]!;
       const ids = Array.from({ length: many }, (_, i) => `many-${i}`);
       for (const stem of stems) await Promise.all(ids.map((id) => ask(stem, id, { amount: 1, ttlMs: 3000 })));
       expect(await look('1{looked}')).toMatchObject({ used: many, open: many });
@@ -267,10 +262,7 @@ describeWithEachRedis('reservations in Redis', (path) => {
     const stem = '1{spoilt head}';
     await client.hset(`weir:reserve:${stem}3600:`, 'h', 'x', 'pother', 'x');
     expect(await reserve(store, 'one', stem, 3)).toMatchObject({ outcome: 'reserved' });
-    const settled = await submitCall(
-      store.reservations,
-      settleCall({ id: 'one', counters: [counted(stem, 1)] }),
-    );
+    const settled = await submitCall(store, settleCall({ id: 'one', counters: [counted(stem, 1)] }));
     expect(settled).toMatchObject({ outcome: 'settled', counters: [{ used: 1, reserved: 0, open: 0 }] });
   });
 
@@ -282,21 +274,17 @@ describeWithEachRedis('reservations in Redis', (path) => {
         reservedCounter({ stem: '1{settled}', bound: new FixedWindow(100), ...given });
       const ids = Array.from({ length: 100 }, (_, i) => `settled-${i}`);
       const each = (submit: (id: string) => Promise<unknown>) => Promise.all(ids.map(submit));
-      await each((id) =>
-        submitCall(store.reservations, reserveCall({ id, counters: [counter({ amount: 1 })] })),
-      );
-      await each((id) =>
-        submitCall(store.reservations, settleCall({ id, counters: [counter({ amount: 0 })] })),
-      );
+      await each((id) => submitCall(store, reserveCall({ id, counters: [counter({ amount: 1 })] })));
+      await each((id) => submitCall(store, settleCall({ id, counters: [counter({ amount: 0 })] })));
       const reserve = (id: string, given: Partial<ReservedCounter>) =>
-        submitCall(store.reservations, reserveCall({ id, counters: [counter(given)] }));
+        submitCall(store, reserveCall({ id, counters: [counter(given)] }));
       await reserve('expires', { amount: 1, ttlMs: 1 });
       await eventually(async () => {
         const { outcome, counters } = await reserve('too much', { amount: 101 });
         expect(outcome).toBe('refused');
         expect(counters[0]).toMatchObject({ used: 0, open: 0 });
       });
-      const { counters } = await submitCall(store.reservations, lookCall([counter()]));
+      const { counters } = await submitCall(store, lookCall([counter()]));
       expect(counters[0]).toMatchObject({ used: 0, open: 0 });
     } finally {
       await store.close();
@@ -306,7 +294,7 @@ describeWithEachRedis('reservations in Redis', (path) => {
   describe('as every store', () => {
     reservationStoreSuite(async () => {
       const store = await openRedisStore({ url: `127.0.0.1:${server.port}` }, { reservations: suiteBounds });
-      return { counters: store, reservations: store.reservations };
+      return store;
     });
   });
 });
@@ -321,7 +309,7 @@ describeWithEachRedis('reservations in a Redis Cluster', (path) => {
 
   const open = async () => {
     const store = await openClusterStore({ url: cluster.url }, { reservations: suiteBounds });
-    return { counters: store, reservations: store.reservations };
+    return store;
   };
 
   reservationStoreSuite(open, { onePlace: false });

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import type { CounterOp } from '../../limiter/stores/counter-store.ts';
+import type { Operation } from '../../limiter/stores/operation.ts';
 import {
   parseSentinelAddress,
   type SentinelAddressSettings,
@@ -133,12 +133,12 @@ describeWithServer('RedisStore when its master fails', redisProgram, (path) => {
       { timeoutMs: 2000, onFailure: (text) => failures.push(text) },
     );
     onTestFinished(() => store.close());
-    const answered: CounterOp[] = [];
+    const answered: Operation[] = [];
     let stopped = false;
     const caller = async () => {
       while (!stopped) {
         const [op] = await submit(store, [counterOp({ key: randomUUID(), ttlSeconds: 3600 })]);
-        answered.push(op as CounterOp);
+        answered.push(op as Operation);
         if (op?.error !== undefined) await new Promise((resolve) => setTimeout(resolve, 5));
       }
     };

@@ -1,14 +1,16 @@
 /** A Redis that answers what its commands never give: no request is decided by that, and STORE_FAILURE_MODE decides. */
+
 import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { Bound } from '../../limiter/algorithms/bound.ts';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
 import type { RedisOffice } from '../../limiter/operate/office/redis-office.ts';
-import type { CounterOp, CounterStore, LeaseAsk } from '../../limiter/stores/counter-store.ts';
+import type { LeaseTerms, Operation } from '../../limiter/stores/operation.ts';
 import type { GatheringStore } from '../../limiter/stores/redis/gathering-store.ts';
-import type { ReservationCall } from '../../limiter/stores/reservations/reservation-store.ts';
+import type { Store } from '../../limiter/stores/store.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
 import { type FakeRedis, resp, startFakeRedis } from '../support/fake-redis.ts';
@@ -22,6 +24,7 @@ import {
   reservedCounter,
   settleCall,
   submitCall,
+  type TestCall,
 } from '../support/reservation-calls.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 
@@ -90,7 +93,7 @@ interface Question {
   sound: readonly ReplyName[];
 }
 
-async function answered(store: CounterStore, ops: CounterOp[], stopWhenOver = false): Promise<CounterOp[]> {
+async function answered(store: Store, ops: Operation[], stopWhenOver = false): Promise<Operation[]> {
   await submit(store, ops, { stopWhenOver });
   const failed = ops.filter(({ error }) => error !== undefined);
   // One that is answered although another is not could not have come from such a reply.
@@ -105,20 +108,20 @@ const key = `1{d;k=${secret}}60:60`;
 const sliding = new SlidingWindow({ requests: 10, windowMicros: 3_600_000_000 });
 const bucket = new TokenBucket({ requests: 10, burst: 5, windowMicros: 3_600_000_000 });
 const plain = () => counterOp({ key });
-const bounded = (bound = sliding as CounterOp['bound']) => counterOp({ key, bound, limit: 10 });
+const bounded = (bound: Bound = sliding) => counterOp({ key, bound, limit: 10 });
 const group = () =>
   [new FixedWindow(9), sliding, bucket].map((bound, i) =>
     counterOp({ key: `${key}${i}`, bound, groupSize: 3, limit: bound.capacity }),
   );
-const leased = (): CounterOp => {
-  const lease: LeaseAsk = {
+const leased = (): Operation => {
+  const lease: LeaseTerms = {
     ...{ ledgerKey: `weir:lease:${key}`, limiter: 'l', sequence: 1, grantedBy: 0, spent: 0 },
     ...{ want: 5, most: 5, limit: 100, forgets: false, granted: -1, top: -1 },
   };
   return counterOp({ key, leaseMost: 5, lease });
 };
 const counters = (amount?: number) => [reservedCounter({ stem: `1{d;k=${secret}}`, amount })];
-const asked = (call: ReservationCall) => (store: GatheringStore) => submitCall(store.reservations, call);
+const asked = (call: TestCall) => (store: GatheringStore) => submitCall(store, call);
 
 /** Of one Redis, by scripts. */
 const byScript: Record<string, Question> = {
@@ -149,15 +152,15 @@ const byScript: Record<string, Question> = {
   settle: { ask: (store) => asked(settleCall({ id: 'r', counters: counters(3) }))(store), sound: [] },
   'look at a budget': { ask: (store) => asked(lookCall(counters()))(store), sound: [] },
   'a note': {
-    ask: (store) => store.reservations.note({ id: 'r', text: 'text', ttlMs: 60_000, owner: undefined }),
+    ask: (store) => store.notes.note({ id: 'r', text: 'text', ttlMs: 60_000, owner: undefined }),
     sound: ['status', 'nothing', 'noList'],
   },
   'a note that is recalled': {
-    ask: (store) => store.reservations.recall('r'),
+    ask: (store) => store.notes.recall('r'),
     sound: ['text', 'emptyText', 'digits', 'nothing', 'noList'],
   },
   'a claim': {
-    ask: (store) => store.reservations.claim('c', 60),
+    ask: (store) => store.claims.claim('c', 60),
     sound: ['status', 'nothing', 'noList'],
   },
 };

@@ -1,5 +1,5 @@
 /** What reservations do, written down simply: one counter a limit and window, a list of what was reserved, sums. */
-import type { SettleCall } from '../../limiter/stores/reservations/reservation-store.ts';
+import type { TestCall } from '../support/reservation-calls.ts';
 
 export interface ModelledScope {
   readonly stem: string;
@@ -114,9 +114,9 @@ export class ReservationModel {
     scopes,
     actual,
     unknown,
-  }: ModelledSettle): Pick<SettleCall, 'outcome' | 'charged' | 'amount'> {
+  }: ModelledSettle): Pick<TestCall, 'outcome' | 'charged' | 'amount'> {
     this.expire(scopes);
-    let answer: Pick<SettleCall, 'outcome' | 'charged' | 'amount'> | undefined;
+    let answer: Pick<TestCall, 'outcome' | 'charged' | 'amount'> | undefined;
     for (const scope of scopes) {
       const known = isMarker ? this.#marker(id, scope.stem) : this.#record(id, scope.stem);
       if (known === undefined) {

@@ -5,14 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
-import type { CounterStore } from '../../limiter/stores/counter-store.ts';
-import type {
-  ReservationBounds,
-  ReservationStore,
-  ReserveCall,
-  ReservedCounter,
-  SettleCall,
-} from '../../limiter/stores/reservations/reservation-store.ts';
+import type { ReservationBounds, Store } from '../../limiter/stores/store.ts';
 import { kindOf } from '../support/bound-kind.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
 import type { ManualClock } from '../support/manual-clock.ts';
@@ -21,18 +14,14 @@ import {
   countersOf,
   lookCall,
   noteOf,
+  type ReservedCounter,
   reserveCall,
   reservedCounter,
   settleCall,
   submitCall,
+  type TestCall,
 } from '../support/reservation-calls.ts';
 import { type ModelledScope, ReservationModel } from './reservation-model.ts';
-
-/** Both on the same counters. */
-export interface BudgetStore {
-  readonly counters: CounterStore;
-  readonly reservations: ReservationStore;
-}
 
 /** What a store under this suite is opened with. */
 export const suiteBounds: ReservationBounds = { maxReservations: 40, recordMs: 600_000 };
@@ -53,10 +42,10 @@ export const slowBounds = [
 ] as const;
 
 export function reservationStoreSuite(
-  open: () => Promise<BudgetStore>,
+  open: () => Promise<Store>,
   { onePlace = true, clock }: ReservationStoreSuiteOptions = {},
 ): void {
-  let store: BudgetStore;
+  let store: Store;
   let runs = 0;
   const suite = randomUUID();
   /** A stem that no other test uses, nor another suite on the same server. */
@@ -69,14 +58,14 @@ export function reservationStoreSuite(
   beforeAll(async () => {
     store = await open();
   });
-  afterAll(() => store?.counters.close());
+  afterAll(() => store?.close());
 
-  const reserve = (id: string, counters: ReservedCounter[], given: Partial<ReserveCall> = {}) =>
-    submitCall(store.reservations, reserveCall({ id, counters, ...given }));
-  const settle = (id: string, counters: ReservedCounter[], given: Partial<SettleCall> = {}) =>
-    submitCall(store.reservations, settleCall({ id, counters, ...given }));
+  const reserve = (id: string, counters: ReservedCounter[], given: Partial<TestCall> = {}) =>
+    submitCall(store, reserveCall({ id, counters, ...given }));
+  const settle = (id: string, counters: ReservedCounter[], given: Partial<TestCall> = {}) =>
+    submitCall(store, settleCall({ id, counters, ...given }));
   const look = async (counters: ReservedCounter[]) =>
-    (await submitCall(store.reservations, lookCall(counters))).counters.map(({ used, reserved, open }) => [
+    (await submitCall(store, lookCall(counters))).counters.map(({ used, reserved, open }) => [
       used,
       reserved,
       open,
@@ -84,7 +73,7 @@ export function reservationStoreSuite(
   const usedAfterHits = async (counter: ReservedCounter, hits: number, onlyIfTheyFit = false) => {
     const bound = kindOf(counter.bound) === 'fixed' && !onlyIfTheyFit ? undefined : counter.bound;
     const { key, ttlSeconds } = counter;
-    const [op] = await submit(store.counters, [
+    const [op] = await submit(store, [
       counterOp({ key, hits, bound, limit: counter.bound.capacity, ttlSeconds }),
     ]);
     if (op!.error !== undefined) throw op!.error;
@@ -400,7 +389,7 @@ export function reservationStoreSuite(
     it('tells what expired gave back, also when nothing is left to remember', async () => {
       const stem = fresh();
       await reserve(freshId(), countersOf([stem], { amount: 6, ttlMs: 0 }), { isMarker: true });
-      const { counters } = await submitCall(store.reservations, lookCall(countersOf([stem])));
+      const { counters } = await submitCall(store, lookCall(countersOf([stem])));
       expect(counters[0]).toMatchObject({ used: 0, open: 0, givenBack: 6 });
     });
 
@@ -513,8 +502,7 @@ export function reservationStoreSuite(
     const id = freshId();
     const first = await reserve(id, countersOf([stem], { amount: 1 }));
     await reserve(freshId(), countersOf([stem], { amount: 1, ttlMs: 60_000 }));
-    const oldest = async () =>
-      (await submitCall(store.reservations, lookCall(countersOf([stem])))).counters[0]!.oldestMs;
+    const oldest = async () => (await submitCall(store, lookCall(countersOf([stem])))).counters[0]!.oldestMs;
     expect(await oldest()).toBe(first.expiresAtMs - 3_600_000);
     await settle(id, countersOf([stem], { amount: 1 }));
     expect(await oldest()).toBeGreaterThanOrEqual(first.expiresAtMs - 3_600_000);
@@ -525,26 +513,26 @@ export function reservationStoreSuite(
     const id = freshId();
     const note = '{"domain":"llm","descriptors":[]}';
     await reserve(id, countersOf([stem], { amount: 1 }), { note });
-    expect(await store.reservations.recall(id)).toBe(note);
+    expect(await store.notes!.recall(id)).toBe(note);
     await settle(id, countersOf([stem], { amount: 1 }));
-    expect(await store.reservations.recall(id)).toBe(note);
-    expect(await store.reservations.recall(freshId())).toBeUndefined();
+    expect(await store.notes!.recall(id)).toBe(note);
+    expect(await store.notes!.recall(freshId())).toBeUndefined();
     const other = await reserve(id, countersOf([fresh()], { amount: 1 }), { note: 'another' });
     expect(other.outcome).toBe('conflict');
   });
 
   it('keeps a note of what holds nothing, the first of its id', async () => {
-    const { reservations } = store;
+    const { notes } = store;
     const id = freshId();
-    expect(await reservations.note(noteOf(id, 'of nothing: ü', 60_000))).toBeUndefined();
-    expect(await reservations.note(noteOf(id, 'another', 60_000))).toBe('of nothing: ü');
-    expect(await reservations.recall(id)).toBe('of nothing: ü');
+    expect(await notes!.note(noteOf(id, 'of nothing: ü', 60_000))).toBeUndefined();
+    expect(await notes!.note(noteOf(id, 'another', 60_000))).toBe('of nothing: ü');
+    expect(await notes!.recall(id)).toBe('of nothing: ü');
     const counters = countersOf([fresh()], { amount: 1 });
     expect((await reserve(id, counters, { note: 'of it' })).outcome).toBe('conflict');
     expect(await look(counters)).toEqual([[0, 0, 0]]);
     const other = freshId();
     await reserve(other, counters, { note: 'of it' });
-    expect(await reservations.note(noteOf(other, 'of nothing', 60_000))).toBe('of it');
+    expect(await notes!.note(noteOf(other, 'of nothing', 60_000))).toBe('of it');
   });
 
   it('counts exactly up to 2^53 - 1', async () => {
@@ -576,9 +564,9 @@ export function reservationStoreSuite(
         bound: kindOf(bound) === 'fixed' ? undefined : bound,
         ttlSeconds: 7200,
       };
-      const [op] = await submit(store.counters, [counterOp(given)]);
+      const [op] = await submit(store, [counterOp(given)]);
       expect(op!.error).toBeUndefined();
-      return op!.bound === undefined ? op!.after <= limit : !op!.over;
+      return given.bound === undefined ? op!.after <= limit : !op!.over;
     };
     const id = freshId();
     await reserve(id, [counter(Number.MAX_SAFE_INTEGER - 9)]);
@@ -611,10 +599,10 @@ export function reservationStoreSuite(
 
   it('gives a name to one caller alone', async () => {
     const name = fresh('claim');
-    const claims = await Promise.all([1, 2, 3].map(() => store.reservations.claim(name, 60)));
+    const claims = await Promise.all([1, 2, 3].map(() => store.claims!.claim(name, 60)));
     expect(claims.filter(Boolean)).toHaveLength(1);
-    expect(await store.reservations.claim(name, 60)).toBe(false);
-    expect(await store.reservations.claim(fresh('claim'), 60)).toBe(true);
+    expect(await store.claims!.claim(name, 60)).toBe(false);
+    expect(await store.claims!.claim(fresh('claim'), 60)).toBe(true);
   });
 
   /** Limits of which one is of each kind and two are fixed windows, whose windows the test turns. */
@@ -691,7 +679,7 @@ export function reservationStoreSuite(
               const outcome = model.reserve({ id, isMarker, scopes: modelled, amount, ...terms });
               const stand = standOf(model, modelled);
               const isPartial = !onePlace && outcome === 'refused';
-              const check = submitCall(store.reservations, call).then(() => {
+              const check = submitCall(store, call).then(() => {
                 expect(call.outcome).toBe(outcome);
                 if (!isPartial) expectStand(call.counters, stand);
                 for (const [i, { used }] of call.counters.entries())
@@ -708,7 +696,7 @@ export function reservationStoreSuite(
               });
               const answer = model.settle({ id, isMarker, scopes: modelled, actual, unknown });
               const stand = standOf(model, modelled);
-              const check = submitCall(store.reservations, call).then(() => {
+              const check = submitCall(store, call).then(() => {
                 expect(call).toMatchObject(answer);
                 expectStand(call.counters, stand);
               });
@@ -733,7 +721,7 @@ export function reservationStoreSuite(
           }
           model.expire(scopes.modelled(all));
           const stand = standOf(model, scopes.modelled(all));
-          const looked = await submitCall(store.reservations, lookCall(scopes.counters(all)));
+          const looked = await submitCall(store, lookCall(scopes.counters(all)));
           expectStand(looked.counters, stand);
           if (clock !== undefined) {
             for (const [, reserved, open] of stand.told) expect([reserved, open]).toEqual([0, 0]);

@@ -1,14 +1,12 @@
 import { describe } from 'vitest';
+import type { Store } from '../../limiter/stores/store.ts';
 import { type Clock, systemClock } from '../../process/time/clock.ts';
 import { ManualClock } from '../support/manual-clock.ts';
 import { openMemoryStore } from '../support/open-memory-store.ts';
-import { type BudgetStore, reservationStoreSuite, suiteBounds } from './reservation-store.suite.ts';
+import { reservationStoreSuite, suiteBounds } from './reservation-store.suite.ts';
 
 describe('memory', () => {
-  const open = async (clock: Clock): Promise<BudgetStore> => {
-    const counters = openMemoryStore({ clock });
-    return { counters, reservations: counters.openReservations(suiteBounds) };
-  };
+  const open = async (clock: Clock): Promise<Store> => openMemoryStore({ clock, reservations: suiteBounds });
   reservationStoreSuite(() => open(systemClock));
 
   describe('by a clock that the test sets', () => {

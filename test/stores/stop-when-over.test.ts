@@ -5,19 +5,15 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { Code, type Descriptor, type RateLimitResponse } from '../../limiter/decide/messages.ts';
 import { RateLimitService } from '../../limiter/service/rate-limit-service.ts';
 import { LocalFallbackStore } from '../../limiter/stores/calm/local-fallback-store.ts';
-import {
-  type CounterOp,
-  type CounterStore,
-  failOp,
-  StoreError,
-  type SubmitOptions,
-  unboundAnswer,
-} from '../../limiter/stores/counter-store.ts';
 import { BoundedLocalCache } from '../../limiter/stores/local-cache.ts';
+import { failOp, type Operation } from '../../limiter/stores/operation.ts';
 import { PerSecondStore } from '../../limiter/stores/per-second-store.ts';
+import type { Store, SubmitOptions } from '../../limiter/stores/store.ts';
+import { StoreError } from '../../limiter/stores/store-error.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { Unit } from '../../rules/model.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
+import { counterOp } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { memcachedProgram, redisProgram } from '../support/find-server.ts';
 import { ManualClock } from '../support/manual-clock.ts';
@@ -161,15 +157,15 @@ function isRefused(parts: readonly Part[], isOver: (part: Part) => boolean): boo
 }
 
 /** Fails everything while it is down, and has counted nothing then. */
-class SwitchedStore implements CounterStore {
+class SwitchedStore implements Store {
   down = false;
-  readonly #store: CounterStore;
+  readonly #store: Store;
 
-  constructor(store: CounterStore) {
+  constructor(store: Store) {
     this.#store = store;
   }
 
-  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+  submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
     if (!this.down) {
       this.#store.submit(ops, options, done);
       return;
@@ -185,13 +181,13 @@ class SwitchedStore implements CounterStore {
 /** The limiter's own decisions, with counters that nobody else has. */
 class RealLimiter {
   readonly #switched: SwitchedStore;
-  readonly #store: CounterStore;
+  readonly #store: Store;
   readonly #service: RateLimitService;
   readonly #prefix = `${randomUUID()}:`;
   readonly #rules: Rules;
   readonly #staysDown: boolean;
 
-  constructor(given: { modes: Modes; rules: Rules; store: CounterStore }) {
+  constructor(given: { modes: Modes; rules: Rules; store: Store }) {
     const { stop, shadowMode, quotaMode, localCache, failure } = given.modes;
     const clock = new ManualClock();
     this.#rules = given.rules;
@@ -312,17 +308,8 @@ class RealLimiter {
   }
 
   #totalOf(name: string, perSecond: boolean): Promise<[string, number]> {
-    const op: CounterOp = {
-      key: `${this.#prefix}${name}_${this.#windowStart(perSecond)}`,
-      hits: 0,
-      negative: false,
-      ttlSeconds: 1,
-      limit: 0,
-      lookOnly: false,
-      holdsBack: 'never',
-      perSecond,
-      ...unboundAnswer,
-    };
+    const key = `${this.#prefix}${name}_${this.#windowStart(perSecond)}`;
+    const op = counterOp({ key, hits: 0, perSecond });
     return new Promise((resolve) =>
       this.#store.submit([op], { stopWhenOver: false }, () => resolve([name, op.after])),
     );
@@ -334,7 +321,7 @@ class RealLimiter {
   }
 }
 
-function decidesAsTheModel(open: () => CounterStore, usualRuns: number): void {
+function decidesAsTheModel(open: () => Store, usualRuns: number): void {
   it('decides and counts as a naive limiter, in all modes together', async () => {
     await fc.assert(
       fc.asyncProperty(
@@ -362,10 +349,10 @@ describe('memory', () => {
 describeWithServer('redis', redisProgram, (path) => {
   let servers: [RedisServer, RedisServer];
   let cluster: RedisCluster;
-  let scripted: CounterStore;
-  let plain: CounterStore;
-  let second: CounterStore;
-  let clustered: CounterStore;
+  let scripted: Store;
+  let plain: Store;
+  let second: Store;
+  let clustered: Store;
   beforeAll(async () => {
     servers = [await startRedis({ path }), await startRedis({ path })];
     const url = `127.0.0.1:${servers[0].port}`;
@@ -389,7 +376,7 @@ describeWithServer('redis', redisProgram, (path) => {
 });
 
 /** Nothing is reserved here, which a cluster's store asks once a second, and does not know in between. */
-function withoutReservations(store: CounterStore): CounterStore {
+function withoutReservations(store: Store): Store {
   return {
     get connected() {
       return store.connected ?? true;
@@ -406,7 +393,7 @@ function withoutReservations(store: CounterStore): CounterStore {
 
 describeWithServer('memcache', memcachedProgram, (path) => {
   let server: MemcachedServer;
-  let store: CounterStore;
+  let store: Store;
   beforeAll(async () => {
     server = await startMemcached({ path });
     store = openMemcacheStore(server.address);

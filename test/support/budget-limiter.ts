@@ -8,7 +8,7 @@ import {
 } from '../../limiter/service/rate-limit-service.ts';
 import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';
 import { BoundedLocalCache } from '../../limiter/stores/local-cache.ts';
-import type { ReservationStore } from '../../limiter/stores/reservations/reservation-store.ts';
+import type { Store } from '../../limiter/stores/store.ts';
 import type { Rule } from '../../rules/model.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
@@ -35,7 +35,7 @@ interface BudgetLimiterOptions {
   maxReservations?: number;
   maxTtlMs?: number;
   /** Around the one in memory. */
-  around?: (store: ReservationStore) => ReservationStore | undefined;
+  around?: (store: Store) => Store;
 }
 
 /** The id that Weir makes for the `n`th reservation of the domain `d`. */
@@ -57,10 +57,9 @@ export function budgetLimiter(options: BudgetLimiterOptions): BudgetLimiter {
   const { around = (store) => store } = options;
   const clock = new ManualClock(Date.UTC(2026, 2, 31, 23, 59, 30));
   const registry = new StatsRegistry();
-  const store = openMemoryStore({ clock });
+  const store = around(openMemoryStore({ clock, reservations: { maxReservations, recordMs: 600_000 } }));
   const service = new RateLimitService({
     store,
-    reservations: around(store.openReservations({ maxReservations, recordMs: 600_000 })),
     localCache: new BoundedLocalCache({ maxBytes: 100_000 }),
     stats: registry,
     clock,

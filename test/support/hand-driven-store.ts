@@ -1,24 +1,21 @@
-import {
-  type CounterOp,
-  type CounterStore,
-  failOp,
-  type StoreError,
-} from '../../limiter/stores/counter-store.ts';
+import { failOp, type Operation } from '../../limiter/stores/operation.ts';
+import type { Store } from '../../limiter/stores/store.ts';
+import type { StoreError } from '../../limiter/stores/store-error.ts';
 
 /** A request that waits for the test to say what the store answers. */
 export interface HeldRequest {
-  readonly ops: CounterOp[];
+  readonly ops: Operation[];
   answer(after: number): void;
   fail(error: StoreError): void;
 }
 
 /** Keeps every request and every ping until the test answers. */
-export class HandDrivenStore implements CounterStore {
+export class HandDrivenStore implements Store {
   connected = true;
   readonly requests: HeldRequest[] = [];
   readonly pings: PromiseWithResolvers<void>[] = [];
 
-  submit(ops: CounterOp[], _options: unknown, done: () => void): void {
+  submit(ops: Operation[], _options: unknown, done: () => void): void {
     this.requests.push({
       ops,
       answer: (after) => {

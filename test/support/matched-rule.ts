@@ -1,3 +1,4 @@
+import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { marksOf } from '../../limiter/decide/assess.ts';
 import type { LimitedPlan } from '../../limiter/decide/plan.ts';
 import { lengthOf } from '../../limiter/decide/windows.ts';
@@ -36,6 +37,7 @@ export function limitedPlan(given: MatchedTraits = {}): LimitedPlan {
     marks: marksOf(limit.warnAt, limit.requestsPerUnit),
     warns: limit.warnAt.length > 0,
     bound: undefined,
+    charging: new FixedWindow(1),
     secondsUncounted: 0,
     perSecond: false,
     leaseMost: 0,
@@ -46,7 +48,7 @@ export function limitedPlan(given: MatchedTraits = {}): LimitedPlan {
     window: undefined,
     key: '',
     refusal: 0,
-    counter: undefined,
+    place: undefined,
   }));
   return { kind: 'limited', rule, limits, marker: undefined };
 }

@@ -1,15 +1,43 @@
+/** Calls about reservations as tests describe them: one flat object a call, and one a counter. */
 import type { Bound } from '../../limiter/algorithms/bound.ts';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
-import type {
-  LookCall,
-  Note,
-  ReservationCall,
-  ReservationOwner,
-  ReservationStore,
-  ReserveCall,
-  ReservedCounter,
-  SettleCall,
-} from '../../limiter/stores/reservations/reservation-store.ts';
+import {
+  type Caller,
+  type Hold,
+  newHold,
+  newReservation,
+  type Operation,
+  type Reservation,
+  type ReservationOwner,
+} from '../../limiter/stores/operation.ts';
+import { countAll, type Note, type Store } from '../../limiter/stores/store.ts';
+import type { StoreError } from '../../limiter/stores/store-error.ts';
+import { counterOp } from './counter-ops.ts';
+
+/** One counter of a call, answered in place. */
+export type ReservedCounter = {
+  -readonly [Key in keyof Omit<Hold, 'reservation'>]: Hold[Key];
+} & {
+  readonly key: string;
+  readonly stem: string;
+  readonly ttlSeconds: number;
+  readonly bound: Bound;
+  readonly perSecond: boolean;
+  used: number;
+  waitMicros: number;
+};
+
+/** One call, answered in place. */
+export interface TestCall extends Omit<Reservation, 'hasMore' | 'width' | 'outcome' | 'settled'> {
+  readonly verb: 'reserve' | 'commit' | 'look';
+  readonly counters: ReservedCounter[];
+  readonly caller: Caller | undefined;
+  error: StoreError | undefined;
+  /** Of a commit as it is `settled`. */
+  outcome: Reservation['outcome' | 'settled'];
+}
+
+type GivenCall = Partial<TestCall> & Pick<TestCall, 'counters'>;
 
 /** A counter of one hour's fixed window of 10, whose key is its stem and the window; what the test is about is given. */
 export function reservedCounter(given: Partial<ReservedCounter> & { stem: string }): ReservedCounter {
@@ -46,43 +74,78 @@ export function countersOf(
   return stems.map((stem, group) => reservedCounter({ stem, group, ...given }));
 }
 
-export function reserveCall(given: Partial<ReserveCall> & Pick<ReserveCall, 'id' | 'counters'>): ReserveCall {
+function callOf(verb: TestCall['verb'], given: GivenCall): TestCall {
   return {
-    kind: 'reserve',
+    verb,
+    id: '',
+    owner: undefined,
     isMarker: false,
-    otherQuotaPasses: false,
     note: undefined,
-    error: undefined,
-    outcome: 'conflict',
+    otherQuotaPasses: false,
+    refusedElsewhere: false,
+    unknown: 'tell',
+    undoes: false,
+    outcome: verb === 'commit' ? 'unknown' : 'conflict',
+    full: undefined,
     expiresAtMs: -1,
+    charged: -1,
+    amount: -1,
+    caller: undefined,
+    error: undefined,
     ...given,
   };
 }
 
-export function settleCall(given: Partial<SettleCall> & Pick<SettleCall, 'id' | 'counters'>): SettleCall {
-  return {
-    kind: 'settle',
-    isMarker: false,
-    unknown: 'tell',
-    error: undefined,
-    outcome: 'unknown',
-    charged: -1,
-    amount: -1,
-    ...given,
-  };
+export function reserveCall(given: GivenCall & Pick<TestCall, 'id'>): TestCall {
+  return callOf('reserve', given);
+}
+
+export function settleCall(given: GivenCall & Pick<TestCall, 'id'>): TestCall {
+  return callOf('commit', given);
+}
+
+export function lookCall(counters: ReservedCounter[]): TestCall {
+  return callOf('look', { counters });
 }
 
 export function noteOf(id: string, text: string, ttlMs: number, owner?: ReservationOwner): Note {
   return { id, text, ttlMs, owner };
 }
 
-export function lookCall(counters: ReservedCounter[]): LookCall {
-  return { kind: 'look', counters, error: undefined };
+/** The operations of a call, without answers. */
+export function operationsOf(call: TestCall): Operation[] {
+  const { verb, counters, caller, outcome: _, ...terms } = call;
+  const reservation = newReservation({ ...terms, width: counters.length });
+  return counters.map((one) => {
+    const { key, stem: counterStem, bound: charging, ttlSeconds, perSecond } = one;
+    const capacity = charging.capacity;
+    const op = counterOp({ key, counterStem, charging, capacity, ttlSeconds, perSecond, hits: 0, caller });
+    op.verb = verb;
+    op.hold = newHold({ ...one, reservation });
+    return op;
+  });
+}
+
+/** Hands a call over; `done` when its answers are written into it. */
+export function sendCall(store: Store, call: TestCall, done: () => void): void {
+  const ops = operationsOf(call);
+  const { reservation } = ops[0]!.hold!;
+  store.submit(ops, countAll, () => {
+    const { outcome, settled, full, expiresAtMs, charged, amount } = reservation;
+    const error = ops.find((op) => op.error !== undefined)?.error;
+    const became = call.verb === 'commit' ? settled : outcome;
+    Object.assign(call, { outcome: became, full, expiresAtMs, charged, amount, error });
+    for (const [i, { hold, after, waitMicros }] of ops.entries()) {
+      const { reservation: _, ...answers } = hold!;
+      Object.assign(call.counters[i]!, answers, { used: after, waitMicros });
+    }
+    done();
+  });
 }
 
 /** Submits a call, waits for its answer and gives it; throws its error. */
-export async function submitCall<C extends ReservationCall>(store: ReservationStore, call: C): Promise<C> {
-  await new Promise<void>((resolve) => store.submit(call, resolve));
+export async function submitCall(store: Store, call: TestCall): Promise<TestCall> {
+  await new Promise<void>((resolve) => sendCall(store, call, resolve));
   if (call.error !== undefined) throw call.error;
   return call;
 }

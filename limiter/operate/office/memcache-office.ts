@@ -1,4 +1,5 @@
-import { type CounterOp, type CounterStore, unboundAnswer } from '../../stores/counter-store.ts';
+import { newOperation, type Operation, plainCounter, type Verb } from '../../stores/operation.ts';
+import { countAll, type Store } from '../../stores/store.ts';
 import {
   type CounterRef,
   type HeldCounter,
@@ -17,11 +18,11 @@ const all = Number.MAX_SAFE_INTEGER;
 export class MemcacheOffice implements StoreOffice {
   readonly kind = 'memcache';
   readonly missing = [];
-  readonly #open: () => Promise<CounterStore>;
-  #store: Promise<CounterStore> | undefined;
+  readonly #open: () => Promise<Store>;
+  #store: Promise<Store> | undefined;
 
   /** `open` gives a store of the office's own, whose counters fail with their nodes. */
-  constructor(open: () => Promise<CounterStore>) {
+  constructor(open: () => Promise<Store>) {
     this.#open = open;
   }
 
@@ -30,13 +31,13 @@ export class MemcacheOffice implements StoreOffice {
   }
 
   async read(counters: readonly CounterRef[]): Promise<(HeldCounter | undefined)[]> {
-    const ops = await this.#submit(counters, { hits: 0, negative: false });
+    const ops = await this.#submit(counters, 'add', 0);
     return ops.map(({ after }) => ({ held: [after, 0, 0], leased: 0 }));
   }
 
   async remove(counters: readonly CounterRef[]): Promise<number> {
     const before = await this.read(counters);
-    await this.#submit(counters, { hits: all, negative: true });
+    await this.#submit(counters, 'refund', all);
     return before.filter((one) => one !== undefined && one.held[0] > 0).length;
   }
 
@@ -69,28 +70,16 @@ export class MemcacheOffice implements StoreOffice {
     await store?.close();
   }
 
-  async #submit(
-    counters: readonly CounterRef[],
-    given: { hits: number; negative: boolean },
-  ): Promise<CounterOp[]> {
+  async #submit(counters: readonly CounterRef[], verb: Verb, hits: number): Promise<Operation[]> {
     this.#store ??= this.#open();
     this.#store.catch(() => {
       this.#store = undefined;
     });
     const store = await this.#store;
-    const ops = counters.map(
-      ({ key }): CounterOp => ({
-        ...unboundAnswer,
-        key,
-        ...given,
-        ttlSeconds: 1,
-        limit: all,
-        lookOnly: false,
-        holdsBack: 'never',
-        perSecond: false,
-      }),
+    const ops = counters.map(({ key, perSecond }) =>
+      newOperation(plainCounter(key, { perSecond }), key, verb, hits, 1),
     );
-    await new Promise<void>((resolve) => store.submit(ops, { stopWhenOver: false }, resolve));
+    await new Promise<void>((resolve) => store.submit(ops, countAll, resolve));
     const failed = ops.find(({ error }) => error !== undefined);
     if (failed !== undefined) throw failed.error;
     return ops;

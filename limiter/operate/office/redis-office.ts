@@ -1,13 +1,13 @@
 /** The office of BACKEND_TYPE=redis: one server, the master that sentinels know, or a cluster, and beside it that of limits per second. */
 import { attendedMs, type Timers } from '../../../process/time/clock.ts';
 import { exactMost, type Held } from '../../algorithms/bound.ts';
-import { StoreError } from '../../stores/counter-store.ts';
 import { ledgerKeyOf } from '../../stores/leases/lease-book.ts';
 import { isClosed } from '../../stores/redis/redis-error.ts';
 import { integerReply, textReply, textsReply, UnexpectedReply } from '../../stores/redis/reply-checks.ts';
 import { reservationKeysOf } from '../../stores/redis/reservation-keys.ts';
 import { ReplyError } from '../../stores/redis/resp.ts';
 import { redisScript, runScript } from '../../stores/redis/scripts.ts';
+import { StoreError } from '../../stores/store-error.ts';
 import {
   type CounterRef,
   type HeldCounter,

@@ -1,7 +1,6 @@
 /** The servers of one Redis, on connections of the office's own: those that hold keys, each asked by itself or by its keys. */
 import type { Timers } from '../../../process/time/clock.ts';
 import type { ClientTls } from '../../stores/client-tls.ts';
-import { StoreError } from '../../stores/counter-store.ts';
 import { ClusterCommands } from '../../stores/redis/cluster-commands.ts';
 import { type ClusterNode, ClusterNodes, placeName } from '../../stores/redis/cluster-nodes.ts';
 import { ClusterTopology } from '../../stores/redis/cluster-topology.ts';
@@ -10,6 +9,7 @@ import { connectionCommands, RedisConnection } from '../../stores/redis/redis-co
 import { RedisErrors } from '../../stores/redis/redis-error.ts';
 import type { KeyedCommands } from '../../stores/redis/scripts.ts';
 import { Sentinels } from '../../stores/redis/sentinels.ts';
+import { StoreError } from '../../stores/store-error.ts';
 
 export interface ServerToScan {
   /** The same as long as it is the same server; in the order of their names they are scanned. */

@@ -17,7 +17,7 @@ function memoryOf(kept: number) {
 
 function hitOf(key: string, traits: MatchedTraits = {}): RefusedHit {
   const plan = { ...limitedPlan({ path: 'shop.user', ...traits }).limits[0]!, key };
-  return { plan, windowEndSeconds: 0, secondsToReset: 0 };
+  return { counter: plan, windowEndSeconds: 0, secondsToReset: 0 };
 }
 
 const entries = (value: string) => [{ key: 'user', value }];
@@ -76,7 +76,7 @@ describe('the memory of refusals', () => {
     const hit = hitOf('k', { unit: Unit.MONTH, calendar, hitsUnit: 'bytes', requestsPerUnit });
     memory.note(hit, entries('a'), requestsPerUnit, {});
     const block = { id: 'b', effect: { kind: 'block' } };
-    memory.note({ ...hit, plan: { ...hit.plan, refusal: 0, override: block } }, entries('b'), 1, {});
+    memory.note({ ...hit, counter: { ...hit.counter, refusal: 0, override: block } }, entries('b'), 1, {});
     const window = { unit: 'month', multiplier: 1, seconds: null, calendar };
     const [blocked, first] = memory.find(all).rows.map((row) => refusalJson(row, 'limiter-1'));
     expect(first).toMatchObject({ hitsUnit: 'bytes', limit: requestsPerUnit, used: requestsPerUnit, window });

@@ -9,7 +9,7 @@ import { boundedText } from './top-offenders.ts';
 /** A refused hit as far as it is remembered. */
 export interface RefusedHit {
   /** Of the limit that refused. */
-  readonly plan: {
+  readonly counter: {
     readonly rule: { readonly domain: string; readonly path: string };
     readonly limit: Limit;
     readonly override: { readonly id: string; readonly effect?: { readonly kind: string } } | undefined;
@@ -176,7 +176,7 @@ export class RefusalMemory {
   }
 
   note(hit: RefusedHit, entries: readonly Entry[], used: number, { fields }: RefusedCaller): void {
-    const { plan } = hit;
+    const { counter: plan } = hit;
     const second = this.#secondOf(hit);
     const row = (plan.refusal - 1) % this.#kept;
     if (plan.refusal !== 0 && this.#serials[row] === plan.refusal && this.#seconds[row] === second) {
@@ -195,7 +195,7 @@ export class RefusalMemory {
   }
 
   #add(
-    plan: RefusedHit['plan'],
+    plan: RefusedHit['counter'],
     entries: readonly Entry[],
     { used, fields, second }: { used: number; second: number } & RefusedCaller,
   ): void {
@@ -350,7 +350,7 @@ const longestValue = 128;
 const longestName = 96;
 
 /** As much of it as a row has room for: without the key, without entries, with short names, at last without any. */
-function rowText({ rule, limit, override, key }: RefusedHit['plan'], entries: readonly Entry[]): string {
+function rowText({ rule, limit, override, key }: RefusedHit['counter'], entries: readonly Entry[]): string {
   const pairs = entries.map(({ key: name, value }) => [name, boundedText(value, longestValue)]);
   const names = [rule.domain, rule.path, limit.name, override?.id ?? ''];
   const isBlocked = override?.effect?.kind === 'block';

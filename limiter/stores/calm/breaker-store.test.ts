@@ -3,7 +3,8 @@ import { counterOp, submit } from '../../../test/support/counter-ops.ts';
 import { HandDrivenStore } from '../../../test/support/hand-driven-store.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { noteOf } from '../../../test/support/reservation-calls.ts';
-import { callAbandoned, StoreError } from '../counter-store.ts';
+import { callAbandoned } from '../operation.ts';
+import { StoreError } from '../store-error.ts';
 import { BreakerStore, type BreakerStoreOptions } from './breaker-store.ts';
 
 function setUp(options: Partial<BreakerStoreOptions> = {}) {
@@ -273,19 +274,15 @@ describe('BreakerStore', () => {
   });
 
   it('waits no longer for notes of reservations than for counters, and asks for none while it is open', async () => {
-    const { timers, store, changes } = setUp();
+    const { timers, store, inner, changes } = setUp();
     const asked: string[] = [];
     let answer: Promise<string | undefined> = Promise.resolve('known');
     const ask = (name: string) => {
       asked.push(name);
       return answer;
     };
-    const guarded = store.guarded({
-      submit: () => {},
-      recall: () => ask('recall'),
-      note: () => ask('note'),
-      claim: () => Promise.resolve(true),
-    });
+    Object.assign(inner, { notes: { recall: () => ask('recall'), note: () => ask('note') } });
+    const guarded = store.notes!;
     expect([await guarded.recall('a'), await guarded.note(noteOf('a', 'text', 1_000))]).toEqual([
       'known',
       'known',

@@ -1,12 +1,6 @@
-import {
-  type CounterOp,
-  type CounterStore,
-  failOp,
-  StoreError,
-  type SubmitOptions,
-  wasLeftOut,
-} from '../counter-store.ts';
-import type { ReservationCall, ReservationStore } from '../reservations/reservation-store.ts';
+import { failAll, newOperation, type Operation, plainCounter, wasLeftOut } from '../operation.ts';
+import { type Claims, type Notes, type Store, StoreDecorator, type SubmitOptions } from '../store.ts';
+import { StoreError } from '../store-error.ts';
 import {
   type BreakerPhase,
   BreakerState,
@@ -16,7 +10,7 @@ import {
 } from './breaker-state.ts';
 
 export interface BreakerStoreOptions extends BreakerTimes {
-  store: CounterStore;
+  store: Store;
   /**
    * No request waits longer, at most an eighth of `silenceMs` apart: neither when its turn at the store comes late, nor
    * while answers to others keep the breaker closed.
@@ -34,12 +28,12 @@ export interface BreakerStoreOptions extends BreakerTimes {
 /** What an op under way occupies besides its key, rounded up. */
 const opOverheadBytes = 256;
 
-/** What is answered, or fails, of a request. */
-type Part = CounterOp | ReservationCall;
+/** Of what is asked beside counters. */
+const nothingCounted = plainCounter('', { perSecond: false });
 
 /** One request at the store. */
 interface Flight {
-  readonly ops: readonly Part[];
+  readonly ops: readonly Operation[];
   /** What it waits with, for the bound in bytes. */
   readonly bytes: number;
   readonly done: () => void;
@@ -97,11 +91,10 @@ class Flights {
 
 /**
  * Asks a store as long as it answers, and answers by itself, at once, as long as it does not. When
- * the store answers such a request after all, nobody is told: its ops are never used again (`CounterOp`).
+ * the store answers such a request after all, nobody is told: its ops are never used again (`Operation`).
  */
-export class BreakerStore implements CounterStore {
+export class BreakerStore extends StoreDecorator {
   readonly #options: BreakerStoreOptions;
-  readonly #store: CounterStore;
   readonly #state = new BreakerState({ quietTicks: ticksPerSilence });
   readonly #flights = new Flights();
   /** One for a whole outage: making errors is dear, and there are many callers. */
@@ -113,20 +106,16 @@ export class BreakerStore implements CounterStore {
   readonly #timer: BreakerTimer;
 
   constructor(options: BreakerStoreOptions) {
+    super(options.store);
     this.#options = options;
-    this.#store = options.store;
     this.#timer = new BreakerTimer(this.#state, options, {
       onTick: () => this.#tick(),
-      probe: () => this.#store.ping(options.silenceMs),
+      probe: () => this.store.ping(options.silenceMs),
       onProbed: (failure) => {
         // Why it does not come back says more than how it went away.
         if (failure !== undefined) this.#refusal = notAsked(failure.message);
       },
     });
-  }
-
-  get connected(): boolean {
-    return this.#store.connected ?? true;
   }
 
   get phase(): BreakerPhase {
@@ -148,36 +137,38 @@ export class BreakerStore implements CounterStore {
     return this.#refused;
   }
 
-  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+  override submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
     let bytes = 0;
     for (const op of ops) bytes += op.key.length + opOverheadBytes;
     const flight = this.#depart(ops, bytes, done);
-    if (flight !== undefined) this.#store.submit(ops, options, () => this.#arrive(flight));
+    if (flight !== undefined) this.store.submit(ops, options, () => this.#arrive(flight));
   }
 
-  /** Budgets of the store behind it, guarded together with its counters. */
-  guarded(store: ReservationStore): ReservationStore {
-    const refused = async (): Promise<void> => {
-      if (this.#refusal !== undefined) throw this.#refusal;
-    };
-    return {
-      submit: (call, done) => {
-        let bytes = opOverheadBytes;
-        for (const { key } of call.counters) bytes += key.length + opOverheadBytes;
-        const flight = this.#depart([call], bytes, done);
-        if (flight !== undefined) store.submit(call, () => this.#arrive(flight));
-      },
-      recall: (id) => this.#asked(() => store.recall(id)),
-      note: (note) => this.#asked(() => store.note(note)),
-      share: store.share && ((...args) => refused().then(() => store.share!(...args))),
-      claim: (name, seconds) => refused().then(() => store.claim(name, seconds)),
-    };
+  override get notes(): Notes | undefined {
+    const { notes } = this.store;
+    return (
+      notes && {
+        recall: (id) => this.#asked(() => notes.recall(id)),
+        note: (note) => this.#asked(() => notes.note(note)),
+        share: notes.share && ((...args) => this.#unlessOpen(() => notes.share!(...args))),
+      }
+    );
+  }
+
+  override get claims(): Claims | undefined {
+    const { claims } = this.store;
+    return claims && { claim: (name, seconds) => this.#unlessOpen(() => claims.claim(name, seconds)) };
+  }
+
+  async #unlessOpen<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
+    if (this.#refusal !== undefined) throw this.#refusal;
+    return ask();
   }
 
   /** As of any request: who waits for the answer waits no longer than others. */
   #asked<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
     return new Promise((resolve, reject) => {
-      const part: ReservationCall = { kind: 'look', counters: [], error: undefined };
+      const part = newOperation(nothingCounted, '', 'look', 0, 1);
       let answer: Promise<Answer>;
       const flight = this.#depart([part], opOverheadBytes, () =>
         part.error === undefined ? resolve(answer) : reject(part.error),
@@ -193,7 +184,7 @@ export class BreakerStore implements CounterStore {
   }
 
   /** Undefined for a request that was refused. */
-  #depart(ops: readonly Part[], bytes: number, done: () => void): Flight | undefined {
+  #depart(ops: readonly Operation[], bytes: number, done: () => void): Flight | undefined {
     const flights = this.#flights;
     const { maxWaiting, maxWaitingBytes } = this.#options;
     const tooMany = flights.size >= maxWaiting || flights.bytes + bytes > maxWaitingBytes;
@@ -231,20 +222,16 @@ export class BreakerStore implements CounterStore {
     flight.done();
   }
 
-  ping(patienceMs?: number): Promise<void> {
-    return this.#store.ping(patienceMs);
-  }
-
-  close(): Promise<void> {
+  override close(): Promise<void> {
     this.#timer.close();
     this.#options.onClose?.();
-    return this.#store.close();
+    return this.store.close();
   }
 
-  #refuse(ops: readonly Part[], bytes: number, done: () => void): void {
+  #refuse(ops: readonly Operation[], bytes: number, done: () => void): void {
     this.#refused += 1;
     const refusal = this.#refusalFor(bytes);
-    for (const op of ops) failPart(op, refusal);
+    failAll(ops, refusal);
     done();
   }
 
@@ -266,7 +253,7 @@ export class BreakerStore implements CounterStore {
       flight.done();
       return;
     }
-    const error = this.#store.connected === false && !this.#timer.closed ? firstError(flight.ops) : undefined;
+    const error = this.store.connected === false && !this.#timer.closed ? firstError(flight.ops) : undefined;
     if (error === undefined) {
       // Errors of a key, or of one node of many, come from a store that is there.
       if (flight.ops.some(isWordOfStore)) this.#state.heard = true;
@@ -320,16 +307,11 @@ export class BreakerStore implements CounterStore {
   }
 }
 
-function failPart(part: Part, error: StoreError): void {
-  if ('counters' in part) part.error = error;
-  else failOp(part, error);
-}
-
-function firstError(ops: readonly Part[]): StoreError | undefined {
+function firstError(ops: readonly Operation[]): StoreError | undefined {
   return ops.find((op) => op.error !== undefined)?.error;
 }
 
-function isWordOfStore({ error }: Part): boolean {
+function isWordOfStore({ error }: Operation): boolean {
   return error === undefined || !error.unheard;
 }
 
@@ -343,7 +325,7 @@ function abandonAll(flights: readonly Flight[], error: StoreError): void {
   let thrown: { error: unknown } | undefined;
   for (const flight of flights) {
     flight.waiting = false;
-    for (const op of flight.ops) failPart(op, error);
+    failAll(flight.ops, error);
     try {
       flight.done();
     } catch (fault) {

@@ -1,19 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { counterOp, submit } from '../../../test/support/counter-ops.ts';
+import { counterOp, type GivenOperation, submit } from '../../../test/support/counter-ops.ts';
 import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
 import { FixedWindow } from '../../algorithms/fixed-window.ts';
 import { TokenBucket } from '../../algorithms/token-bucket.ts';
-import {
-  type CounterOp,
-  type CounterStore,
-  callAbandoned,
-  failOp,
-  StoreError,
-  type SubmitOptions,
-} from '../counter-store.ts';
+import { callAbandoned, failOp, type Operation } from '../operation.ts';
+import type { Store, SubmitOptions } from '../store.ts';
+import { StoreError } from '../store-error.ts';
 import {
   deliveryIntervalMs,
   keysPerDelivery,
@@ -24,7 +19,7 @@ import {
 type Mode = 'up' | 'down' | 'reply lost' | 'request lost';
 
 /** Counts like any store while `up`; otherwise fails, with or without counting first. */
-class FailingStore implements CounterStore {
+class FailingStore implements Store {
   mode: Mode = 'up';
   readonly counters = openMemoryStore();
   /** Keys that fail while it is `up`. */
@@ -35,7 +30,7 @@ class FailingStore implements CounterStore {
   /** Keys of each request that was let through. */
   readonly asked: string[][] = [];
 
-  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+  submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
     const taken = ops.filter(({ key }) => this.failing?.test(key) !== true);
     if (this.mode === 'up' || this.mode === 'reply lost') this.counters.submit(taken, options, () => {});
     if (this.mode === 'up') this.asked.push(ops.map(({ key }) => key));
@@ -81,7 +76,7 @@ function setUp(bounds: { maxOwedKeys?: number; maxOwedBytes?: number } = {}) {
   return { inner, timers, clock, store, said };
 }
 
-const ask = async (store: CounterStore, given: Partial<CounterOp> & { key: string }) => {
+const ask = async (store: Store, given: GivenOperation) => {
   const [op] = await submit(store, [counterOp(given)]);
   return op?.error?.message ?? op?.after;
 };

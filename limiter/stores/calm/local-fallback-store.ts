@@ -1,18 +1,13 @@
 import type { Clock, Timers } from '../../../process/time/clock.ts';
-import {
-  type CounterOp,
-  type CounterStore,
-  type StoreError,
-  type SubmitOptions,
-  unboundAnswer,
-  wasLeftOut,
-} from '../counter-store.ts';
 import type { MemoryStore } from '../memory/memory-store.ts';
+import { copyOperation, newOperation, type Operation, plainCounter, wasLeftOut } from '../operation.ts';
 import { lookThenCount } from '../stop-when-over.ts';
+import { countAll, type Store, StoreDecorator, type SubmitOptions } from '../store.ts';
+import type { StoreError } from '../store-error.ts';
 import { type OwedCounter, OwedCounters, type OwedHits } from './owed-counters.ts';
 
 export interface LocalFallbackStoreOptions {
-  store: CounterStore;
+  store: Store;
   /** Holds the last known totals, and counts from them; bounded by itself. */
   local: MemoryStore;
   clock: Clock;
@@ -41,7 +36,7 @@ export const lastDeliveriesMs = 1_000;
  * this process, and added to the store when it is back. Only hits that certainly were not counted are added: those whose
  * reply was lost may be in the store already, and nothing is sent twice.
  */
-export class LocalFallbackStore implements CounterStore {
+export class LocalFallbackStore extends StoreDecorator {
   readonly #options: LocalFallbackStoreOptions;
   readonly #owed: OwedCounters;
   /** What is on its way, by key: answers to requests that were sent before it do not have it yet. */
@@ -59,6 +54,7 @@ export class LocalFallbackStore implements CounterStore {
   #onAllDelivered: (() => void) | undefined;
 
   constructor(options: LocalFallbackStoreOptions) {
+    super(options.store);
     this.#options = options;
     this.#owed = new OwedCounters({ maxKeys: options.maxOwedKeys, maxBytes: options.maxOwedBytes });
   }
@@ -78,13 +74,14 @@ export class LocalFallbackStore implements CounterStore {
     return this.#undelivered + this.#owed.dropped;
   }
 
-  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
-    if (this.#options.answersOnly !== undefined && !ops.some(({ bound }) => bound !== undefined)) {
-      this.#options.store.submit(ops, options, done);
+  override submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
+    // Nothing is held locally, and plain windows need no scripts.
+    if (ops[0]?.hold !== undefined || (this.#options.answersOnly !== undefined && !ops.some(hasBound))) {
+      this.store.submit(ops, options, done);
       return;
     }
     const epoch = this.#epoch;
-    this.#options.store.submit(ops, options, () => {
+    this.store.submit(ops, options, () => {
       this.#answered(ops, options, epoch);
       done();
     });
@@ -101,20 +98,16 @@ export class LocalFallbackStore implements CounterStore {
     }
   }
 
-  ping(): Promise<void> {
-    return this.#options.store.ping();
-  }
-
-  async close(): Promise<void> {
+  override async close(): Promise<void> {
     this.#closed = true;
     await this.#lastDeliveries();
     this.#ended = true;
     this.#endWait?.();
     this.#say(this.#owed.size, 'the limiter ended before the store took them');
-    await this.#options.store.close();
+    await this.store.close();
   }
 
-  #answered(ops: readonly CounterOp[], options: SubmitOptions, epoch: number): void {
+  #answered(ops: readonly Operation[], options: SubmitOptions, epoch: number): void {
     if (wasLeftOut(ops)) return;
     const { answersOnly } = this.#options;
     let anyFailed = false;
@@ -126,13 +119,13 @@ export class LocalFallbackStore implements CounterStore {
     this.#countLocally(ops, options);
   }
 
-  #learn(op: CounterOp, epoch: number): void {
+  #learn(op: Operation, epoch: number): void {
     if (this.#underWay.size > 0) op.after = this.#underWay.get(op.key)?.appliedTo(op.after) ?? op.after;
     if (this.#owed.size > 0) op.after = this.#owed.get(op.key)?.appliedTo(op.after) ?? op.after;
     if (epoch === this.#epoch) this.#options.local.learn(op);
   }
 
-  #countLocally(ops: readonly CounterOp[], options: SubmitOptions): void {
+  #countLocally(ops: readonly Operation[], options: SubmitOptions): void {
     this.#countedLocally += 1;
     const { answersOnly } = this.#options;
     const failed = ops.filter(
@@ -146,10 +139,13 @@ export class LocalFallbackStore implements CounterStore {
       this.#options.local.submit(failed, options, () => {});
     }
     const nowMs = this.#options.clock.nowMs();
-    for (const [index, { key, applied, negative, perSecond, ttlSeconds, bound, error }] of failed.entries()) {
+    for (const [index, op] of failed.entries()) {
+      const { key, applied, verb, counter, ttlSeconds, error } = op;
       // What is counted only if it passes cannot be added later: the store would have to take it.
-      if (bound !== undefined) continue;
+      if (hasBound(op)) continue;
       if (error !== undefined || applied === 0 || errors[index]?.notCounted !== true) continue;
+      const { perSecond } = counter;
+      const negative = verb === 'refund';
       this.#owed.owe({ key, hits: applied, negative, perSecond, endMs: nowMs + ttlSeconds * 1000 });
     }
     this.#deliverLater();
@@ -188,7 +184,7 @@ export class LocalFallbackStore implements CounterStore {
       return;
     }
     this.#underWay = new Map(deliveries.map(({ counter }) => [counter.key, counter.hits]));
-    this.#options.store.submit(ops, { stopWhenOver: false }, () => {
+    this.store.submit(ops, countAll, () => {
       const stillOwed = deliveries.filter(({ counter }) => this.#underWay.has(counter.key));
       this.#underWay = new Map();
       if (this.#settle(stillOwed)) {
@@ -231,31 +227,30 @@ export class LocalFallbackStore implements CounterStore {
 }
 
 /** With the total that its key had before it was counted. */
-function asBefore(op: CounterOp): CounterOp {
-  return { ...op, after: Math.max(0, op.after - op.applied) };
+function asBefore(op: Operation): Operation {
+  const before = copyOperation(op, op.verb, op.hits);
+  before.after = Math.max(0, op.after - op.applied);
+  return before;
+}
+
+function hasBound({ counter }: Operation): boolean {
+  return counter.bound !== undefined;
 }
 
 /** What is owed to one key, as the ops that add it. */
 interface Delivery {
   readonly counter: OwedCounter;
-  readonly ops: readonly CounterOp[];
+  readonly ops: readonly Operation[];
 }
 
 /** One subtraction and one addition, or the one of them that does anything. */
 function deliveryOf(counter: OwedCounter, nowMs: number): Delivery {
   const { toTakeBack, toAdd } = counter.hits;
   const ttlSeconds = Math.max(1, Math.ceil((counter.endMs - nowMs) / 1000));
-  const common = {
-    key: counter.key,
-    perSecond: counter.perSecond,
-    ttlSeconds,
-    limit: Number.MAX_SAFE_INTEGER,
-    lookOnly: false,
-    holdsBack: 'never' as const,
-    ...unboundAnswer,
-  };
-  const ops: CounterOp[] = [];
-  if (toTakeBack > 0) ops.push({ ...common, hits: toTakeBack, negative: true });
-  if (toAdd > 0) ops.push({ ...common, hits: toAdd, negative: false });
+  const { key } = counter;
+  const plain = plainCounter(key, counter);
+  const ops: Operation[] = [];
+  if (toTakeBack > 0) ops.push(newOperation(plain, key, 'refund', toTakeBack, ttlSeconds));
+  if (toAdd > 0) ops.push(newOperation(plain, key, 'add', toAdd, ttlSeconds));
   return { counter, ops };
 }

@@ -16,13 +16,9 @@
  * what it granted, of which nothing was spent: the next message tells of the grant before, from which the ledger sees that,
  * and gives all of it back. An old message that comes late is known by its number. Pure: time is passed in.
  */
-import {
-  type CounterOp,
-  hashTagOf,
-  type LeaseAsk,
-  type StoreError,
-  unboundAnswer,
-} from '../counter-store.ts';
+import { type LeaseTerms, newOperation, type Operation, plainCounter } from '../operation.ts';
+import { hashTagOf } from '../store.ts';
+import type { StoreError } from '../store-error.ts';
 
 /** The last second is counted in so many parts, the present one among them: less than what was used in it, never more. */
 const ticksPerSecond = 4;
@@ -59,7 +55,7 @@ interface Watched {
   used2: number;
   used3: number;
   /** The message under way. */
-  asking: LeaseAsk | undefined;
+  asking: LeaseTerms | undefined;
   /** The most that the ledger may hold by messages of which no answer came. */
   unsure: number;
   /** What it holds is to be given back, not spent. */
@@ -126,7 +122,7 @@ export class LeaseBook {
   }
 
   /** Answers the op where what is held covers it: hits that are added, and more than none. */
-  spend(op: CounterOp): boolean {
+  spend(op: Operation): boolean {
     const found = this.#watched.get(op.key);
     if (typeof found !== 'object') {
       this.#found = this.#watch(op, found);
@@ -135,7 +131,7 @@ export class LeaseBook {
     const { hits } = op;
     if (found.tick !== this.#tick) moveTo(found, this.#tick);
     found.used += hits;
-    if (found.held < hits || found.limit !== op.limit) {
+    if (found.held < hits || found.limit !== op.counter.capacity) {
       this.#found = found;
       return false;
     }
@@ -151,8 +147,8 @@ export class LeaseBook {
   }
 
   /** Whether there is anything to tell along with an op that was just not spent; the clock need not be read for most. */
-  mayAsk(op: CounterOp): boolean {
-    if (op.negative) return true;
+  mayAsk(op: Operation): boolean {
+    if (op.verb === 'refund') return true;
     const one = this.#found;
     return one !== undefined && this.#maySend(one, op) && wanted(one, op) >= 2;
   }
@@ -161,34 +157,35 @@ export class LeaseBook {
    * The message to go along with such an op, or with one that takes back: undefined where there is nothing to tell. Hits that
    * are taken back stop at what is leased, whoever holds it.
    */
-  ask(op: CounterOp, nowMs: number): LeaseAsk | undefined {
+  ask(op: Operation, nowMs: number): LeaseTerms | undefined {
     this.moveTo(nowMs);
+    const { counter, verb } = op;
     let one = this.#found;
-    if (op.negative) {
+    if (verb === 'refund') {
       const found = this.#watched.get(op.key);
       one = typeof found === 'object' ? found : undefined;
     }
     if (one !== undefined && this.#maySend(one, op)) {
       if (one.tick !== this.#tick) moveTo(one, this.#tick);
       const want = wanted(one, op);
-      if (want >= 2 || (op.negative && isListed(one))) {
-        one.limit = op.limit;
+      if (want >= 2 || (verb === 'refund' && isListed(one))) {
+        one.limit = counter.capacity;
         one.endMs = Math.max(one.endMs, nowMs + op.ttlSeconds * 1000);
         this.#listed.set(op.key, one);
-        return this.#message(one, want >= 2 ? want : 0, op.leaseMost);
+        return this.#message(one, want >= 2 ? want : 0, counter.leaseMost);
       }
     }
-    const ledgerKey = op.negative ? (one?.ledgerKey ?? ledgerKeyOf(op.key)) : undefined;
+    const ledgerKey = verb === 'refund' ? (one?.ledgerKey ?? ledgerKeyOf(op.key)) : undefined;
     return ledgerKey === undefined ? undefined : floorOnly(ledgerKey, this.#limiter);
   }
 
-  #maySend({ asking, quietUntil, ledgerKey, held, limit }: Watched, op: CounterOp): boolean {
+  #maySend({ asking, quietUntil, ledgerKey, held, limit }: Watched, op: Operation): boolean {
     const isQuiet = asking !== undefined || quietUntil > this.#tick || ledgerKey === undefined;
-    return !isQuiet && (held === 0 || limit === op.limit);
+    return !isQuiet && (held === 0 || limit === op.counter.capacity);
   }
 
   /** What became of a message. One that is known to be lost, or that another one followed, has been told of before. */
-  answered(key: string, ask: LeaseAsk, error: StoreError | undefined): void {
+  answered(key: string, ask: LeaseTerms, error: StoreError | undefined): void {
     const one = this.#listed.get(key);
     if (one === undefined || one.asking !== ask) return;
     one.asking = undefined;
@@ -235,9 +232,9 @@ export class LeaseBook {
    * Once a tick: the messages that give back leases that are idle for a second. Of many leases it leaves some to the next sweeps;
    * none where `isLast`.
    */
-  sweep(nowMs: number, isLast = false): CounterOp[] {
+  sweep(nowMs: number, isLast = false): Operation[] {
     this.moveTo(nowMs);
-    const messages: CounterOp[] = [];
+    const messages: Operation[] = [];
     if (this.#tick - this.#cleanedAt >= rememberedTicks) this.#forget(rememberedTicks);
     if (isLast) this.#round = this.#listed.entries();
     let looks = Math.max(leastLooks, Math.ceil(this.#listed.size / sweepsPerRound));
@@ -252,7 +249,7 @@ export class LeaseBook {
   }
 
   /** What is to be told of a counter now. */
-  #dueOf(key: string, one: Watched, nowMs: number): CounterOp | undefined {
+  #dueOf(key: string, one: Watched, nowMs: number): Operation | undefined {
     if (one.asking !== undefined) return undefined;
     if (!isListed(one)) {
       one.ends = false;
@@ -279,7 +276,7 @@ export class LeaseBook {
   }
 
   /** After a first use, or the first one for a while; `usedAt` is when the one before was. */
-  #watch(op: CounterOp, usedAt: number | undefined): Watched | undefined {
+  #watch(op: Operation, usedAt: number | undefined): Watched | undefined {
     const tick = this.#tick;
     const ago = usedAt === undefined ? ticksPerSecond : tick - usedAt;
     if (usedAt === undefined && !this.#hasRoom()) {
@@ -292,8 +289,8 @@ export class LeaseBook {
     }
     const one: Watched = {
       ledgerKey: ledgerKeyOf(op.key),
-      perSecond: op.perSecond,
-      limit: op.limit,
+      perSecond: op.counter.perSecond,
+      limit: op.counter.capacity,
       held: 0,
       grantedBy: 0,
       granted: 0,
@@ -330,9 +327,9 @@ export class LeaseBook {
     }
   }
 
-  #message(one: Watched, want: number, most: number): LeaseAsk {
+  #message(one: Watched, want: number, most: number): LeaseTerms {
     this.#sequence += 1;
-    const ask: LeaseAsk = {
+    const ask: LeaseTerms = {
       ledgerKey: one.ledgerKey!,
       limiter: this.#limiter,
       sequence: this.#sequence,
@@ -353,21 +350,12 @@ export class LeaseBook {
     return ask;
   }
 
-  #returnOf(key: string, one: Watched, nowMs: number): CounterOp {
-    const { perSecond, limit, endMs } = one;
-    const lease = this.#message(one, 0, 0);
-    return {
-      ...unboundAnswer,
-      key,
-      hits: 0,
-      negative: false,
-      ttlSeconds: Math.max(1, Math.ceil((endMs - nowMs) / 1000)),
-      limit,
-      lookOnly: false,
-      holdsBack: 'never',
-      perSecond,
-      lease,
-    };
+  #returnOf(key: string, one: Watched, nowMs: number): Operation {
+    const { perSecond, limit: capacity, endMs } = one;
+    const ttlSeconds = Math.max(1, Math.ceil((endMs - nowMs) / 1000));
+    const message = newOperation(plainCounter(key, { perSecond, capacity }), key, 'add', 0, ttlSeconds);
+    message.lease = this.#message(one, 0, 0);
+    return message;
   }
 
   #giveUp(key: string, one: Watched): void {
@@ -386,8 +374,8 @@ function end(one: Watched): void {
 }
 
 /** What was used of it in the last second, as far as it may be leased. */
-function wanted(one: Watched, op: CounterOp): number {
-  return Math.min(one.used + one.used1 + one.used2 + one.used3, op.leaseMost);
+function wanted(one: Watched, op: Operation): number {
+  return Math.min(one.used + one.used1 + one.used2 + one.used3, op.counter.leaseMost);
 }
 
 /** What the ledger may still charge to this limiter. */
@@ -400,7 +388,7 @@ function isListed({ granted, unsure }: Watched): boolean {
   return granted > 0 || unsure > 0;
 }
 
-function floorOnly(ledgerKey: string, limiter: string): LeaseAsk {
+function floorOnly(ledgerKey: string, limiter: string): LeaseTerms {
   return {
     ledgerKey,
     limiter,

@@ -1,10 +1,11 @@
 import { type Clock, inTime, type Timers } from '../../../process/time/clock.ts';
-import type { CounterOp, CounterStore, SubmitOptions } from '../counter-store.ts';
+import type { Operation } from '../operation.ts';
+import { countAll, type Store, StoreDecorator, type SubmitOptions } from '../store.ts';
 import { LeaseBook, tickMs } from './lease-book.ts';
 
 export interface LeaseStoreOptions {
-  /** Hands `CounterOp.lease` on to the counters, or leaves it unanswered. */
-  store: CounterStore;
+  /** Hands `Operation.lease` on to the counters, or leaves it unanswered. */
+  store: Store;
   clock: Pick<Clock, 'monotonicMs'>;
   timers: Timers;
   /** The name of this thread of this process in ledgers, unlike any other's. */
@@ -22,17 +23,16 @@ export const lastReturnsMs = 1_000;
  * Counts hits of busy counters by leases of a store (`LeaseBook`), and all others in that store. A hit that a lease covers
  * is answered at once, whether or not the store is there.
  */
-export class LeaseStore implements CounterStore {
+export class LeaseStore extends StoreDecorator {
   readonly #options: LeaseStoreOptions;
-  readonly #store: CounterStore;
   readonly #book: LeaseBook;
   #endSweeps: (() => void) | undefined;
   #stopped = false;
   #onSettled: (() => void) | undefined;
 
   constructor(options: LeaseStoreOptions) {
+    super(options.store);
     this.#options = options;
-    this.#store = options.store;
     this.#book = new LeaseBook(options);
   }
 
@@ -41,14 +41,10 @@ export class LeaseStore implements CounterStore {
     return this.#book;
   }
 
-  get connected(): boolean {
-    return this.#store.connected ?? true;
-  }
-
-  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
-    if (this.#stopped || options.stopWhenOver) {
+  override submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
+    if (this.#stopped || options.stopWhenOver || ops[0]?.hold !== undefined) {
       for (const op of ops) op.mayReturn = false;
-      this.#store.submit(ops, options, done);
+      this.store.submit(ops, options, done);
       return;
     }
     if (this.#endSweeps === undefined) this.#startSweeps();
@@ -56,50 +52,50 @@ export class LeaseStore implements CounterStore {
     else this.#submitOne(ops, options, done);
   }
 
-  #submitOne(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+  #submitOne(ops: Operation[], options: SubmitOptions, done: () => void): void {
     const op = ops[0];
     if (op === undefined || !mayLease(op)) {
-      this.#store.submit(ops, options, done);
+      this.store.submit(ops, options, done);
       return;
     }
-    if (!op.negative && this.#book.spend(op)) {
+    if (op.verb === 'add' && this.#book.spend(op)) {
       done();
       return;
     }
     if (this.#ask(op)) {
-      this.#store.submit(ops, options, () => {
+      this.store.submit(ops, options, () => {
         this.#book.answered(op.key, op.lease!, op.error);
         done();
       });
     } else {
-      this.#store.submit(ops, options, done);
+      this.store.submit(ops, options, done);
     }
   }
 
-  #submitSeveral(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
-    const left: CounterOp[] = [];
+  #submitSeveral(ops: Operation[], options: SubmitOptions, done: () => void): void {
+    const left: Operation[] = [];
     let asked = false;
     for (const op of ops) {
       if (mayLease(op)) {
-        if (!op.negative && this.#book.spend(op)) continue;
+        if (op.verb === 'add' && this.#book.spend(op)) continue;
         if (this.#ask(op)) asked = true;
       }
       left.push(op);
     }
     if (left.length === 0) done();
     else if (asked) this.#submitAsking(left, options, done);
-    else this.#store.submit(left.length === ops.length ? ops : left, options, done);
+    else this.store.submit(left.length === ops.length ? ops : left, options, done);
   }
 
-  #submitAsking(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
-    this.#store.submit(ops, options, () => {
+  #submitAsking(ops: Operation[], options: SubmitOptions, done: () => void): void {
+    this.store.submit(ops, options, () => {
       for (const op of ops) if (op.lease !== undefined) this.#book.answered(op.key, op.lease, op.error);
       done();
     });
   }
 
   /** Whether anything goes along with an op that was not spent. */
-  #ask(op: CounterOp): boolean {
+  #ask(op: Operation): boolean {
     if (!this.#book.mayAsk(op)) return false;
     op.lease = this.#book.ask(op, this.#options.clock.monotonicMs());
     return op.lease !== undefined;
@@ -109,10 +105,6 @@ export class LeaseStore implements CounterStore {
     const { clock, timers } = this.#options;
     this.#book.moveTo(clock.monotonicMs());
     this.#endSweeps = timers.every(tickMs, () => this.#sweep());
-  }
-
-  ping(patienceMs?: number): Promise<void> {
-    return this.#store.ping(patienceMs);
   }
 
   /** Leases end with the rules that they were taken by. */
@@ -134,7 +126,7 @@ export class LeaseStore implements CounterStore {
   }
 
   /** What is not spent goes back first, if the store takes it soon. */
-  async close(): Promise<void> {
+  override async close(): Promise<void> {
     this.stop();
     if (this.#book.unsettled > 0) {
       const settled = new Promise<void>((resolve) => {
@@ -144,7 +136,7 @@ export class LeaseStore implements CounterStore {
     }
     this.#endSweeps?.();
     this.#book.close();
-    await this.#store.close();
+    await this.store.close();
   }
 
   #sweep(): void {
@@ -164,9 +156,8 @@ export class LeaseStore implements CounterStore {
   }
 }
 
-const countAll: SubmitOptions = { stopWhenOver: false };
-
 /** Hits of one fixed window; of those that are taken back also such as may not be leased here, but by others. */
-function mayLease(op: CounterOp): boolean {
-  return op.negative ? op.bound === undefined && op.hits > 0 : op.leaseMost !== 0 && op.hits > 0;
+function mayLease(op: Operation): boolean {
+  const { verb, hits, counter } = op;
+  return hits > 0 && (verb === 'refund' ? counter.bound === undefined : counter.leaseMost !== 0);
 }

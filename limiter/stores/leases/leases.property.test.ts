@@ -5,8 +5,10 @@ import { counterOp } from '../../../test/support/counter-ops.ts';
 import { LedgerModel } from '../../../test/support/lease-ledger.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { caseCount } from '../../../test/support/property-cases.ts';
-import { type CounterOp, type CounterStore, failOp, StoreError } from '../counter-store.ts';
 import { FoldedRun } from '../folded-run.ts';
+import { failOp, type Operation } from '../operation.ts';
+import type { Store } from '../store.ts';
+import { StoreError } from '../store-error.ts';
 import { LeaseBook, returnsPerSweep } from './lease-book.ts';
 import { LeaseStore } from './lease-store.ts';
 
@@ -17,7 +19,7 @@ const notSent = new StoreError('not sent', { transient: true, notCounted: true }
 type Fate = 'answered' | 'reply lost' | 'lost' | 'not sent' | 'late';
 
 interface Request {
-  readonly ops: readonly CounterOp[];
+  readonly ops: readonly Operation[];
   /** The counters that have it, while its reply is on its way. */
   appliedTo?: readonly LedgerModel[];
   done(): void;
@@ -32,10 +34,10 @@ interface Limiter {
   readonly untold: Set<string>;
 }
 
-class LossyStore implements CounterStore {
+class LossyStore implements Store {
   readonly waiting: Request[] = [];
 
-  submit(ops: CounterOp[], _options: unknown, done: () => void): void {
+  submit(ops: Operation[], _options: unknown, done: () => void): void {
     this.waiting.push({ ops, done });
   }
 
@@ -113,7 +115,7 @@ class World {
     const want = request?.ops[0] === op ? (op.lease?.want ?? 0) : 0;
     const lastSecond = (uses.get(key) ?? []).filter(([atMs]) => atMs > this.timers.nowMs - 1000);
     expect(want).toBeLessThanOrEqual(lastSecond.reduce((sum, [, one]) => sum + one, 0));
-    expect(want).toBeLessThanOrEqual(op.leaseMost);
+    expect(want).toBeLessThanOrEqual(op.counter.leaseMost);
   }
 
   deliver({ link, grantedBy }: Limiter, fate: Fate): void {

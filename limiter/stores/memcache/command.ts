@@ -1,5 +1,5 @@
 /** Commands of the text protocol. Keys in them are legal (`isLegalKey`), so none can end or prolong its command. */
-import type { StoreError } from '../counter-store.ts';
+import type { StoreError } from '../store-error.ts';
 import { refusedByServer } from './reply-reader.ts';
 
 export interface Command {

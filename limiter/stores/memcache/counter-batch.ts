@@ -1,11 +1,13 @@
 /** Counters of memcache in one turn: what is asked, what each request gets of it, and the changes that go out. */
-import { type CounterOp, callAbandoned, failOp, type StoreError } from '../counter-store.ts';
+
 import { maxTotal, toldAfter, totalAfter } from '../folded-run.ts';
+import { callAbandoned, failAll, failOp, type Operation } from '../operation.ts';
 import { holdBack } from '../stop-when-over.ts';
+import type { StoreError } from '../store-error.ts';
 import { addCommand, type Command, changeCommand } from './command.ts';
 
 export interface PendingRequest {
-  readonly ops: CounterOp[];
+  readonly ops: Operation[];
   readonly stopWhenOver: boolean;
   readonly done: () => void;
   /** Keys without an answer yet. */
@@ -50,14 +52,15 @@ export class KeyCount {
     return this.found === undefined ? 0 : this.#total;
   }
 
-  count(op: CounterOp): void {
+  count(op: Operation): void {
     const before = this.total;
-    op.after = toldAfter(before, op.applied, op.negative);
+    const isRefund = op.verb === 'refund';
+    op.after = toldAfter(before, op.applied, isRefund);
     if (op.applied === 0) return;
     this.#total = Math.min(maxTotal, op.after);
-    if (!op.negative && this.ttlSeconds === 0) this.ttlSeconds = op.ttlSeconds;
+    if (!isRefund && this.ttlSeconds === 0) this.ttlSeconds = op.ttlSeconds;
     // No more than up to the bound, so that the node's 64 bits never run over.
-    const change = op.negative ? -op.applied : Math.min(op.applied, maxTotal - before);
+    const change = isRefund ? -op.applied : Math.min(op.applied, maxTotal - before);
     const last = this.#changes.at(-1) ?? 0;
     if (last * change > 0)
       this.#changes[this.#changes.length - 1] = Math.max(-maxTotal, Math.min(maxTotal, last + change));
@@ -81,7 +84,7 @@ export class CounterBatch {
   readonly requests: PendingRequest[] = [];
 
   /** `keyOf`: the key as memcache takes it. */
-  add(request: PendingRequest, keyOf: (op: CounterOp) => string): void {
+  add(request: PendingRequest, keyOf: (op: Operation) => string): void {
     this.requests.push(request);
     for (const op of request.ops) {
       let count = this.keys.get(op.key);
@@ -99,7 +102,7 @@ export class CounterBatch {
   conclude({ ops, stopWhenOver, failed }: PendingRequest): Set<KeyCount> {
     const changedKeys = new Set<KeyCount>();
     if (ops[0]?.caller?.abandoned === true) {
-      for (const op of ops) failOp(op, callAbandoned);
+      failAll(ops, callAbandoned);
       return changedKeys;
     }
     for (const op of ops) {
@@ -117,7 +120,7 @@ export class CounterBatch {
     return changedKeys;
   }
 
-  #withoutFailed(ops: readonly CounterOp[]): CounterOp[] {
+  #withoutFailed(ops: readonly Operation[]): Operation[] {
     return ops.filter((op) => {
       const { error } = this.keys.get(op.key)!;
       if (error !== undefined) failOp(op, error);

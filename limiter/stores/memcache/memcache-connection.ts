@@ -13,7 +13,7 @@ import type { Socket } from 'node:net';
 import { attendedMs, attendedTimers } from '../../../process/time/clock.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
 import { type ClientTls, dial, tlsErrorText } from '../client-tls.ts';
-import type { StoreError } from '../counter-store.ts';
+import type { StoreError } from '../store-error.ts';
 import { type Command, CommandQueue, versionCommand } from './command.ts';
 import type { MemcacheAddress } from './memcache-nodes.ts';
 import {

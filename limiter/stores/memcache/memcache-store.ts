@@ -5,15 +5,10 @@
  */
 import type { Clock } from '../../../process/time/clock.ts';
 import type { ClientTls } from '../client-tls.ts';
-import {
-  type Claims,
-  type CounterOp,
-  type CounterStore,
-  failOp,
-  type StoreError,
-  type SubmitOptions,
-} from '../counter-store.ts';
 import { maxTotal } from '../folded-run.ts';
+import { failAll, type Operation } from '../operation.ts';
+import type { Claims, Store, SubmitOptions } from '../store.ts';
+import type { StoreError } from '../store-error.ts';
 import { addCommand, GetCommand, versionCommand } from './command.ts';
 import {
   AskedKeys,
@@ -67,7 +62,8 @@ const keysPerGet = 64;
 /** From here on memcache takes an expiry for seconds since 1970. */
 const longestRelativeSeconds = 30 * 86_400;
 
-export class MemcacheStore implements CounterStore, Claims {
+export class MemcacheStore implements Store, Claims {
+  readonly claims = this;
   readonly #clock: Pick<Clock, 'nowMs'>;
   readonly #events: MemcacheEvents;
   readonly #timeoutMs: number;
@@ -77,7 +73,7 @@ export class MemcacheStore implements CounterStore, Claims {
   #requestsUnderWay = 0;
   #closed = false;
   readonly #failsWithNode: boolean;
-  readonly #keyOf = (op: CounterOp) => this.#legalKey(op);
+  readonly #keyOf = (op: Operation) => this.#legalKey(op);
 
   constructor(options: MemcacheStoreOptions) {
     const { tls, random, connectionsPerNode, timeoutMs = 500, events } = options;
@@ -105,9 +101,9 @@ export class MemcacheStore implements CounterStore, Claims {
     if (!this.#closed) this.#nodes.set(nodes);
   }
 
-  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+  submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
     if (this.#closed) {
-      for (const op of ops) failOp(op, closedError());
+      failAll(ops, closedError());
       done();
     } else if (ops.length === 0) {
       done();
@@ -161,7 +157,7 @@ export class MemcacheStore implements CounterStore, Claims {
     return this.#requestsUnderWay === 0 && this.#nodes.connections().every((connection) => connection.idle);
   }
 
-  #legalKey(op: CounterOp): string {
+  #legalKey(op: Operation): string {
     const key = memcacheKey(op.key);
     if (key !== op.key) this.#events.onHashedKey();
     return key;

@@ -1,4 +1,4 @@
-import { StoreError } from '../counter-store.ts';
+import { StoreError } from '../store-error.ts';
 
 // Takes the replies of memcache's text protocol apart: lines, and values between them. Pure; knows no commands. A reply is
 // any number of `VALUE <key> <flags> <bytes>` lines, each with its data, and one other line.

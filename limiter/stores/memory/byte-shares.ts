@@ -1,5 +1,5 @@
 /** Memory that domains and callers share, so that none of them takes it all. */
-import type { ReservationOwner } from '../reservations/reservation-store.ts';
+import type { ReservationOwner } from '../operation.ts';
 
 /** Chosen: a domain or a caller takes so much at most of what the others leave, so that there is always something left. */
 const mostOfRest = 0.75;

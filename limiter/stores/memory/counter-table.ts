@@ -1,10 +1,11 @@
 import type { Bound, Held } from '../../algorithms/bound.ts';
-import { type CounterPlace, StoreError } from '../counter-store.ts';
 import { keyBytes } from '../folded-run.ts';
+import type { Operation } from '../operation.ts';
+import { StoreError } from '../store-error.ts';
 import { ExpiryQueue } from './expiry-queue.ts';
 
 /** One counter. */
-export interface Counter {
+export interface KeptCounter {
   readonly key: string;
   readonly bytes: number;
   /** Set when it is created. That of a sliding window or a bucket moves later with its hits. */
@@ -15,20 +16,11 @@ export interface Counter {
   held: Held | undefined;
   /** Where it is; undefined once it left, though the expiry queue, or who found it, may still hold it. */
   table: CounterTable | undefined;
-  nextInTick: Counter | undefined;
+  nextInTick: KeptCounter | undefined;
 }
 
-interface KeyOfCounter {
-  readonly key: string;
-  readonly plan?: CounterPlace | undefined;
-}
-
-/** What is kept of a counter, and how: as `CounterOp`. `waitMicros`: until it is unused. */
-export interface KeptCounter extends KeyOfCounter {
-  readonly bound: Bound;
-  readonly ttlSeconds: number;
-  readonly waitMicros: number;
-}
+/** What is kept of a counter, and how. `waitMicros`: until it is unused. */
+type Kept = Pick<Operation, 'key' | 'ttlSeconds' | 'waitMicros'>;
 
 /** What a counter occupies besides its key's characters: measured with a million of them on Node 26, rounded up. */
 const counterOverheadBytes = 176;
@@ -40,12 +32,12 @@ const mostRequeued = 100;
 /** Of a bucket that is full again at once: making it anew for each hit would cost more than keeping it. In milliseconds. */
 const leastLifeMs = 1000;
 
-export function heldBy(counter: Counter | undefined, bound: Bound): Held | undefined {
+export function heldBy(counter: KeptCounter | undefined, bound: Bound): Held | undefined {
   if (counter === undefined || !bound.holdsTotal) return counter?.held;
   return [counter.value, 0, 0];
 }
 
-function hasMoved({ expiresAtMs, queuedTick }: Counter): boolean {
+function hasMoved({ expiresAtMs, queuedTick }: KeptCounter): boolean {
   return Math.ceil(expiresAtMs / 1000) > queuedTick;
 }
 
@@ -53,8 +45,8 @@ function hasMoved({ expiresAtMs, queuedTick }: Counter): boolean {
 export class CounterTable {
   readonly maxBytes: number;
   readonly #maxCounters: number;
-  readonly #counters = new Map<string, Counter>();
-  readonly #queue = new ExpiryQueue<Counter>();
+  readonly #counters = new Map<string, KeptCounter>();
+  readonly #queue = new ExpiryQueue<KeptCounter>();
   #bytes = 0;
   #otherBytes = 0;
   #evicted = 0;
@@ -77,15 +69,15 @@ export class CounterTable {
     return this.#evicted;
   }
 
-  /** Of an op, whose plan keeps what was found: the map need not be asked again. */
-  find({ key, plan }: KeyOfCounter, nowMs: number): Counter | undefined {
-    let counter = plan?.counter as Counter | undefined;
-    if (counter === undefined || counter.table !== this || counter.key !== key) {
-      counter = this.#counters.get(key);
-      if (plan !== undefined) plan.counter = counter;
+  /** The operation's counter keeps what was found: the map need not be asked again. */
+  find({ key, counter }: Pick<Operation, 'key' | 'counter'>, nowMs: number): KeptCounter | undefined {
+    let found = counter.place as KeptCounter | undefined;
+    if (found === undefined || found.table !== this || found.key !== key) {
+      found = this.#counters.get(key);
+      counter.place = found;
     }
-    if (counter === undefined || counter.expiresAtMs > nowMs) return counter;
-    this.#drop(counter);
+    if (found === undefined || found.expiresAtMs > nowMs) return found;
+    this.#drop(found);
     return undefined;
   }
 
@@ -95,7 +87,7 @@ export class CounterTable {
   }
 
   /** Undefined where there is none, or it has ended. */
-  at(key: string, nowMs: number): Counter | undefined {
+  at(key: string, nowMs: number): KeptCounter | undefined {
     const counter = this.#counters.get(key);
     return counter !== undefined && counter.expiresAtMs > nowMs ? counter : undefined;
   }
@@ -106,7 +98,7 @@ export class CounterTable {
     const bytes = keyBytes(key) + counterOverheadBytes + (held === undefined ? 0 : heldBytes);
     if (bytes > this.maxBytes) return false;
     this.#makeRoom(1, bytes);
-    const counter: Counter = {
+    const counter: KeptCounter = {
       key,
       bytes,
       expiresAtMs,
@@ -126,8 +118,8 @@ export class CounterTable {
    * Writes what a counter with a bound holds, a new one where `find` gave none. False when the key does not fit. One that has
    * to live longer than it was to gets twice as long, lest each hit move its end.
    */
-  keep(kept: KeptCounter, held: Held, counter: Counter | undefined, nowMs: number): boolean {
-    const { key, bound, waitMicros, ttlSeconds } = kept;
+  keep(kept: Kept, bound: Bound, held: Held, counter: KeptCounter | undefined, nowMs: number): boolean {
+    const { key, waitMicros, ttlSeconds } = kept;
     const { holdsTotal } = bound;
     // Nothing is kept that is over: it is how long until the counter is unused.
     const untilUnusedMs = holdsTotal ? 0 : waitMicros / 1000;
@@ -190,7 +182,7 @@ export class CounterTable {
     }
   }
 
-  #drop(counter: Counter): void {
+  #drop(counter: KeptCounter): void {
     counter.table = undefined;
     this.#bytes -= counter.bytes;
     this.#counters.delete(counter.key);

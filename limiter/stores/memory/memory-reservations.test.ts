@@ -17,7 +17,7 @@ import type { Bound } from '../../algorithms/bound.ts';
 import { FixedWindow } from '../../algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../algorithms/sliding-window.ts';
 import { TokenBucket } from '../../algorithms/token-bucket.ts';
-import type { ReservationOwner } from '../reservations/reservation-store.ts';
+import type { ReservationOwner } from '../operation.ts';
 import type { MemoryStoreOptions } from './memory-store.ts';
 
 const stem = '1{llm;team=a}';
@@ -26,8 +26,9 @@ const minuteMs = 60_000;
 
 function open(options: Partial<MemoryStoreOptions> = {}, maxReservations = 1000) {
   const clock = new ManualClock(Date.UTC(2026, 5));
-  const memory = openMemoryStore({ clock, ...options });
-  const store = memory.openReservations({ maxReservations, recordMs: 10 * minuteMs });
+  const reservations = { maxReservations, recordMs: 10 * minuteMs };
+  const memory = openMemoryStore({ clock, reservations, ...options });
+  const store = memory;
   const reserve = (id: string, given: Parameters<typeof countersOf>[1] = {}, isMarker = false) =>
     submitCall(
       store,
@@ -47,7 +48,7 @@ describe('MemoryReservations', () => {
     expect((await settle('a', 3)).outcome).toBe('repeated');
     clock.ms += 1;
     expect((await settle('a', 3)).outcome).toBe('unknown');
-    expect(await store.recall('a')).toBeUndefined();
+    expect(await store.notes!.recall('a')).toBeUndefined();
   });
 
   it('remembers what was settled late as long as that', async () => {
@@ -69,9 +70,9 @@ describe('MemoryReservations', () => {
       await settle(`settled ${i}`, 1);
       await settle(`marker ${i}`, 1, true);
     }
-    expect(store.bytes).toBeGreaterThan(100_000);
+    expect(store.reservedBytes).toBeGreaterThan(100_000);
     clock.ms += 24 * 60 * minuteMs;
-    expect([memory.size, store.bytes, memory.bytes]).toEqual([0, 0, 0]);
+    expect([memory.size, store.reservedBytes, memory.bytes]).toEqual([0, 0, 0]);
   });
 
   it('forgets many little by little, and answers for none of them', async () => {
@@ -80,31 +81,31 @@ describe('MemoryReservations', () => {
       await reserve(`r${i}`, { bound: wide });
       await settle(`r${i}`, 1);
     }
-    const before = store.bytes;
+    const before = store.reservedBytes;
     clock.ms += 11 * minuteMs;
     for (const i of [0, 500, 999]) expect((await settle(`r${i}`, 1)).outcome).toBe('unknown');
-    expect(store.bytes).toBeGreaterThan(0.9 * before);
+    expect(store.reservedBytes).toBeGreaterThan(0.9 * before);
     // The counter lives on.
-    expect([memory.size, store.bytes]).toEqual([1, 0]);
+    expect([memory.size, store.reservedBytes]).toEqual([1, 0]);
   });
 
   it('holds no more for markers that were settled', async () => {
     const { store, reserve, settle } = open();
     await reserve('first', { bound: wide });
-    const before = store.bytes;
+    const before = store.reservedBytes;
     for (let i = 0; i < 10_000; i += 1) {
       await reserve(`marker ${i}`, { bound: wide }, true);
       await settle(`marker ${i}`, 1, true);
     }
-    expect(store.bytes).toBe(before);
+    expect(store.reservedBytes).toBe(before);
   });
 
   it('remembers no more refused markers than may be open', async () => {
     const { store, reserve } = open({}, 20);
     for (let i = 0; i < 20; i += 1) await reserve(`marker ${i}`, { amount: 11 }, true);
-    const before = store.bytes;
+    const before = store.reservedBytes;
     for (let i = 20; i < 100; i += 1) await reserve(`marker ${i}`, { amount: 11 }, true);
-    expect(store.bytes).toBe(before);
+    expect(store.reservedBytes).toBe(before);
   });
 
   it('takes at most half of the memory, and refuses what is beyond', async () => {
@@ -112,7 +113,7 @@ describe('MemoryReservations', () => {
     let made = 0;
     while ((await reserve(`r${made}`, { bound: wide })).outcome === 'reserved') made += 1;
     expect(made).toBeGreaterThan(10);
-    expect(store.bytes).toBeLessThanOrEqual(50_000);
+    expect(store.reservedBytes).toBeLessThanOrEqual(50_000);
     // Counters have the rest, and leave room to reservations.
     for (let i = 0; i < 1000; i += 1) await totalOf(memory, { key: `key ${i}`, ttlSeconds: 10_000 });
     expect(memory.bytes).toBeLessThanOrEqual(100_000);
@@ -124,7 +125,7 @@ describe('MemoryReservations', () => {
       counters: countersOf([stem], { amount: 1 }),
     });
     expect((await submitCall(store, charging)).counters[0]!.changed).toBe(1);
-    expect(store.bytes).toBeLessThanOrEqual(50_000);
+    expect(store.reservedBytes).toBeLessThanOrEqual(50_000);
     clock.ms += 11 * minuteMs;
     expect((await reserve('later', { bound: wide })).outcome).toBe('reserved');
   });
@@ -132,18 +133,18 @@ describe('MemoryReservations', () => {
   it('keeps notes of what holds nothing until then, too, in the same memory', async () => {
     const { clock, memory, store, reserve } = open({ maxBytes: 100_000 });
     let kept = 0;
-    while ((await store.note(noteOf(`n${kept}`, 'nothing', minuteMs))) === undefined) kept += 1;
-    expect(await store.note(noteOf('more', 'nothing', minuteMs))).toMatchObject({ of: 'memory' });
+    while ((await store.notes!.note(noteOf(`n${kept}`, 'nothing', minuteMs))) === undefined) kept += 1;
+    expect(await store.notes!.note(noteOf('more', 'nothing', minuteMs))).toMatchObject({ of: 'memory' });
     expect(kept).toBeGreaterThan(10);
-    expect([store.bytes <= 50_000, (await reserve('a')).outcome]).toEqual([true, 'full']);
+    expect([store.reservedBytes <= 50_000, (await reserve('a')).outcome]).toEqual([true, 'full']);
     clock.ms += 11 * minuteMs - 1;
-    expect(await store.recall('n0')).toBe('nothing');
+    expect(await store.notes!.recall('n0')).toBe('nothing');
     clock.ms += 1;
-    expect(await store.recall('n0')).toBeUndefined();
-    expect(await store.note(noteOf('n0', 'another', minuteMs))).toBeUndefined();
-    expect(await store.recall('n0')).toBe('another');
+    expect(await store.notes!.recall('n0')).toBeUndefined();
+    expect(await store.notes!.note(noteOf('n0', 'another', minuteMs))).toBeUndefined();
+    expect(await store.notes!.recall('n0')).toBe('another');
     clock.ms += 24 * 60 * minuteMs;
-    expect([memory.size, store.bytes, memory.bytes]).toEqual([0, 0, 0]);
+    expect([memory.size, store.reservedBytes, memory.bytes]).toEqual([0, 0, 0]);
   });
 
   it('leaves room to other domains, whatever one of them reserves', async () => {
@@ -161,13 +162,12 @@ describe('MemoryReservations', () => {
     while ((await ask(flood)).outcome === 'reserved');
     expect(made).toBeGreaterThan(20);
     expect((await ask(flood)).full).toMatchObject({ of: 'memory' });
-    while ((await store.note(noteOf(`n${made}`, 'nothing', minuteMs, flood))) === undefined) made += 1;
+    while ((await store.notes!.note(noteOf(`n${made}`, 'nothing', minuteMs, flood))) === undefined) made += 1;
     const other = { domain: 'other', caller: undefined };
     for (let n = 0; n < 5; n += 1) expect((await ask(other)).outcome).toBe('reserved');
-    expect(await store.note(noteOf('other', 'nothing', minuteMs, other))).toBeUndefined();
+    expect(await store.notes!.note(noteOf('other', 'nothing', minuteMs, other))).toBeUndefined();
     clock.ms += 24 * 60 * minuteMs;
-    store.sweep(clock.ms, 10_000);
-    expect(store.bytes).toBe(0);
+    expect([store.size, store.reservedBytes]).toEqual([0, 0]);
     expect((await ask(flood)).outcome).toBe('reserved');
   });
 
@@ -219,11 +219,11 @@ describe('MemoryReservations', () => {
 
   it('frees a name once its time has passed', async () => {
     const { clock, store } = open();
-    expect(await store.claim('mark', 60)).toBe(true);
+    expect(await store.claims!.claim('mark', 60)).toBe(true);
     clock.ms += minuteMs - 1;
-    expect(await store.claim('mark', 60)).toBe(false);
+    expect(await store.claims!.claim('mark', 60)).toBe(false);
     clock.ms += 1;
-    expect(await store.claim('mark', 60)).toBe(true);
+    expect(await store.claims!.claim('mark', 60)).toBe(true);
   });
 
   it.each<[string, Bound]>([

@@ -1,23 +1,20 @@
 import type { Clock } from '../../../process/time/clock.ts';
 import { used } from '../admission.ts';
-import { StoreError } from '../counter-store.ts';
 import { keyBytes } from '../folded-run.ts';
-import type {
-  Fullness,
-  Note,
-  ReservationBounds,
-  ReservationCall,
-  ReservationOwner,
-  ReservationStore,
-  ReserveCall,
-  ReservedCounter,
-  SettleCall,
-} from '../reservations/reservation-store.ts';
+import {
+  type Fullness,
+  failAll,
+  type Hold,
+  type Operation,
+  type Reservation,
+  type ReservationOwner,
+} from '../operation.ts';
+import type { Claims, Note, Notes, ReservationBounds } from '../store.ts';
 import { ByteShares } from './byte-shares.ts';
 import { CounterTable, heldBy, keyTooLong } from './counter-table.ts';
 import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
 import {
-  type Reservation,
+  type KeptReservation,
   ReservationBook,
   type ReservationTerms,
   reservationBytes,
@@ -43,7 +40,7 @@ const sweptPerCall = 4;
 /** The counters of a call that have one stem, in their order. */
 interface Section {
   readonly book: ReservationBook;
-  readonly counters: ReservedCounter[];
+  readonly counters: Operation[];
   isRefused: boolean;
 }
 
@@ -56,26 +53,27 @@ interface KeptNote extends Expiring {
 }
 
 /** Budgets of a store in this process. `done` is called before `submit` returns. */
-export class MemoryReservations implements ReservationStore {
+export class MemoryReservations implements Notes, Claims {
   readonly #options: MemoryReservationsOptions;
   readonly #books = new Map<string, ReservationBook>();
   readonly #ends = new ExpiryQueue<ReservationBook>();
-  readonly #noted = new Map<string, Reservation>();
+  readonly #noted = new Map<string, KeptReservation>();
   readonly #notes = new Map<string, KeptNote>();
   readonly #noteEnds = new ExpiryQueue<KeptNote>();
   readonly #claims = new CounterTable(mostClaims);
   readonly #shares: ByteShares;
-  #closed = false;
 
   constructor(options: MemoryReservationsOptions) {
     this.#options = options;
     this.#shares = new ByteShares(mostOfBytes * options.table.maxBytes);
   }
 
-  submit(call: ReservationCall, done: () => void): void {
-    call.error = this.#problem(call);
-    if (call.error === undefined) this.#answer(call, this.#options.clock.nowMs());
-    done();
+  /** The operations of one call. */
+  submit(ops: readonly Operation[]): void {
+    const { table, clock } = this.#options;
+    const tooLong = ops.find(({ key }) => !table.fits(key));
+    if (tooLong !== undefined) failAll(ops, keyTooLong(tooLong.key, table.maxBytes));
+    else this.#answer(ops, clock.nowMs());
   }
 
   async recall(id: string): Promise<string | undefined> {
@@ -100,7 +98,8 @@ export class MemoryReservations implements ReservationStore {
   async claim(name: string, seconds: number): Promise<boolean> {
     const nowMs = this.#options.clock.nowMs();
     this.#claims.sweep(nowMs, 2);
-    if (this.#claims.find({ key: name }, nowMs) !== undefined) return false;
+    if (this.#claims.at(name, nowMs) !== undefined) return false;
+    this.#claims.remove(name);
     this.#claims.create({ key: name, value: 1, expiresAtMs: nowMs + seconds * 1000 });
     return true;
   }
@@ -112,10 +111,6 @@ export class MemoryReservations implements ReservationStore {
 
   get bytes(): number {
     return this.#shares.bytes;
-  }
-
-  close(): void {
-    this.#closed = true;
   }
 
   /** Forgets what nobody asked for, so many reservations at most. */
@@ -143,50 +138,46 @@ export class MemoryReservations implements ReservationStore {
     }
   }
 
-  #problem({ counters }: ReservationCall): StoreError | undefined {
-    if (this.#closed) return new StoreError('memory store is closed', { transient: false, notCounted: true });
-    const { table } = this.#options;
-    const tooLong = counters.find(({ key }) => !table.fits(key));
-    return tooLong && keyTooLong(tooLong.key, table.maxBytes);
-  }
-
-  #answer(call: ReservationCall, nowMs: number): void {
-    const sections = this.#sectionsOf(call);
-    const expiredBefore: { counter: ReservedCounter; tally: Tally; expired: number }[] = [];
+  #answer(ops: readonly Operation[], nowMs: number): void {
+    const { verb, hold } = ops[0]!;
+    const call = hold!.reservation;
+    const sections = this.#sectionsOf(ops, verb === 'look' ? undefined : call.owner);
+    const expiredBefore: { hold: Hold; tally: Tally; expired: number }[] = [];
     for (const { book, counters } of sections) {
       for (const counter of counters) {
-        Object.assign(counter, unanswered);
+        const hold = counter.hold!;
+        Object.assign(hold, unanswered);
+        counter.error = undefined;
         const tally = book.tally(counter.key);
-        if (tally !== undefined) expiredBefore.push({ counter, tally, expired: tally.expired });
+        if (tally !== undefined) expiredBefore.push({ hold, tally, expired: tally.expired });
       }
       book.sweep(nowMs, sweptPerCall);
     }
-    for (const { counter, tally, expired } of expiredBefore) counter.givenBack = tally.expired - expired;
+    for (const { hold, tally, expired } of expiredBefore) hold.givenBack = tally.expired - expired;
     // Behind these, as what the call gave back is told.
     this.sweep(nowMs, sweptPerCall);
-    if (call.kind === 'reserve') this.#reserve(call, sections, nowMs);
-    else if (call.kind === 'settle') this.#settle(call, sections, nowMs);
+    if (verb === 'reserve') this.#reserve(call, sections, nowMs);
+    else if (verb === 'commit') this.#settle(call, sections, nowMs);
     for (const { book, counters } of sections) {
       this.#shelve(book);
       for (const counter of counters) this.#tell(counter, book, nowMs);
     }
   }
 
-  #sectionsOf(call: ReservationCall): Section[] {
-    const { counters } = call;
-    const owner = call.kind === 'look' ? undefined : call.owner;
+  #sectionsOf(ops: readonly Operation[], owner: ReservationOwner | undefined): Section[] {
     const sections: Section[] = [];
-    for (const counter of counters) {
-      const known = sections.find(({ book }) => book.stem === counter.stem);
-      if (known !== undefined) known.counters.push(counter);
-      else sections.push({ book: this.#bookOf(counter.stem, owner), counters: [counter], isRefused: false });
+    for (const op of ops) {
+      const stem = op.counter.counterStem;
+      const known = sections.find(({ book }) => book.stem === stem);
+      if (known !== undefined) known.counters.push(op);
+      else sections.push({ book: this.#bookOf(stem, owner), counters: [op], isRefused: false });
     }
     return sections;
   }
 
   #bookOf(stem: string, owner: ReservationOwner | undefined): ReservationBook {
     const { table, maxReservations, recordMs } = this.#options;
-    const onForgotten = (forgotten: Reservation): void => {
+    const onForgotten = (forgotten: KeptReservation): void => {
       this.#occupy(forgotten.owner, -forgotten.bytes);
       if (this.#noted.get(forgotten.id) === forgotten) this.#noted.delete(forgotten.id);
     };
@@ -210,7 +201,7 @@ export class MemoryReservations implements ReservationStore {
   }
 
   /** Whether so much more may be remembered of the id in each section. */
-  #hasRoom({ id, note, owner }: Remembered, sections: readonly Section[]): boolean {
+  #hasRoom({ id, note, owner }: Reservation, sections: readonly Section[]): boolean {
     let bytes = keyBytes(note ?? '');
     for (const { book, counters } of sections) {
       bytes += reservationBytes(id, counters.length);
@@ -219,7 +210,7 @@ export class MemoryReservations implements ReservationStore {
     return this.#shares.hasRoom(owner, bytes);
   }
 
-  #reserve(call: ReserveCall, sections: readonly Section[], nowMs: number): void {
+  #reserve(call: Reservation, sections: readonly Section[], nowMs: number): void {
     call.expiresAtMs = 0;
     call.full = undefined;
     const { id, note, isMarker } = call;
@@ -235,7 +226,7 @@ export class MemoryReservations implements ReservationStore {
       }
     }
     const hasRefused = refuses(call, sections, nowMs, this.#options.table);
-    const isRefused = hasRefused || call.refusedElsewhere === true;
+    const isRefused = hasRefused || call.refusedElsewhere;
     const held = sections.filter((section) => !section.isRefused);
     const hasRoom = this.#hasRoom(call, sections);
     const counterRoomMs = Math.max(...held.map(({ book, counters }) => book.fullUntilMs(counters)));
@@ -250,7 +241,7 @@ export class MemoryReservations implements ReservationStore {
       const terms = termsOf(call, section, section === sections[0] ? note : undefined);
       const isEmpty = !isReserved || section.isRefused;
       const made = isEmpty ? book.reserveNothing(terms, nowMs) : book.reserve(terms, counters, nowMs);
-      if (isReserved) for (const counter of counters) counter.outcome = isEmpty ? 'left-out' : 'charged';
+      if (isReserved) tellAll(counters, isEmpty);
       if (made === undefined) continue;
       this.#occupy(made.owner, made.bytes);
       if (made.note !== undefined) this.#noted.set(id, made);
@@ -258,14 +249,14 @@ export class MemoryReservations implements ReservationStore {
     }
   }
 
-  #settle(call: SettleCall, sections: readonly Section[], nowMs: number): void {
+  #settle(call: Reservation, sections: readonly Section[], nowMs: number): void {
     const { id, isMarker, owner } = call;
-    call.outcome = 'unknown';
+    call.settled = 'unknown';
     call.charged = 0;
     call.amount = 0;
     for (const section of sections) {
       const { book, counters } = section;
-      const actual = counters[0]!.amount;
+      const actual = counters[0]!.hold!.amount;
       const known = isMarker ? book.marker(id, nowMs) : book.record(id, nowMs);
       if (known === undefined) {
         if (call.unknown === 'tell' || actual === undefined) continue;
@@ -276,18 +267,18 @@ export class MemoryReservations implements ReservationStore {
           nowMs,
         );
         if (made !== undefined) this.#occupy(owner, made.bytes);
-        if (call.outcome === 'unknown') call.charged = actual;
-        for (const counter of counters) counter.outcome = 'charged';
+        if (call.settled === 'unknown') call.charged = actual;
+        tellAll(counters, false);
         continue;
       }
       const charged = known.state === 'settled' ? known.charged : (actual ?? known.amount);
-      if (call.outcome === 'unknown') {
+      if (call.settled === 'unknown') {
         call.charged = charged;
         call.amount = known.amount;
       }
-      call.outcome = laterOutcome(call.outcome, known, nowMs);
+      call.settled = laterOutcome(call.settled, known, nowMs);
       if (known.state !== 'settled') book.settle(known, counters, charged, nowMs);
-      for (const counter of counters) counter.outcome = known.isEmpty ? 'left-out' : 'charged';
+      tellAll(counters, known.isEmpty);
     }
   }
 
@@ -298,46 +289,48 @@ export class MemoryReservations implements ReservationStore {
     return kept !== undefined && kept.expiresAtMs > nowMs ? kept.text : undefined;
   }
 
-  #tell(counter: ReservedCounter, book: ReservationBook, nowMs: number): void {
-    const { bound, outcome } = counter;
+  #tell(counter: Operation, book: ReservationBook, nowMs: number): void {
+    const bound = counter.counter.charging!;
+    const hold = counter.hold!;
+    const { outcome, amount = 0 } = hold;
     const nowMicros = nowMs * 1000;
     const found = this.#options.table.find(counter, nowMs);
     const held = bound.heldAt(heldBy(found, bound), nowMicros);
     const tally = book.tally(counter.key);
-    counter.used = used(bound, held, nowMicros);
+    counter.after = used(bound, held, nowMicros);
     // Of a bucket some of it has come back by itself.
-    counter.reserved =
-      tally === undefined || tally.counter !== found ? 0 : Math.min(tally.reserved, counter.used);
-    counter.open = tally?.open.size ?? 0;
-    counter.oldestMs = 0;
+    hold.reserved =
+      tally === undefined || tally.counter !== found ? 0 : Math.min(tally.reserved, counter.after);
+    hold.open = tally?.open.size ?? 0;
+    hold.oldestMs = 0;
     if (tally !== undefined)
       for (const { madeMs } of tally.open) {
-        counter.oldestMs = madeMs;
+        hold.oldestMs = madeMs;
         break;
       }
-    const isOver =
-      outcome === 'refused' || (outcome === 'left-out' && counter.amount! > bound.room(held, nowMicros));
+    const isOver = outcome === 'refused' || (outcome === 'left-out' && amount > bound.room(held, nowMicros));
     counter.waitMicros = isOver
-      ? bound.untilRoomMicros(held, nowMicros, counter.amount)
+      ? bound.untilRoomMicros(held, nowMicros, hold.amount)
       : bound.untilUnusedMicros(held, nowMicros);
   }
 }
 
-/** What is remembered of a call. */
-type Remembered = Pick<ReserveCall, 'id' | 'owner'> & { readonly note?: string | undefined };
-
 const unanswered = { outcome: 'untouched', changed: 0, givenBack: 0, lost: 0 } as const;
 
 function termsOf(
-  { id, owner, isMarker, counters }: ReserveCall,
+  { id, owner, isMarker, width }: Reservation,
   section: Section,
   note: string | undefined,
 ): ReservationTerms {
-  const { amount, ttlMs, onExpiry } = section.counters[0]!;
-  return { id, owner, isMarker, amount: amount ?? 0, ttlMs, onExpiry, width: counters.length, note };
+  const { amount, ttlMs, onExpiry } = section.counters[0]!.hold!;
+  return { id, owner, isMarker, amount: amount ?? 0, ttlMs, onExpiry, width, note };
 }
 
-function isRepeated(call: ReserveCall, section: Section, known: Reservation | undefined): boolean {
+function tellAll(counters: readonly Operation[], isEmpty: boolean): void {
+  for (const { hold } of counters) hold!.outcome = isEmpty ? 'left-out' : 'charged';
+}
+
+function isRepeated(call: Reservation, section: Section, known: KeptReservation | undefined): boolean {
   if (known === undefined) return false;
   const { amount, ttlMs, onExpiry, width } = termsOf(call, section, undefined);
   return (
@@ -345,14 +338,14 @@ function isRepeated(call: ReserveCall, section: Section, known: Reservation | un
   );
 }
 
-function repeat(call: ReserveCall, { counters }: Section, known: Reservation): void {
+function repeat(call: Reservation, { counters }: Section, known: KeptReservation): void {
   if (call.expiresAtMs === 0) call.expiresAtMs = known.dueMs;
-  for (const counter of counters) counter.outcome = known.isEmpty ? 'left-out' : 'charged';
+  tellAll(counters, known.isEmpty);
 }
 
 /** Finds which sections have no room, and whether that refuses the call. */
 function refuses(
-  { otherQuotaPasses }: ReserveCall,
+  { otherQuotaPasses }: Reservation,
   sections: readonly Section[],
   nowMs: number,
   table: CounterTable,
@@ -363,16 +356,17 @@ function refuses(
   for (const section of sections) {
     const { counters } = section;
     for (const counter of counters) {
-      const { bound, isShadow, amount } = counter;
+      const bound = counter.counter.charging!;
+      const { isShadow, amount } = counter.hold!;
       const nowMicros = nowMs * 1000;
       const held = bound.heldAt(heldBy(table.find(counter, nowMs), bound), nowMicros);
       if (isShadow || (amount ?? 0) <= bound.room(held, nowMicros)) continue;
-      counter.outcome = 'refused';
+      counter.hold!.outcome = 'refused';
       section.isRefused = true;
     }
-    if (!counters[0]!.isQuota) {
+    if (!counters[0]!.hold!.isQuota) {
       isRefused ||= section.isRefused;
-    } else if (counters.some(({ isShadow }) => !isShadow)) {
+    } else if (counters.some(({ hold }) => !hold!.isShadow)) {
       quotas += 1;
       if (section.isRefused) quotasOver += 1;
     }
@@ -382,10 +376,10 @@ function refuses(
 
 /** Of the sections of one call: what was settled just now says more than what was settled before. */
 function laterOutcome(
-  former: SettleCall['outcome'],
-  known: Reservation,
+  former: Reservation['settled'],
+  known: KeptReservation,
   nowMs: number,
-): SettleCall['outcome'] {
+): Reservation['settled'] {
   if (known.state === 'settled') return former === 'unknown' ? 'repeated' : former;
   if (former === 'settled') return former;
   return nowMs >= known.dueMs ? 'late' : 'settled';

@@ -98,11 +98,15 @@ describe('MemoryStore', () => {
     expect([store.size, await totalOf(store, { key: 'a', hits: 0 })]).toEqual([2, 1]);
   });
 
-  it('finds by its plan no counter that had to go, nor that of another store or key', async () => {
+  it('finds by its place no counter that had to go, nor that of another store or key', async () => {
     const [store, other] = [openMemoryStore({ maxCounters: 1 }), openMemoryStore()];
-    const plan = { counter: undefined as unknown };
-    const total = async (of: MemoryStore, key: string) =>
-      (await submit(of, [counterOp({ key, plan })]))[0]!.after;
+    let place: unknown;
+    const total = async (of: MemoryStore, key: string) => {
+      const op = counterOp({ key, place });
+      await submit(of, [op]);
+      place = op.counter.place;
+      return op.after;
+    };
     expect([await total(store, 'a'), await total(store, 'a')]).toEqual([1, 2]);
     expect([await total(other, 'a'), await total(store, 'a')]).toEqual([1, 3]);
     await totalOf(store, { key: 'b' });
@@ -137,19 +141,18 @@ describe('MemoryStore', () => {
         const clock = new ManualClock();
         const store = openMemoryStore({ clock });
         const model = new Map<string, { value: number; end: number }>();
-        const plans = new Map<string, { counter: unknown }>();
+        const places = new Map<string, unknown>();
         for (const { key, hits, negative, ttlSeconds, passMs, place } of steps) {
-          const its = plans.get(`${key}${place}`) ?? { counter: undefined };
-          plans.set(`${key}${place}`, its);
-          const plan = place === undefined ? undefined : its;
+          const its = place === undefined ? undefined : places.get(`${key}${place}`);
           clock.ms += passMs;
           if ((model.get(key)?.end ?? 0) <= clock.ms) model.delete(key);
           const held = model.get(key);
           const after = negative ? Math.max(0, (held?.value ?? 0) - hits) : (held?.value ?? 0) + hits;
           if (held !== undefined) held.value = after;
           else if (!negative && hits > 0) model.set(key, { value: after, end: clock.ms + ttlSeconds * 1000 });
-          const op = counterOp({ key, hits, negative, ttlSeconds, plan });
+          const op = counterOp({ key, hits, negative, ttlSeconds, place: its });
           store.submit([op], { stopWhenOver: false }, () => {});
+          places.set(`${key}${place}`, op.counter.place);
           expect(op.after).toBe(after);
         }
       }),

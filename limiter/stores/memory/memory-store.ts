@@ -1,17 +1,12 @@
 import type { Clock } from '../../../process/time/clock.ts';
 import type { Held } from '../../algorithms/bound.ts';
 import { admit, used } from '../admission.ts';
-import {
-  type CounterOp,
-  type CounterStore,
-  failOp,
-  StoreError,
-  type SubmitOptions,
-} from '../counter-store.ts';
 import { maxTotal, toldAfter } from '../folded-run.ts';
-import type { ReservationBounds } from '../reservations/reservation-store.ts';
+import { failAll, failOp, type Operation } from '../operation.ts';
 import { holdBack } from '../stop-when-over.ts';
-import { type Counter, CounterTable, heldBy, type KeptCounter, keyTooLong } from './counter-table.ts';
+import type { Claims, Notes, ReservationBounds, Store, SubmitOptions } from '../store.ts';
+import { StoreError } from '../store-error.ts';
+import { CounterTable, heldBy, type KeptCounter, keyTooLong } from './counter-table.ts';
 import { MemoryReservations } from './memory-reservations.ts';
 
 export interface MemoryStoreOptions {
@@ -20,6 +15,8 @@ export interface MemoryStoreOptions {
   maxCounters: number;
   /** What they occupy at most, keys included. */
   maxBytes: number;
+  /** Undefined: it keeps no reservations. */
+  reservations?: ReservationBounds | undefined;
 }
 
 /** More than one, so that ended counters go faster than new ones can come. */
@@ -28,23 +25,32 @@ const sweptPerOp = 4;
 const sweptPerSizeReading = 10_000;
 
 /** Counts exactly, in this process alone. `done` is called before `submit` returns. */
-export class MemoryStore implements CounterStore {
+export class MemoryStore implements Store {
   readonly #clock: Clock;
   readonly #table: CounterTable;
   /** Of the group under way. */
-  readonly #counters: (Counter | undefined)[] = [];
-  #reservations: MemoryReservations | undefined;
+  readonly #counters: (KeptCounter | undefined)[] = [];
+  readonly #reservations: MemoryReservations | undefined;
   #closed = false;
 
-  constructor({ clock, maxCounters, maxBytes }: MemoryStoreOptions) {
+  constructor({ clock, maxCounters, maxBytes, reservations }: MemoryStoreOptions) {
     this.#clock = clock;
     this.#table = new CounterTable({ maxCounters, maxBytes });
+    if (reservations !== undefined)
+      this.#reservations = new MemoryReservations({ ...reservations, clock, table: this.#table });
   }
 
-  /** Budgets on these counters; they are in the same memory. */
-  openReservations(bounds: ReservationBounds): MemoryReservations {
-    this.#reservations = new MemoryReservations({ ...bounds, clock: this.#clock, table: this.#table });
+  get notes(): Notes | undefined {
     return this.#reservations;
+  }
+
+  get claims(): Claims | undefined {
+    return this.#reservations;
+  }
+
+  /** Whether anything is reserved on counters of this stem. */
+  knows(stem: string): boolean {
+    return this.#reservations?.knows(stem) ?? false;
   }
 
   /** Counters held now, for a gauge. Sweeps as well, so that it falls when traffic ends. */
@@ -57,7 +63,12 @@ export class MemoryStore implements CounterStore {
 
   /** What the counters occupy now, and the reservations on them. */
   get bytes(): number {
-    return this.#table.bytes + (this.#reservations?.bytes ?? 0);
+    return this.#table.bytes + this.reservedBytes;
+  }
+
+  /** What the reservations do of that. */
+  get reservedBytes(): number {
+    return this.#reservations?.bytes ?? 0;
   }
 
   /** Counters dropped before their end since the start, because the table was full. */
@@ -65,10 +76,12 @@ export class MemoryStore implements CounterStore {
     return this.#table.evicted;
   }
 
-  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+  submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
     if (this.#closed) {
       const error = new StoreError('memory store is closed', { transient: false, notCounted: true });
-      for (const op of ops) failOp(op, error);
+      failAll(ops, error);
+    } else if (ops[0]?.hold !== undefined) {
+      this.#reservations!.submit(ops);
     } else {
       const nowMs = this.#clock.nowMs();
       this.#table.sweep(nowMs, ops.length * sweptPerOp);
@@ -80,7 +93,7 @@ export class MemoryStore implements CounterStore {
       }
       for (let first = 0; first < ops.length; ) {
         const op = ops[first]!;
-        if (op.bound === undefined) this.#apply(op, nowMs);
+        if (op.counter.bound === undefined) this.#apply(op, nowMs);
         else this.#admit(ops, first, nowMs);
         first += op.groupSize;
       }
@@ -89,8 +102,9 @@ export class MemoryStore implements CounterStore {
   }
 
   /** Takes over what another store answered to the op. A counter that is new here lives for its `ttlSeconds`. */
-  learn(op: CounterOp): void {
-    const { key, after, leased, fromLease, bound, held, ttlSeconds } = op;
+  learn(op: Operation): void {
+    const { key, after, leased, fromLease, held, ttlSeconds } = op;
+    const { bound } = op.counter;
     const nowMs = this.#clock.nowMs();
     // Its own leases are spent before anything is counted here.
     const value = Math.min(maxTotal, after + leased);
@@ -132,12 +146,11 @@ export class MemoryStore implements CounterStore {
 
   close(): Promise<void> {
     this.#closed = true;
-    this.#reservations?.close();
     return Promise.resolve();
   }
 
-  #look(op: CounterOp, nowMs: number): void {
-    const { bound } = op;
+  #look(op: Operation, nowMs: number): void {
+    const { bound } = op.counter;
     const counter = this.#table.find(op, nowMs);
     op.error = undefined;
     if (bound === undefined) {
@@ -148,14 +161,14 @@ export class MemoryStore implements CounterStore {
     }
   }
 
-  #apply(op: CounterOp, nowMs: number): void {
+  #apply(op: Operation, nowMs: number): void {
     const counter = this.#table.find(op, nowMs);
     op.error = undefined;
-    op.after = toldAfter(counter?.value ?? 0, op.applied, op.negative);
+    op.after = toldAfter(counter?.value ?? 0, op.applied, op.verb === 'refund');
     const value = Math.min(maxTotal, op.after);
     if (counter !== undefined) {
       counter.value = value;
-    } else if (!op.negative && op.applied > 0) {
+    } else if (op.verb !== 'refund' && op.applied > 0) {
       const created = this.#table.create({
         key: op.key,
         value,
@@ -165,21 +178,22 @@ export class MemoryStore implements CounterStore {
     }
   }
 
-  #admit(ops: readonly CounterOp[], first: number, nowMs: number): void {
+  #admit(ops: readonly Operation[], first: number, nowMs: number): void {
     const { groupSize, hits, applied } = ops[first]!;
     const counters = this.#counters;
     for (let i = 0; i < groupSize; i += 1) {
       const op = ops[first + i]!;
       const counter = this.#table.find(op, nowMs);
       counters[i] = counter;
-      op.held = heldBy(counter, op.bound!);
+      op.held = heldBy(counter, op.counter.bound!);
     }
     if (!admit(ops, first, nowMs * 1000, applied < hits)) return;
     for (let i = 0; i < groupSize; i += 1) {
       const op = ops[first + i]!;
-      if (op.held === undefined || this.#table.keep(op as KeptCounter, op.held, counters[i], nowMs)) continue;
+      const { held } = op;
+      if (held === undefined || this.#table.keep(op, op.counter.bound!, held, counters[i], nowMs)) continue;
       const error = keyTooLong(op.key, this.#table.maxBytes);
-      for (let other = 0; other < groupSize; other += 1) failOp(ops[first + other]!, error);
+      failAll(ops.slice(first, first + groupSize), error);
     }
   }
 }

@@ -13,17 +13,17 @@ import {
 } from '../../algorithms/bound.ts';
 import { chargeAnyway, used } from '../admission.ts';
 import { keyBytes } from '../folded-run.ts';
-import type { ReservationOwner, ReservedCounter } from '../reservations/reservation-store.ts';
-import { type Counter, type CounterTable, heldBy } from './counter-table.ts';
+import type { Operation, ReservationOwner } from '../operation.ts';
+import { type CounterTable, heldBy, type KeptCounter } from './counter-table.ts';
 import { type Expiring, ExpiryQueue } from './expiry-queue.ts';
 
 /** What of one counter is reserved. */
 export interface Tally {
   readonly key: string;
   /** The last that was charged; undefined as long as nothing was taken. */
-  counter: Counter | undefined;
+  counter: KeptCounter | undefined;
   /** Reservations that are open, in the order in which they were made. */
-  readonly open: Set<Reservation>;
+  readonly open: Set<KeptReservation>;
   /** What they took of the counter. */
   reserved: number;
   returned: Returned;
@@ -37,19 +37,19 @@ export interface Tally {
 
 interface Charged {
   /** Undefined: there is none, as nothing was taken. */
-  readonly counter: Counter | undefined;
+  readonly counter: KeptCounter | undefined;
   readonly held: Held;
   readonly taken: number;
 }
 
 interface CounterCharge extends Charge {
-  readonly counter: Counter | undefined;
+  readonly counter: KeptCounter | undefined;
   readonly tally: Tally;
   readonly bound: Bound;
 }
 
 /** One reservation on the counters of the stem. */
-export interface Reservation extends Expiring {
+export interface KeptReservation extends Expiring {
   readonly id: string;
   readonly owner: ReservationOwner | undefined;
   readonly isMarker: boolean;
@@ -77,7 +77,7 @@ export interface Reservation extends Expiring {
 
 /** What a reservation is made with; equal for the same one that comes again. */
 export type ReservationTerms = Pick<
-  Reservation,
+  KeptReservation,
   'id' | 'owner' | 'isMarker' | 'amount' | 'ttlMs' | 'onExpiry' | 'width' | 'note'
 >;
 
@@ -88,7 +88,7 @@ interface BookOptions {
   readonly maxReservations: number;
   readonly recordMs: number;
   /** Its bytes are free, and its note is void. */
-  readonly onForgotten: (reservation: Reservation) => void;
+  readonly onForgotten: (reservation: KeptReservation) => void;
 }
 
 /** What one occupies besides its id, with one counter, and each further counter: measured on Node 26, rounded up. */
@@ -105,15 +105,15 @@ export class ReservationBook implements Expiring {
   readonly stem: string;
   readonly #options: BookOptions;
   /** Those that are the same when they come again, by their id. */
-  readonly #records = new Map<string, Reservation>();
-  readonly #markers = new Map<string, Reservation[]>();
+  readonly #records = new Map<string, KeptReservation>();
+  readonly #markers = new Map<string, KeptReservation[]>();
   #markerCount = 0;
   /** Of the markers, those that charged nothing. */
   #emptyMarkers = 0;
   readonly #tallies = new Map<string, Tally>();
   /** Until their TTL, whatever becomes of them; then until they are forgotten. */
-  #due = new ExpiryQueue<Reservation>(1);
-  readonly #ends = new ExpiryQueue<Reservation>(1);
+  #due = new ExpiryQueue<KeptReservation>(1);
+  readonly #ends = new ExpiryQueue<KeptReservation>(1);
   /** How many wait for their TTL. */
   #queued = 0;
   /** When the last one is forgotten. */
@@ -138,7 +138,7 @@ export class ReservationBook implements Expiring {
     return this.#tallies.get(key);
   }
 
-  record(id: string, nowMs: number): Reservation | undefined {
+  record(id: string, nowMs: number): KeptReservation | undefined {
     const known = this.#records.get(id);
     if (known === undefined || known.forgetMs > nowMs) return known;
     this.#forget(known);
@@ -146,9 +146,9 @@ export class ReservationBook implements Expiring {
   }
 
   /** That which a settle closes: the oldest that is open, else one that expired charged, else one that charged nothing. */
-  marker(id: string, nowMs: number): Reservation | undefined {
-    let kept: Reservation | undefined;
-    let first: Reservation | undefined;
+  marker(id: string, nowMs: number): KeptReservation | undefined {
+    let kept: KeptReservation | undefined;
+    let first: KeptReservation | undefined;
     for (const one of this.#markers.get(id) ?? []) {
       const { state, isEmpty, forgetMs } = one;
       if (forgetMs <= nowMs) continue;
@@ -160,7 +160,7 @@ export class ReservationBook implements Expiring {
   }
 
   /** When the counters that have as many open ones as they may have less of them at the latest; 0: none has so many. */
-  fullUntilMs(counters: readonly ReservedCounter[]): number {
+  fullUntilMs(counters: readonly Operation[]): number {
     const { maxReservations } = this.#options;
     let untilMs = 0;
     for (const { key } of counters) {
@@ -195,14 +195,14 @@ export class ReservationBook implements Expiring {
   }
 
   /** Charges each of the counters, which let it pass or do not refuse. */
-  reserve(terms: ReservationTerms, counters: readonly ReservedCounter[], nowMs: number): Reservation {
+  reserve(terms: ReservationTerms, counters: readonly Operation[], nowMs: number): KeptReservation {
     const made = this.#remember(terms, { counters: counters.length, nowMs });
     made.charges = counters.map((counter) => this.#hold(made, counter, nowMs));
     return made;
   }
 
   /** Its settling is to charge nothing. Of markers so many are remembered as may be open. */
-  reserveNothing(terms: ReservationTerms, nowMs: number): Reservation | undefined {
+  reserveNothing(terms: ReservationTerms, nowMs: number): KeptReservation | undefined {
     if (terms.isMarker) {
       if (this.#emptyMarkers >= this.#options.maxReservations) return undefined;
       this.#emptyMarkers += 1;
@@ -212,10 +212,10 @@ export class ReservationBook implements Expiring {
 
   /** Charges what nobody reserved. With `id` it is remembered, so that it is not charged again. */
   chargeUnreserved(
-    counters: readonly ReservedCounter[],
+    counters: readonly Operation[],
     { actual, id, owner }: { actual: number; id: string | undefined; owner: ReservationOwner | undefined },
     nowMs: number,
-  ): Reservation | undefined {
+  ): KeptReservation | undefined {
     for (const counter of counters) this.#charge(counter, actual, nowMs);
     if (id === undefined) return undefined;
     const terms = { id, owner, isMarker: false, amount: 0, ttlMs: 0, onExpiry: 'release', width: 0 } as const;
@@ -229,12 +229,7 @@ export class ReservationBook implements Expiring {
    * Not of one that is settled. What was charged in a window that has ended stays so; what is more than was reserved counts
    * in the present one. `counters` are those of now, in the order of those that were charged.
    */
-  settle(
-    reservation: Reservation,
-    counters: readonly ReservedCounter[],
-    actual: number,
-    nowMs: number,
-  ): void {
+  settle(reservation: KeptReservation, counters: readonly Operation[], actual: number, nowMs: number): void {
     const { state, charges, amount, isEmpty } = reservation;
     const lost = charges.map((charge) => lostOf(charge, state, nowMs));
     if (state === 'open') closeTallies(reservation);
@@ -245,13 +240,13 @@ export class ReservationBook implements Expiring {
         const counter = counters[i];
         const isOfNow = counter === undefined || counter.key === charge.tally.key;
         const lostOfIt = isOfNow ? (lost[i] ?? 0) : 0;
-        if (counter !== undefined) counter.lost = lostOfIt;
+        if (counter !== undefined) counter.hold!.lost = lostOfIt;
         // What is lost of the charge is charged again, as far as it was used.
         const more = (actual > amount ? actual - amount : Math.min(0, actual - charge.taken)) + lostOfIt;
         if (more > 0 && counter !== undefined) this.#charge(counter, more, nowMs);
         else if (more < 0 && isOfNow) {
           const given = giveBack(charge, -more, nowMs);
-          if (counter !== undefined) counter.changed -= given;
+          if (counter !== undefined) counter.hold!.changed -= given;
         }
       }
     }
@@ -270,12 +265,12 @@ export class ReservationBook implements Expiring {
   #remember(
     terms: ReservationTerms,
     { counters, nowMs, isEmpty = false }: { counters: number; nowMs: number; isEmpty?: boolean },
-  ): Reservation {
+  ): KeptReservation {
     const { id, owner, isMarker, amount, ttlMs, onExpiry, width, note } = terms;
     const dueMs = nowMs + ttlMs;
     // Of a marker that expired only its charge is of any use.
     const isRemembered = !isMarker || (!isEmpty && onExpiry === 'charge');
-    const made: Reservation = {
+    const made: KeptReservation = {
       id,
       owner,
       isMarker,
@@ -310,29 +305,29 @@ export class ReservationBook implements Expiring {
   }
 
   /** Whatever is left. Gives the counter, if there is one, and what it then holds. */
-  #charge(spec: ReservedCounter, hits: number, nowMs: number): Charged {
+  #charge(op: Operation, hits: number, nowMs: number): Charged {
     const { table } = this.#options;
-    const { bound } = spec;
+    const bound = op.counter.charging!;
     const nowMicros = nowMs * 1000;
-    const found = table.find(spec, nowMs);
+    const found = table.find(op, nowMs);
     const before = bound.heldAt(heldBy(found, bound), nowMicros);
     const { held, taken } = chargeAnyway(bound, before, hits, nowMicros);
     if (taken === 0) return { counter: found, held, taken };
-    spec.waitMicros = bound.untilUnusedMicros(held, nowMicros);
-    table.keep(spec, held, found, nowMs);
-    spec.changed += taken;
-    return { counter: found ?? table.find(spec, nowMs), held, taken };
+    op.waitMicros = bound.untilUnusedMicros(held, nowMicros);
+    table.keep(op, bound, held, found, nowMs);
+    op.hold!.changed += taken;
+    return { counter: found ?? table.find(op, nowMs), held, taken };
   }
 
-  #hold(made: Reservation, spec: ReservedCounter, nowMs: number): CounterCharge {
-    const { key, bound } = spec;
+  #hold(made: KeptReservation, op: Operation, nowMs: number): CounterCharge {
+    const { key } = op;
     let tally = this.#tallies.get(key);
     if (tally === undefined) {
       const counted = { reserved: 0, returned: nothingReturned, returnable: 0, expired: 0, charges: 0 };
       tally = { key, counter: undefined, open: new Set(), ...counted };
       this.#tallies.set(key, tally);
     }
-    const charged = this.#charge(spec, made.amount, nowMs);
+    const charged = this.#charge(op, made.amount, nowMs);
     // What was charged on the one before counts no longer.
     if (tally.counter !== charged.counter) {
       tally.reserved = 0;
@@ -345,10 +340,10 @@ export class ReservationBook implements Expiring {
     tally.reserved += charged.taken;
     const { returnable: others, returned } = tally;
     tally.returnable += charged.taken;
-    return { ...charged, others, returned, tally, bound };
+    return { ...charged, others, returned, tally, bound: op.counter.charging! };
   }
 
-  #expire(reservation: Reservation, nowMs: number): void {
+  #expire(reservation: KeptReservation, nowMs: number): void {
     const lost = reservation.charges.map((charge) => lostOf(charge, 'open', nowMs));
     closeTallies(reservation);
     if (reservation.onExpiry === 'charge') {
@@ -363,7 +358,7 @@ export class ReservationBook implements Expiring {
     reservation.state = 'released';
   }
 
-  #dropCharges(reservation: Reservation): void {
+  #dropCharges(reservation: KeptReservation): void {
     for (const { tally, counter, taken } of reservation.charges) {
       tally.charges -= 1;
       if (tally.counter === counter) tally.returnable -= taken;
@@ -372,7 +367,7 @@ export class ReservationBook implements Expiring {
     reservation.charges = [];
   }
 
-  #forget(reservation: Reservation): void {
+  #forget(reservation: KeptReservation): void {
     const { id, isMarker } = reservation;
     this.#dropCharges(reservation);
     if (isMarker) {
@@ -390,20 +385,20 @@ export class ReservationBook implements Expiring {
     if (this.#queued > 2 * live + leastCompacted) this.#compact();
   }
 
-  #queueDue(reservation: Reservation): void {
+  #queueDue(reservation: KeptReservation): void {
     reservation.expiresAtMs = reservation.dueMs;
     this.#due.add(reservation);
     this.#queued += 1;
   }
 
-  #queueEnd(reservation: Reservation): void {
+  #queueEnd(reservation: KeptReservation): void {
     reservation.expiresAtMs = reservation.forgetMs;
     this.#ends.add(reservation);
   }
 
   #compact(): void {
     const former = this.#due;
-    this.#due = new ExpiryQueue<Reservation>(1);
+    this.#due = new ExpiryQueue<KeptReservation>(1);
     this.#queued = 0;
     for (let one = former.take(); one !== undefined; one = former.take()) {
       if (one.state !== 'forgotten') this.#queueDue(one);
@@ -415,7 +410,7 @@ export class ReservationBook implements Expiring {
 const mostLookedAt = 64;
 
 /** When the first of the oldest open ones is due. */
-function firstDueMs(open: Iterable<Reservation>): number {
+function firstDueMs(open: Iterable<KeptReservation>): number {
   let first = Number.POSITIVE_INFINITY;
   let looked = 0;
   for (const { dueMs } of open) {
@@ -427,7 +422,7 @@ function firstDueMs(open: Iterable<Reservation>): number {
 }
 
 /** It is no longer open. */
-function closeTallies(reservation: Reservation): void {
+function closeTallies(reservation: KeptReservation): void {
   for (const { tally, counter, taken } of reservation.charges) {
     tally.open.delete(reservation);
     if (tally.counter === counter) tally.reserved -= taken;
@@ -440,7 +435,7 @@ function closeTallies(reservation: Reservation): void {
  */
 function lostOf(
   { bound, counter, taken, tally }: CounterCharge,
-  state: Reservation['state'],
+  state: KeptReservation['state'],
   nowMs: number,
 ): number {
   if (!bound.holdsTotal) return 0;
@@ -459,7 +454,8 @@ function giveBack(charge: CounterCharge, hits: number, nowMs: number): number {
   const held = bound.heldAt(heldBy(counter, bound), nowMicros);
   const most = Math.min(hits, charge.taken);
   const after = bound.giveBackOf(charge, { held, hits: most, returned: tally.returned, nowMicros });
-  counter.table.keep({ key: counter.key, bound, ttlSeconds: 0, waitMicros: 0 }, after.held, counter, nowMs);
+  const kept = { key: counter.key, ttlSeconds: 0, waitMicros: 0 };
+  counter.table.keep(kept, bound, after.held, counter, nowMs);
   tally.returned = after.returned;
   return after.given;
 }

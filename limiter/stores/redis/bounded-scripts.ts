@@ -2,9 +2,10 @@
  * The scripts of calls that have ops with bounds, or leases, among others. What a bound lets pass is decided here once more, in the
  * same doubles as in `limiter/algorithms/`: read them side by side.
  */
-import type { StoreError } from '../counter-store.ts';
+
 import { type FoldedRun, neverOver } from '../folded-run.ts';
 import { leaseArgument, luaLeases } from '../leases/ledger.ts';
+import type { StoreError } from '../store-error.ts';
 import {
   answerSteps,
   BoundTable,

@@ -3,10 +3,11 @@
  * times as it passes. It answers with what the counters held before, and each caller's answer follows from that as if it
  * had come alone, in order.
  */
-import type { Held } from '../../algorithms/bound.ts';
+import type { Bound, Held } from '../../algorithms/bound.ts';
 import { admit } from '../admission.ts';
-import { type CounterOp, callAbandoned, failOp, StoreError } from '../counter-store.ts';
 import { maxTotal } from '../folded-run.ts';
+import { callAbandoned, failOp, type Operation } from '../operation.ts';
+import { StoreError } from '../store-error.ts';
 import { isTimeMicros, keyError, UnexpectedReply } from './reply-checks.ts';
 import { type KeysOver, keysOver, noteKeyOver } from './reserved-keys-over.ts';
 import type { Arguments } from './scripts.ts';
@@ -20,13 +21,13 @@ export const needsScripts = new StoreError(
 /** One group of ops, or the same from several callers. */
 export interface Step {
   /** The first group, in the request that it is of. */
-  readonly ops: readonly CounterOp[];
+  readonly ops: readonly Operation[];
   readonly first: number;
   readonly size: number;
   /** Others of the request do not let it pass: it is only looked at. */
   readonly heldBack: boolean;
   /** Those behind it, group behind group. */
-  rest: CounterOp[] | undefined;
+  rest: Operation[] | undefined;
   /** Answer: when the store decided. */
   nowMicros: number;
 }
@@ -44,7 +45,7 @@ export class Steps {
   }
 
   /** Adds the group of ops that begins at `first`; false where that takes more than `room` further keys. */
-  add(ops: readonly CounterOp[], first: number, room: number, heldBack = false): boolean {
+  add(ops: readonly Operation[], first: number, room: number, heldBack = false): boolean {
     const op = ops[first]!;
     const size = op.groupSize;
     const end = first + size;
@@ -79,29 +80,30 @@ export class Steps {
   }
 
   /** Whether nothing else came between on any of its counters, and the group does the same to them. */
-  #isSame(last: Step, ops: readonly CounterOp[], first: number): boolean {
+  #isSame(last: Step, ops: readonly Operation[], first: number): boolean {
     const { size } = last;
     for (let i = 0; i < size; i += 1) {
       const before = last.ops[last.first + i]!;
       const op = ops[first + i]!;
-      if (op.groupSize !== size || op.hits !== before.hits || op.negative !== before.negative) return false;
-      if (op.key !== before.key || op.bound!.scriptText !== before.bound!.scriptText) return false;
+      if (op.groupSize !== size || op.hits !== before.hits || op.verb !== before.verb) return false;
+      if (op.key !== before.key || op.counter.bound!.scriptText !== before.counter.bound!.scriptText)
+        return false;
       if (this.#last.get(op.key) !== last) return false;
     }
     return true;
   }
 }
 
-export function opsOf({ ops, first, size, rest }: Step): readonly CounterOp[] {
+export function opsOf({ ops, first, size, rest }: Step): readonly Operation[] {
   const group = ops.length === size ? ops : ops.slice(first, first + size);
   return rest === undefined ? group : group.concat(rest);
 }
 
-function isAbandoned({ caller }: CounterOp): boolean {
+function isAbandoned({ caller }: Operation): boolean {
   return caller?.abandoned === true;
 }
 
-function leaveOut(ops: readonly CounterOp[]): CounterOp[] {
+function leaveOut(ops: readonly Operation[]): Operation[] {
   for (const op of ops) if (isAbandoned(op)) failOp(op, callAbandoned);
   return ops.filter((op) => !isAbandoned(op));
 }
@@ -114,7 +116,7 @@ export function failSteps(steps: readonly Step[], error: StoreError): void {
 export class BoundTable {
   readonly #numbers = new Map<string, number>();
 
-  numberOf({ bound }: Pick<CounterOp, 'bound'>): number {
+  numberOf(bound: Bound | undefined): number {
     if (bound === undefined) return 0;
     const known = this.#numbers.get(bound.scriptText);
     if (known !== undefined) return known;
@@ -132,11 +134,11 @@ export class BoundTable {
 export function stepArgument(steps: readonly Step[], bounds: BoundTable): string {
   let text = '';
   for (const { ops, first, size, rest, heldBack } of steps) {
-    const { hits, negative } = ops[first]!;
+    const { hits, verb } = ops[first]!;
     const times = rest === undefined ? 1 : 1 + rest.length / size;
-    text += `${size} ${heldBack ? 0 : negative ? -hits : hits} ${times} `;
+    text += `${size} ${heldBack ? 0 : verb === 'refund' ? -hits : hits} ${times} `;
     for (let i = first; i < first + size; i += 1)
-      text += `${bounds.numberOf(ops[i]!)} ${ops[i]!.ttlSeconds} `;
+      text += `${bounds.numberOf(ops[i]!.counter.bound)} ${ops[i]!.ttlSeconds} `;
   }
   return text;
 }
@@ -224,7 +226,7 @@ export class HeldTexts {
   }
 
   /** Writes to the ops of a group what their keys held. False when the group has an error, which is written then. */
-  read(ops: readonly CounterOp[], first: number): boolean {
+  read(ops: readonly Operation[], first: number): boolean {
     const end = first + ops[first]!.groupSize;
     const text = this.#text;
     this.heldBack = text[this.#at] === star;
@@ -234,7 +236,7 @@ export class HeldTexts {
     }
     for (let i = first; i < end; i += 1) {
       if (this.heldBack && text[this.#at++] !== star) this.#isBroken = true;
-      ops[i]!.held = this.#next(ops[i]!.bound!.holdsTotal);
+      ops[i]!.held = this.#next(ops[i]!.counter.bound!.holdsTotal);
     }
     if (!this.#isBroken && this.nowMicros > 0) return true;
     return this.#fail(ops, first, new UnexpectedReply('EVALSHA', text));
@@ -245,7 +247,7 @@ export class HeldTexts {
     return !this.#isBroken && this.#at === this.#text.length && this.#failed === this.#errors.length;
   }
 
-  #fail(ops: readonly CounterOp[], first: number, why: Error): false {
+  #fail(ops: readonly Operation[], first: number, why: Error): false {
     const error = this.#translate(why);
     for (let i = first; i < first + ops[first]!.groupSize; i += 1) failOp(ops[i]!, error);
     return false;

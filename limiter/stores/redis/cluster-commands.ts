@@ -1,5 +1,5 @@
 import { attendedMs } from '../../../process/time/clock.ts';
-import { StoreError } from '../counter-store.ts';
+import { StoreError } from '../store-error.ts';
 import { type ClusterNode, type NodePlace, placeName } from './cluster-nodes.ts';
 import { type ClusterTopology, keySlot } from './cluster-topology.ts';
 import { notConnected, type RedisErrors } from './redis-error.ts';

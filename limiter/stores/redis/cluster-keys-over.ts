@@ -1,4 +1,4 @@
-import type { CounterOp } from '../counter-store.ts';
+import type { Operation } from '../operation.ts';
 import type { ReservationNames } from './reservation-keys.ts';
 import { KeyOver, noteKeyOver } from './reserved-keys-over.ts';
 import type { KeyedCommands } from './scripts.ts';
@@ -28,8 +28,8 @@ export class ClusterKeysOver {
   }
 
   /** Writes it into the ops of one request that were answered. `done` is called once, possibly before it returns. */
-  note(ops: readonly CounterOp[], done: () => void): void {
-    let asked: Map<string, CounterOp[]> | undefined;
+  note(ops: readonly Operation[], done: () => void): void {
+    let asked: Map<string, Operation[]> | undefined;
     for (const op of ops) {
       if (!isPlainOver(op)) continue;
       asked ??= new Map();
@@ -42,7 +42,7 @@ export class ClusterKeysOver {
     else void Promise.all(asked.values().map((same) => this.#ask(same))).then(done);
   }
 
-  async #ask(same: readonly CounterOp[]): Promise<void> {
+  async #ask(same: readonly Operation[]): Promise<void> {
     const { commands, names } = this.#options;
     const { hash } = names.placeOf(same[0]!.key);
     try {
@@ -68,6 +68,7 @@ export class ClusterKeysOver {
   }
 }
 
-function isPlainOver({ bound, negative, error, after, limit }: CounterOp): boolean {
-  return bound === undefined && !negative && error === undefined && limit > 0 && after > limit;
+function isPlainOver({ counter, verb, error, after }: Operation): boolean {
+  const { bound, capacity } = counter;
+  return bound === undefined && verb !== 'refund' && error === undefined && capacity > 0 && after > capacity;
 }

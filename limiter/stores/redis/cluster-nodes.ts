@@ -1,6 +1,6 @@
 import { looseAttendedTimers, type Timers } from '../../../process/time/clock.ts';
 import { BreakerState, BreakerTimer, type BreakerTimes } from '../calm/breaker-state.ts';
-import { StoreError } from '../counter-store.ts';
+import { StoreError } from '../store-error.ts';
 import type { ConnectionCounts, RedisConnection } from './redis-connection.ts';
 import { ReplyError } from './resp.ts';
 

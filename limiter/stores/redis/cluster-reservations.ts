@@ -1,73 +1,53 @@
-import { hashTagOf } from '../counter-store.ts';
-import type {
-  Fullness,
-  Note,
-  ReservationCall,
-  ReservationStore,
-  ReserveCall,
-} from '../reservations/reservation-store.ts';
-import { SpreadReservations } from '../reservations/spread-reservations.ts';
+/**
+ * Reservations in a Redis Cluster, whose counters of one hash tag are in one place. The note of a reservation has a slot of
+ * its own.
+ */
+import { failAll, type Operation } from '../operation.ts';
+import { type Places, submitSpread } from '../spread-reservations.ts';
+import { hashTagOf, type Notes } from '../store.ts';
+import { StoreError } from '../store-error.ts';
 
-/** Budgets in a Redis Cluster, whose counters of one hash tag are in one place. The note of a reservation has a slot of its own. */
-export class ClusterReservations implements ReservationStore {
-  readonly #slots: ReservationStore;
-  readonly #spread: ReservationStore;
+/** `submit`: to one slot. */
+export function submitToSlots(
+  ops: Operation[],
+  { submit, notes }: Pick<Places, 'submit'> & { readonly notes: Notes },
+  done: () => void,
+): void {
+  const places: Places = { placeOf: ({ key }) => hashTagOf(key), submit };
+  const { note } = ops[0]!.hold!.reservation;
+  if (ops[0]!.verb === 'reserve' && note !== undefined)
+    void reserveNoted(ops, note, places, notes).then(done);
+  else submitSpread(ops, places, done);
+}
 
-  /** Of one slot. */
-  constructor(slots: ReservationStore) {
-    this.#slots = slots;
-    this.#spread = new SpreadReservations({
-      placeOf: ({ key }) => hashTagOf(key),
-      storeOf: () => slots,
-      stores: [slots],
-    });
-  }
-
-  submit(call: ReservationCall, done: () => void): void {
-    if (call.kind === 'reserve' && call.note !== undefined)
-      void this.#reserveNoted(call, call.note).then(done);
-    else this.#spread.submit(call, done);
-  }
-
-  recall(id: string): Promise<string | undefined> {
-    return this.#slots.recall(id);
-  }
-
-  note(note: Note): Promise<string | Fullness | undefined> {
-    return this.#slots.note(note);
-  }
-
-  get share(): ReservationStore['share'] {
-    return this.#slots.share;
-  }
-
-  claim(name: string, seconds: number): Promise<boolean> {
-    return this.#slots.claim(name, seconds);
-  }
-
-  async #reserveNoted(call: ReserveCall, note: string): Promise<void> {
-    const { id, counters, caller, owner } = call;
-    try {
-      const noted = await this.recall(id);
-      if (noted !== undefined && noted !== note) {
-        await this.#ask({ kind: 'look', counters, caller, error: undefined });
-        call.outcome = 'conflict';
-        call.expiresAtMs = 0;
-        return;
-      }
-      const part = { ...call, note: undefined };
-      await this.#ask(part);
-      const { error, outcome, full, expiresAtMs } = part;
-      Object.assign(call, { error, outcome, full, expiresAtMs });
-      if (error !== undefined || (outcome !== 'reserved' && outcome !== 'repeated')) return;
-      const ttlMs = Math.max(...counters.map((counter) => counter.ttlMs));
-      await this.#slots.note({ id, text: note, ttlMs, owner });
-    } catch (error) {
-      call.error = error as ReserveCall['error'];
+async function reserveNoted(
+  ops: readonly Operation[],
+  note: string,
+  places: Places,
+  notes: Notes,
+): Promise<void> {
+  const call = ops[0]!.hold!.reservation;
+  const { id, owner } = call;
+  const ask = (): Promise<void> => new Promise((resolve) => submitSpread(ops, places, resolve));
+  try {
+    const noted = await notes.recall(id);
+    if (noted !== undefined && noted !== note) {
+      for (const op of ops) op.verb = 'look';
+      await ask();
+      for (const op of ops) op.verb = 'reserve';
+      call.outcome = 'conflict';
+      call.expiresAtMs = 0;
+      return;
     }
-  }
-
-  #ask(call: ReservationCall): Promise<void> {
-    return new Promise((resolve) => this.#spread.submit(call, resolve));
+    call.note = undefined;
+    await ask();
+    call.note = note;
+    const failed = ops.some(({ error }) => error !== undefined);
+    if (failed || (call.outcome !== 'reserved' && call.outcome !== 'repeated')) return;
+    const ttlMs = Math.max(...ops.map(({ hold }) => hold!.ttlMs));
+    await notes.note({ id, text: note, ttlMs, owner });
+  } catch (error) {
+    if (!(error instanceof StoreError)) throw error;
+    failAll(ops, error);
   }
 }

@@ -1,13 +1,14 @@
 import { attendedMs, attendedTimers } from '../../../process/time/clock.ts';
-import { type CounterOp, StoreError, type SubmitOptions } from '../counter-store.ts';
 import type { FoldedRun } from '../folded-run.ts';
-import type { ReservationStore } from '../reservations/reservation-store.ts';
+import type { Operation } from '../operation.ts';
+import { countAll, type SubmitOptions } from '../store.ts';
+import { StoreError } from '../store-error.ts';
 import { admitByScript, leaseByScript } from './bounded-scripts.ts';
 import { failSteps, needsScripts, type Step } from './bounded-steps.ts';
 import { ClusterCommands } from './cluster-commands.ts';
 import { ClusterKeysOver } from './cluster-keys-over.ts';
 import { ClusterNodes, type NodePlace, type NodeSilence, placeName } from './cluster-nodes.ts';
-import { ClusterReservations } from './cluster-reservations.ts';
+import { submitToSlots } from './cluster-reservations.ts';
 import { ClusterTopology } from './cluster-topology.ts';
 import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts';
 import { applyPlainly, PlainCounting } from './plain-counting.ts';
@@ -96,7 +97,12 @@ export class RedisClusterStore extends GatheringStore {
     return { known: masters.length, reached: masters.filter(({ reached }) => reached).length };
   }
 
-  override submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+  override submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
+    if (ops[0]?.hold !== undefined) {
+      const submit = (part: Operation[], each: () => void): void => super.submit(part, countAll, each);
+      submitToSlots(ops, { submit, notes: this.notes }, done);
+      return;
+    }
     const keysOver = this.#keysOver;
     // Without scripts nothing is reserved.
     if (this.withoutScripts || keysOver === undefined) super.submit(ops, options, done);
@@ -158,10 +164,6 @@ export class RedisClusterStore extends GatheringStore {
       if (!this.refusesScripts(error)) throw error;
       failSteps(steps, needsScripts);
     }
-  }
-
-  override get reservations(): ReservationStore {
-    return new ClusterReservations(super.reservations);
   }
 
   async #reserve(batch: ReservationBatch): Promise<void> {

@@ -1,5 +1,6 @@
 import { attendedTimers } from '../../../process/time/clock.ts';
-import { hashTagOf, StoreError } from '../counter-store.ts';
+import { hashTagOf } from '../store.ts';
+import { StoreError } from '../store-error.ts';
 import type { Redirection } from './cluster-commands.ts';
 import { type ClusterNode, type ClusterNodes, type NodePlace, placeName } from './cluster-nodes.ts';
 import { UnexpectedReply } from './reply-checks.ts';

@@ -6,8 +6,7 @@
  */
 import type { Timers } from '../../../process/time/clock.ts';
 import type { FlushTurn } from '../../../process/time/loop-turns.ts';
-import type { CounterOp } from '../counter-store.ts';
-import type { ReservationCall } from '../reservations/reservation-store.ts';
+import type { Operation } from '../operation.ts';
 import { ReservationBatch } from './reservation-batch.ts';
 import { type Batch, CountBatch, type PendingRequest, StopBatch } from './script-batches.ts';
 
@@ -173,7 +172,7 @@ export class TurnGathering {
     this.#options = options;
   }
 
-  add(ops: CounterOp[], request: PendingRequest): void {
+  add(ops: Operation[], request: PendingRequest): void {
     this.#requests += 1;
     const last = this.#last();
     let batch = last instanceof CountBatch ? last : this.#begin(new CountBatch());
@@ -185,14 +184,18 @@ export class TurnGathering {
   }
 
   /** For stop-when-over: the ops stay together. At most `maxKeysPerCall` of them. */
-  addWhole(ops: CounterOp[], request: PendingRequest): void {
+  addWhole(ops: Operation[], request: PendingRequest): void {
     this.#requests += 1;
     const last = this.#last();
     if (last instanceof StopBatch && last.add(ops, request)) return;
     this.#begin(new StopBatch()).add(ops, request);
   }
 
-  addReservation(call: ReservationCall, request: PendingRequest, newBatch: () => ReservationBatch): void {
+  addReservation(
+    call: readonly Operation[],
+    request: PendingRequest,
+    newBatch: () => ReservationBatch,
+  ): void {
     this.#requests += 1;
     const last = this.#last();
     if (last instanceof ReservationBatch && last.add(call, request)) return;
@@ -263,10 +266,10 @@ export class TurnGathering {
 
 function addTo(
   batch: CountBatch,
-  ops: readonly CounterOp[],
+  ops: readonly Operation[],
   first: number,
   request: PendingRequest,
 ): boolean {
   const op = ops[first]!;
-  return op.bound === undefined ? batch.add(op, request) : batch.addGroup(ops, first, request);
+  return op.counter.bound === undefined ? batch.add(op, request) : batch.addGroup(ops, first, request);
 }

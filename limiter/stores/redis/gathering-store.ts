@@ -3,21 +3,10 @@ import { attendedTimers, systemTimers, type Timers } from '../../../process/time
 import { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
 import type { ClientTls } from '../client-tls.ts';
-import {
-  type CounterOp,
-  type CounterStore,
-  failOp,
-  StoreError,
-  type SubmitOptions,
-} from '../counter-store.ts';
-import type { TallyChanges } from '../reservations/kept-tally.ts';
-import type {
-  Note,
-  ReservationBounds,
-  ReservationCall,
-  ReservationStore,
-} from '../reservations/reservation-store.ts';
+import { failAll, failOp, type Operation, type Reservation } from '../operation.ts';
 import { lookThenCount } from '../stop-when-over.ts';
+import type { Claims, Note, Notes, ReservationBounds, Store, SubmitOptions, TallyChanges } from '../store.ts';
+import { StoreError } from '../store-error.ts';
 import { needsScripts } from './bounded-steps.ts';
 import {
   type CallBounds,
@@ -74,7 +63,7 @@ export interface GatheringStoreOptions {
 }
 
 /** What arrives in one turn of the event loop, or in a window, goes out together, so many calls at a time as have places. */
-export abstract class GatheringStore implements CounterStore {
+export abstract class GatheringStore implements Store {
   readonly #errors: RedisErrors;
   readonly #label: string;
   readonly #random: () => number;
@@ -166,13 +155,15 @@ export abstract class GatheringStore implements CounterStore {
     });
   }
 
-  submit(ops: CounterOp[], options: SubmitOptions, done: () => void): void {
+  submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
     if (!this.connected || this.#closed) {
       const error = this.#closed ? this.#errors.closed() : this.notConnected();
-      for (const op of ops) failOp(op, error);
+      failAll(ops, error);
       done();
     } else if (ops.length === 0) {
       done();
+    } else if (ops[0]!.hold !== undefined) {
+      this.#reserve(ops, ops[0]!.hold.reservation, done);
     } else if (this.withoutScripts && ops.some(hasBound)) {
       // At once, so that the breaker does not wait for a word of Redis, which is not asked.
       for (const op of ops) if (hasBound(op)) failOp(op, needsScripts);
@@ -187,29 +178,31 @@ export abstract class GatheringStore implements CounterStore {
     }
   }
 
-  /** What it does for budgets. */
-  get reservations(): ReservationStore {
+  get notes(): Notes {
     return {
-      submit: (call, done) => this.submitReservation(call, done),
       recall: (id) => this.#recall(id),
       note: (note) => this.#note(note),
       share: (name, changes, nowMs) => this.#share(name, changes, nowMs),
-      claim: (name, seconds) => this.#claim(name, seconds),
     };
   }
 
+  get claims(): Claims {
+    return { claim: (name, seconds) => this.#claim(name, seconds) };
+  }
+
   /** All counters of the call are in one place. */
-  protected submitReservation(call: ReservationCall, done: () => void): void {
+  #reserve(ops: Operation[], call: Reservation, done: () => void): void {
     if (this.withoutScripts || !this.connected || this.#closed) {
-      call.error = this.#closed ? this.#errors.closed() : this.connected ? needsScripts : this.notConnected();
+      const why = this.connected ? needsScripts : this.notConnected();
+      failAll(ops, this.#closed ? this.#errors.closed() : why);
       done();
-    } else {
-      const goOn = () => {
-        if (call.hasMore === true && call.error === undefined) this.submitReservation(call, done);
-        else done();
-      };
-      this.#gathering.addReservation(call, { callsLeft: 0, done: goOn }, this.#newReservations);
+      return;
     }
+    const goOn = () => {
+      if (call.hasMore && ops[0]!.error === undefined) this.#reserve(ops, call, done);
+      else done();
+    };
+    this.#gathering.addReservation(ops, { callsLeft: 0, done: goOn }, this.#newReservations);
   }
 
   async #recall(id: string): Promise<string | undefined> {
@@ -278,8 +271,8 @@ export abstract class GatheringStore implements CounterStore {
 
 const usualReservations: ReservationBounds = { maxReservations: 10_000, recordMs: 600_000 };
 
-function hasBound({ bound }: CounterOp): boolean {
-  return bound !== undefined;
+function hasBound({ counter }: Operation): boolean {
+  return counter.bound !== undefined;
 }
 
 export interface StartRetryOptions {

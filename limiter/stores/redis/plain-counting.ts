@@ -1,9 +1,10 @@
 /** Counting in Redis by plain commands, where it runs no scripts. */
 import type { Held } from '../../algorithms/bound.ts';
 import { admit, used } from '../admission.ts';
-import { type CounterOp, failOp, StoreError } from '../counter-store.ts';
 import { FoldedRun, maxTotal, totalAfter } from '../folded-run.ts';
+import { copyOperation, failAll, failOp, type Operation } from '../operation.ts';
 import { holdBack } from '../stop-when-over.ts';
+import { StoreError } from '../store-error.ts';
 import { failSteps, needsScripts, opsOf, type Step, Steps } from './bounded-steps.ts';
 import { keySlot } from './cluster-topology.ts';
 import { integerReply, textReply, UnexpectedReply } from './reply-checks.ts';
@@ -134,16 +135,16 @@ export class PlainStop {
   readonly looks = new Steps();
   /** What ops with bounds may count, once it was judged: for the caller to count and answer. */
   readonly steps = new Steps();
-  readonly #requests: readonly (readonly CounterOp[])[];
+  readonly #requests: readonly (readonly Operation[])[];
   readonly #runs = new Map<string, FoldedRun>();
-  readonly #copies: { op: CounterOp; copy: CounterOp }[] = [];
+  readonly #copies: { op: Operation; copy: Operation }[] = [];
 
-  constructor(requests: readonly (readonly CounterOp[])[]) {
+  constructor(requests: readonly (readonly Operation[])[]) {
     this.#requests = requests;
     for (const ops of requests) {
       for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
         const op = ops[first]!;
-        if (op.bound === undefined) this.totals.set(op.key, 0);
+        if (op.counter.bound === undefined) this.totals.set(op.key, 0);
         else this.looks.add(looksAt(ops, first), 0, Number.POSITIVE_INFINITY);
       }
     }
@@ -155,13 +156,13 @@ export class PlainStop {
     const held = heldBefore(this.looks);
     for (const ops of this.#requests) {
       for (const op of ops) {
-        if (op.bound === undefined) readTotal(op, expected.get(op.key));
+        if (op.counter.bound === undefined) readTotal(op, expected.get(op.key));
         else readHeld(op, held.get(op.key)!);
       }
       holdBack(ops);
       for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
         const op = ops[first]!;
-        if (op.bound !== undefined) {
+        if (op.counter.bound !== undefined) {
           this.#judgeGroup(ops, first, held);
           continue;
         }
@@ -171,7 +172,7 @@ export class PlainStop {
         }
         this.#fold(op);
         const before = expected.get(op.key) as number;
-        expected.set(op.key, totalAfter(before, op.applied, op.negative));
+        expected.set(op.key, totalAfter(before, op.applied, op.verb === 'refund'));
       }
     }
     const counting: FoldedRun[] = [];
@@ -191,23 +192,24 @@ export class PlainStop {
     }
   }
 
-  #judgeGroup(ops: readonly CounterOp[], first: number, held: ReadonlyMap<string, HeldBefore>): void {
+  #judgeGroup(ops: readonly Operation[], first: number, held: ReadonlyMap<string, HeldBefore>): void {
     const { groupSize, applied, hits, key } = ops[first]!;
     const group = ops.slice(first, first + groupSize);
     const failed = group.find(({ error }) => error !== undefined);
     if (failed !== undefined) {
-      for (const op of group) failOp(op, failed.error!);
+      failAll(group, failed.error!);
       return;
     }
     const heldBack = applied < hits;
-    const copies = group.map((op) => ({ ...op, held: held.get(op.key)!.held }));
+    const copies = group.map((op) => copyOperation(op, op.verb, op.hits));
+    for (const copy of copies) copy.held = held.get(copy.key)!.held;
     admit(copies, 0, held.get(key)!.nowMicros, heldBack);
     for (const copy of copies) held.get(copy.key)!.held = copy.held;
     this.steps.add(group, 0, Number.POSITIVE_INFINITY, heldBack);
   }
 
-  #fold(op: CounterOp): void {
-    const copy = { ...op, hits: op.applied };
+  #fold(op: Operation): void {
+    const copy = copyOperation(op, op.verb, op.applied);
     this.#copies.push({ op, copy });
     const run = this.#runs.get(op.key);
     if (run === undefined) this.#runs.set(op.key, new FoldedRun(copy));
@@ -216,7 +218,7 @@ export class PlainStop {
 }
 
 /** When the key's total is not known, the op has failed. */
-function readTotal(op: CounterOp, total: number | StoreError | undefined): void {
+function readTotal(op: Operation, total: number | StoreError | undefined): void {
   if (total instanceof StoreError) {
     failOp(op, total);
     return;
@@ -225,9 +227,9 @@ function readTotal(op: CounterOp, total: number | StoreError | undefined): void 
   op.error = undefined;
 }
 
-function looksAt(ops: readonly CounterOp[], first: number): CounterOp[] {
+function looksAt(ops: readonly Operation[], first: number): Operation[] {
   const group = ops.slice(first, first + ops[first]!.groupSize);
-  return group.map((op) => ({ ...op, hits: 0, negative: false }));
+  return group.map((op) => copyOperation(op, 'add', 0));
 }
 
 /** Of one key, as the requests before leave it. */
@@ -247,8 +249,8 @@ function heldBefore(looks: Steps): Map<string, HeldBefore> {
   return before;
 }
 
-function readHeld(op: CounterOp, { held, nowMicros, error }: HeldBefore): void {
-  const bound = op.bound!;
+function readHeld(op: Operation, { held, nowMicros, error }: HeldBefore): void {
+  const bound = op.counter.bound!;
   if (error !== undefined) {
     failOp(op, error);
     return;
@@ -328,7 +330,7 @@ export class PlainCounting {
    * Whole requests with stop-when-over: GET of every key, then INCRBY of what may count. Between the two others may
    * count, as in the Go service.
    */
-  async countWhole(requests: readonly (readonly CounterOp[])[]): Promise<void> {
+  async countWhole(requests: readonly (readonly Operation[])[]): Promise<void> {
     const stop = new PlainStop(requests);
     const looks = this.#countSteps(stop.looks.list);
     await this.#byPlace({

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
-import { StoreError } from '../counter-store.ts';
 import { FoldedRun } from '../folded-run.ts';
+import { StoreError } from '../store-error.ts';
 import { applyPlainly, inParallel } from './plain-counting.ts';
 import { RedisErrors } from './redis-error.ts';
 import { ReplyError } from './resp.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
-import { StoreError } from '../counter-store.ts';
+import { StoreError } from '../store-error.ts';
 import { PlainStop } from './plain-counting.ts';
 
 /** Totals are given, every run is applied to them. */

@@ -2,7 +2,7 @@ import { attendedTimers } from '../../../process/time/clock.ts';
 import type { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
 import type { ClientTls } from '../client-tls.ts';
-import { StoreError } from '../counter-store.ts';
+import { StoreError } from '../store-error.ts';
 import type { RedisAddress, SentinelAddress } from './redis-address.ts';
 import { connectingHint, isClosed, isTimeout, RedisErrors } from './redis-error.ts';
 import { RedisLink } from './redis-link.ts';

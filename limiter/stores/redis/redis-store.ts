@@ -1,5 +1,5 @@
 import { attendedMs } from '../../../process/time/clock.ts';
-import type { StoreError } from '../counter-store.ts';
+import type { StoreError } from '../store-error.ts';
 import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts';
 import { PlainCounting } from './plain-counting.ts';
 import type { RedisAddress, SentinelAddress } from './redis-address.ts';

@@ -1,14 +1,17 @@
 /** Calls about reservations on their way to the script, and its answers on their way back. */
 import type { Held } from '../../algorithms/bound.ts';
 import { used } from '../admission.ts';
-import { callAbandoned, type StoreError } from '../counter-store.ts';
 import { beyondTotal } from '../folded-run.ts';
-import type {
-  ReservationBounds,
-  ReservationCall,
-  ReserveCall,
-  ReservedCounter,
-} from '../reservations/reservation-store.ts';
+import {
+  callAbandoned,
+  failAll,
+  type Hold,
+  type Operation,
+  type Reservation,
+  type Verb,
+} from '../operation.ts';
+import type { ReservationBounds } from '../store.ts';
+import type { StoreError } from '../store-error.ts';
 import { BoundTable } from './bounded-steps.ts';
 import { keySlot } from './cluster-topology.ts';
 import type { PlainCounting } from './plain-counting.ts';
@@ -26,7 +29,7 @@ export class ReservationBatch implements Batch {
   readonly requests: PendingRequest[] = [];
   readonly #bounds: ReservationBounds;
   readonly #names: ReservationNames;
-  #calls: ReservationCall[] = [];
+  #calls: (readonly Operation[])[] = [];
   #keys = 0;
 
   constructor(bounds: ReservationBounds, names: ReservationNames) {
@@ -37,7 +40,7 @@ export class ReservationBatch implements Batch {
   dropLeases(): void {}
 
   /** False when its keys would be too many; an empty batch takes any. */
-  add(call: ReservationCall, request: PendingRequest): boolean {
+  add(call: readonly Operation[], request: PendingRequest): boolean {
     const keys = keysOf(call);
     if (this.#keys > 0 && this.#keys + keys > maxKeysPerCall) return false;
     this.#take(call);
@@ -49,7 +52,7 @@ export class ReservationBatch implements Batch {
   /** What was used is charged whoever still waits. */
   leaveOutAbandoned(): boolean {
     if (this.#calls.some(isAbandoned)) {
-      for (const call of this.#calls) if (isAbandoned(call)) call.error = callAbandoned;
+      for (const call of this.#calls) if (isAbandoned(call)) failAll(call, callAbandoned);
       this.#calls = this.#calls.filter((call) => !isAbandoned(call));
       this.#keys = this.#calls.reduce((keys, call) => keys + keysOf(call), 0);
     }
@@ -65,17 +68,16 @@ export class ReservationBatch implements Batch {
     for (const call of this.#calls) {
       let amounts = '';
       let place = noPlace;
-      for (const counter of call.counters) {
-        const { key, ttlSeconds, amount } = counter;
+      for (const { key, ttlSeconds, verb, hold } of call) {
         place = this.#names.placeOf(key);
         args.push(key);
         args.push(place.hash);
         args.push(place.set);
-        amounts += ` ${amount ?? (call.kind === 'reserve' ? 0 : '-')}`;
+        amounts += ` ${hold!.amount ?? (verb === 'reserve' ? 0 : '-')}`;
         lives += ` ${ttlSeconds}`;
       }
       text += ` ${shapes.numberOf(call, place.window)}${amounts}`;
-      if (noteOf(call) !== undefined) args.push(noteKeyOf(idOf(call), this.#names));
+      if (noteOf(call) !== undefined) args.push(noteKeyOf(termsOf(call).id, this.#names));
     }
     args.push(bounds.toArgument());
     args.push(shapes.toArgument());
@@ -98,11 +100,11 @@ export class ReservationBatch implements Batch {
     let at = 1;
     for (const call of this.#calls) {
       const told: unknown = reply[at];
-      call.error = undefined;
+      for (const op of call) op.error = undefined;
       if (isUsual(call, reply, at)) at = answerUsual(call, reply as number[], at, now);
       else {
         const isAnswer = told instanceof Buffer && answerCall(call, new Told(told), now);
-        if (!isAnswer) call.error = errors.fromCommand(keyError(told));
+        if (!isAnswer) failAll(call, errors.fromCommand(keyError(told)));
         at += 1;
       }
     }
@@ -111,7 +113,7 @@ export class ReservationBatch implements Batch {
   }
 
   fail(error: StoreError): void {
-    for (const call of this.#calls) call.error = error;
+    for (const call of this.#calls) failAll(call, error);
   }
 
   countPlainly(plain: PlainCounting): Promise<void> {
@@ -120,11 +122,11 @@ export class ReservationBatch implements Batch {
 
   /** A key of one that has but one slot. */
   get key(): string {
-    return this.#calls[0]!.counters[0]!.key;
+    return this.#calls[0]![0]!.key;
   }
 
   #bySlot(): ReservationBatch[] {
-    const slots = Map.groupBy(this.#calls, ({ counters }) => keySlot(counters[0]!.key));
+    const slots = Map.groupBy(this.#calls, ([first]) => keySlot(first!.key));
     return [...slots.values()].map((calls) => {
       const batch = new ReservationBatch(this.#bounds, this.#names);
       for (const call of calls) batch.#take(call);
@@ -132,47 +134,54 @@ export class ReservationBatch implements Batch {
     });
   }
 
-  #take(call: ReservationCall): void {
+  #take(call: readonly Operation[]): void {
     this.#calls.push(call);
     this.#keys += keysOf(call);
   }
 }
 
-function isAbandoned({ kind, caller }: ReservationCall): boolean {
-  return kind !== 'settle' && caller?.abandoned === true;
+/** What all operations of a call share. */
+function termsOf([first]: readonly Operation[]): Reservation {
+  return first!.hold!.reservation;
 }
 
-function idOf(call: ReservationCall): string {
-  return call.kind === 'look' ? '' : call.id;
+function isAbandoned([first]: readonly Operation[]): boolean {
+  return first!.verb !== 'commit' && first!.caller?.abandoned === true;
 }
 
 /** Of its record, of a marker's the first one. */
-function nameOf(call: ReservationCall): string {
-  if (call.kind === 'look') return 'p';
-  return `${call.isMarker ? '0:' : 'p'}${call.id}`;
+function nameOf(call: readonly Operation[]): string {
+  const { id, isMarker } = termsOf(call);
+  return `${isMarker ? '0:' : 'p'}${id}`;
 }
 
-function noteOf(call: ReservationCall): string | undefined {
-  return call.kind === 'reserve' ? call.note : undefined;
+function noteOf(call: readonly Operation[]): string | undefined {
+  return call[0]!.verb === 'reserve' ? termsOf(call).note : undefined;
 }
 
-function widthOf(call: ReservationCall): number {
-  return (call.kind === 'reserve' ? call.width : undefined) ?? call.counters.length;
+function widthOf(call: readonly Operation[]): number {
+  return call[0]!.verb === 'reserve' ? termsOf(call).width : call.length;
 }
 
-function keysOf(call: ReservationCall): number {
-  return 3 * call.counters.length + (noteOf(call) === undefined ? 0 : 1);
+function keysOf(call: readonly Operation[]): number {
+  return 3 * call.length + (noteOf(call) === undefined ? 0 : 1);
 }
 
-function flagsOf(call: ReservationCall): string {
-  if (call.kind === 'look') return '-';
-  const marker = call.isMarker ? 'm' : '-';
-  if (call.kind === 'reserve') {
-    const others = `${call.otherQuotaPasses ? 'q' : ''}${call.refusedElsewhere === true ? 'x' : ''}`;
-    return `${marker}${others}${call.note === undefined ? '' : 'n'}`;
+function flagsOf(call: readonly Operation[]): string {
+  const { verb } = call[0]!;
+  if (verb === 'look') return '-';
+  const { isMarker, otherQuotaPasses, refusedElsewhere, note, unknown, undoes } = termsOf(call);
+  const marker = isMarker ? 'm' : '-';
+  if (verb === 'reserve') {
+    const others = `${otherQuotaPasses ? 'q' : ''}${refusedElsewhere ? 'x' : ''}`;
+    return `${marker}${others}${note === undefined ? '' : 'n'}`;
   }
-  const charges = call.unknown === 'charge' ? 'c' : '';
-  return `${marker}${charges}${call.undoes === true ? 'u' : ''}`;
+  return `${marker}${unknown === 'charge' ? 'c' : ''}${undoes ? 'u' : ''}`;
+}
+
+/** The script's word for a verb. */
+function wordOf({ verb }: Operation): string {
+  return verb === 'commit' ? 's' : verb.charAt(0);
 }
 
 /** Of a call's last counter, before there is one. */
@@ -180,7 +189,7 @@ const noPlace: ReservationPlace = { hash: '', set: '', window: '' };
 
 /** A shape whose text is known: that of the calls that this one is like. */
 interface KnownShape {
-  readonly call: ReservationCall;
+  readonly call: readonly Operation[];
   readonly window: string;
   readonly number: number;
 }
@@ -190,9 +199,9 @@ class ShapeTable {
   readonly #bounds: BoundTable;
   readonly #names: ReservationNames;
   readonly #texts = new Map<string, number>();
-  /** The last one of each kind: most calls of a batch are alike, and comparing costs less than a text for each. */
+  /** The last one of each verb: most calls of a batch are alike, and comparing costs less than a text for each. */
   #reserve: KnownShape | undefined;
-  #settle: KnownShape | undefined;
+  #commit: KnownShape | undefined;
 
   constructor(bounds: BoundTable, names: ReservationNames) {
     this.#bounds = bounds;
@@ -200,20 +209,21 @@ class ShapeTable {
   }
 
   /** `window`: of the last counter. */
-  numberOf(call: ReservationCall, window: string): number {
-    const last = call.kind === 'reserve' ? this.#reserve : call.kind === 'settle' ? this.#settle : undefined;
+  numberOf(call: readonly Operation[], window: string): number {
+    const { verb } = call[0]!;
+    const last = verb === 'reserve' ? this.#reserve : verb === 'commit' ? this.#commit : undefined;
     if (last !== undefined && last.window === window && areAlike(last.call, call)) return last.number;
-    let text = `${call.kind.charAt(0)} ${flagsOf(call)} ${call.counters.length} ${widthOf(call)}`;
-    for (const counter of call.counters) {
-      const { key, group, ttlMs, onExpiry, isShadow, isQuota } = counter;
+    let text = `${wordOf(call[0]!)} ${flagsOf(call)} ${call.length} ${widthOf(call)}`;
+    for (const { key, counter, hold } of call) {
+      const { group, ttlMs, onExpiry, isShadow, isQuota } = hold!;
       const terms = `-${isShadow ? 's' : ''}${isQuota ? 'q' : ''}`;
       const { window: own } = this.#names.placeOf(key);
-      text += ` ${this.#bounds.numberOf(counter)} ${own || '-'} ${terms} ${group} ${ttlMs} ${onExpiry.charAt(0)}`;
+      text += ` ${this.#bounds.numberOf(counter.charging)} ${own || '-'} ${terms} ${group} ${ttlMs} ${onExpiry.charAt(0)}`;
     }
     const number = this.#texts.get(text) ?? this.#texts.size + 1;
     if (number > this.#texts.size) this.#texts.set(text, number);
-    if (call.kind === 'reserve') this.#reserve = { call, window, number };
-    else if (call.kind === 'settle') this.#settle = { call, window, number };
+    if (verb === 'reserve') this.#reserve = { call, window, number };
+    else if (verb === 'commit') this.#commit = { call, window, number };
     return number;
   }
 
@@ -222,12 +232,12 @@ class ShapeTable {
   }
 }
 
-/** Of one kind, with one counter each, in equal windows. */
-function areAlike(one: ReservationCall, other: ReservationCall): boolean {
-  if (one.counters.length !== 1 || other.counters.length !== 1 || !haveEqualFlags(one, other)) return false;
-  const [first, second] = [one.counters[0]!, other.counters[0]!];
+/** Of one verb, with one counter each, in equal windows. */
+function areAlike(one: readonly Operation[], other: readonly Operation[]): boolean {
+  if (one.length !== 1 || other.length !== 1 || !haveEqualFlags(termsOf(one), termsOf(other))) return false;
+  const [first, second] = [one[0]!.hold!, other[0]!.hold!];
   return (
-    first.bound.scriptText === second.bound.scriptText &&
+    one[0]!.counter.charging!.scriptText === other[0]!.counter.charging!.scriptText &&
     first.isShadow === second.isShadow &&
     first.isQuota === second.isQuota &&
     first.group === second.group &&
@@ -236,18 +246,16 @@ function areAlike(one: ReservationCall, other: ReservationCall): boolean {
   );
 }
 
-function haveEqualFlags(one: ReservationCall, other: ReservationCall): boolean {
-  if (one.kind === 'reserve' && other.kind === 'reserve') {
-    return (
-      one.isMarker === other.isMarker &&
-      one.otherQuotaPasses === other.otherQuotaPasses &&
-      one.refusedElsewhere === other.refusedElsewhere &&
-      one.width === other.width &&
-      (one.note === undefined) === (other.note === undefined)
-    );
-  }
-  if (one.kind !== 'settle' || other.kind !== 'settle') return false;
-  return one.isMarker === other.isMarker && one.unknown === other.unknown && one.undoes === other.undoes;
+function haveEqualFlags(one: Reservation, other: Reservation): boolean {
+  return (
+    one.isMarker === other.isMarker &&
+    one.otherQuotaPasses === other.otherQuotaPasses &&
+    one.refusedElsewhere === other.refusedElsewhere &&
+    one.width === other.width &&
+    (one.note === undefined) === (other.note === undefined) &&
+    one.unknown === other.unknown &&
+    one.undoes === other.undoes
+  );
 }
 
 const latin1Slice = Buffer.prototype.latin1Slice;
@@ -311,7 +319,7 @@ class Told {
 }
 
 /** Undefined for a letter that the script does not write. */
-function outcomeOf(letter: number): ReservedCounter['outcome'] | undefined {
+function outcomeOf(letter: number): Hold['outcome'] | undefined {
   switch (letter) {
     case 0x63:
       return 'charged';
@@ -326,84 +334,103 @@ function outcomeOf(letter: number): ReservedCounter['outcome'] | undefined {
   }
 }
 
-const outcomes: { readonly [kind in ReservationCall['kind']]: ReadonlySet<string> } = {
-  reserve: new Set(['reserved', 'repeated', 'refused', 'conflict', 'full', 'more']),
-  settle: new Set(['settled', 'late', 'repeated', 'unknown']),
-  look: new Set(['looked', 'more']),
-};
+const reserveOutcomes = ['reserved', 'repeated', 'refused', 'conflict', 'full'] as const;
+const settleOutcomes = ['settled', 'late', 'repeated', 'unknown'] as const;
+
+/** Writes what became of the call; false for a word that the script does not give. */
+function noteOutcome(verb: Verb, call: Reservation, word: string): boolean {
+  call.hasMore = word === 'more' && verb !== 'commit';
+  if (verb === 'look') return word === 'looked' || call.hasMore;
+  if (verb === 'commit') {
+    const settled = settleOutcomes.find((one) => one === word);
+    if (settled !== undefined) call.settled = settled;
+    return settled !== undefined;
+  }
+  const outcome = reserveOutcomes.find((one) => one === word);
+  if (outcome !== undefined) call.outcome = outcome;
+  return outcome !== undefined || call.hasMore;
+}
 
 /** Whether the numbers from `at` on are what the script gives for a call that held all that was asked. */
-function isUsual(call: ReservationCall, reply: readonly unknown[], at: number): boolean {
-  if (call.kind === 'look' || call.counters.length !== 1 || !call.counters[0]!.bound.holdsTotal) return false;
+function isUsual(call: readonly Operation[], reply: readonly unknown[], at: number): boolean {
+  const { verb, counter } = call[0]!;
+  if (verb === 'look' || call.length !== 1 || !counter.charging!.holdsTotal) return false;
   if (!isCount(reply[at]) || !isCount(reply[at + 1]) || !isCount(reply[at + 2])) return false;
-  return call.kind === 'reserve' || isCount(reply[at + 3]);
+  return verb === 'reserve' || isCount(reply[at + 3]);
 }
 
 /** What held all that was asked, of one counter of a fixed window. Gives where the next answer begins. */
-function answerUsual(call: ReservationCall, told: readonly number[], at: number, nowMicros: number): number {
-  const counter = call.counters[0]!;
-  const { bound, ttlMs, amount = 0 } = counter;
+function answerUsual(
+  [op]: readonly Operation[],
+  told: readonly number[],
+  at: number,
+  nowMicros: number,
+): number {
+  const { verb, counter } = op!;
+  const hold = op!.hold!;
+  const { reservation: call, ttlMs, amount } = hold;
   const held: Held = [told[at]!, 0, 0];
-  counter.outcome = 'charged';
-  counter.used = used(bound, held, nowMicros);
-  counter.reserved = Math.min(counter.used, told[at + 1]!);
-  counter.open = told[at + 2]!;
-  counter.oldestMs = 0;
-  if (call.hasMore !== true) counter.givenBack = 0;
-  counter.lost = 0;
+  const bound = counter.charging!;
+  const after = used(bound, held, nowMicros);
+  op!.after = after;
+  op!.waitMicros = bound.untilUnusedMicros(held, nowMicros);
+  hold.outcome = 'charged';
+  hold.reserved = Math.min(after, told[at + 1]!);
+  hold.open = told[at + 2]!;
+  hold.oldestMs = 0;
+  if (!call.hasMore) hold.givenBack = 0;
+  hold.lost = 0;
   call.hasMore = false;
-  counter.waitMicros = bound.untilUnusedMicros(held, nowMicros);
-  if (call.kind !== 'settle') {
-    (call as ReserveCall).outcome = 'reserved';
-    (call as ReserveCall).expiresAtMs = Math.floor(nowMicros / 1000) + ttlMs;
-    counter.changed = amount;
+  if (verb !== 'commit') {
+    call.outcome = 'reserved';
+    call.expiresAtMs = Math.floor(nowMicros / 1000) + ttlMs;
+    hold.changed = amount ?? 0;
     return at + 3;
   }
   const reserved = told[at + 3]!;
-  call.outcome = 'settled';
+  call.settled = 'settled';
   call.amount = reserved;
-  call.charged = counter.amount ?? reserved;
-  counter.changed = call.charged - reserved;
+  call.charged = amount ?? reserved;
+  hold.changed = call.charged - reserved;
   return at + 4;
 }
 
 /** False for a text that the script does not give; what was written means nothing then. */
-function answerCall(call: ReservationCall, told: Told, nowMicros: number): boolean {
+function answerCall(ops: readonly Operation[], told: Told, nowMicros: number): boolean {
+  const { verb } = ops[0]!;
+  const call = termsOf(ops);
+  const wasAskedBefore = call.hasMore;
   const outcome = told.word();
-  if (!outcomes[call.kind].has(outcome)) return false;
-  const wasAskedBefore = call.hasMore === true;
-  call.hasMore = outcome === 'more';
+  if (!noteOutcome(verb, call, outcome)) return false;
   const first = told.count();
   const second = told.count();
-  if (call.kind === 'reserve') {
-    call.outcome = outcome as typeof call.outcome;
+  if (verb === 'reserve') {
     call.full = outcome === 'full' ? { of: 'counter', roomAtMs: first } : undefined;
     call.expiresAtMs = outcome === 'full' ? 0 : first;
-  } else if (call.kind === 'settle') {
-    call.outcome = outcome as typeof call.outcome;
+  } else if (verb === 'commit') {
     call.charged = first;
     call.amount = second;
   }
-  for (const counter of call.counters) {
-    const { bound } = counter;
+  for (const op of ops) {
+    const bound = op.counter.charging!;
+    const hold = op.hold!;
     const became = outcomeOf(told.letter());
     if (became === undefined) return false;
-    counter.outcome = became;
+    hold.outcome = became;
     const held: Held = [told.count(), told.count(), told.count()];
-    counter.used = used(bound, held, nowMicros);
-    counter.reserved = Math.min(counter.used, told.count());
-    counter.open = told.count();
-    counter.oldestMs = told.count();
-    counter.changed = told.number();
-    counter.givenBack = told.count() + (wasAskedBefore ? counter.givenBack : 0);
-    counter.lost = told.count();
+    op.after = used(bound, held, nowMicros);
+    hold.reserved = Math.min(op.after, told.count());
+    hold.open = told.count();
+    hold.oldestMs = told.count();
+    hold.changed = told.number();
+    hold.givenBack = told.count() + (wasAskedBefore ? hold.givenBack : 0);
+    hold.lost = told.count();
     const isOver =
-      counter.outcome === 'refused' ||
-      (counter.outcome === 'left-out' && counter.amount! > bound.room(held, nowMicros));
-    counter.waitMicros = isOver
-      ? bound.untilRoomMicros(held, nowMicros, counter.amount)
+      became === 'refused' || (became === 'left-out' && hold.amount! > bound.room(held, nowMicros));
+    op.waitMicros = isOver
+      ? bound.untilRoomMicros(held, nowMicros, hold.amount)
       : bound.untilUnusedMicros(held, nowMicros);
   }
   const endMicros = outcome === 'reserved' || outcome === 'repeated' ? 1_000 * first : nowMicros;
-  return told.isRead && (call.kind !== 'reserve' || isTimeMicros(endMicros));
+  return told.isRead && (verb !== 'reserve' || isTimeMicros(endMicros));
 }

@@ -1,5 +1,5 @@
 /** Tallies of reservations that limiters share in Redis: one key each, which ends with the last reservation that it counts. */
-import type { TallyChanges } from '../reservations/kept-tally.ts';
+import type { TallyChanges } from '../store.ts';
 import { type KeyedCommands, luaBase, redisScript, runScript } from './scripts.ts';
 
 /**

@@ -2,7 +2,7 @@
  * What scripts that count say of keys that are over their limits: whether anything is reserved on them, so that a hit is
  * refused by one call. Only what has expired is worth another one, which gives it back (reservation-script.ts).
  */
-import type { CounterOp } from '../counter-store.ts';
+import type { Operation } from '../operation.ts';
 
 /** What a key that is over has beside it, as the scripts say it. */
 export const KeyOver = { open: 1, expired: 2 } as const;
@@ -74,7 +74,7 @@ export function keysOverAt(reply: readonly unknown[], at: number): KeysOver | un
 }
 
 /** Writes it into an op of the key. */
-export function noteKeyOver(op: CounterOp, what: KeyOver): void {
+export function noteKeyOver(op: Operation, what: KeyOver): void {
   if (what === KeyOver.expired) op.hasExpired = true;
   else op.mayReturn = true;
 }

@@ -1,7 +1,8 @@
 import { admit } from '../admission.ts';
-import { type CounterOp, callAbandoned, failOp, type StoreError } from '../counter-store.ts';
 import { FoldedRun } from '../folded-run.ts';
 import { leaseArgument } from '../leases/ledger.ts';
+import { callAbandoned, failAll, failOp, type Operation } from '../operation.ts';
+import type { StoreError } from '../store-error.ts';
 import { answerLeased, boundedCountScript, boundedStopScript } from './bounded-scripts.ts';
 import {
   answerSteps,
@@ -82,7 +83,7 @@ export class CountBatch implements Batch {
   }
 
   /** An op without a bound. False when its key would be one too many. */
-  add(op: CounterOp, request: PendingRequest): boolean {
+  add(op: Operation, request: PendingRequest): boolean {
     const run = this.#runOf(op.key);
     if (run !== undefined) run.add(op);
     else if (this.#takesKey(op.key)) this.#begin(op);
@@ -93,7 +94,7 @@ export class CountBatch implements Batch {
   }
 
   /** The group of ops with bounds that begins at `first`. False when its keys would be too many. */
-  addGroup(ops: readonly CounterOp[], first: number, request: PendingRequest): boolean {
+  addGroup(ops: readonly Operation[], first: number, request: PendingRequest): boolean {
     const { groupSize } = ops[first]!;
     for (let i = first; i < first + groupSize; i += 1)
       if (this.#runOf(ops[i]!.key) !== undefined) return false;
@@ -109,7 +110,7 @@ export class CountBatch implements Batch {
     return only?.key === key ? only : undefined;
   }
 
-  #begin(op: CounterOp): void {
+  #begin(op: Operation): void {
     const run = new FoldedRun(op);
     const [first] = this.#runs;
     this.#runs.push(run);
@@ -257,7 +258,7 @@ function orderOf(run: FoldedRun): number {
 export class StopBatch implements Batch {
   readonly hasLeases = false;
   readonly requests: PendingRequest[] = [];
-  #ops: CounterOp[] = [];
+  #ops: Operation[] = [];
   /** Those without a bound. */
   #plain = 0;
   /** How many ops each request has. */
@@ -270,11 +271,11 @@ export class StopBatch implements Batch {
   dropLeases(): void {}
 
   /** False when the request's keys would be too many; an empty batch takes any up to `maxKeysPerCall`. */
-  add(ops: CounterOp[], request: PendingRequest): boolean {
+  add(ops: Operation[], request: PendingRequest): boolean {
     if (this.#ops.length + ops.length > maxKeysPerCall) return false;
     for (const op of ops) {
       this.#ops.push(op);
-      if (op.bound === undefined) this.#plain += 1;
+      if (op.counter.bound === undefined) this.#plain += 1;
     }
     this.#sizes.push(ops.length);
     this.requests.push(request);
@@ -284,21 +285,21 @@ export class StopBatch implements Batch {
 
   /** Whole requests: what one of them may count depends on all of its ops. */
   leaveOutAbandoned(): boolean {
-    const kept: CounterOp[] = [];
+    const kept: Operation[] = [];
     const sizes: number[] = [];
     let first = 0;
     for (const size of this.#sizes) {
       const ops = this.#ops.slice(first, first + size);
       first += size;
       if (ops[0]?.caller?.abandoned === true) {
-        for (const op of ops) failOp(op, callAbandoned);
+        failAll(ops, callAbandoned);
       } else {
         for (const op of ops) kept.push(op);
         sizes.push(size);
       }
     }
     this.#ops = kept;
-    this.#plain = kept.filter(({ bound }) => bound === undefined).length;
+    this.#plain = kept.filter(({ counter }) => counter.bound === undefined).length;
     this.#sizes = sizes;
     return kept.length > 0;
   }
@@ -315,10 +316,10 @@ export class StopBatch implements Batch {
     for (const size of this.#sizes) {
       args.push(String(size));
       for (const end = next + size; next < end; next += 1) {
-        const op = this.#ops[next] as CounterOp;
+        const op = this.#ops[next] as Operation;
         args.push(hitsArgument(op));
         args.push(String(op.ttlSeconds));
-        args.push(String(op.limit));
+        args.push(String(op.counter.capacity));
         args.push(op.holdsBack.charAt(0));
       }
     }
@@ -331,8 +332,8 @@ export class StopBatch implements Batch {
     for (const size of this.#sizes) {
       text += `${size} `;
       for (const end = next + size; next < end; next += 1) {
-        const op = this.#ops[next] as CounterOp;
-        text += `${bounds.numberOf(op)} ${op.ttlSeconds} ${hitsArgument(op) || '?'} ${op.limit} `;
+        const op = this.#ops[next] as Operation;
+        text += `${bounds.numberOf(op.counter.bound)} ${op.ttlSeconds} ${hitsArgument(op) || '?'} ${op.counter.capacity} `;
         text += `${op.holdsBack.charAt(0)} ${op.groupSize} `;
       }
     }
@@ -349,8 +350,8 @@ export class StopBatch implements Batch {
     const ops = this.#ops;
     let plain = 0;
     for (let i = 0; i < ops.length; i += ops[i]!.groupSize) {
-      const op = ops[i] as CounterOp;
-      if (op.bound === undefined) {
+      const op = ops[i] as Operation;
+      if (op.counter.bound === undefined) {
         if (!answerPlain(op, reply[plain++], errors)) return false;
       } else if (texts!.read(ops, i)) admit(ops, i, texts!.nowMicros, texts!.heldBack);
     }
@@ -359,11 +360,11 @@ export class StopBatch implements Batch {
   }
 
   fail(error: StoreError): void {
-    for (const op of this.#ops) failOp(op, error);
+    failAll(this.#ops, error);
   }
 
   countPlainly(plain: PlainCounting): Promise<void> {
-    const requests: CounterOp[][] = [];
+    const requests: Operation[][] = [];
     let first = 0;
     for (const size of this.#sizes) {
       requests.push(this.#ops.slice(first, first + size));
@@ -374,7 +375,7 @@ export class StopBatch implements Batch {
 }
 
 /** False for a reply that the script does not give. */
-function answerPlain(op: CounterOp, reply: unknown, errors: RedisErrors): boolean {
+function answerPlain(op: Operation, reply: unknown, errors: RedisErrors): boolean {
   const after = replyNumber(reply);
   if (after === undefined) {
     if (reply instanceof ReplyError) failOp(op, errors.fromCommand(reply));
@@ -391,7 +392,7 @@ function textsOf(reply: readonly unknown[], plain: number, errors: RedisErrors):
   return HeldTexts.of(reply, plain, (error) => errors.fromCommand(error));
 }
 
-function hitsArgument(op: CounterOp): string {
-  if (op.negative) return op.hits === 0 ? '' : `-${op.hits}`;
-  return op.lookOnly ? '' : String(op.hits);
+function hitsArgument(op: Operation): string {
+  if (op.verb === 'refund') return op.hits === 0 ? '' : `-${op.hits}`;
+  return op.verb === 'peek' ? '' : String(op.hits);
 }

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
-import type { StoreError } from '../counter-store.ts';
 import { type FoldedRun, neverOver } from '../folded-run.ts';
+import type { StoreError } from '../store-error.ts';
 import { isNoScript } from './redis-error.ts';
 import { keyError, replyNumber, UnexpectedReply } from './reply-checks.ts';
 import { luaTellOver } from './reserved-keys-over.ts';

@@ -1,7 +1,6 @@
 /** How many reservations of one owner a store keeps, by when it forgets them. */
 
-/** Changes of a tally: a number for each end, in seconds since the epoch. */
-export type TallyChanges = ReadonlyMap<number, number>;
+import type { TallyChanges } from '../store.ts';
 
 /** Ends are rounded up by an eighth of the time until then at most, so that a tally has few of them. */
 export function roundedEnd(endMs: number, nowMs: number): number {

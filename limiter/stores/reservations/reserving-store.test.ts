@@ -5,48 +5,47 @@ import { ManualClock } from '../../../test/support/manual-clock.ts';
 import { openMemoryStore } from '../../../test/support/open-memory-store.ts';
 import {
   countersOf,
+  type ReservedCounter,
   reserveCall,
-  reservedCounter,
   settleCall,
   submitCall,
 } from '../../../test/support/reservation-calls.ts';
 import { FixedWindow } from '../../algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../algorithms/sliding-window.ts';
-import { type CounterOp, StoreError } from '../counter-store.ts';
-import { ExpiringStore } from './expiring-store.ts';
-import type { ReservationCall, ReservationStore, ReservedCounter } from './reservation-store.ts';
+import { failAll } from '../operation.ts';
+import type { Store } from '../store.ts';
+import { StoreError } from '../store-error.ts';
+import { OwnerBounds } from './owner-bounds.ts';
+import { ReservingStore, type ReservingStoreOptions } from './reserving-store.ts';
 
 const stem = '1{llm;team=a}';
-const fixed = { key: `${stem}3600:0`, limit: 10 };
+const fixed = { key: `${stem}3600:0`, counterStem: stem, limit: 10 };
 const sliding = new SlidingWindow({ requests: 10, windowMicros: 3_600_000_000 });
+
+/** With bounds that are out of the way. */
+function reserving(
+  store: Store,
+  { looksFor = () => 'release', ...given }: Partial<ReservingStoreOptions> = {},
+): ReservingStore {
+  const most = { maxOfDomain: 1e9, maxOfCaller: 1e9, recordMs: 600_000 };
+  const bounds = new OwnerBounds({ share: undefined, clock: new ManualClock(), ...most });
+  const usual = { chargesExpired: () => false, answersAtOnce: false };
+  return new ReservingStore({ store, bounds, looksFor, ...usual, ...given });
+}
 
 function open({ maxReservations = 100 } = {}) {
   const clock = new ManualClock(Date.UTC(2026, 5));
-  const memory = openMemoryStore({ clock });
-  const kept = memory.openReservations({ maxReservations, recordMs: 600_000 });
-  const looks: ReservationCall[] = [];
-  const reservations: ReservationStore = {
-    submit: (call, done) => {
-      if (call.kind === 'look') looks.push(call);
-      kept.submit(call, done);
+  const kept = openMemoryStore({ clock, reservations: { maxReservations, recordMs: 600_000 } });
+  const looks: string[][] = [];
+  const watched: Store = {
+    submit: (ops, options, done) => {
+      if (ops[0]!.verb === 'look') looks.push(ops.map(({ key }) => key));
+      kept.submit(ops, options, done);
     },
-    recall: (id) => kept.recall(id),
-    note: (note) => kept.note(note),
-    claim: (name, seconds) => kept.claim(name, seconds),
+    ping: () => kept.ping(),
+    close: () => kept.close(),
   };
-  const counterOf = ({ key, bound, limit }: CounterOp) =>
-    reservedCounter({
-      stem: key.slice(0, key.indexOf('}') + 1),
-      key,
-      bound: bound ?? new FixedWindow(limit),
-    });
-  const store = new ExpiringStore({
-    store: memory,
-    reservations,
-    counterOf,
-    chargesExpired: () => false,
-    answersAtOnce: true,
-  });
+  const store = reserving(watched, { answersAtOnce: true });
   let ids = 0;
   const reserve = async (given: Partial<ReservedCounter>) => {
     ids += 1;
@@ -57,7 +56,7 @@ function open({ maxReservations = 100 } = {}) {
   return { clock, kept, store, looks, reserve };
 }
 
-describe('ExpiringStore', () => {
+describe('ReservingStore', () => {
   it('looks at nothing that lets hits pass', async () => {
     const { store, looks, reserve } = open();
     await reserve({ amount: 4 });
@@ -104,7 +103,7 @@ describe('ExpiringStore', () => {
     await reserve({ key, bound: sliding, amount: 8 });
     const group = () => [
       counterOp({ ...fixed, hits: 4, bound: new FixedWindow(10), groupSize: 2 }),
-      counterOp({ key, hits: 4, bound: sliding, limit: 10, groupSize: 2 }),
+      counterOp({ key, counterStem: stem, hits: 4, bound: sliding, limit: 10, groupSize: 2 }),
     ];
     expect((await submit(store, group())).map(({ over }) => over)).toEqual([false, true]);
     clock.ms += 30_000;
@@ -113,7 +112,7 @@ describe('ExpiringStore', () => {
       [false, 4, 4],
       [false, 4, 4],
     ]);
-    expect(looks.map(({ counters }) => counters.map((counter) => counter.key))).toEqual([[key], [key]]);
+    expect(looks).toEqual([[key], [key]]);
   });
 
   it('counts what was held back by what is no longer over', async () => {
@@ -149,12 +148,8 @@ describe('ExpiringStore', () => {
     'lets what it looked at be remembered as over unless some returns: %s',
     async (_, given, charges, mayReturn) => {
       const inner = new HandDrivenStore();
-      const { kept: reservations } = open();
-      const counterOf = () => reservedCounter({ stem, bound: new FixedWindow(10) });
       const chargesExpired = () => charges;
-      const store = new ExpiringStore({
-        ...{ store: inner, reservations, counterOf, chargesExpired, answersAtOnce: false },
-      });
+      const store = reserving(inner, { looksFor: () => undefined, chargesExpired });
       const refused = submit(store, [counterOp({ ...fixed, ...given })]);
       inner.answerAll(11);
       expect((await refused)[0]).toMatchObject({ after: 11, mayReturn });
@@ -167,8 +162,10 @@ describe('ExpiringStore', () => {
   ])('refuses as it was %s', async (_, transient) => {
     const { kept, store, reserve } = open();
     await reserve({ amount: 8 });
-    kept.submit = (call, done) => {
-      call.error = new StoreError('away', { transient });
+    const counts = kept.submit.bind(kept);
+    kept.submit = (ops, options, done) => {
+      if (ops[0]!.verb !== 'look') return counts(ops, options, done);
+      failAll(ops, new StoreError('away', { transient }));
       done();
     };
     const [op] = await submit(store, [counterOp({ ...fixed, hits: 3 })]);
@@ -177,17 +174,7 @@ describe('ExpiringStore', () => {
 
   it('leaves errors and what has no reservations as they are', async () => {
     const inner = new HandDrivenStore();
-    const never = () => {
-      throw new Error('asked');
-    };
-    const reservations = { submit: never, recall: never, note: never, claim: never };
-    const store = new ExpiringStore({
-      store: inner,
-      reservations,
-      counterOf: () => undefined,
-      chargesExpired: () => false,
-      answersAtOnce: false,
-    });
+    const store = reserving(inner, { looksFor: () => undefined });
     const refused = submit(store, [counterOp({ ...fixed })]);
     inner.answerAll(11);
     expect((await refused)[0]).toMatchObject({ after: 11, mayReturn: false });

@@ -9,10 +9,11 @@ import {
   submitCall,
 } from '../../../test/support/reservation-calls.ts';
 import { FixedWindow } from '../../algorithms/fixed-window.ts';
-import { StoreError } from '../counter-store.ts';
-import { BoundedReservations } from './bounded-reservations.ts';
-import type { TallyChanges } from './kept-tally.ts';
-import type { ReservationOwner, ReservationStore } from './reservation-store.ts';
+import type { ReservationOwner } from '../operation.ts';
+import type { Store, TallyChanges } from '../store.ts';
+import { StoreError } from '../store-error.ts';
+import { OwnerBounds } from './owner-bounds.ts';
+import { ReservingStore } from './reserving-store.ts';
 
 const minuteMs = 60_000;
 const recordMs = 10 * minuteMs;
@@ -23,7 +24,7 @@ function limiters(
   { maxOfDomain = 3, maxOfCaller = 1_000, fails = (): boolean => false } = {},
 ) {
   const clock = new ManualClock(Date.UTC(2026, 5));
-  const memory = openMemoryStore({ clock }).openReservations({ maxReservations: 1_000, recordMs });
+  const memory = openMemoryStore({ clock, reservations: { maxReservations: 1_000, recordMs } });
   const tallies = new Map<string, Map<number, number>>();
   const share = async (name: string, changes: TallyChanges, nowMs: number): Promise<TallyChanges> => {
     if (fails()) throw new StoreError('connection refused', { transient: true });
@@ -32,23 +33,18 @@ function limiters(
     for (const [end, number] of changes) tally.set(end, Math.max(0, (tally.get(end) ?? 0) + number));
     return new Map([...tally].filter(([end, number]) => number > 0 && end * 1000 > nowMs));
   };
-  const store: ReservationStore = {
-    submit: memory.submit.bind(memory),
-    recall: memory.recall.bind(memory),
-    note: memory.note.bind(memory),
-    claim: memory.claim.bind(memory),
-    share: count > 1 ? share : undefined,
-  };
-  const made = Array.from(
-    { length: count },
-    () => new BoundedReservations({ store, clock, recordMs, maxOfDomain, maxOfCaller }),
-  );
+  const made = Array.from({ length: count }, () => {
+    const shared = count > 1 ? share : undefined;
+    const bounds = new OwnerBounds({ share: shared, clock, recordMs, maxOfDomain, maxOfCaller });
+    const nothing = { looksFor: () => undefined, chargesExpired: () => false, answersAtOnce: true };
+    return new ReservingStore({ store: memory, bounds, ...nothing });
+  });
   return { clock, memory, made };
 }
 
 let runs = 0;
 
-function reserve(store: ReservationStore, owner: ReservationOwner, given: object = {}) {
+function reserve(store: Store, owner: ReservationOwner, given: object = {}) {
   runs += 1;
   const counters = countersOf([`1{${runs}}`], { ttlMs: minuteMs, amount: 5 });
   return submitCall(store, reserveCall({ id: `id-${runs}`, owner, counters, ...given }));
@@ -57,10 +53,10 @@ function reserve(store: ReservationStore, owner: ReservationOwner, given: object
 /** So that what was shared meanwhile is known. */
 const settled = () => new Promise((resolve) => setImmediate(resolve));
 
-describe('BoundedReservations', () => {
+describe('OwnerBounds', () => {
   it('leaves a refusal to the limit that refuses by itself', async () => {
     const { made } = limiters(1);
-    const [store] = made as [BoundedReservations];
+    const [store] = made as [ReservingStore];
     for (let i = 0; i < 3; i += 1) await reserve(store, a);
     const counters = countersOf(['1{large}'], { ttlMs: minuteMs, amount: Number.MAX_SAFE_INTEGER });
     const refused = await submitCall(store, reserveCall({ id: 'large', owner: a, counters }));
@@ -70,7 +66,7 @@ describe('BoundedReservations', () => {
 
   it('rejects what one domain has too much, and says when there is room; others have theirs', async () => {
     const { clock, made } = limiters(1);
-    const [store] = made as [BoundedReservations];
+    const [store] = made as [ReservingStore];
     const madeMs = clock.ms;
     for (let i = 0; i < 3; i += 1) expect((await reserve(store, a)).outcome).toBe('reserved');
     const full = await reserve(store, a);
@@ -88,7 +84,7 @@ describe('BoundedReservations', () => {
 
   it('counts those of a caller over all domains', async () => {
     const { made } = limiters(1, { maxOfCaller: 2 });
-    const [store] = made as [BoundedReservations];
+    const [store] = made as [ReservingStore];
     for (const domain of ['a', 'b']) await reserve(store, { domain, caller: 'one' });
     const full = await reserve(store, { domain: 'c', caller: 'one' });
     expect(full).toMatchObject({ outcome: 'full', full: { of: 'caller' } });
@@ -98,21 +94,21 @@ describe('BoundedReservations', () => {
 
   it('counts what is remembered: reservations that were settled, charges without one, and notes', async () => {
     const { made } = limiters(1);
-    const [store] = made as [BoundedReservations];
+    const [store] = made as [ReservingStore];
     const one = await reserve(store, a);
     await submitCall(store, settleCall({ id: one.id, owner: a, counters: one.counters }));
     const counters = countersOf(['1{lost}'], { amount: 1 });
     const lost = settleCall({ id: 'lost', owner: a, unknown: 'charge', counters });
     expect((await submitCall(store, lost)).outcome).toBe('unknown');
-    expect(await store.note(noteOf('note', 'of it', minuteMs, a))).toBeUndefined();
-    expect(await store.note(noteOf('note', 'of it', minuteMs, a))).toBe('of it');
-    expect(await store.note(noteOf('other', 'of it', minuteMs, a))).toMatchObject({ of: 'domain' });
+    expect(await store.notes!.note(noteOf('note', 'of it', minuteMs, a))).toBeUndefined();
+    expect(await store.notes!.note(noteOf('note', 'of it', minuteMs, a))).toBe('of it');
+    expect(await store.notes!.note(noteOf('other', 'of it', minuteMs, a))).toMatchObject({ of: 'domain' });
     expect((await reserve(store, a)).outcome).toBe('full');
   });
 
   it('counts a long note as several', async () => {
     const { made } = limiters(1);
-    const [store] = made as [BoundedReservations];
+    const [store] = made as [ReservingStore];
     expect((await reserve(store, a, { note: 'x'.repeat(1_024) })).outcome).toBe('reserved');
     expect((await reserve(store, a, { note: 'x'.repeat(1_025) })).outcome).toBe('reserved');
     expect((await reserve(store, a)).outcome).toBe('full');
@@ -120,7 +116,7 @@ describe('BoundedReservations', () => {
 
   it('answers a repetition, and what the limit refuses', async () => {
     const { made } = limiters(1);
-    const [store] = made as [BoundedReservations];
+    const [store] = made as [ReservingStore];
     const counters = () => countersOf(['1{repeated}'], { ttlMs: minuteMs, amount: 5 });
     const ask = (id: string, given: object = {}) =>
       submitCall(store, reserveCall({ id, owner: a, counters: counters(), ...given }));
@@ -134,7 +130,7 @@ describe('BoundedReservations', () => {
 
   it('counts markers until they are settled, and remembers that a refused one holds nothing', async () => {
     const { made } = limiters(1);
-    const [store] = made as [BoundedReservations];
+    const [store] = made as [ReservingStore];
     const bound = new FixedWindow(1_000);
     const counters = (amount: number) => countersOf(['1{marked}'], { ttlMs: minuteMs, amount, bound });
     const marker = (id: string) =>
@@ -160,7 +156,7 @@ describe('BoundedReservations', () => {
 
   it('knows within a second what other limiters made', async () => {
     const { clock, made } = limiters(2);
-    const [first, second] = made as [BoundedReservations, BoundedReservations];
+    const [first, second] = made as [ReservingStore, ReservingStore];
     await reserve(second, a);
     for (let i = 0; i < 3; i += 1) await reserve(first, a);
     clock.ms += 1_000;
@@ -178,7 +174,7 @@ describe('BoundedReservations', () => {
   it('counts on by itself while nothing can be shared, and shares it then', async () => {
     let isAway = true;
     const { clock, made } = limiters(2, { fails: () => isAway });
-    const [first, second] = made as [BoundedReservations, BoundedReservations];
+    const [first, second] = made as [ReservingStore, ReservingStore];
     for (let i = 0; i < 3; i += 1) await reserve(first, a);
     await settled();
     expect((await reserve(first, a)).outcome).toBe('full');

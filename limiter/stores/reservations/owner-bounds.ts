@@ -1,17 +1,11 @@
 import { createHash } from 'node:crypto';
+import type { Fullness, Operation, Reservation, ReservationOwner } from '../operation.ts';
+import { countAll, type Note, type Notes, type Store } from '../store.ts';
 import { KeptTally, roundedEnd } from './kept-tally.ts';
-import type {
-  Fullness,
-  Note,
-  ReservationCall,
-  ReservationOwner,
-  ReservationStore,
-  ReserveCall,
-  SettleCall,
-} from './reservation-store.ts';
 
-export interface BoundedReservationsOptions {
-  readonly store: ReservationStore;
+export interface OwnerBoundsOptions {
+  /** Tallies are shared by it, if it has several limiters. */
+  readonly share: Notes['share'];
   readonly clock: { nowMs(): number };
   /** BUDGET_MAX_DOMAIN_RESERVATIONS. */
   readonly maxOfDomain: number;
@@ -29,84 +23,89 @@ const shareMs = 1_000;
  * notes. Each limiter counts its own and shares them once a second, so that a reserve costs no further call; so a bound
  * can be exceeded by what all limiters reserve within a second.
  */
-export class BoundedReservations implements ReservationStore {
-  readonly #options: BoundedReservationsOptions;
-  readonly #store: ReservationStore;
+export class OwnerBounds {
+  readonly #options: OwnerBoundsOptions;
   readonly #domains = new Map<string, KeptTally>();
   readonly #callers = new Map<string, KeptTally>();
 
-  constructor(options: BoundedReservationsOptions) {
+  constructor(options: OwnerBoundsOptions) {
     this.#options = options;
-    this.#store = options.store;
   }
 
-  submit(call: ReservationCall, done: () => void): void {
-    if (call.kind === 'reserve' && call.owner !== undefined) this.#reserve(call, call.owner, done);
-    else if (call.kind === 'settle' && call.owner !== undefined && mayChange(call))
-      this.#settle(call, call.owner, done);
-    else this.#store.submit(call, done);
+  /** The operations of one call. */
+  submit(store: Store, ops: Operation[], done: () => void): void {
+    const call = ops[0]!.hold!.reservation;
+    const { verb } = ops[0]!;
+    if (call.owner === undefined || verb === 'look') store.submit(ops, countAll, done);
+    else if (verb === 'reserve') this.#reserve(store, ops, call, call.owner, done);
+    else this.#settle(store, ops, call, call.owner, done);
   }
 
-  recall(id: string): Promise<string | undefined> {
-    return this.#store.recall(id);
-  }
-
-  async note(note: Note): Promise<string | Fullness | undefined> {
+  async note(notes: Notes, note: Note): Promise<string | Fullness | undefined> {
     const { id, ttlMs, owner } = note;
-    if (owner === undefined) return this.#store.note(note);
+    if (owner === undefined) return notes.note(note);
     const full = this.#fullOf(owner, this.#options.clock.nowMs());
-    if (full !== undefined) return (await this.#store.recall(id)) ?? full;
-    const kept = await this.#store.note(note);
+    if (full !== undefined) return (await notes.recall(id)) ?? full;
+    const kept = await notes.note(note);
     if (kept === undefined) this.#addRemembered(owner, ttlMs);
     return typeof kept === 'object' ? this.#withRoom(kept, owner) : kept;
   }
 
-  claim(name: string, seconds: number): Promise<boolean> {
-    return this.#store.claim(name, seconds);
-  }
-
-  #reserve(call: ReserveCall, owner: ReservationOwner, done: () => void): void {
+  #reserve(
+    store: Store,
+    ops: Operation[],
+    call: Reservation,
+    owner: ReservationOwner,
+    done: () => void,
+  ): void {
     // What is refused here is answered as any repetition, if it is one.
     const nowMs = this.#options.clock.nowMs();
-    const full = call.refusedElsewhere === true ? undefined : this.#fullOf(owner, nowMs);
+    const full = call.refusedElsewhere ? undefined : this.#fullOf(owner, nowMs);
     if (full !== undefined) {
-      const looking: ReserveCall = { ...call, refusedElsewhere: true };
-      this.#store.submit(looking, () => {
-        const { error, outcome, expiresAtMs, counters } = looking;
+      call.refusedElsewhere = true;
+      store.submit(ops, countAll, () => {
+        call.refusedElsewhere = false;
         // What a limit refuses by itself says when the amount fits, which the bound does not know.
-        const isRefused = counters.some((counter) => counter.outcome === 'refused' && !counter.isQuota);
-        const isFull = error === undefined && outcome === 'refused' && !isRefused;
-        Object.assign(call, { error, outcome: isFull ? 'full' : outcome, expiresAtMs });
+        const isRefused = ops.some(({ hold }) => hold!.outcome === 'refused' && !hold!.isQuota);
+        const isFull = ops.every(hasAnswer) && call.outcome === 'refused' && !isRefused;
+        if (isFull) call.outcome = 'full';
         call.full = isFull ? full : undefined;
         done();
       });
       return;
     }
-    this.#store.submit(call, () => {
-      if (call.error === undefined) {
+    store.submit(ops, countAll, () => {
+      if (ops.every(hasAnswer)) {
         if (call.outcome === 'reserved')
-          this.#add(owner, call.expiresAtMs + this.#remembersMs(call), nowMs, weightOf(call.note));
+          this.#add(owner, call.expiresAtMs + this.#remembersMs(call, ops), nowMs, weightOf(call.note));
         else if (call.outcome === 'full') call.full = call.full && this.#withRoom(call.full, owner);
       }
       done();
     });
   }
 
-  #settle(call: SettleCall, owner: ReservationOwner, done: () => void): void {
-    this.#store.submit(call, () => {
-      const { error, isMarker, outcome } = call;
-      if (error === undefined) {
-        if (isMarker && outcome === 'settled' && call.counters.some(isCharged)) this.#remove(owner);
+  #settle(
+    store: Store,
+    ops: Operation[],
+    call: Reservation,
+    owner: ReservationOwner,
+    done: () => void,
+  ): void {
+    store.submit(ops, countAll, () => {
+      const { isMarker, settled, unknown, id } = call;
+      if (ops.every(hasAnswer)) {
+        if (isMarker && settled === 'settled' && ops.some(isCharged)) this.#remove(owner);
         // It is remembered, lest it is charged again.
-        if (!isMarker && outcome === 'unknown') this.#addRemembered(owner, 0);
+        if (!isMarker && settled === 'unknown' && unknown === 'charge' && id !== '')
+          this.#addRemembered(owner, 0);
       }
       done();
     });
   }
 
   /** For how long after its TTL: nothing is remembered of a marker that was given back. */
-  #remembersMs({ isMarker, counters }: ReserveCall): number {
-    const isForgotten = isMarker && counters.every(({ onExpiry }) => onExpiry === 'release');
+  #remembersMs({ isMarker }: Reservation, ops: readonly Operation[]): number {
+    const isForgotten = isMarker && ops.every(({ hold }) => hold!.onExpiry === 'release');
     return isForgotten ? 0 : this.#options.recordMs;
   }
 
@@ -156,10 +155,10 @@ export class BoundedReservations implements ReservationStore {
         if (tallies.size < mostTallies) break;
         if (one.totalAt(nowMs) === 0) tallies.delete(other);
       }
-      tally = new KeptTally(this.#store.share !== undefined);
+      tally = new KeptTally(this.#options.share !== undefined);
       tallies.set(name, tally);
     }
-    if (this.#store.share !== undefined && nowMs - tally.sharedMs >= shareMs) {
+    if (this.#options.share !== undefined && nowMs - tally.sharedMs >= shareMs) {
       tally.sharedMs = nowMs;
       void this.#share(tally, `${kind}:${createHash('sha256').update(name).digest('base64url')}`);
     }
@@ -170,7 +169,7 @@ export class BoundedReservations implements ReservationStore {
   async #share(tally: KeptTally, name: string): Promise<void> {
     const changes = tally.takeUnshared();
     try {
-      tally.learn(await this.#store.share!(name, changes, this.#options.clock.nowMs()));
+      tally.learn(await this.#options.share!(name, changes, this.#options.clock.nowMs()));
     } catch {
       tally.putBack(changes);
     }
@@ -187,11 +186,10 @@ function weightOf(note: string | undefined): number {
   return note === undefined ? 1 : Math.ceil(note.length / charactersOfOne);
 }
 
-/** Whether a settle may add to what is kept, or take from it. */
-function mayChange({ isMarker, unknown, id }: SettleCall): boolean {
-  return isMarker || (unknown === 'charge' && id !== '');
+function hasAnswer({ error }: Operation): boolean {
+  return error === undefined;
 }
 
-function isCharged({ outcome }: { readonly outcome: string }): boolean {
-  return outcome === 'charged';
+function isCharged({ hold }: Operation): boolean {
+  return hold!.outcome === 'charged';
 }

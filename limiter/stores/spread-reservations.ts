@@ -1,0 +1,136 @@
+/** Calls about a reservation whose counters are in several places. */
+import { copyOperation, failAll, type Hold, newHold, newReservation, type Operation } from './operation.ts';
+
+export interface Places {
+  /** Equal for counters that one call of a store can take together. */
+  readonly placeOf: (op: Operation) => unknown;
+  /** Asks one place. */
+  readonly submit: (ops: Operation[], done: () => void) => void;
+}
+
+/**
+ * Each place decides for itself, at once; a reserve asks one after the other, in
+ * the order of the counters, and where one refuses, those before give back what they took: so nothing is overspent, others may be
+ * refused too early, and what a crash leaves is held until its TTL. Who repeats a call completes what was half done.
+ */
+export function submitSpread(ops: readonly Operation[], places: Places, done: () => void): void {
+  const parts = [...Map.groupBy(ops, places.placeOf).values()];
+  if (parts.length === 1) {
+    places.submit(parts[0]!, done);
+    return;
+  }
+  const asked = ops[0]!.verb === 'reserve' ? reserve(ops, parts, places) : askAll(parts, places);
+  void asked.then(done);
+}
+
+function holdOf(ops: readonly Operation[]): Hold {
+  return ops[0]!.hold!;
+}
+
+/** Asks one place with these terms in place of the call's, and gives them as they were answered. */
+async function ask(
+  part: Operation[],
+  terms: Partial<Hold['reservation']>,
+  { submit }: Places,
+): Promise<Hold['reservation']> {
+  const whole = holdOf(part).reservation;
+  const own = newReservation({ ...whole, ...terms });
+  for (const { hold } of part) hold!.reservation = own;
+  await new Promise<void>((resolve) => submit(part, resolve));
+  for (const { hold } of part) hold!.reservation = whole;
+  return own;
+}
+
+async function askAll(parts: readonly Operation[][], places: Places): Promise<void> {
+  const answers = await Promise.all(parts.map((part) => ask(part, {}, places)));
+  const failed = parts.flat().find(({ error }) => error !== undefined)?.error;
+  if (failed !== undefined) failAll(parts.flat(), failed);
+  if (parts[0]![0]!.verb !== 'commit') return;
+  const call = holdOf(parts[0]!).reservation;
+  const first = answers.find(({ settled }) => settled !== 'unknown') ?? answers[0]!;
+  call.charged = first.charged;
+  call.amount = first.amount;
+  call.settled = settledFirst.find((one) => answers.some(({ settled }) => settled === one)) ?? 'unknown';
+}
+
+async function reserve(
+  ops: readonly Operation[],
+  parts: readonly Operation[][],
+  places: Places,
+): Promise<void> {
+  const call = holdOf(ops).reservation;
+  const made: { part: Operation[]; isNew: boolean }[] = [];
+  const otherQuotaPasses = call.otherQuotaPasses || ops.some(mayRefuseAsQuota);
+  let expiresAtMs = 0;
+  let isRefused = false;
+  for (const part of parts) {
+    const note = made.length === 0 ? call.note : undefined;
+    const answer = await ask(part, { otherQuotaPasses, note }, places);
+    const { error } = part[0]!;
+    call.outcome = answer.outcome;
+    call.full = answer.full;
+    isRefused = error !== undefined || (answer.outcome !== 'reserved' && answer.outcome !== 'repeated');
+    if (isRefused) break;
+    if (made.length === 0) expiresAtMs = answer.expiresAtMs;
+    made.push({ part, isNew: answer.outcome === 'reserved' });
+  }
+  if (!isRefused && !call.otherQuotaPasses && noQuotaPasses(ops)) {
+    call.outcome = 'refused';
+    isRefused = true;
+  }
+  if (!isRefused) {
+    call.outcome = made.some(({ isNew }) => isNew) ? 'reserved' : 'repeated';
+    call.expiresAtMs = expiresAtMs;
+    return;
+  }
+  call.expiresAtMs = 0;
+  const refusing = parts[made.length];
+  const error = refusing?.[0]?.error;
+  await Promise.all(made.map(({ part, isNew }) => (isNew ? undo(part, places) : undefined)));
+  if (error !== undefined) {
+    failAll(ops, error);
+    return;
+  }
+  // All say how they stand, and a marker's settling is to charge nothing there either.
+  const { outcome } = call;
+  await Promise.all(
+    parts.map((part) => {
+      if (part === refusing) return undefined;
+      if (outcome === 'conflict') return look(part, places);
+      // Of a marker that they left out they remember as much already.
+      const asked = call.isMarker ? part.filter(({ hold }) => hold!.outcome !== 'left-out') : part;
+      if (asked.length === 0) return undefined;
+      return ask(asked, { note: undefined, refusedElsewhere: true }, places);
+    }),
+  );
+}
+
+async function look(part: Operation[], places: Places): Promise<void> {
+  for (const op of part) op.verb = 'look';
+  await ask(part, {}, places);
+  for (const op of part) op.verb = 'reserve';
+}
+
+/** Not of what was made before: where a marker was left out, its youngest is none of this call. */
+async function undo(part: readonly Operation[], places: Places): Promise<void> {
+  const { isMarker } = holdOf(part).reservation;
+  const charged = isMarker ? part.filter(({ hold }) => hold!.outcome === 'charged') : part;
+  if (charged.length === 0) return;
+  const undoing = charged.map((op) => {
+    const copy = copyOperation(op, 'commit', 0);
+    copy.hold = newHold({ ...op.hold!, amount: 0 });
+    return copy;
+  });
+  await ask(undoing, { unknown: 'tell', undoes: true }, places);
+}
+
+const settledFirst = ['settled', 'late', 'repeated'] as const;
+
+function mayRefuseAsQuota({ hold }: Operation): boolean {
+  return hold!.isQuota && !hold!.isShadow;
+}
+
+function noQuotaPasses(ops: readonly Operation[]): boolean {
+  const quotas = ops.filter(mayRefuseAsQuota);
+  return quotas.length > 0 && quotas.every(({ hold }) => hold!.outcome === 'left-out');
+}
