@@ -38,13 +38,15 @@ const projects: TestProjectConfiguration[] = [
     },
   },
   {
-    // They start programs and servers: where two wait for theirs, others work.
+    // They start programs and servers: where two wait for theirs, others work. Files share four processes, which read the sources
+    // once, so each file puts back what it changes of its process.
     extends: true,
     test: {
       name: 'tests',
       include: ['test/**/*.test.ts'],
       exclude: [...exclude, timing, packageTests],
       globalSetup,
+      isolate: false,
       maxWorkers: workersThatWait,
       sequence: { groupOrder: 1 },
     },

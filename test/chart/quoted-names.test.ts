@@ -103,13 +103,15 @@ function renamed(value: unknown, name: string): unknown {
 }
 
 describeWithServer('names in the chart', helmProgram, () => {
+  const withPlainNames: Record<string, unknown[]> = {};
+
   it.each(
     Object.keys(charts).flatMap((chart) =>
       ['on', 'null', '123', '1e3'].map((name) => [chart, name] as const),
     ),
   )('stay texts, %s: %s', (chart, name) => {
     const values = charts[chart]!;
-    const expected = rendered(plain, values(plain));
+    const expected = (withPlainNames[chart] ??= rendered(plain, values(plain)));
     expect(JSON.stringify(expected).split(plain).length).toBeGreaterThan(50);
     expect(renamed(rendered(name, values(name)), name)).toEqual(renamed(expected, name));
   });

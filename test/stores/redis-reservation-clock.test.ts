@@ -13,8 +13,11 @@ import { reserveCall, reservedCounter, settleCall, submitCall } from '../support
 import { reservationStoreSuite, suiteBounds } from './reservation-store.suite.ts';
 
 for (const script of [boundedCountScript, reservationScript]) {
+  const original = { ...script };
   const source = script.source.replace("pcall('TIME')", "pcall('HMGET', 'now', 'seconds', 'micros')");
   Object.assign(script, redisScript(source));
+  // Other files run in this process afterwards.
+  afterAll(() => void Object.assign(script, original));
 }
 
 describeWithEachRedis('reservations in Redis, by a clock that the test sets', (path) => {
