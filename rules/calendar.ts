@@ -1,5 +1,74 @@
 /** Windows of the calendar: days, weeks, months and years as a time zone has them, each from local midnight of its first day on. */
-import { type Calendar, calendarUnits } from './model.ts';
+import { algorithmsWith, hasWindows } from './algorithms/registry.ts';
+import type { calendarFields } from './language/fields.ts';
+import {
+  type Calendar,
+  type CalendarUnit,
+  calendarUnits,
+  type Limit,
+  type Written,
+  weekdays,
+} from './model.ts';
+
+/** What a calendar says where it has no `timezone`. */
+const usualTimezone = 'UTC';
+
+/** Undefined after a problem, which it reports with its field. */
+export function readCalendar(
+  { unit, timezone = usualTimezone, startsOn = 1 }: Written<typeof calendarFields>,
+  report: (field: 'unit' | 'timezone' | 'starts_on', text: string) => void,
+): Calendar | undefined {
+  const found = calendarUnits.find((one) => one === unit?.toLowerCase());
+  const zone = timezoneName(timezone);
+  if (found === undefined)
+    report('unit', `a calendar has the unit day, week, month or year, found '${unit ?? ''}'`);
+  if (zone === undefined)
+    report('timezone', `timezone must be one of the IANA database, as Europe/Zurich, found '${timezone}'`);
+  const day = found === undefined ? 1 : startingDay(found, startsOn);
+  if (typeof day === 'string') report('starts_on', `${day}, found '${startsOn}'`);
+  if (found === undefined || zone === undefined || typeof day === 'string') return undefined;
+  return { unit: found, timezone: zone, startsOn: day };
+}
+
+/** Or what it has to be. */
+function startingDay(unit: CalendarUnit, written: string | number): number | string {
+  const text = String(written).toLowerCase();
+  const named = unit === 'week' ? weekdays.indexOf(text) + 1 : 0;
+  const day = named > 0 ? named : /^\d{1,2}$/.test(text) ? Number(text) : 0;
+  const most = unit === 'month' ? 31 : unit === 'week' ? 7 : 1;
+  if (day >= 1 && day <= most) return day;
+  if (unit === 'month') return 'starts_on of a month must be a day from 1 to 31';
+  return unit === 'week'
+    ? 'starts_on of a week must be monday to sunday, or 1 to 7'
+    : `starts_on is for weeks and months; a ${unit} begins with its first day`;
+}
+
+/** Chosen: there are about 600 names, and each costs some memory once it was asked for. */
+const mostZonesKnown = 1_000;
+const zonesKnown = new Map<string, string>();
+
+/** As the IANA database writes it, whatever the case of its letters; undefined where it has none of that name. */
+export function timezoneName(text: string): string | undefined {
+  const known = zonesKnown.get(text);
+  // Offsets such as +01:00 have no daylight saving, and no name.
+  if (known !== undefined || !/^[A-Za-z][\w+/-]{0,63}$/.test(text)) return known;
+  try {
+    // Names that were given up stay as they are, else counters would begin anew with a newer database.
+    const { timeZoneId } = Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(text);
+    if (zonesKnown.size < mostZonesKnown) zonesKnown.set(text, timeZoneId);
+    return timeZoneId;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Why a limit cannot have the calendar that it says; undefined where it can. */
+export function calendarProblem(limit: Limit): string | undefined {
+  if (limit.calendar === undefined) return undefined;
+  if (limit.unitMultiplier !== 1) return 'calendar takes the place of unit_multiplier, found both';
+  const names = algorithmsWith(({ steady }) => steady === undefined).join(' and ');
+  return hasWindows(limit) ? undefined : `calendar is for algorithm ${names} alone`;
+}
 
 /** The window of a calendar that a moment is in, in whole seconds since 1970; `endSeconds` is the first that is no longer in it. */
 export function calendarWindow(
@@ -57,17 +126,19 @@ export function calendarFromText(text: string): Calendar | undefined {
   const unit = calendarUnits.find((one) => one === name);
   const startsOn = Number(day);
   const mostDays = { day: 1, week: 7, month: 31, year: 1 };
-  if (unit === undefined || startsOn > mostDays[unit] || !isTimeZone(timezone)) return undefined;
+  if (unit === undefined || startsOn > mostDays[unit] || timezoneName(timezone) === undefined)
+    return undefined;
   return { unit, timezone, startsOn };
 }
 
-/** Whether it is the name of a time zone of the IANA database that is known here. */
-export function isTimeZone(name: string): boolean {
-  if (!/^[A-Za-z]/.test(name)) return false;
-  try {
-    Temporal.Instant.fromEpochMilliseconds(0).toZonedDateTimeISO(name);
-    return true;
-  } catch {
-    return false;
-  }
+/** `Europe/Zurich, from day 15`, `UTC, from friday`. */
+export function calendarWords({ unit, timezone, startsOn }: Calendar): string {
+  if (startsOn === 1) return timezone;
+  return `${timezone}, from ${unit === 'week' ? weekdays[startsOn - 1] : `day ${startsOn}`}`;
+}
+
+/** As it is written. */
+export function writtenCalendar({ unit, timezone, startsOn }: Calendar): Written<typeof calendarFields> {
+  const day = unit === 'week' ? weekdays[startsOn - 1]! : startsOn;
+  return { unit, timezone, startsOn: startsOn === 1 ? undefined : day };
 }

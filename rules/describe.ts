@@ -1,25 +1,22 @@
 /** Rules and limits in words, in lists and as JSON. What is said of most fields follows from their rows. */
 import { algorithmNames, algorithmOf, algorithmTitle, defaultAlgorithm } from './algorithms/registry.ts';
-import { reserveWords } from './budget-fields.ts';
-import { calendarText } from './calendar.ts';
+import { calendarText, calendarWords } from './calendar.ts';
 import { type FieldRow, limitFields, ruleFields } from './language/fields.ts';
 import { namesOf, ruleFileName, ruleFlags } from './language/tables.ts';
-import { leaseText } from './lease.ts';
+import { leaseChange, leaseText } from './lease.ts';
 import {
   burstOf,
-  type Calendar,
   isDefault,
   isPlainLimit,
   type Limit,
   makeLimit,
   makeRule,
   noLimits,
-  type ReserveTerms,
   type Rule,
   unitName,
   unitText,
-  weekdays,
 } from './model.ts';
+import { reserveTexts, reserveWords } from './reserve.ts';
 import { unitWord, windowText } from './window.ts';
 
 /** What a rule or limit says in one of its fields, for lists of rules. */
@@ -90,6 +87,10 @@ function isTrait(name: keyof typeof ruleFields): name is keyof typeof ruleFields
   return name in defaultRule;
 }
 
+function rowOf(name: keyof typeof ruleFields): FieldRow {
+  return ruleFields[name];
+}
+
 function isOwnTrait(name: keyof typeof ruleFields & keyof Rule): name is OwnTrait {
   return 'isOwn' in ruleFields[name];
 }
@@ -106,11 +107,6 @@ export function describeRule(rule: DescribedTraits): Described[] {
 function textsOfTrait(rule: DescribedTraits, name: OwnTrait): string[] {
   if (name === 'lease') return [leaseText(rule.lease!)];
   return name === 'reserve' ? reserveTexts(rule.reserve!) : [textOf(rule[name], ',')];
-}
-
-function reserveTexts({ ttlSeconds, estimate, onExpiry }: ReserveTerms): string[] {
-  const amount = estimate === undefined ? [] : [`estimate=${estimate}`];
-  return [`ttl=${ttlSeconds}s`, ...amount, `on_expiry=${onExpiry}`];
 }
 
 /** For JSON: a limit as the APIs have it. Fields that few limits have are left out where nothing is written. */
@@ -200,18 +196,15 @@ function windowWords(limit: Limit): string {
     : `in ${windowText(unit, unitMultiplier)}`;
 }
 
-/** `Europe/Zurich, from day 15`, `UTC, from friday`. */
-function calendarWords({ unit, timezone, startsOn }: Calendar): string {
-  if (startsOn === 1) return timezone;
-  return `${timezone}, from ${unit === 'week' ? weekdays[startsOn - 1] : `day ${startsOn}`}`;
-}
-
 /** What a change of these fields means for callers, in the sentences of their rows. */
 export function changeWords(rule: Rule, changed: ReadonlySet<string>): string[] {
   const [limit = defaultLimit] = rule.limits;
   const { reserve } = rule;
   const ofReserve = reserve && reserveWords(reserve);
+  const hasRulesBelow = rule.descriptors.length > 0;
   return [
+    ...traitNames.map((name) => (hasRulesBelow && isChanged(name) ? rowOf(name).changeBelow : undefined)),
+    isChanged('lease') ? leaseChange(rule) : undefined,
     ...wordedFields.map((name) => changeOf(limitFields[name], name, limit[name], defaultLimit[name])),
     ...traitNames.map((name) => {
       const value = name === 'reserve' ? ofReserve : rule[name];
@@ -219,13 +212,17 @@ export function changeWords(rule: Rule, changed: ReadonlySet<string>): string[] 
     }),
   ].filter((words) => words !== undefined);
 
+  function isChanged(name: string): boolean {
+    return changed.has(ruleFileName(name));
+  }
+
   function changeOf(
     { change }: FieldRow,
     name: string,
     value: unknown,
     byDefault: unknown,
   ): string | undefined {
-    if (change === undefined || !changed.has(ruleFileName(name))) return undefined;
+    if (change === undefined || !isChanged(name)) return undefined;
     return filled(isDefault(value, byDefault) ? change.unset : change.set, value);
   }
 }

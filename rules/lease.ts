@@ -52,3 +52,17 @@ export function leaseProblem({ lease, limits }: Pick<Rule, 'lease' | 'limits'>):
     ? undefined
     : `lease can only be 0 with algorithm ${algorithmNames[limit.algorithm] ?? limit.algorithm}: only fixed windows are leased`;
 }
+
+/** Whether limiters may take hits of it ahead, as the rule itself says. */
+export function isLeased({ lease = 0 }: Pick<Rule, 'lease'>): boolean {
+  return lease > 0;
+}
+
+/** What a change of the lease means: what it is now. */
+export function leaseChange({ lease, limits: [limit] }: Pick<Rule, 'lease' | 'limits'>): string {
+  if (lease === undefined) return 'limiters lease of it as they are set';
+  const most = limit === undefined ? 0 : leaseMost(lease, limit.requestsPerUnit);
+  return most === 0
+    ? 'limiters lease nothing of it'
+    : `a limiter leases up to ${most} hits of it at a time, where LEASES is on`;
+}

@@ -99,3 +99,8 @@ export class RuleErrorList {
     if (!this.isFull) this.errors.push(error);
   }
 }
+
+/** The message of an error: a text that is none of the words of a field. */
+export function unknownWord(field: string, known: readonly string[], found: string): string {
+  return `${field} must be ${known.slice(0, -1).join(', ')} or ${known.at(-1)}, found '${found}'`;
+}

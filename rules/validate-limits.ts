@@ -2,7 +2,7 @@
 
 import type { RuleAlgorithm } from './algorithms/algorithm.ts';
 import { algorithmNames, algorithmsWith, findAlgorithm } from './algorithms/registry.ts';
-import { calendarProblem, marksProblem } from './budget-fields.ts';
+import { calendarProblem } from './calendar.ts';
 import { rateWords } from './describe.ts';
 import { limitFields, limitsOfRule } from './language/fields.ts';
 import { type OwnLimitField, ownLimitFields, ruleFileName } from './language/tables.ts';
@@ -92,6 +92,20 @@ function checkUnit(limit: Limit, isOne: boolean, report: Report): void {
   } else if (!unlimited && !hasUnit) {
     report('invalid-unit', `invalid rate limit unit '${unitText(limit)}'`, 'unit');
   }
+}
+
+/** Why a limit cannot have these marks; undefined where it can. */
+function marksProblem(marks: readonly number[]): string | undefined {
+  if (marks.length > limitFields.warnAt.most)
+    return `warn_at has at most ${limitFields.warnAt.most} marks, found ${marks.length}`;
+  let before = 0;
+  for (const mark of marks) {
+    if (!Number.isInteger(mark) || mark < 1 || mark > 100)
+      return `warn_at has whole percents from 1 to 100, found ${mark}`;
+    if (mark <= before) return `warn_at must ascend, each mark once, found ${mark} behind ${before}`;
+    before = mark;
+  }
+  return undefined;
 }
 
 function checkReplaced(name: string | undefined, own: ReadonlySet<string>, report: Report): void {

@@ -1,6 +1,6 @@
-import { reserveProblem } from './budget-fields.ts';
 import { leaseProblem } from './lease.ts';
 import type { JsonValue, Rule, RuleSource } from './model.ts';
+import { reserveProblem } from './reserve.ts';
 import type { RuleErrorCode } from './rule-error.ts';
 import { checkLimits, type RuleSupport } from './validate-limits.ts';
 

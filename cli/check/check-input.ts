@@ -2,6 +2,7 @@ import { dirname } from 'node:path';
 import { readCallersFile } from '../../limiter/callers/callers-file.ts';
 import type { CounterKeys } from '../../rules/counter-keys.ts';
 import { manifestWords } from '../../rules/language/tables.ts';
+import { isLeased } from '../../rules/lease.ts';
 import type { Rule } from '../../rules/model.ts';
 import { regexProblem } from '../../rules/proxy/make-descriptors.ts';
 import { type ProfilesFile, readProfilesFile } from '../../rules/proxy/read-profiles.ts';
@@ -301,10 +302,6 @@ function unleasedRules({ path, sources }: RuleInput, reason: string): Finding[] 
   return [
     findingOf('warning', found, 'leases need LEASES=on and a Redis that runs scripts', () => undefined),
   ];
-}
-
-function isLeased({ lease = 0 }: Rule): boolean {
-  return lease > 0;
 }
 
 /** Files of a folder that nobody reads, and that may be taken for rules. */

@@ -1,6 +1,8 @@
 import { describe, expect, it } from 'vitest';
-import { expiries, readCalendar, unknownWord } from '../../rules/budget-fields.ts';
+import { readCalendar } from '../../rules/calendar.ts';
 import { hitsUnits } from '../../rules/model.ts';
+import { expiries } from '../../rules/reserve.ts';
+import { unknownWord } from '../../rules/rule-error.ts';
 import { hintFor, nearestField } from './hints.ts';
 
 function calendarError(unit: string): string {

@@ -1,10 +1,10 @@
 import type { ExplainedCounter, ExplainedDescriptor } from '../../limiter/operate/explain.ts';
 import { algorithmNames, algorithmOf } from '../../rules/algorithms/registry.ts';
-import { reserveWords } from '../../rules/budget-fields.ts';
 import { limitsWords, limitWords, moreJson, rateWords, ruleWords, traitsJson } from '../../rules/describe.ts';
 import { leaseText } from '../../rules/lease.ts';
 import { burstOf, type Entry, type Limit, type Rule, unitText } from '../../rules/model.ts';
 import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
+import { reserveWords } from '../../rules/reserve.ts';
 import {
   type ExplainedStep,
   noLimitWords,

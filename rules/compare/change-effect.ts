@@ -2,7 +2,6 @@
 
 import { calendarText } from '../calendar.ts';
 import { changeWords, limitsWords, limitWords } from '../describe.ts';
-import { leaseMost } from '../lease.ts';
 import { type NameForm, type RuleMatch, usualNames } from '../match-result.ts';
 import { arePlainLimits, type Entry, type Limit, type Rule } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
@@ -51,22 +50,7 @@ function nameNotes(
   sides: Sides,
 ): string[] {
   const names = new Set(fields.map(({ name }) => name));
-  const notes = ownNames(after, sides);
-  if (after.at(-1)!.descriptors.length > 0) {
-    if (names.has('share_threshold')) notes.push('other counter keys for the rules below it, too');
-    if (names.has('value_to_metric')) notes.push('other metric names for the rules below it, too');
-  }
-  const rule = after.at(-1)!;
-  if (names.has('lease')) notes.push(leaseNote(rule));
-  return [...notes, ...changeWords(rule, names)];
-}
-
-function leaseNote({ lease, limits: [limit] }: Rule): string {
-  if (lease === undefined) return 'limiters lease of it as they are set';
-  const most = limit === undefined ? 0 : leaseMost(lease, limit.requestsPerUnit);
-  return most === 0
-    ? 'limiters lease nothing of it'
-    : `a limiter leases up to ${most} hits of it at a time, where LEASES is on`;
+  return [...ownNames(after, sides), ...changeWords(after.at(-1)!, names)];
 }
 
 function ownNames(after: readonly Rule[], sides: Sides): string[] {

@@ -78,6 +78,8 @@ export interface FieldRow extends ValueFacts {
   readonly phrase?: string;
   /** What a change means for callers: that the field says something else now, and that it says nothing more. */
   readonly change?: { readonly set: string; readonly unset: string };
+  /** What a change means for the rules below. */
+  readonly changeBelow?: string;
   /** What is obeyed where the field is not written, unless it has words or is a boolean. */
   readonly unwritten?: string;
   /** What a limit among several says of itself in place of these facts. */
@@ -205,6 +207,7 @@ export const ruleFields = {
   },
   valueToMetric: {
     kind: 'boolean',
+    changeBelow: 'other metric names for the rules below it, too',
     ifUnknown: 'ignore',
     description:
       "Whether the value of this entry goes into the metric's name. Known to Weir's limiters only.",
@@ -212,6 +215,7 @@ export const ruleFields = {
   },
   shareThreshold: {
     kind: 'boolean',
+    changeBelow: 'other counter keys for the rules below it, too',
     ifUnknown: 'ignore',
     description:
       "Whether all values that fit the * in value share one counter. Known to Weir's limiters only.",

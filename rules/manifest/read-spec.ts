@@ -4,7 +4,7 @@
  * without a limit.
  */
 import { type Algorithm, algorithmNames, algorithmNumber, defaultAlgorithm } from '../algorithms/registry.ts';
-import { readCalendar, readReserve, unknownWord } from '../budget-fields.ts';
+import { readCalendar } from '../calendar.ts';
 import {
   descriptorLevels,
   type FieldKind,
@@ -51,7 +51,8 @@ import {
   type WrittenRule,
   wholeFrom,
 } from '../model.ts';
-import { fieldPath, type RuleError, type RuleErrorCode, RuleErrorList } from '../rule-error.ts';
+import { readReserve } from '../reserve.ts';
+import { fieldPath, type RuleError, type RuleErrorCode, RuleErrorList, unknownWord } from '../rule-error.ts';
 import { listProblem, type RuleSupport, settleLimit, unknownAlgorithm } from '../validate-limits.ts';
 import { checkSources } from '../validate-sources.ts';
 import { defaultClass, defaultFleet, specFields } from './kinds.ts';

@@ -1,5 +1,5 @@
 import { type Algorithm, algorithmNames, defaultAlgorithm } from '../algorithms/registry.ts';
-import { readCalendar, readReserve, unknownWord } from '../budget-fields.ts';
+import { readCalendar } from '../calendar.ts';
 import { domainFields, type FieldKind, type FieldRows, limitFields, ruleFields } from '../language/fields.ts';
 import {
   calendarTable,
@@ -32,6 +32,8 @@ import {
   type WrittenLimit,
   type WrittenRule,
 } from '../model.ts';
+import { readReserve } from '../reserve.ts';
+import { unknownWord } from '../rule-error.ts';
 import { listProblem, settleLimit, unknownAlgorithm } from '../validate-limits.ts';
 import type { SourceProblem } from '../validate-sources.ts';
 import { NodeKind, type YamlTape } from '../yaml/tape.ts';

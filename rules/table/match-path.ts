@@ -6,7 +6,8 @@ import type { Entry } from '../model.ts';
 import { type RuleNodes, ruleFlag } from './rule-table-format.ts';
 
 const detailedMetric = ruleFlag('detailedMetric');
-const shareThreshold = ruleFlag('shareThreshold');
+/** Of rules whose values share one counter. */
+export const sharingFlag = ruleFlag('shareThreshold');
 const valueToMetric = ruleFlag('valueToMetric');
 
 /** `_` between key and value of a composite. */
@@ -97,7 +98,7 @@ export class MatchPath {
     let text = '';
     for (let i = 0; i < entries.length; i++) {
       const { key, value } = counted[i]!;
-      const isShared = this.#kinds[i] !== MatchKind.keyOnly && (this.#flags(i) & shareThreshold) !== 0;
+      const isShared = this.#kinds[i] !== MatchKind.keyOnly && (this.#flags(i) & sharingFlag) !== 0;
       text += isShared
         ? this.#sharedEntry(i, entries[i]!.key, key)
         : countedEntry(key, EntryMark.value, value);
@@ -140,7 +141,7 @@ export class MatchPath {
   }
 
   #isShared(i: number): boolean {
-    return this.#kinds[i] === MatchKind.wildcard && (this.#flags(i) & shareThreshold) !== 0;
+    return this.#kinds[i] === MatchKind.wildcard && (this.#flags(i) & sharingFlag) !== 0;
   }
 
   /** `key_<pattern>`. */

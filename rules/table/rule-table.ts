@@ -10,16 +10,9 @@ import {
 } from '../match-result.ts';
 import { type Entry, makeRule, type Rule } from '../model.ts';
 import { ruleValue } from '../write/rule-file-value.ts';
-import { MatchKind, MatchPath, underscore } from './match-path.ts';
+import { MatchKind, MatchPath, sharingFlag, underscore } from './match-path.ts';
 import { hashSeed, hashText, hashUnit, PairIndex, unitsEqual } from './pair-index.ts';
-import {
-  Node,
-  NodeFlag,
-  openRuleTable,
-  RuleNodes,
-  type RuleTableSections,
-  ruleFlag,
-} from './rule-table-format.ts';
+import { Node, NodeFlag, openRuleTable, RuleNodes, type RuleTableSections } from './rule-table-format.ts';
 import { WildcardIndex } from './wildcard-index.ts';
 
 /** What `compileRules` made of all rules, or of those of some domains. Plain data. */
@@ -28,8 +21,6 @@ export interface RuleLayer {
   /** Their rules give way to those in the bytes; one without any there is gone. Undefined: all domains. */
   domains: readonly string[] | undefined;
 }
-
-const shareThreshold = ruleFlag('shareThreshold');
 
 /** Chosen: so many rules of a level are looked at one by one in some milliseconds. */
 const mostOfLevel = 1_000;
@@ -358,7 +349,7 @@ class TableSegment implements RuleMatcher {
       place: node,
       how,
       composite: this.rules.composite(node),
-      shares: (flags & shareThreshold) !== 0,
+      shares: (flags & sharingFlag) !== 0,
       rule: (flags & NodeFlag.limits) === 0 ? undefined : this.rules.rule(node),
     };
   }

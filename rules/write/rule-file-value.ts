@@ -1,6 +1,7 @@
 /** Rules as people write them in a rule file or a manifest. */
 import { algorithmNames } from '../algorithms/registry.ts';
-import type { calendarFields, FieldKind, FieldRows, reserveFields } from '../language/fields.ts';
+import { writtenCalendar } from '../calendar.ts';
+import type { FieldKind, FieldRows } from '../language/fields.ts';
 import {
   calendarTable,
   enumName,
@@ -12,7 +13,6 @@ import {
 } from '../language/tables.ts';
 import { leaseText } from '../lease.ts';
 import {
-  type Calendar,
   type FieldValues,
   isDefault,
   type JsonObject,
@@ -20,14 +20,13 @@ import {
   type Limit,
   makeLimit,
   makeRule,
-  type ReserveTerms,
   type Rule,
   type RuleSource,
   type Written,
   type WrittenLimit,
   type WrittenRule,
-  weekdays,
 } from '../model.ts';
+import { writtenReserve } from '../reserve.ts';
 import { unitWord } from '../window.ts';
 
 /** How a dialect spells names of fields, and words of enums as rule files spell them. */
@@ -149,20 +148,4 @@ function withoutDefaults<Fields extends object>(fields: Fields, defaults: Fields
     if (!isDefault(fields[name], defaults[name])) kept[name] = fields[name];
   }
   return kept;
-}
-
-function writtenCalendar({ unit, timezone, startsOn }: Calendar): Written<typeof calendarFields> {
-  const day = unit === 'week' ? weekdays[startsOn - 1]! : startsOn;
-  return { unit, timezone, startsOn: startsOn === 1 ? undefined : day };
-}
-
-function writtenReserve(
-  { ttlSeconds, estimate, onExpiry }: ReserveTerms,
-  word: Spelling['word'],
-): Written<typeof reserveFields> {
-  return {
-    ttl: `${ttlSeconds}s`,
-    estimate,
-    onExpiry: onExpiry === 'release' ? undefined : word(onExpiry),
-  };
 }

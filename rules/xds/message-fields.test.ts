@@ -16,7 +16,6 @@ import {
   RateLimitUnit,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { Algorithm } from '../algorithms/registry.ts';
-import { expiries } from '../budget-fields.ts';
 import {
   calendarFields,
   domainFields,
@@ -31,6 +30,7 @@ import {
   ruleFields,
 } from '../language/fields.ts';
 import { hitsUnits, Unit } from '../model.ts';
+import { expiries } from '../reserve.ts';
 
 /** Where the fields from this number on are ours. */
 const ownFrom = 1000;

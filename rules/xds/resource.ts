@@ -24,7 +24,7 @@ import {
   type RateLimitUnit,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import type { Algorithm } from '../algorithms/registry.ts';
-import { expiries, readCalendar, readReserve, unknownWord } from '../budget-fields.ts';
+import { readCalendar } from '../calendar.ts';
 import { type FieldRow, limitFields, ruleFields } from '../language/fields.ts';
 import { namesOf, ruleFileName } from '../language/tables.ts';
 import { leaseFromText, leaseText, unknownLease } from '../lease.ts';
@@ -47,7 +47,8 @@ import {
   unitName,
   type Written,
 } from '../model.ts';
-import { formatManifestError, type RuleError } from '../rule-error.ts';
+import { expiries, readReserve } from '../reserve.ts';
+import { formatManifestError, type RuleError, unknownWord } from '../rule-error.ts';
 import { listProblem } from '../validate-limits.ts';
 
 export const rateLimitConfigTypeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig';

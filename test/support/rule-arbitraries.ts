@@ -1,6 +1,5 @@
 import fc from 'fast-check';
 import { Algorithm } from '../../rules/algorithms/registry.ts';
-import { reserveProblem } from '../../rules/budget-fields.ts';
 import { type RuleFlag, ruleFlags } from '../../rules/language/tables.ts';
 import { leaseProblem } from '../../rules/lease.ts';
 import {
@@ -15,6 +14,7 @@ import {
   Unit,
   unitFromText,
 } from '../../rules/model.ts';
+import { reserveProblem } from '../../rules/reserve.ts';
 import { compositeOf } from '../../rules/review/rule-level.ts';
 import { limit, rule } from './rule-builder.ts';
 

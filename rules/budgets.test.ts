@@ -1,13 +1,17 @@
 import { describe, expect, it } from 'vitest';
 import { limit, rule, source, validateSources } from '../test/support/rule-builder.ts';
 import { Algorithm } from './algorithms/registry.ts';
-import { readCalendar, readReserve, reserveWords, type WrittenCalendar } from './budget-fields.ts';
+import { readCalendar } from './calendar.ts';
 import { limitWords } from './describe.ts';
-import { type Calendar, makeLimit, mostRequests, type Rule, wholeFrom } from './model.ts';
+import type { calendarFields } from './language/fields.ts';
+import { type Calendar, makeLimit, mostRequests, type Rule, type Written, wholeFrom } from './model.ts';
 import { readRuleFiles } from './reader/read-rule-files.ts';
+import { readReserve, reserveWords } from './reserve.ts';
 import type { RuleSupport } from './validate-limits.ts';
 
-function calendarOf(written: Partial<WrittenCalendar>): Calendar | string[] {
+type WrittenCalendar = Written<typeof calendarFields>;
+
+function calendarOf(written: WrittenCalendar): Calendar | string[] {
   const problems: string[] = [];
   const read = readCalendar(
     { unit: 'month', timezone: undefined, startsOn: undefined, ...written },
@@ -17,7 +21,7 @@ function calendarOf(written: Partial<WrittenCalendar>): Calendar | string[] {
 }
 
 describe('a calendar', () => {
-  it.each<[Partial<WrittenCalendar>, Calendar]>([
+  it.each<[WrittenCalendar, Calendar]>([
     [{}, { unit: 'month', timezone: 'UTC', startsOn: 1 }],
     [
       { unit: 'Year', timezone: 'europe/zurich' },
@@ -47,7 +51,7 @@ describe('a calendar', () => {
     expect(calendarOf(written)).toEqual(calendar);
   });
 
-  it.each<[Partial<WrittenCalendar>, string]>([
+  it.each<[WrittenCalendar, string]>([
     [{ unit: undefined }, "unit: a calendar has the unit day, week, month or year, found ''"],
     [{ unit: 'hour' }, "unit: a calendar has the unit day, week, month or year, found 'hour'"],
     [{ timezone: '' }, "timezone: timezone must be one of the IANA database, as Europe/Zurich, found ''"],

@@ -1,0 +1,68 @@
+/** How a rule is reserved against by marker entries of requests, whatever its spelling. */
+import { reserveFields } from './language/fields.ts';
+import type { ReserveTerms, Rule, Written } from './model.ts';
+import { unknownWord } from './rule-error.ts';
+import { secondsFromText } from './window.ts';
+
+/** Of `ttl`, in seconds: a day. */
+const longestTtlSeconds = 86_400;
+/** What `reserve` says where it has no `ttl`, in seconds. */
+const usualTtlSeconds = 60;
+export const expiries = reserveFields.onExpiry.words;
+
+/** What is wrong is reported with its field, and then as if it was not written. */
+export function readReserve(
+  { ttl, estimate, onExpiry = 'release' }: Written<typeof reserveFields>,
+  report: (field: 'ttl' | 'on_expiry', text: string) => void,
+): ReserveTerms {
+  const ends = expiries.find((one) => one === onExpiry.toLowerCase());
+  if (ends === undefined) report('on_expiry', unknownWord('on_expiry', expiries, onExpiry));
+  const ttlSeconds = ttl === undefined ? usualTtlSeconds : secondsOfTtl(ttl);
+  if (typeof ttlSeconds === 'string') report('ttl', ttlSeconds);
+  return {
+    ttlSeconds: typeof ttlSeconds === 'string' ? usualTtlSeconds : ttlSeconds,
+    estimate,
+    onExpiry: ends ?? 'release',
+  };
+}
+
+/** `60s` is 60; else what is wrong with it. 1 second to a day. */
+function secondsOfTtl(text: string): number | string {
+  const seconds = secondsFromText(text);
+  if (typeof seconds === 'string') return `the ttl '${text}' ${seconds}`;
+  return seconds <= longestTtlSeconds
+    ? seconds
+    : `the ttl '${text}' is ${seconds} seconds, and a reservation is held for at most ${longestTtlSeconds} (24h)`;
+}
+
+/** Why a rule cannot be reserved against; undefined where it can. */
+export function reserveProblem({ reserve, limits }: Pick<Rule, 'reserve' | 'limits'>): string | undefined {
+  if (reserve === undefined) return undefined;
+  if (limits.length === 0) return 'reserve needs a rate_limit beside it';
+  return limits[0]!.unlimited ? 'should not specify reserve when unlimited' : undefined;
+}
+
+/** `held for 60s, 2000 where a request does not say how much, given back where nobody settles`. */
+export function reserveWords({ ttlSeconds, estimate, onExpiry }: ReserveTerms): string {
+  const amount = estimate === undefined ? '' : `, ${estimate} where a request does not say how much`;
+  const end = onExpiry === 'release' ? 'given back' : 'charged';
+  return `held for ${ttlSeconds}s${amount}, ${end} where nobody settles`;
+}
+
+/** For lists of rules, one text for each field. */
+export function reserveTexts({ ttlSeconds, estimate, onExpiry }: ReserveTerms): string[] {
+  const amount = estimate === undefined ? [] : [`estimate=${estimate}`];
+  return [`ttl=${ttlSeconds}s`, ...amount, `on_expiry=${onExpiry}`];
+}
+
+/** As it is written, with words as the dialect spells them. */
+export function writtenReserve(
+  { ttlSeconds, estimate, onExpiry }: ReserveTerms,
+  word: (word: string) => string,
+): Written<typeof reserveFields> {
+  return {
+    ttl: `${ttlSeconds}s`,
+    estimate,
+    onExpiry: onExpiry === 'release' ? undefined : word(onExpiry),
+  };
+}
