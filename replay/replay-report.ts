@@ -1,8 +1,6 @@
 /** What came out of a replay, as plain data: `--output json` prints it as it is. */
 import { RuleStat } from '../limiter/stats/registry/rule-stats.ts';
-import { algorithmNames, algorithmOf } from '../rules/algorithms/registry.ts';
-import { burstOf, type Limit, unitName } from '../rules/model.ts';
-import { windowTextOf } from '../rules/window.ts';
+import { type LimitInReplay, limitOfReplay } from '../rules/describe.ts';
 import type { Replay } from './replay.ts';
 import type { ChangedRequests, ReplayedRules } from './replayed-rules.ts';
 import type { LimitTally, Offenders, RuleTally, Times } from './rule-tallies.ts';
@@ -46,26 +44,14 @@ export interface RuleSetReport {
 export interface RuleReport extends Partial<LimitFigures> {
   rule: string;
   /** Null for limits that came with requests, which may differ, and for a rule with several. */
-  limit: ReportedLimit | null;
+  limit: LimitInReplay | null;
   /** Of a rule with several. */
-  limits?: (LimitFigures & { label: string; limit: ReportedLimit; limited: LimitedReport })[];
+  limits?: (LimitFigures & { label: string; limit: LimitInReplay; limited: LimitedReport })[];
   shadowMode: boolean;
   decisions: number;
   hits: number;
   negativeHits: number;
   limited: LimitedReport;
-}
-
-export interface ReportedLimit {
-  requestsPerUnit: number;
-  unit: string;
-  /** Units in a window. */
-  unitMultiplier: number;
-  /** `5m`, or `month@Europe/Zurich@15` of a calendar. */
-  window: string;
-  algorithm: string;
-  /** Of a token bucket. */
-  burst?: number;
 }
 
 export interface LimitFigures {
@@ -142,7 +128,7 @@ function ruleOf({ path, rule, limits, limited }: RuleTally): RuleReport {
   const matched = rule?.limits ?? [];
   const whole = {
     rule: path,
-    limit: matched.length === 1 ? limitOf(matched[0]!) : null,
+    limit: matched.length === 1 ? limitOfReplay(matched[0]!) : null,
     shadowMode: rule?.shadowMode ?? false,
     // Limits of one rule count alike, but for those that are replaced now and then.
     decisions,
@@ -153,7 +139,7 @@ function ruleOf({ path, rule, limits, limited }: RuleTally): RuleReport {
     return { ...whole, ...figuresOf(limits[0]!), limited: limitedOf(limited, decisions) };
   const each = limits.map((tally, index) => ({
     label: tally.label,
-    limit: limitOf(matched[index]!),
+    limit: limitOfReplay(matched[index]!),
     ...figuresOf(tally),
     limited: limitedOf(tally.limited, tally.decisions),
   }));
@@ -166,18 +152,6 @@ function figuresOf({ stats }: LimitTally): LimitFigures {
     nearLimit: stats[RuleStat.nearLimit]!,
     overLimit: stats[RuleStat.overLimit]!,
     shadowed: stats[RuleStat.shadowMode]!,
-  };
-}
-
-function limitOf(limit: Limit): ReportedLimit {
-  const { requestsPerUnit, unit, unitMultiplier, algorithm } = limit;
-  return {
-    requestsPerUnit,
-    unit: unitName(unit) ?? 'UNKNOWN',
-    unitMultiplier,
-    window: windowTextOf(limit),
-    algorithm: algorithmNames[algorithm]!,
-    ...(algorithmOf(limit).hasBurst ? { burst: burstOf(limit) } : {}),
   };
 }
 

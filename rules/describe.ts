@@ -17,7 +17,7 @@ import {
   unitText,
 } from './model.ts';
 import { reserveTexts, reserveWords } from './reserve.ts';
-import { unitWord, windowText } from './window.ts';
+import { unitWord, windowText, windowTextOf } from './window.ts';
 
 /** What a rule or limit says in one of its fields, for lists of rules. */
 export interface Described {
@@ -118,6 +118,17 @@ export function limitJson(limit: Limit): object {
     ...moreJson(limit),
   };
 }
+
+/** For JSON of replays: a limit with its unit as the protocol names it, and its window in words. */
+export function limitOfReplay(limit: Limit) {
+  const { requestsPerUnit, unit, unitMultiplier, algorithm } = limit;
+  return {
+    ...{ requestsPerUnit, unit: unitName(unit) ?? 'UNKNOWN', unitMultiplier, window: windowTextOf(limit) },
+    algorithm: algorithmNames[algorithm]!,
+    ...(algorithmOf(limit).hasBurst ? { burst: burstOf(limit) } : {}),
+  };
+}
+export type LimitInReplay = ReturnType<typeof limitOfReplay>;
 
 /** Empty for most limits. */
 export function moreJson(limit: Limit): MoreOfLimit {

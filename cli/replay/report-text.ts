@@ -5,11 +5,11 @@ import type {
   LimitFigures,
   OffendersReport,
   ReplayReport,
-  ReportedLimit,
   RuleReport,
   RuleSetReport,
 } from '../../replay/replay-report.ts';
 import { algorithmNames, defaultAlgorithm } from '../../rules/algorithms/registry.ts';
+import type { LimitInReplay } from '../../rules/describe.ts';
 import { escaped, perUnit } from '../shared/flags.ts';
 
 /** Columns as wide as their widest cell, two spaces apart; those named in `right` are numbers. */
@@ -124,7 +124,7 @@ function figureCells({ nearLimit, overLimit, shadowed }: Partial<LimitFigures>):
   return [nearLimit, overLimit, shadowed].map((figure) => (figure === undefined ? '' : count(figure)));
 }
 
-function limitText(limit: ReportedLimit | null): string {
+function limitText(limit: LimitInReplay | null): string {
   if (limit === null) return 'its own';
   const { requestsPerUnit, unit, unitMultiplier, window, algorithm, burst } = limit;
   const words = [

@@ -3,7 +3,7 @@ import { type RuleError, RuleErrorList } from '../rule-error.ts';
 import { type CheckOptions, checkSources } from '../validate-sources.ts';
 import type { SyntaxProblem } from '../yaml/cursor.ts';
 import { parseYaml } from '../yaml/parse.ts';
-import { LineIndex, PathLocator, type TextPlace } from '../yaml/places.ts';
+import { LineIndex, type TextPlace, valuePlacer } from '../yaml/places.ts';
 import { YamlTape } from '../yaml/tape.ts';
 import { decodeYaml } from '../yaml/text.ts';
 import type { DocumentProblem } from './document-walk.ts';
@@ -79,16 +79,14 @@ function problemDescriber(source: string, text: string): (problem: DocumentProbl
 
 /** Parses the text again, at the first question: good files never pay for places. */
 function pathPlacer(text: string): DecodedFile['placeOf'] {
-  let lines: LineIndex | undefined;
-  let locator: PathLocator | undefined;
+  let placeOf: DecodedFile['placeOf'] | undefined;
   return (path) => {
-    lines ??= new LineIndex(text);
-    if (locator === undefined) {
+    if (placeOf === undefined) {
       const tape = parseYaml(text);
       if (!(tape instanceof YamlTape)) throw new Error('a document that was read cannot be read again');
-      locator = new PathLocator(tape);
+      placeOf = valuePlacer(tape);
     }
-    return lines.placeOf(locator.offsetOf(path));
+    return placeOf(path);
   };
 }
 
