@@ -72,6 +72,10 @@ const ofWeir: Record<string, CommandEntry> = {
     summary: 'compare two sets of rules: what changes, and what that means for traffic',
     load: async () => (await import('./diff/diff-command.ts')).diffCommand,
   },
+  test: {
+    summary: 'hold rules to tests of yours: what is decided otherwise, why, and which rules no test reaches',
+    load: async () => (await import('./test/test-command.ts')).testCommand,
+  },
   convert: {
     summary: 'write rules in another spelling: rule file, manifest or JSON of xDS',
     load: async () => (await import('./convert/convert-command.ts')).convertCommand,

@@ -1,11 +1,6 @@
-import { countingOptions, responseOptions } from '../limiter/assembly/decision-service.ts';
 import { Code, type RateLimitRequest, type RateLimitResponse } from '../limiter/decide/messages.ts';
 import type { CountedHit } from '../limiter/service/counted-hit.ts';
-import { type Decided, RateLimitService } from '../limiter/service/rate-limit-service.ts';
-import { reservationBounds } from '../limiter/settings/counting-settings.ts';
 import type { LimiterSettings } from '../limiter/settings/settings.ts';
-import { MemoryStore } from '../limiter/stores/memory/memory-store.ts';
-import type { Clock } from '../process/time/clock.ts';
 import type { RuleTable } from '../rules/table/rule-table.ts';
 import {
   type LimitTally,
@@ -16,19 +11,7 @@ import {
   type RuleTally,
   type Times,
 } from './rule-tallies.ts';
-
-/** Stands where the request under way says. */
-class VirtualClock implements Clock {
-  ms = 0;
-
-  nowMs(): number {
-    return this.ms;
-  }
-
-  monotonicMs(): number {
-    return this.ms;
-  }
-}
+import { VirtualLimiter } from './virtual-limiter.ts';
 
 /** The domain's requests, and those that were refused. */
 export interface DomainTally {
@@ -58,23 +41,6 @@ export interface ReplayedRulesOptions {
   mostOffenders?: number | undefined;
 }
 
-/** The memory store answers before `decide` returns. */
-interface Asker {
-  readonly abandoned: false;
-  decision: ReplayDecision;
-}
-
-const decided: Decided<Asker> = {
-  answer(response, asker) {
-    asker.decision = { response, isLimited: response.overallCode === Code.OVER_LIMIT };
-  },
-  refuse(error, asker) {
-    asker.decision = { error: error as Error };
-  },
-};
-
-const unanswered: ReplayDecision = { error: new Error('the store did not answer') };
-
 /** One set of rules under replay: the limiter's own service and memory store, on a clock that the recording moves. */
 export class ReplayedRules {
   readonly limited: Times = newTimes();
@@ -85,37 +51,17 @@ export class ReplayedRules {
   /** Of the request decided last, when it was limited: what refused it. */
   refusing: RefusingHit[] = [];
   readonly #tallies: RuleTallies;
-  readonly #clock = new VirtualClock();
-  readonly #store: MemoryStore;
-  readonly #service: RateLimitService;
+  readonly #limiter: VirtualLimiter;
 
   constructor({ table, settings, mostOffenders }: ReplayedRulesOptions) {
     this.offenders = new Offenders(mostOffenders);
     this.#tallies = new RuleTallies(table);
-    this.#store = new MemoryStore({
-      clock: this.#clock,
-      maxCounters: settings.memoryStoreMaxCounters,
-      maxBytes: settings.memoryStoreMaxBytes,
-      reservations: reservationBounds(settings),
-    });
-    this.#service = new RateLimitService({
-      store: this.#store,
-      localCache: undefined,
+    this.#limiter = new VirtualLimiter({
+      rules: this.#tallies,
       stats: this.#tallies,
-      clock: this.#clock,
-      random: () => 0,
-      counting: countingOptions(settings),
-      response: responseOptions(settings),
-      events: {
-        onServiceError: () => {},
-        onStoreError: () => {},
-        onUncounted: () => {},
-        onAbandoned: () => {},
-        onGlobalShadow: () => {},
-        onOverLimit: (_domain, hit) => this.#noteOver(hit),
-      },
+      settings,
+      onOverLimit: (_domain, hit) => this.#noteOver(hit),
     });
-    this.#service.useRules(this.#tallies);
   }
 
   /** Those that decided something. */
@@ -129,18 +75,18 @@ export class ReplayedRules {
 
   /** Counters that went before their end since the store was full: what they had counted is missing. */
   get evicted(): number {
-    return this.#store.evicted;
+    return this.#limiter.evicted;
   }
 
   /** `timeMs` does not go backwards. An error is the service's refusal, with nothing counted. */
   decide(timeMs: number, request: RateLimitRequest): ReplayDecision {
-    this.#clock.ms = timeMs;
     this.#tallies.domain = request.domain;
     this.refusing = [];
-    const asker: Asker = { abandoned: false, decision: unanswered };
-    this.#service.decide(request, asker, decided);
-    const { decision } = asker;
-    if ('response' in decision) this.#count(timeMs, request.domain, decision);
+    const made = this.#limiter.decide(timeMs, request);
+    if ('error' in made) return made;
+    const { response } = made;
+    const decision = { response, isLimited: response.overallCode === Code.OVER_LIMIT };
+    this.#count(timeMs, request.domain, decision);
     return decision;
   }
 

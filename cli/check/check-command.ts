@@ -4,7 +4,7 @@ import type { CounterKeys } from '../../rules/counter-keys.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 import { reportText } from '../forms/forms.ts';
 import { checkMarkdown } from '../forms/markdown.ts';
-import { type Report, type ReportedFinding, reportFlag, reportForm } from '../forms/report.ts';
+import { isQuietReport, type Report, type ReportedFinding, reportFlag, reportForm } from '../forms/report.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import {
   commandOf,
@@ -106,7 +106,7 @@ is checked by itself: the rules of two folders may name the same domain.
                              limits nothing; docs/envoy.md has the kinds
   --root <folder>            read no file from outside of this folder (default: the folder of each file that is named);
                              repeat the flag for several. Links that lead out of a folder of rules are never followed
-  -o, --output <form>        how to print the result, on standard output: text (default), json, yaml, sarif, junit, github
+  -o, --output <form>        how to print the result, on standard output: text (default), json, yaml, sarif, junit, tap, github
                              (annotations of a workflow's run) or markdown (a comment of a pull request)
   -q, --quiet                say nothing but what makes the status 1 or 2; for text and github
 
@@ -173,7 +173,7 @@ export const checkCommand = commandOf(
       read.push(input);
       return checkInput(input, options);
     };
-    const isQuiet = flags.on('quiet');
+    const isQuiet = isQuietReport(flags);
     const inputs = inGoWords ? printLikeGo(paths, check, isQuiet) : paths.map(check);
     const hasProfiles = inputs.some(({ profilesFiles }) => profilesFiles.length > 0);
     if (envoyFiles.length > 0 || (hasProfiles && !inGoWords)) {

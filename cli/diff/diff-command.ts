@@ -5,7 +5,7 @@ import { defaultClass, defaultFleet } from '../../rules/manifest/kinds.ts';
 import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { reportText } from '../forms/forms.ts';
-import { type ReportForm, reportFlag, reportForm } from '../forms/report.ts';
+import { isQuietReport, type ReportForm, reportFlag, reportForm } from '../forms/report.ts';
 import { differenceText } from '../replay/report-text.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import { commandOf, escaped, type ParsedFlags, paintFor, printProblem, UsageError } from '../shared/flags.ts';
@@ -83,7 +83,7 @@ may be a file, a folder, - for standard input, a pipe, or the debug listener of 
   --setting <NAME=VALUE>   with --replay, a setting of the limiter, as "weir replay" takes it; repeat the flag for several
   --root <folder>          read no file from outside of this folder (default: the folder of each file that is named);
                            repeat the flag for several. Links that lead out of a folder of rules are never followed
-  -o, --output <form>      how to print the changes, on standard output: text (default), json, yaml, sarif, junit, github
+  -o, --output <form>      how to print the changes, on standard output: text (default), json, yaml, sarif, junit, tap, github
                            (annotations of a workflow's run) or markdown (a comment of a pull request)
   -q, --quiet              print no changes, but for those that --fail-on names; for text and github
 
@@ -144,7 +144,7 @@ export const diffCommand = commandOf(
     const replay = report === undefined ? undefined : { from: from!, report };
     const files = read.flatMap(({ input }) => input?.texts.map(({ path }) => path) ?? []);
     const found: Comparison = { changes, failing, failure, before, after, files, replay, errors };
-    print(found, form, { exitStatus, isQuiet: flags.on('quiet') });
+    print(found, form, { exitStatus, isQuiet: isQuietReport(flags) });
     return exitStatus;
   },
 );

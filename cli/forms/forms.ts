@@ -1,10 +1,16 @@
 /**
- * A report in the forms that other programs read: SARIF, JUnit, annotations of GitHub, Markdown. All of it may quote what
+ * A report in the forms that other programs read: SARIF, JUnit, TAP, annotations of GitHub, Markdown. All of it may quote what
  * others wrote, so each form escapes every text.
  */
 import { escaped } from '../shared/flags.ts';
 import { dataText } from '../shared/output.ts';
-import { messageLines, type Report, type ReportedFinding, type ReportForm } from './report.ts';
+import {
+  messageLines,
+  type Report,
+  type ReportedCase,
+  type ReportedFinding,
+  type ReportForm,
+} from './report.ts';
 import { sarifLog } from './sarif.ts';
 
 /** A whole document, whatever was found. `workingFolder` is an absolute path. */
@@ -12,6 +18,7 @@ export function reportText(report: Report, form: ReportForm, workingFolder: stri
   if (form === 'markdown') return report.markdown();
   if (form === 'github') return githubCommands(report);
   if (form === 'junit') return junitDocument(report);
+  if (form === 'tap') return tapDocument(report);
   return dataText(`${JSON.stringify(sarifLog(report, workingFolder), undefined, 2)}\n`, 'json');
 }
 
@@ -47,13 +54,32 @@ function commandProperty(text: string): string {
   return commandData(text).replaceAll(':', '%3A').replaceAll(',', '%2C');
 }
 
-/** A test for each file that is well, and one for each finding; notes and warnings pass. */
-function junitDocument({ command, findings, files, exitStatus }: Report): string {
+/** A case for each file that is well, and one for each finding. */
+function casesOf({ cases, findings, files }: Report): readonly ReportedCase[] {
+  if (cases !== undefined) return cases;
   const named = new Set(findings.map(({ file }) => file));
-  const good = files.filter((file) => !named.has(file)).map((file) => testCase(file, { file }, ''));
-  const failed = findings.filter(({ severity }) => severity === 'error');
+  const good = files.filter((file) => !named.has(file));
+  return [
+    ...good.map((file) => ({ name: file, file, line: undefined, findings: [] })),
+    ...findings.map((one) => {
+      return { name: `${placeText(one)} ${one.code}`, file: one.file, line: one.line, findings: [one] };
+    }),
+  ];
+}
+
+function placeText({ file, line, column }: ReportedFinding): string {
+  return line === undefined ? file : `${file}:${line}:${column ?? 1}`;
+}
+
+function isFailed({ findings }: ReportedCase): boolean {
+  return findings.some(({ severity }) => severity === 'error');
+}
+
+/** Notes and warnings pass. */
+function junitDocument(report: Report): string {
+  const cases = casesOf(report);
+  const failed = cases.flatMap(({ findings }) => findings.filter(({ severity }) => severity === 'error'));
   const errors = failed.filter(({ code }) => code === 'unreadable').length;
-  const cases = [...good, ...findings.map(findingCase)];
   const counts = attributes({
     tests: cases.length,
     failures: failed.length - errors,
@@ -61,37 +87,45 @@ function junitDocument({ command, findings, files, exitStatus }: Report): string
     skipped: 0,
     time: 0,
   });
-  const name = attributes({ name: `weir ${command}` });
+  const name = attributes({ name: `weir ${report.command}` });
   return [
     '<?xml version="1.0" encoding="UTF-8"?>',
     `<testsuites${name}${counts}>`,
     `  <testsuite${name}${counts}>`,
-    `    <properties><property name="exitStatus" value="${exitStatus}"/></properties>`,
-    ...cases,
+    `    <properties><property name="exitStatus" value="${report.exitStatus}"/></properties>`,
+    ...cases.map(junitCase),
     '  </testsuite>',
     '</testsuites>',
     '',
   ].join('\n');
 }
 
-function findingCase(finding: ReportedFinding): string {
-  const { severity, code, file, line, column } = finding;
-  const place = line === undefined ? file : `${file}:${line}:${column ?? 1}`;
-  const text = xml(`${place}: ${severity}: ${messageLines(finding)}`);
-  const failure = attributes({ type: code, message: finding.message });
-  const element = code === 'unreadable' ? 'error' : 'failure';
-  const inner =
-    severity === 'error' ? `<${element}${failure}>${text}</${element}>` : `<system-out>${text}</system-out>`;
-  return testCase(`${place} ${code}`, { file, line }, inner);
+function junitCase({ name, file, line, findings }: ReportedCase): string {
+  const head = `    <testcase${attributes({ name, classname: file, file, line, time: 0 })}`;
+  if (findings.length === 0) return `${head}/>`;
+  return [`${head}>`, ...findings.map((one) => `      ${junitFinding(one)}`), '    </testcase>'].join('\n');
 }
 
-function testCase(
-  name: string,
-  { file, line }: { file: string; line?: number | undefined },
-  inner: string,
-): string {
-  const head = `    <testcase${attributes({ name, classname: file, file, line, time: 0 })}`;
-  return inner === '' ? `${head}/>` : `${head}>\n      ${inner}\n    </testcase>`;
+function junitFinding(finding: ReportedFinding): string {
+  const { severity, code } = finding;
+  const text = xml(`${placeText(finding)}: ${severity}: ${messageLines(finding)}`);
+  if (severity !== 'error') return `<system-out>${text}</system-out>`;
+  const element = code === 'unreadable' ? 'error' : 'failure';
+  return `<${element}${attributes({ type: code, message: finding.message })}>${text}</${element}>`;
+}
+
+/** TAP 14: https://testanything.org/tap-version-14-specification.html */
+function tapDocument(report: Report): string {
+  const lines = casesOf(report).flatMap((one, index) => {
+    const name = escaped(`${one.file}: ${one.name}`).replace(/[\\#]/g, '\\$&');
+    const findings = one.findings.map((finding) => {
+      return { at: placeText(finding), severity: finding.severity, message: messageLines(finding) };
+    });
+    const more = findings.length === 0 ? '' : dataText(JSON.stringify({ findings }), 'yaml');
+    const block = more === '' ? [] : ['---', ...more.trimEnd().split('\n'), '...'].map((line) => `  ${line}`);
+    return [`${isFailed(one) ? 'not ok' : 'ok'} ${index + 1} - ${name}`, ...block];
+  });
+  return ['TAP version 14', `1..${casesOf(report).length}`, ...lines, ''].join('\n');
 }
 
 function attributes(values: Record<string, string | number | undefined>): string {

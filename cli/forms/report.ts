@@ -17,11 +17,21 @@ export interface ReportedFinding {
   hint?: string | undefined;
 }
 
+/** One of several that pass or fail. */
+export interface ReportedCase {
+  name: string;
+  file: string;
+  line: number | undefined;
+  findings: readonly ReportedFinding[];
+}
+
 export interface Report {
-  command: 'check' | 'diff';
+  command: 'check' | 'diff' | 'test';
   findings: readonly ReportedFinding[];
   /** All that were read, the good ones, too. */
   files: readonly string[];
+  /** What JUnit and TAP count; undefined: each good file, and each finding. */
+  cases?: readonly ReportedCase[];
   /** Of the process. */
   exitStatus: number;
   /** Whether annotations say errors alone. */
@@ -30,7 +40,7 @@ export interface Report {
   markdown(): string;
 }
 
-const reportForms = ['sarif', 'junit', 'github', 'markdown'] as const;
+const reportForms = ['sarif', 'junit', 'tap', 'github', 'markdown'] as const;
 export type ReportForm = (typeof reportForms)[number];
 
 export const reportFlag = {
@@ -44,6 +54,11 @@ export function reportForm(flags: ParsedFlags): (typeof reportFlag.output.values
   const form = reportFlag.output.values.find((known) => known === (given === 'table' ? 'text' : given));
   if (form !== undefined) return form;
   throw new UsageError(`--output is one of ${reportFlag.output.values.join(', ')}, not "${given}"`);
+}
+
+/** Whether only what fails is said. */
+export function isQuietReport(flags: ParsedFlags): boolean {
+  return flags.on('quiet');
 }
 
 /** The message and what to do, in two lines. */

@@ -87,6 +87,13 @@ const knownCodes: Readonly<Record<Report['command'], KnownCodes>> = {
     same: ['note', 'As many requests pass; counters, metrics or answers are called otherwise'],
     'newly-limited': ['warning', 'Recorded requests would be limited that were not'],
   },
+  test: {
+    'unexpected-answer': ['error', 'The rules decide otherwise than a test expects'],
+    'invalid-test': ['error', 'A mistake in a file of tests'],
+    unreadable: ['error', 'Tests or their rules that cannot be read'],
+    'unreached-rule': ['note', 'A rule that no test reaches'],
+    'low-coverage': ['error', 'Fewer rules are reached by tests than --min-coverage says'],
+  },
 };
 
 /** The folder in which the command ran, by the name that readers of SARIF know for the root of the sources. */
@@ -128,7 +135,7 @@ export function sarifLog({ command, findings, exitStatus }: Report, workingFolde
 function ruleOf(command: Report['command'], code: string): object {
   const known = knownCodes[command][code];
   const [level, what] = known ?? ['warning', `${code}, as "weir ${command}" says it`];
-  const page = command === 'check' ? 'docs/check.md' : 'docs/pull-requests.md';
+  const page = { check: 'docs/check.md', diff: 'docs/pull-requests.md', test: 'docs/test.md' }[command];
   return {
     id: code,
     shortDescription: { text: what },

@@ -1,12 +1,5 @@
 /** The first files of somebody who wants a limit: rules, the proxy's part, and what to type to see a 429. */
-import {
-  type JsonObject,
-  makeLimit,
-  makeRule,
-  type Rule,
-  type Unit,
-  unitFromText,
-} from '../../rules/model.ts';
+import { type JsonObject, makeLimit, makeRule, type Rule, Unit, unitFromText } from '../../rules/model.ts';
 import { type KeySource, neededRateLimits } from '../../rules/proxy/needed-rate-limits.ts';
 import { unitWord, windowFromText, windowText } from '../../rules/window.ts';
 import { ruleFileValue } from '../../rules/write/rule-file-value.ts';
@@ -138,7 +131,10 @@ export function starterFiles(
   const { by, domain, proxy } = answers;
   const rule = ruleOf(answers);
   const needed = neededRateLimits([rule], new Map(by.map(({ key, source }) => [key, source])));
-  const files = new Map([[`config/${domain}.yaml`, rulesText(answers, rule)]]);
+  const files = new Map([
+    [`config/${domain}.yaml`, rulesText(answers, rule)],
+    [`config/${domain}.test.yaml`, testsText(answers, `${weir} test ${folder}/config`)],
+  ]);
   const steps = [{ what: 'Start a limiter.', command: limiterCommand(folder, weir) }];
   const inTheEnd = 'Ask once more than the limit: the last answer is 429.';
   if (proxy === 'none') {
@@ -164,7 +160,10 @@ export function starterFiles(
     steps.push({ what: inTheEnd, command: repeated(answers, curlCommand(by)) });
     if (proxy === 'envoy') steps.push({ what: allPassed, command: envoyCounts });
   }
-  steps.unshift({ what: 'Check what was written.', command: weirCheck(folder, files, weir) });
+  steps.unshift(
+    { what: 'Check what was written.', command: weirCheck(folder, files, weir) },
+    { what: 'Run the tests of the rules.', command: `${weir} test ${folder}/config` },
+  );
   files.set('README.md', readme(answers, steps));
   return { files, steps };
 }
@@ -196,6 +195,23 @@ function rulesText({ by, limit, domain }: StarterAnswers, rule: Rule): string {
     ? '# A path has its query with it: /a?b=c has a counter of its own beside /a.\n'
     : '';
   return comment + query + yamlText(ruleFileValue({ domain, descriptors: [rule] }));
+}
+
+/** What the limit is for; "weir test" holds the rules to it. */
+function testsText({ by, limit: { requests, unit, multiplier } }: StarterAnswers, command: string): string {
+  const asked = by.map(({ key, sample }) => `${key}=${sample}`).join(', ');
+  const other = by.map(({ key, sample }) => `${key}=${sample}-2`).join(', ');
+  const isOfMonths = unit === Unit.MONTH || unit === Unit.YEAR;
+  const later = isOfMonths ? [] : [`  - after: ${windowText(unit, multiplier)}`, `  - ${asked} -> OK`];
+  return [
+    `# What these rules are for. Run it: ${command}`,
+    'steps:',
+    `  - ${asked} hits ${requests} -> OK (0 left)`,
+    `  - ${asked} -> OVER_LIMIT`,
+    `  - ${other} -> OK`,
+    ...later,
+    '',
+  ].join('\n');
 }
 
 function profileText(domain: string, rate_limits: JsonObject[], refusedStatus = 429): string {

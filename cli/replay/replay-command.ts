@@ -70,10 +70,22 @@ export const replaySettingNames = [
 ] as const;
 
 /** From `NAME=VALUE` each. */
-export function readReplaySettings(given: readonly string[]): LimiterSettings {
-  return givenSettings(given, replaySettingNames, (env) =>
+export function readReplaySettings(
+  given: readonly string[],
+  names: readonly string[] = replaySettingNames,
+): LimiterSettings {
+  return givenSettings(given, names, (env) =>
     parseLimiterSettings({ BACKEND_TYPE: 'memory', DISABLE_STATS: 'true', ...env }),
   );
+}
+
+/** How rules are checked that such a limiter loads. */
+export function checkOptions(settings: LimiterSettings): CheckOptions {
+  const calendarMonths = settings.useCalendarMonthRateLimit;
+  return {
+    mergeDomains: settings.mergeDomainConfig,
+    support: { admission: undefined, groups: undefined, calendarMonths },
+  };
 }
 
 /** How many requests are too many: a number, or a percentage of all. */
@@ -165,13 +177,7 @@ export const replayCommand = commandOf(
     const wanted = readWanted(flags);
     const merging = flags.on('merge-domain-configs') ? ['MERGE_DOMAIN_CONFIG=true'] : [];
     const settings = readReplaySettings([...flags.list('setting'), ...merging]);
-    const calendarMonths = settings.useCalendarMonthRateLimit;
-    const options = {
-      mergeDomains: settings.mergeDomainConfig,
-      chosen: servedByFlags(flags),
-      roots: rootsOf(flags),
-      support: { admission: undefined, groups: undefined, calendarMonths },
-    };
+    const options = { ...checkOptions(settings), chosen: servedByFlags(flags), roots: rootsOf(flags) };
     const rules = readReplayRules(wanted.rules, { ...options, as: wanted.as });
     const against = wanted.against === undefined ? [] : readReplayRules(wanted.against, options);
     if (rules === undefined || against === undefined) return 2;

@@ -48,7 +48,7 @@ export function createDecisionService(
   return new RateLimitService({
     store,
     whyReservesNothing: storeLimits(settings).reservations,
-    localCache: createLocalCache(settings.localCacheSizeInBytes, registry),
+    localCache: createLocalCache(settings, registry),
     stats: registry,
     clock,
     random,
@@ -136,10 +136,14 @@ function offence(domain: string, { key, counter }: CountedHit, hits: number): Of
   return { domain, key: shownKey(name), hits, rule: metric.key, shadowMode: rule.shadowMode };
 }
 
-function createLocalCache(maxBytes: number, registry: StatsRegistry): BoundedLocalCache | undefined {
+/** Undefined where the settings want none. */
+export function createLocalCache(
+  { localCacheSizeInBytes: maxBytes }: LimiterSettings,
+  registry: StatsRegistry | undefined,
+): BoundedLocalCache | undefined {
   if (maxBytes === 0) return undefined;
   const cache = new BoundedLocalCache({ maxBytes });
-  registerLocalCacheStats(registry, cache.stats);
+  if (registry !== undefined) registerLocalCacheStats(registry, cache.stats);
   return cache;
 }
 

@@ -157,3 +157,10 @@ export function looksLikeRules(text: string | Uint8Array): boolean {
   const domain = decodeRuleFile({ name: '', text }).source?.domain;
   return domain !== undefined && domain !== '';
 }
+
+/** Whether a file has tests of rules (`weir test`) and no rules: by its name, and by what stands in it. */
+export function isTestFile(name: string, text: string | Uint8Array): boolean {
+  if (!/\.test\.ya?ml$/.test(name)) return false;
+  const lines = Buffer.from(text).toString('latin1');
+  return /^["']?(?:steps|tests)["']?[ \t]*:/m.test(lines) && !/^["']?descriptors["']?[ \t]*:/m.test(lines);
+}

@@ -1,5 +1,5 @@
-import type { Entry } from '../model.ts';
-import { type FoundHow, type PlacedRule, placedRules, rulesFor } from './rule-level.ts';
+import type { Entry, RuleSource } from '../model.ts';
+import { compositeOf, type FoundHow, type PlacedRule, placedRules, rulesFor } from './rule-level.ts';
 
 /** Chosen: who has hundreds of values for a key wants to see the nearest, not all. */
 const shown = 5;
@@ -133,5 +133,19 @@ export function noLimitWords(outcome: Exclude<Outcome, { kind: 'found' }>): stri
       return outcome.below > 0
         ? 'the rule has no limit of its own, only rules below it for longer descriptors'
         : 'the rule has no limit, which lets these requests pass';
+  }
+}
+
+/** The rules of a source that have a limit: each by its path as `listedRules` writes it, and where it stands. */
+export function* limitedRules({ domain, descriptors }: RuleSource): Generator<{
+  path: string;
+  place: readonly (string | number)[];
+}> {
+  const open = placedRules(descriptors, 0, []).map((placed) => ({ parent: domain, placed }));
+  for (let next = open.shift(); next !== undefined; next = open.shift()) {
+    const { rule, path: place } = next.placed;
+    const path = `${next.parent}.${compositeOf(rule)}`;
+    if (rule.limits.length > 0) yield { path, place };
+    open.unshift(...placedRules(rule.descriptors, 0, place).map((placed) => ({ parent: path, placed })));
   }
 }

@@ -64,7 +64,7 @@ describe('weir completion', () => {
     expect(found.slice(0, 5)).toEqual([
       'check',
       '--fail-on',
-      'github json junit markdown sarif text yaml',
+      'github json junit markdown sarif tap text yaml',
       'fish',
       'verify',
     ]);

@@ -50,6 +50,8 @@ describe('weir init', () => {
       proxy === 'none' ? /^ok: / : /^ok: .*; 1 file of the proxy: descriptors and rules fit/,
     );
     expect(checked.status).toBe(0);
+    const tested = runWeir(readme.match(/^weir (test .*)$/m)?.[1]?.split(' ') ?? []);
+    expect([tested.status, tested.stdout]).toEqual([0, expect.stringContaining('reach 1 of 1 rule (100%)')]);
     for (const name of names.filter((one) => one.includes('.') && one !== 'README.md'))
       expect(readFileSync(join(folder, name), 'utf8')).not.toMatch(/\bshop\b(?!\.yaml)|examples\//);
   });

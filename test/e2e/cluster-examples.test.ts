@@ -63,7 +63,9 @@ function objectOf<Spec>(name: string, file: string, kind: string): Spec {
 describe.each(names)('examples/%s', (name) => {
   it('names its files in the README, and the versions that it was checked against', () => {
     const readme = readExample(name, 'README.md');
-    const files = readdirSync(join(examplesFolder, name)).filter((file) => file !== 'README.md');
+    const files = readdirSync(join(examplesFolder, name)).filter(
+      (file) => file !== 'README.md' && file !== 'tests',
+    );
     expect(files.filter((file) => !readme.includes(`(${file})`))).toEqual([]);
     const text = readFileSync(join(import.meta.dirname, '../support/definitions/go.mod'), 'utf8');
     for (const module of examples[name] ?? []) {

@@ -40,8 +40,8 @@ describe.each(exampleCases)('examples/%s', (name) => {
     expect(reading).toMatchObject({ ok: true, fleet: 'default', source: file.sources[0] });
   });
 
-  it('decides, and counts, what its README says', async () => {
+  it('decides, and counts, what its README says', () => {
     const claims = fencedBlocks(readExample(name, 'README.md')).filter(({ language }) => language !== 'sh');
-    await expectClaims(exampleRules(name), claims);
+    expectClaims(exampleRules(name), claims);
   });
 });

@@ -247,6 +247,18 @@ describe('the action', () => {
     expect(JSON.parse(readFileSync(report, 'utf8'))).toMatchObject({ version: '2.1.0' });
   });
 
+  it('runs tests of rules, and annotates one that fails', () => {
+    const test = 'rules/shop.test.yaml';
+    writeFileSync(join(folder, test), 'steps: [remote_address=a -> OK x3]');
+    expect(step('test', { TESTS: 'rules' }).status).toBe(0);
+    writeFileSync(join(folder, test), 'steps: [remote_address=a -> OK x4]');
+    const { status, stdout } = step('test', { TESTS: 'rules' });
+    expect([status, stdout]).toEqual([
+      1,
+      expect.stringMatching(/^::error file=rules\/shop\.test\.yaml,line=1,/),
+    ]);
+  });
+
   it('takes inputs for words, never for commands', () => {
     const hostile = '$(>pwned)`>pwned`;>pwned --help';
     expect(step('check', { PATHS: hostile }).status).toBe(2);
@@ -443,6 +455,12 @@ describe("GitLab's template", () => {
       });
       expect(stdout.trim()).toMatch(/^the key is empty/);
     });
+  });
+
+  it('runs tests of rules, of which it has a report', async () => {
+    writeFileSync(join(folder, 'rules/shop.test.yaml'), 'steps: [remote_address=a -> OK x4]');
+    expect((await job('weir-test', { WEIR_TESTS: 'rules' })).status).toBe(1);
+    expect(readFileSync(join(folder, 'weir-test.xml'), 'utf8')).toContain('failures="1"');
   });
 
   it('compares a merge request with what it is merged into, and writes one note', async () => {

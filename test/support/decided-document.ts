@@ -1,92 +1,70 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { expect } from 'vitest';
-
-import { type AskedDescriptor, describeAnswer, parseDecisions } from './decision-script.ts';
-import { eventually } from './eventually.ts';
-import { InProcessLimiter, type JsonAnswer } from './in-process-limiter.ts';
-import { ManualClock } from './manual-clock.ts';
+import { SteppedLimiter } from '../../cli/test/decide-steps.ts';
+import { answersText, parseDecisions } from '../../cli/test/decision-steps.ts';
+import { differenceOf } from '../../cli/test/run-tests.ts';
+import { policyName } from '../../limiter/decide/limit-headers.ts';
+import { type LimiterSettings, parseLimiterSettings } from '../../limiter/settings/settings.ts';
+import { createWarningStats } from '../../limiter/stats/registry/limiter-stats.ts';
+import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';
+import { readRuleTexts } from '../../rules/reader/read-rule-texts.ts';
+import { compileRules } from '../../rules/table/compile-rules.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
 
 /** At the beginning of a day, an hour and a minute, and well inside a month. */
 const startMs = Date.UTC(2026, 2, 4);
 
-/** A limiter with the rules of one document, on a clock that only the document moves. */
+/** The rules of one document as "weir test" decides by them, on a clock that only the document moves. */
 export class DecidedDocument {
-  readonly limiter: InProcessLimiter;
-  readonly #folder: string;
-  readonly #clock: ManualClock;
-  readonly #domain: string;
+  readonly limiter: SteppedLimiter;
+  readonly #stats = new StatsRegistry();
 
-  private constructor(limiter: InProcessLimiter, folder: string, clock: ManualClock, domain: string) {
-    this.limiter = limiter;
-    this.#folder = folder;
-    this.#clock = clock;
-    this.#domain = domain;
-  }
-
-  static async start(rules: string, env: Record<string, string> = {}): Promise<DecidedDocument> {
-    const domain = /^domain: *([\w.-]+)/m.exec(rules)?.[1];
-    if (domain === undefined) throw new Error(`no domain in these rules:\n${rules}`);
-    const folder = mkdtempSync(join(tmpdir(), 'weir-document-'));
-    writeFileSync(join(folder, 'rules.yaml'), rules);
-    const clock = new ManualClock(startMs);
-    const limiter = await InProcessLimiter.start({
-      clock,
-      env: { RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: '.', RUNTIME_WATCH_ROOT: 'false', ...env },
+  constructor(rules: string, env: Record<string, string> = {}) {
+    const countWarning = createWarningStats(this.#stats);
+    this.limiter = new SteppedLimiter({
+      ...decidedBy(rules, env),
+      stats: this.#stats,
+      atMs: startMs,
+      onReached: (plan, mark) => countWarning({ rule: plan.rule.path, policy: policyName(plan), mark }),
     });
-    // What is not a key of the language, or stands in the wrong place, is a warning.
-    expect(limiter.lines.filter((line) => !/Listening/.test(line))).toEqual([]);
-    return new DecidedDocument(limiter, folder, clock, domain);
   }
 
   /** Asks what a `decisions` block asks, and expects what it says. */
-  async expectDecisions(block: string): Promise<void> {
-    for (const step of parseDecisions(block)) {
-      if ('afterMs' in step) {
-        this.#clock.ms += step.afterMs;
-        continue;
-      }
-      const seen: string[] = [];
-      for (const outcome of step.outcomes)
-        seen.push(describeAnswer(await this.#ask(step.descriptors), outcome));
-      expect(seen, step.line).toEqual(step.outcomes);
+  expectDecisions(block: string): void {
+    for (const { line, step } of parseDecisions(block)) {
+      const decided = this.limiter.take(step);
+      if (decided !== undefined)
+        expect(differenceOf(decided), `${line} (${answersText(decided.answers)})`).toBe(undefined);
     }
   }
 
   /** Expects the statistics of a `statistics` block, lines of `/stats`. */
-  async expectStatistics(block: string): Promise<void> {
+  expectStatistics(block: string): void {
     const lines = block.trim().split('\n');
-    const seen = await this.limiter.stats();
-    const shown = lines.map((line) => {
-      const name = line.slice(0, line.lastIndexOf(': '));
-      return `${name}: ${seen.get(name)}`;
-    });
-    expect(shown).toEqual(lines);
+    const seen = new Map(
+      [...this.#stats.statsLines()].map((line) => [line.slice(0, line.lastIndexOf(': ')), line]),
+    );
+    expect(lines.map((line) => seen.get(line.slice(0, line.lastIndexOf(': '))))).toEqual(lines);
   }
 
-  /** Writes other rules and waits until they are in force. */
-  async changeRules(rules: string, isInForce: (rlconfig: readonly string[]) => boolean): Promise<void> {
-    writeFileSync(join(this.#folder, 'rules.yaml'), rules);
-    await eventually(async () => expect(isInForce(await this.limiter.rlconfig())).toBe(true));
+  /** Counters stay. */
+  changeRules(rules: string): void {
+    this.limiter.limiter.useRules(decidedBy(rules, {}).rules);
   }
+}
 
-  async stop(): Promise<void> {
-    await this.limiter.stop();
-    rmSync(this.#folder, { recursive: true, force: true });
-  }
+interface DecidedBy {
+  rules: RuleTable;
+  domain: string;
+  settings: LimiterSettings;
+}
 
-  async #ask(descriptors: readonly AskedDescriptor[]): Promise<JsonAnswer> {
-    const response = await fetch(`http://127.0.0.1:${this.limiter.ports.http}/json`, {
-      method: 'POST',
-      body: JSON.stringify({ domain: this.#domain, descriptors }),
-    });
-    const text = await response.text();
-    const isDecision = response.headers.get('content-type') === 'application/json';
-    return {
-      status: response.status,
-      error: response.headers.get('weir-error'),
-      body: isDecision ? JSON.parse(text) : undefined,
-    };
-  }
+/** Expects that nothing is to be said of the rules. */
+export function decidedBy(text: string, env: Record<string, string>): DecidedBy {
+  const { settings } = parseLimiterSettings({ BACKEND_TYPE: 'memory', DISABLE_STATS: 'true', ...env });
+  const texts = [{ path: 'rules.yaml', text }];
+  const { sources, errors, warnings } = readRuleTexts(texts, { mergeDomains: false });
+  expect([errors, warnings]).toEqual([[], []]);
+  const [loaded] = sources;
+  if (loaded === undefined || settings === undefined) throw new Error('no rules, or no settings');
+  return { rules: new RuleTable(compileRules([loaded.source])), domain: loaded.source.domain, settings };
 }

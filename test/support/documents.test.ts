@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
 
-import { parseDecisions } from './decision-script.ts';
 import { anchorsOf, linksOf, resolveLink } from './documents.ts';
 import { fencedBlocks, withoutFencedBlocks } from './fenced-blocks.ts';
 
@@ -60,36 +59,5 @@ describe('resolveLink', () => {
     ['docs/a.md', '#x', { path: 'docs/a.md', anchor: 'x' }],
   ])('takes %s, %s for %o', (document, target, resolved) => {
     expect(resolveLink(document, target)).toEqual(resolved);
-  });
-});
-
-describe('parseDecisions', () => {
-  it('reads descriptors, hits and outcomes', () => {
-    expect(
-      parseDecisions('# c\na=1, b=x=y + c=2 hits -3 -> OK (2 left), OVER_LIMIT x2\nafter 60s\n'),
-    ).toEqual([
-      {
-        line: 'a=1, b=x=y + c=2 hits -3 -> OK (2 left), OVER_LIMIT x2',
-        descriptors: [
-          {
-            entries: [
-              { key: 'a', value: '1' },
-              { key: 'b', value: 'x=y' },
-            ],
-          },
-          { entries: [{ key: 'c', value: '2' }], hitsAddend: '3', isNegativeHits: true },
-        ],
-        outcomes: ['OK (2 left)', 'OVER_LIMIT', 'OVER_LIMIT'],
-      },
-      { line: 'after 60s', afterMs: 60_000 },
-    ]);
-  });
-
-  it.each([
-    ['a=1', 'not a decision: a=1'],
-    ['a -> OK', 'not an entry: a'],
-    ['a=1 -> PERHAPS', 'not an outcome: PERHAPS'],
-  ])('refuses "%s"', (text, message) => {
-    expect(() => parseDecisions(text)).toThrow(message);
   });
 });

@@ -2,7 +2,7 @@ import { readFileSync, readlinkSync, realpathSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { FileBoundError, readBoundedFile } from '../../../process/files/bounded-file.ts';
 import { isSystemError, systemErrorCode, systemErrorReason } from '../../../process/log/error-text.ts';
-import { looksLikeRules, readRuleFiles } from '../../../rules/reader/read-rule-files.ts';
+import { isTestFile, looksLikeRules, readRuleFiles } from '../../../rules/reader/read-rule-files.ts';
 import { unreadDocuments } from '../../../rules/reader/read-rule-texts.ts';
 import type { ReviewedLoad, ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
@@ -41,7 +41,7 @@ interface FileContents {
   gone: string[];
 }
 
-/** Reads at most `maxBytes` in all. A file that cannot be read is an error: its rules must not vanish silently. */
+/** Reads at most `maxBytes` in all, and passes over tests of rules. A file that cannot be read is an error: its rules must not vanish silently. */
 export function readFiles(listed: readonly ListedFile[], maxBytes: number): FileContents {
   const contents: FileContents = { files: [], errors: [], gone: [] };
   let bytes = 0;
@@ -54,7 +54,7 @@ export function readFiles(listed: readonly ListedFile[], maxBytes: number): File
     try {
       const text = readBoundedFile(path, { mostBytes: maxBytes - bytes });
       bytes += text.length;
-      contents.files.push({ name, text });
+      if (!isTestFile(path, text)) contents.files.push({ name, text });
     } catch (error) {
       if (error instanceof FileBoundError) {
         contents.errors.push(unplacedError('unreadable', name, error.message));

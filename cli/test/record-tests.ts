@@ -1,0 +1,118 @@
+/** Turns a recording, as "weir replay" reads it, into tests that expect what the rules decide today. */
+import { basename } from 'node:path';
+import { RecordingError, readRecordedRequest } from '../../replay/recorded-request.ts';
+import { SortWindow } from '../../replay/replay.ts';
+import type { JsonObject, JsonValue, RuleSource } from '../../rules/model.ts';
+import { compileRules } from '../../rules/table/compile-rules.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
+import { yamlText } from '../../rules/write/yaml-text.ts';
+import { openRecording } from '../replay/recording-lines.ts';
+import { readReplaySettings } from '../replay/replay-command.ts';
+import { SteppedLimiter } from './decide-steps.ts';
+import { type AskStep, answersText, descriptorsText } from './decision-steps.ts';
+
+/** Chosen: nobody reads more. */
+export const mostRecorded = 10_000;
+/** Chosen: how many lines a request may come too late. */
+const sortWindow = 10_000;
+
+interface Recorded {
+  timeMs: number;
+  domain: string;
+  step: AskStep;
+}
+
+export interface RecordedTests {
+  /** Of a `*.test.yaml`. */
+  text: string;
+  requests: number;
+  /** Lines that are no request, or have what tests have no words for. */
+  leftOut: { line: number; reason: string }[];
+}
+
+/** Rejects with an error of the system where the recording cannot be read. */
+export async function recordTests(
+  path: string,
+  stdin: Parameters<typeof openRecording>[1],
+  { rules, place }: { rules: readonly RuleSource[]; place: string },
+): Promise<RecordedTests> {
+  const requests: Recorded[] = [];
+  const leftOut: RecordedTests['leftOut'] = [];
+  const window = new SortWindow<Recorded>(sortWindow, (one) => {
+    if (requests.length < mostRecorded) requests.push(one);
+  });
+  const domains = new Set(rules.map(({ domain }) => domain));
+  await openRecording(path, stdin).lines((text, line) => {
+    if (text.trim() === '') return;
+    const read = recorded(text, domains);
+    if (typeof read === 'string') leftOut.push({ line, reason: read });
+    else if (read !== undefined && window.add(read) !== undefined)
+      leftOut.push({ line, reason: 'comes too late to be put in order' });
+  });
+  window.finish();
+  const atMs = requests[0]?.timeMs ?? 0;
+  const table = new RuleTable(compileRules(rules));
+  const tests = [...Map.groupBy(requests, ({ domain }) => domain)].map(([domain, own]) => {
+    return { name: `requests of ${domain}`, domain, steps: stepsOf(own, table, atMs) };
+  });
+  const file = { ...rulesOf(place), at: timeText(atMs), tests };
+  return { text: yamlText(file satisfies JsonObject), requests: requests.length, leftOut };
+}
+
+/** A text says why a line is left out; undefined: a proxy asked nothing. */
+function recorded(text: string, domains: ReadonlySet<string>): Recorded | string | undefined {
+  try {
+    const read = readRecordedRequest(text);
+    if (read === undefined) return undefined;
+    const { domain, descriptors, hitsAddend } = read.request;
+    if (!domains.has(domain)) return `there are no rules for the domain ${domain}`;
+    if (descriptors.some(({ limit }) => limit !== undefined)) return 'brings a limit of its own';
+    const all = descriptors.map((one) => ({
+      ...one,
+      hitsAddend: one.hitsAddend ?? (hitsAddend || undefined),
+    }));
+    if (all.some(({ hitsAddend: hits = 0 }) => !Number.isSafeInteger(hits))) return 'has hits without end';
+    // Whole seconds, so that what comes nearly at once is one step.
+    const timeMs = Math.floor(read.timeMs / 1000) * 1000;
+    return { timeMs, domain, step: { descriptors: all, answers: [{ code: 'OK' }] } };
+  } catch (error) {
+    if (error instanceof RecordingError) return error.message;
+    throw error;
+  }
+}
+
+/** Requests in a row that ask the same in the same second are one step. */
+function stepsOf(requests: readonly Recorded[], table: RuleTable, atMs: number): JsonValue[] {
+  const domain = requests[0]!.domain;
+  const limiter = new SteppedLimiter({ rules: table, settings: readReplaySettings([]), domain, atMs });
+  const steps: JsonValue[] = [];
+  let [nowMs, asked] = [atMs, ''];
+  let answers: { code: string }[] = [];
+  const flush = (): void => {
+    if (answers.length > 0) steps.push(`${asked} -> ${answersText(answers)}`);
+    answers = [];
+  };
+  for (const { timeMs, step } of requests) {
+    const text = descriptorsText(step.descriptors);
+    if (timeMs !== nowMs || text !== asked) flush();
+    if (timeMs !== nowMs) {
+      const afterMs = timeMs - nowMs;
+      steps.push({ after: `${afterMs / 1000}s` });
+      limiter.take({ afterMs });
+    }
+    [nowMs, asked] = [timeMs, text];
+    const [answer] = limiter.take(step)!.answers;
+    answers.push({ code: answer!.code });
+  }
+  flush();
+  return steps;
+}
+
+/** For a file of tests beside the rules. */
+function rulesOf(place: string): { rules: string } {
+  return { rules: /\.(?:ya?ml|json)$/.test(place) ? basename(place) : '.' };
+}
+
+function timeText(ms: number): string {
+  return new Date(ms).toISOString().replace('.000Z', 'Z');
+}

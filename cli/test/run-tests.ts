@@ -1,0 +1,292 @@
+/** Runs files of tests against the rules beside them, and says what was decided otherwise than expected, and which rules no test reaches. */
+import { existsSync } from 'node:fs';
+import { basename, dirname, join, relative, resolve } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import { countingOptions } from '../../limiter/assembly/decision-service.ts';
+import { counterSettings } from '../../limiter/settings/counting-settings.ts';
+import { decisionSettings, headerSettings } from '../../limiter/settings/decision-settings.ts';
+import type { LimiterSettings } from '../../limiter/settings/settings.ts';
+import { readBoundedFile } from '../../process/files/bounded-file.ts';
+import { systemErrorReason } from '../../process/log/error-text.ts';
+import { looksLikeOverrides } from '../../rules/overrides/read-override.ts';
+import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
+import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
+import { limitedRules } from '../../rules/review/explain-descriptor.ts';
+import { formatRuleError } from '../../rules/rule-error.ts';
+import { compileRules } from '../../rules/table/compile-rules.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
+import type { TextPlace } from '../../rules/yaml/places.ts';
+import { LineIndex } from '../../rules/yaml/places.ts';
+import { decodeYaml } from '../../rules/yaml/text.ts';
+import { type Finding, findingOf } from '../check/check-report.ts';
+import { ExplainReport } from '../explain/explain-report.ts';
+import { explainRequest } from '../explain/explain-request.ts';
+import { checkOptions, readReplaySettings, replaySettingNames } from '../replay/replay-command.ts';
+import { Containment } from '../shared/contained-files.ts';
+import { type Paint, UsageError } from '../shared/flags.ts';
+import {
+  clashesOf,
+  type InputOptions,
+  readInput,
+  type ServedBy,
+  sourcesServedBy,
+} from '../shared/read-input.ts';
+import { comparable, type DecidedStep, SteppedLimiter } from './decide-steps.ts';
+import { type AskStep, answersText, descriptorsText } from './decision-steps.ts';
+import { type RuleTest, readTestFile, type TestFile } from './test-file.ts';
+
+/** Of a limiter, that change what it answers. */
+const settingNames = [counterSettings, decisionSettings, headerSettings].flatMap((rows) =>
+  Object.values(rows).map(({ name }) => name),
+);
+
+export interface RunOptions {
+  /** Of `--root`, resolved. */
+  roots: readonly string[];
+  served: ServedBy;
+  paint: Paint;
+}
+
+/** What became of one test; of a file that cannot be run, one that stands for all of it. */
+export interface TestOutcome {
+  name: string;
+  file: string;
+  line: number;
+  answers: number;
+  failures: TestFailure[];
+}
+
+/** A finding, and why it was decided so, in lines as `weir explain` prints them. */
+export type TestFailure = Finding & { explanation: string };
+
+/** A rule with a limit. */
+export interface CoveredRule {
+  rule: string;
+  file: string;
+  line: number | undefined;
+  isReached: boolean;
+}
+
+export interface TestRun {
+  outcomes: TestOutcome[];
+  coverage: CoveredRule[];
+  /** Files and folders that it depends on. */
+  read: ReadonlySet<string>;
+}
+
+/** What keeps a whole file from being run. */
+class UnusableTests extends Error {
+  readonly place: TextPlace | undefined;
+
+  constructor(message: string, place?: TextPlace) {
+    super(message);
+    this.place = place;
+  }
+}
+
+interface Loaded {
+  /** By the paths that answers have. */
+  covered: ReadonlyMap<string, CoveredRule>;
+  sources: readonly LoadedSource[];
+  table: RuleTable;
+  settings: LimiterSettings;
+}
+
+/** `files` are tests, `others` rule files that count for coverage though no test may load them. */
+export class TestRunner implements TestRun {
+  readonly outcomes: TestOutcome[] = [];
+  readonly read = new Set<string>();
+  readonly #covered = new Map<string, CoveredRule>();
+  readonly #options: RunOptions;
+
+  constructor(options: RunOptions) {
+    this.#options = options;
+  }
+
+  get coverage(): CoveredRule[] {
+    return [...this.#covered.values()];
+  }
+
+  run(file: string): void {
+    const before = this.outcomes.length;
+    let lines = new LineIndex('');
+    try {
+      this.read.add(file);
+      const text = decodedText(file, this.#options.roots);
+      lines = new LineIndex(text);
+      const reading = readTestFile(text, basename(file));
+      if ('problems' in reading) {
+        const failures = reading.problems.map(({ message, ...place }) =>
+          failure('invalid-test', message, file, place, lines),
+        );
+        this.outcomes.push({ name: basename(file), file, line: 1, answers: 0, failures });
+        return;
+      }
+      const loaded = this.#load(file, reading);
+      for (const test of reading.tests) this.outcomes.push(this.#test(file, test, loaded, lines));
+    } catch (error) {
+      if (!(error instanceof UnusableTests || error instanceof UsageError)) throw error;
+      const place = error instanceof UnusableTests ? error.place : undefined;
+      const message = error.message.replaceAll('--setting', 'settings');
+      const failures = [failure('unreadable', message, file, place, lines)];
+      this.outcomes.splice(before);
+      this.outcomes.push({ name: basename(file), file, line: 1, answers: 0, failures });
+    }
+  }
+
+  /** Counts the rules of a file that no test may have loaded. What is wrong with it is for "weir check" to say. */
+  addRulesOf(file: string): void {
+    try {
+      const text = readBoundedFile(file);
+      if (!looksLikeRules(text) || looksLikeOverrides(text)) return;
+    } catch {
+      return;
+    }
+    const { sources, errorCount } = readInput(file, { mergeDomains: true, roots: this.#options.roots });
+    if (errorCount === 0) this.#addRules(sources);
+  }
+
+  #load(file: string, { rules, settings: given }: TestFile): Loaded {
+    const settings = readReplaySettings(given, [...settingNames, ...replaySettingNames]);
+    const options = { ...checkOptions(settings), roots: this.#options.roots };
+    const all = rulesPaths(file, rules).flatMap((path) => this.#sources(path, options));
+    const sources = sourcesServedBy(all, this.#options.served);
+    const [clash] = clashesOf(sources, options);
+    if (clash !== undefined) throw new UnusableTests(formatRuleError(clash));
+    const table = new RuleTable(compileRules(sources.map(({ source }) => source)));
+    return { sources, table, settings, covered: this.#addRules(sources) };
+  }
+
+  #sources(path: string, options: InputOptions): LoadedSource[] {
+    this.read.add(path);
+    const { sources, errors, errorCount } = readInput(path, options);
+    if (errorCount > 0) throw new UnusableTests(errors.map(formatRuleError).join('\n'));
+    if (sources.length === 0) throw new UnusableTests(`${path}: holds no rules`);
+    return sources;
+  }
+
+  #test(file: string, test: RuleTest, loaded: Loaded, lines: LineIndex): TestOutcome {
+    const { table, settings, covered } = loaded;
+    const { name, line, atMs } = test;
+    const domain = domainOf(test, table);
+    const limiter = new SteppedLimiter({ rules: table, settings, domain, atMs });
+    const outcome: TestOutcome = { name, file, line, answers: 0, failures: [] };
+    for (const step of test.steps) {
+      const decided = limiter.take(step);
+      if (decided === undefined) continue;
+      outcome.answers += decided.answers.length;
+      const message = differenceOf(decided);
+      if (message === undefined) continue;
+      const explanation = this.#explanation(decided, domain, loaded);
+      outcome.failures.push({
+        ...failure('unexpected-answer', message, file, decided.step, lines),
+        explanation,
+      });
+    }
+    for (const { path } of limiter.reached) {
+      const rule = covered.get(path);
+      if (rule !== undefined) rule.isReached = true;
+    }
+    return outcome;
+  }
+
+  #explanation({ step, atMs }: DecidedStep<AskStep>, domain: string, { sources, settings }: Loaded): string {
+    const counting = countingOptions(settings);
+    const request = explainRequest(sources, {
+      ...counting,
+      domain,
+      descriptors: step.descriptors.map(({ entries }) => [...entries]),
+      nowSeconds: Math.floor(atMs / 1000),
+      usualLease: 0,
+      names: counting,
+    });
+    return new ExplainReport(sources, this.#options.paint, 0).text(domain, request);
+  }
+
+  #addRules(sources: readonly LoadedSource[]): Map<string, CoveredRule> {
+    const all = new Map<string, CoveredRule>();
+    for (const { source, file, placeOf } of sources) {
+      for (const { path, place } of limitedRules(source)) {
+        const key = `${shownPath(file)}\0${path}`;
+        const { line } = placeOf([...place, 'key']) ?? { line: undefined };
+        const rule = this.#covered.get(key) ?? { rule: path, file: shownPath(file), line, isReached: false };
+        this.#covered.set(key, rule);
+        all.set(path, rule);
+      }
+    }
+    return all;
+  }
+}
+
+/** What the tests of a file are about: what it names, else the rules of its name, else all beside it. */
+function rulesPaths(file: string, given: readonly string[]): string[] {
+  const folder = dirname(file);
+  if (given.length > 0) return given.map((path) => shownPath(join(folder, path)));
+  const stem = basename(file).replace(/\.test\.ya?ml$/, '');
+  const named = [`${stem}.yaml`, `${stem}.yml`]
+    .map((name) => join(folder, name))
+    .find((path) => existsSync(path));
+  return [named ?? folder];
+}
+
+/** As people name it, from the working folder. */
+export function shownPath(path: string): string {
+  const below = relative('', resolve(path));
+  return below === '' ? '.' : below.startsWith('..') ? path : below;
+}
+
+function decodedText(file: string, roots: readonly string[]): string {
+  const problem = new Containment(file, roots).problem();
+  if (problem !== undefined) throw new UnusableTests(problem);
+  try {
+    const text = decodeYaml(readBoundedFile(file));
+    if (typeof text === 'string') return text;
+  } catch (error) {
+    throw new UnusableTests(systemErrorReason(error));
+  }
+  throw new UnusableTests('is no text in UTF-8');
+}
+
+function domainOf({ domain, line, column, name }: RuleTest, table: RuleTable): string {
+  const names = table.domainNames();
+  const [only] = names;
+  const known = names.slice(0, 10).join(', ');
+  if (domain === undefined) {
+    if (names.length === 1) return only!;
+    throw new UnusableTests(`${name}: say which \`domain\` is asked for: ${known}`, { line, column });
+  }
+  if (table.hasDomain(domain)) return domain;
+  throw new UnusableTests(`${name}: there are no rules for the domain ${domain}, only for ${known}`, {
+    line,
+    column,
+  });
+}
+
+/** Undefined where all answers are as expected. */
+export function differenceOf({ step, atMs, answers }: DecidedStep<AskStep>): string | undefined {
+  const seen = answers.map((answer, index) => comparable(answer, step.answers[index]!));
+  const first = seen.findIndex((answer, index) => !isSame(answer, step.answers[index]!));
+  if (first === -1) return undefined;
+  const place = answers.length === 1 ? '' : `, from answer ${first + 1} on`;
+  const at = new Date(atMs).toISOString().replace('.000Z', 'Z');
+  const asked = descriptorsText(step.descriptors);
+  return `${asked}: decided ${answersText(seen)}, expected ${answersText(step.answers)}${place} (at ${at})`;
+}
+
+function isSame(answer: object, expected: object): boolean {
+  const said = Object.entries(expected).filter(([, value]) => value !== undefined);
+  return isDeepStrictEqual(answer, Object.fromEntries(said));
+}
+
+function failure(
+  code: string,
+  message: string,
+  file: string,
+  place: TextPlace | undefined,
+  lines: LineIndex,
+): TestFailure {
+  const { line, column } = place ?? { line: undefined, column: undefined };
+  const found = { code, source: file, text: message, line, column };
+  const finding = findingOf('error', found, undefined, () => lines);
+  return { ...finding, explanation: '' };
+}

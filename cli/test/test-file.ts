@@ -1,0 +1,236 @@
+/**
+ * Files of tests, `*.test.yaml`: what limits should answer. Every mistake of a file is told at once, with line and column. docs/test.md
+ * has the format for people. Every scalar arrives as its text, so that nothing has to be quoted to stay what it is.
+ */
+import { isObject } from '../../rules/model.ts';
+import { fieldPath } from '../../rules/rule-error.ts';
+import { readDocument } from '../../rules/yaml/document.ts';
+import {
+  LineIndex,
+  type PathProblem,
+  placedProblems,
+  type TextPlace,
+  valuePlacer,
+} from '../../rules/yaml/places.ts';
+import { hintOf, readTime, UsageError } from '../shared/flags.ts';
+import {
+  type AskStep,
+  type DecisionStep,
+  type ExpectedAnswer,
+  parseAnswers,
+  parseDescriptors,
+  parseDuration,
+  parseStep,
+  StepError,
+} from './decision-steps.ts';
+
+/** One test: it begins with empty counters. */
+export interface RuleTest extends TextPlace {
+  name: string;
+  atMs: number;
+  /** Undefined: the one domain that the rules have. */
+  domain: string | undefined;
+  steps: PlacedStep[];
+}
+
+/** A step, and where it stands in its file. */
+export type PlacedStep = DecisionStep & TextPlace;
+
+export interface TestFile {
+  /** Paths from the folder of the file; none: what stands beside it. */
+  rules: string[];
+  /** NAME=VALUE each. */
+  settings: string[];
+  tests: RuleTest[];
+}
+
+export type TestFileReading = TestFile | { problems: (TextPlace & { message: string })[] };
+
+/** Where time begins unless a file says otherwise. */
+export const usualStart = '2026-01-01T00:00:00Z';
+
+const fileFields = ['domain', 'rules', 'at', 'settings', 'steps', 'tests'] as const;
+const testFields = ['name', 'domain', 'at', 'steps'] as const;
+const stepFields = ['after', 'request', 'hits', 'expect', 'code', 'rule', 'remaining', 'headers'] as const;
+
+type Path = PathProblem['path'];
+type Fields<Name extends string> = Partial<Record<Name, unknown>>;
+
+/** `name` is what a file without names of tests calls its one. Never throws. */
+export function readTestFile(text: string, name: string): TestFileReading {
+  const document = readDocument(text, 'texts');
+  if (!('tape' in document))
+    return { problems: [{ ...new LineIndex(text).placeOf(document.offset), message: document.text }] };
+  const reader = new TestFileReader(valuePlacer(document.tape));
+  const file = reader.file(document.value, name);
+  if (document.hasMore) reader.refuse([], 'holds several documents, expected one');
+  if (file === undefined || reader.problems.length > 0)
+    return { problems: placedProblems(document.tape, reader.problems) };
+  return file;
+}
+
+class TestFileReader {
+  readonly problems: PathProblem[] = [];
+  readonly #placeOf: (path: Path) => TextPlace;
+
+  constructor(placeOf: (path: Path) => TextPlace) {
+    this.#placeOf = placeOf;
+  }
+
+  refuse(path: Path, message: string, isKey = false): undefined {
+    this.problems.push({ path, message, isKey });
+    return undefined;
+  }
+
+  file(value: unknown, name: string): TestFile | undefined {
+    const file = this.#map([], value, fileFields, 'a file of tests');
+    if (file === undefined) return undefined;
+    const { domain, rules, at = usualStart, settings = {}, steps, tests } = file;
+    if ((steps === undefined) === (tests === undefined))
+      this.refuse([], 'a file of tests has either `steps`, or `tests` with steps each');
+    const usual = { domain: this.#text(['domain'], domain), atMs: this.#time(['at'], at) };
+    const only = { name, ...usual, ...this.#placeOf(['steps']), steps: this.#steps(['steps'], steps ?? []) };
+    return {
+      rules: this.#texts(['rules'], rules ?? []),
+      settings: this.#settings(settings),
+      tests: tests === undefined ? [only] : this.#tests(tests, usual),
+    };
+  }
+
+  #settings(value: unknown): string[] {
+    const map = isObject(value) ? value : {};
+    if (map !== value) this.refuse(['settings'], 'settings: expected a map of settings of a limiter');
+    return Object.entries(map).map(([name, text]) => `${name}=${this.#text(['settings', name], text) ?? ''}`);
+  }
+
+  #tests(value: unknown, usual: Pick<RuleTest, 'domain' | 'atMs'>): RuleTest[] {
+    return this.#list(['tests'], value).flatMap((one, index) => {
+      const path = ['tests', index];
+      const test = this.#map(path, one, testFields, 'a test');
+      if (test === undefined) return [];
+      const { name, domain, at, steps } = test;
+      if (steps === undefined) this.refuse(path, 'a test has `steps`');
+      return {
+        ...this.#placeOf(path),
+        name: this.#text([...path, 'name'], name) ?? `test ${index + 1}`,
+        domain: this.#text([...path, 'domain'], domain) ?? usual.domain,
+        atMs: at === undefined ? usual.atMs : this.#time([...path, 'at'], at),
+        steps: this.#steps([...path, 'steps'], steps ?? []),
+      };
+    });
+  }
+
+  #steps(path: Path, value: unknown): PlacedStep[] {
+    return this.#list(path, value).flatMap((one, index) => {
+      const at = [...path, index];
+      const step = this.#try(at, () => (typeof one === 'string' ? parseStep(one) : this.#step(at, one)));
+      return step === undefined ? [] : { ...step, ...this.#placeOf(at) };
+    });
+  }
+
+  #step(path: Path, value: unknown): DecisionStep | undefined {
+    const step = this.#map(path, value, stepFields, 'a step');
+    if (step === undefined) return undefined;
+    const { after, request, ...more } = step;
+    if (after !== undefined && Object.keys(step).length === 1)
+      return { afterMs: parseDuration(this.#text([...path, 'after'], after) ?? '') };
+    if (after !== undefined || request === undefined)
+      return this.refuse(path, 'a step is `after: 1m` alone, a text or a map with `request`');
+    const asked = this.#texts([...path, 'request'], request).join(' + ');
+    const isWhole = asked.includes(' -> ');
+    const read = isWhole ? parseStep(asked) : { descriptors: parseDescriptors(asked), answers: [] };
+    if ('afterMs' in read) return this.refuse(path, 'a request is not `after`');
+    return this.#expected(path, read, more);
+  }
+
+  /** What stands beside a request holds for the last of its answers. */
+  #expected(
+    path: Path,
+    step: AskStep,
+    fields: Fields<(typeof stepFields)[number]>,
+  ): DecisionStep | undefined {
+    const { hits, expect, code, rule, remaining, headers } = fields;
+    const given = [step.answers.length > 0, expect !== undefined, code !== undefined].filter(Boolean);
+    if (given.length !== 1)
+      return this.refuse(path, 'a request has its answers once: behind `->`, in `expect` or as `code`');
+    const written = this.#texts([...path, expect === undefined ? 'code' : 'expect'], expect ?? code ?? []);
+    const answers = step.answers.length > 0 ? step.answers : parseAnswers(written.join(', '));
+    const last = answers.at(-1)!;
+    const more: Partial<ExpectedAnswer> = {
+      ...(rule !== undefined && { rule: this.#text([...path, 'rule'], rule) }),
+      ...(remaining !== undefined && { remaining: this.#number([...path, 'remaining'], remaining) }),
+      ...(headers !== undefined && { headers: this.#headers([...path, 'headers'], headers) }),
+    };
+    return {
+      ...step,
+      hits: hits === undefined ? undefined : this.#number([...path, 'hits'], hits),
+      answers: [...answers.slice(0, -1), { ...last, ...more }],
+    };
+  }
+
+  #headers(path: Path, value: unknown): Map<string, string | undefined> {
+    if (!isObject(value)) {
+      this.refuse(
+        path,
+        'headers: expected a map of names, each with its value, or nothing where there is none',
+      );
+      return new Map();
+    }
+    return new Map(
+      Object.entries(value).map(([name, text]) => {
+        const expected = this.#text([...path, name], text);
+        return [name.toLowerCase(), expected === '' ? undefined : expected] as const;
+      }),
+    );
+  }
+
+  #time(path: Path, value: unknown): number {
+    return this.#try(path, () => readTime('at', this.#text(path, value) ?? '')) ?? 0;
+  }
+
+  #number(path: Path, value: unknown): number {
+    if (typeof value === 'string' && /^\d{1,15}$/.test(value)) return Number(value);
+    this.refuse(path, `${path.at(-1)}: expected a whole number`);
+    return 0;
+  }
+
+  #text(path: Path, value: unknown): string | undefined {
+    if (value === undefined || typeof value === 'string') return value;
+    return this.refuse(path, `${fieldPath(path)}: expected text`);
+  }
+
+  #texts(path: Path, value: unknown): string[] {
+    const list = Array.isArray(value) ? value : [value];
+    return list.flatMap((one) => this.#text(path, one) ?? []);
+  }
+
+  #list(path: Path, value: unknown): unknown[] {
+    if (Array.isArray(value)) return value;
+    this.refuse(path, `${fieldPath(path)}: expected a list`);
+    return [];
+  }
+
+  #map<Name extends string>(
+    path: Path,
+    value: unknown,
+    known: readonly Name[],
+    what: string,
+  ): Fields<Name> | undefined {
+    if (!isObject(value)) return this.refuse(path, `${what} is a map with ${known.join(', ')}`);
+    for (const key of Object.keys(value)) {
+      if (known.some((name) => name === key)) continue;
+      const hint = hintOf(key, known) || `: known are ${known.join(', ')}`;
+      this.refuse([...path, key], `${what} has no field "${key}"${hint}`, true);
+    }
+    return value as Fields<Name>;
+  }
+
+  #try<Value>(path: Path, read: () => Value): Value | undefined {
+    try {
+      return read();
+    } catch (error) {
+      if (error instanceof StepError || error instanceof UsageError) return this.refuse(path, error.message);
+      throw error;
+    }
+  }
+}

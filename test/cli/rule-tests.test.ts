@@ -1,0 +1,259 @@
+/** `weir test`: files of tests beside rules, and the examples of this repository. */
+import { symlinkSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { readTestFile } from '../../cli/test/test-file.ts';
+import { ChildProgram } from '../support/child-program.ts';
+import { commandsToRun, readDocument } from '../support/documents.ts';
+import { fencedBlocks } from '../support/fenced-blocks.ts';
+import { InProcessLimiter } from '../support/in-process-limiter.ts';
+import { temporaryFolder } from '../support/temporary-folder.ts';
+import { runWeir } from '../support/weir-command.ts';
+import { weirProgram } from '../support/weir-program.ts';
+
+const root = join(import.meta.dirname, '../..');
+let folder: string;
+
+beforeEach(() => {
+  folder = temporaryFolder();
+  write(
+    'shop.yaml',
+    `domain: shop
+descriptors:
+  - key: path
+    value: /a
+    rate_limit: { unit: minute, requests_per_unit: 2 }
+  - key: user
+    descriptors:
+      - key: plan
+        rate_limit: { unit: day, requests_per_unit: 10, algorithm: token_bucket }
+  - key: monitor
+    rate_limit: { unlimited: true }
+`,
+  );
+});
+
+function write(name: string, text: string): string {
+  writeFileSync(join(folder, name), text);
+  return join(folder, name);
+}
+
+const test = (...args: string[]) => runWeir(['test', ...args]);
+const steps = (...lines: string[]): string => write('shop.test.yaml', ['steps:', ...lines].join('\n  '));
+
+/** What "-o json" says of failures: line, column and message. */
+function failures(...args: string[]): unknown[] {
+  const { stdout } = test(folder, '-o', 'json', ...args);
+  const { tests } = JSON.parse(stdout) as { tests: { failures: { line: number; message: string }[] }[] };
+  return tests.flatMap((one) => one.failures.map(({ line, message }) => `${line}: ${message}`));
+}
+
+describe('weir test', () => {
+  it('passes where everything is decided as expected, and counts the rules that were reached', () => {
+    steps(
+      '- path=/a -> OK (1 left), OK, OVER_LIMIT',
+      '- after: 1m',
+      '- { request: path=/a, hits: 2, code: OK, rule: shop.path_/a, remaining: 0 }',
+      '- request: path=/a',
+      '  expect: OVER_LIMIT',
+      '  headers: { Retry-After: 60, RateLimit-Remaining: 0, X-Other: }',
+      '- monitor=1 -> unlimited x2',
+      '- path=/b -> no limit',
+    );
+    const { status, stdout } = test(folder);
+    expect(stdout).toBe(
+      `ok: 1 test, 8 answers, 1 file
+coverage: tests reach 2 of 3 rules (66%)
+  not reached: shop.user.plan (${join(folder, 'shop.yaml')}:8)
+`,
+    );
+    expect(status).toBe(0);
+    expect(test(folder, '--min-coverage', '67')).toMatchObject({ status: 1 });
+    expect(test(folder, '--min-coverage', '66%')).toMatchObject({ status: 0 });
+  });
+
+  it('shows what was decided instead, where, and why', () => {
+    const file = steps('- path=/a -> OK x2, OK', '- path=/b -> OK', '- path=/a -> OVER_LIMIT');
+    const { status, stdout } = test(file);
+    expect(status).toBe(1);
+    expect(stdout).toContain(
+      `${file}:2:5: error: path=/a: decided OK x2, OVER_LIMIT, expected OK x3, from answer 3 on (at 2026-01-01T00:00:00Z) [unexpected-answer]
+  2 |   - path=/a -> OK x2, OK
+    |     ^^^^^^^^^^^^^^^^^^^^
+  shop: path=/a
+  ├─ level 1, path=/a: path=/a (2 per minute, ${join(folder, 'shop.yaml')}:3) has this very value
+`,
+    );
+    expect(stdout).toContain('no rule fits (none of the 3 rules here does)');
+    expect(stdout).toContain('failed: 1 of 1 test failed, 5 answers, 1 file');
+  });
+
+  it('tells rule, remaining hits and headers that are others', () => {
+    steps(
+      '- { request: path=/a, code: OK, rule: shop.path, remaining: 2 }',
+      '- { request: path=/a -> OK, headers: { RateLimit-Limit: 3 } }',
+    );
+    expect(failures()).toEqual([
+      '2: path=/a: decided OK (1 left) [rule shop.path_/a], expected OK (2 left) [rule shop.path] (at 2026-01-01T00:00:00Z)',
+      '3: path=/a: decided OK [ratelimit-limit: 2], expected OK [ratelimit-limit: 3] (at 2026-01-01T00:00:00Z)',
+    ]);
+  });
+
+  it('begins each test anew, at its own time, and obeys settings', () => {
+    write(
+      'shop.test.yaml',
+      `at: 2026-01-01T00:00:30Z
+settings: { LIMIT_RESPONSE_HEADERS_STYLE: ietf }
+tests:
+  - { name: one, steps: [path=/a -> OK x2, path=/a -> OVER_LIMIT, { after: 30s }, path=/a -> OK] }
+  - name: two
+    at: 2026-02-01T00:00:59Z
+    steps:
+      - request: path=/a -> OK
+        headers: { RateLimit: '"1m";r=1;t=1' }
+`,
+    );
+    expect(failures()).toEqual([]);
+  });
+
+  it.each([
+    ['step:', 'a file of tests has no field "step"; did you mean "steps"?'],
+    ['steps: [path=/a]', '"path=/a" is not of the form key=value -> OK x2, OVER_LIMIT'],
+    ['steps: [{ request: path=/a, code: OK, remainin: 1 }]', 'a step has no field "remainin"'],
+    ['steps: [{ request: path=/a }]', 'a request has its answers once'],
+    ['steps: [{ after: tomorrow }]', '"tomorrow" is no length of time'],
+    ['at: noon\nsteps: []', 'at is a time such as 2026-01-31T12:00:00Z'],
+    ['domain: other\nsteps: [a=1 -> OK]', 'there are no rules for the domain other, only for shop'],
+    ['settings: { PORT: 1 }\nsteps: []', 'not "PORT"'],
+    ['rules: nothing.yaml\nsteps: []', 'nothing.yaml: no such file or directory'],
+    ['steps: [', 'did not find expected'],
+  ])('says what is wrong with %j, with status 2', (text, message) => {
+    write('shop.test.yaml', text);
+    const { status, stdout } = test(folder);
+    expect(stdout).toContain(message);
+    expect(status).toBe(2);
+  });
+
+  it('has status 2 where nothing is tested, and for a wrong command line', () => {
+    expect(test(folder)).toMatchObject({ status: 2, stderr: expect.stringContaining('there are no tests') });
+    expect(test(join(folder, 'none'))).toMatchObject({ status: 2 });
+    expect(test(folder, '--min-coverage', 'all')).toMatchObject({ status: 2 });
+  });
+
+  it('reads no rules from outside of the folders that are named', () => {
+    symlinkSync('/etc/passwd', join(folder, 'link.test.yaml'));
+    write('shop.test.yaml', 'rules: ../../etc/passwd\nsteps: []');
+    const { status, stdout } = test(folder);
+    expect(status).toBe(2);
+    expect(stdout.match(/and is not read/g)).toHaveLength(2);
+    expect(stdout).not.toContain('nologin');
+  });
+
+  it('reports in TAP, JUnit, SARIF, Markdown and annotations', () => {
+    write('a.test.yaml', 'rules: shop.yaml\nsteps: [monitor=1 -> unlimited]');
+    const file = steps('- path=/a -> OVER_LIMIT');
+    const message = 'path=/a: decided OK, expected OVER_LIMIT (at 2026-01-01T00:00:00Z)';
+    const tap = test(folder, '-o', 'tap').stdout.split('\n');
+    expect(tap.slice(0, 4)).toEqual([
+      'TAP version 14',
+      '1..2',
+      `ok 1 - ${join(folder, 'a.test.yaml')}: a.test.yaml`,
+      `not ok 2 - ${file}: shop.test.yaml`,
+    ]);
+    expect(tap).toContain(`      message: "${message}"`);
+    const junit = test(folder, '-o', 'junit').stdout;
+    expect(junit).toContain('tests="2" failures="1" errors="0"');
+    expect(junit).toContain(`<failure type="unexpected-answer" message="${message}">`);
+    expect(test(folder, '-o', 'github').stdout).toContain(`::error file=${file},line=2,col=5`);
+    expect(test(folder, '-o', 'markdown').stdout).toMatch(/^<!-- weir test -->\n/);
+    expect(JSON.parse(test(folder, '-o', 'sarif').stdout)).toMatchObject({
+      runs: [{ results: expect.arrayContaining([expect.objectContaining({ ruleId: 'unexpected-answer' })]) }],
+    });
+  });
+
+  it('runs again with --watch when rules or tests change, until it is interrupted', async () => {
+    steps('- path=/a -> OK');
+    const program = new ChildProgram({
+      command: process.execPath,
+      args: [weirProgram, 'test', folder, '--watch'],
+    });
+    await program.printed(/^coverage: /m);
+    steps('- path=/a -> OVER_LIMIT');
+    await program.printed(/^failed: 1 of 1 test failed/m);
+    expect(await program.stop('SIGINT')).toEqual({ code: 1, signal: null });
+  });
+});
+
+describe('a file of tests', () => {
+  it('is no rule file: neither to a limiter nor to weir check', async () => {
+    steps('- path=/a -> OK');
+    write('other.test.yaml', 'domain: other\ndescriptors: []\n');
+    const limiter = await InProcessLimiter.start({
+      env: { RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: '.', RUNTIME_WATCH_ROOT: 'false' },
+    });
+    try {
+      expect(await limiter.rlconfig()).toHaveLength(3);
+      expect((await limiter.ask('other', [{ a: '1' }])).body.overallCode).toBe('OK');
+    } finally {
+      await limiter.stop();
+    }
+    expect(runWeir(['check', folder]).stdout).toContain('2 files');
+  });
+});
+
+describe('weir test --record', () => {
+  const request = (second: number, value: string): string =>
+    JSON.stringify({ time: 1_767_225_600 + second, domain: 'shop', descriptors: [[['path', value]]] });
+
+  it('writes tests that expect what the rules decide, and pass', () => {
+    const lines = [request(0, '/a'), request(0, '/a'), request(0.4, '/a'), request(61, '/a'), '{', ''];
+    const recording = write('requests.ndjson', lines.join('\n'));
+    const { status, stdout, stderr } = test(join(folder, 'shop.yaml'), '--record', recording);
+    expect(stdout).toBe(`rules: shop.yaml
+at: "2026-01-01T00:00:00Z"
+tests:
+  - name: "requests of shop"
+    domain: shop
+    steps:
+      - "path=/a -> OK x2, OVER_LIMIT"
+      - after: "61s"
+      - "path=/a -> OK"
+`);
+    expect(stderr).toContain(`${recording}:5: is not JSON; left out, 1 line like it`);
+    expect(status).toBe(0);
+    write('recorded.test.yaml', stdout);
+    expect(test(folder)).toMatchObject({ status: 0 });
+  });
+
+  it('says so where it cannot', () => {
+    expect(test(join(folder, 'shop.yaml'), '--record', join(folder, 'none'))).toMatchObject({ status: 2 });
+    expect(test('--record', join(folder, 'none'))).toMatchObject({ status: 2 });
+  });
+});
+
+describe('docs/test.md', () => {
+  const page = 'docs/test.md';
+  const blocks = fencedBlocks(readDocument(page));
+
+  it('has commands that run, and shows what they print', () => {
+    const [shown, recorded] = commandsToRun('docs/test.md').map((command) =>
+      command.split(' > ')[0]!.split(' '),
+    );
+    expect(runWeir(shown!.slice(1))).toMatchObject({ status: 0, stdout: `${blocks[1]!.text}\n` });
+    expect(runWeir(recorded!.slice(1))).toMatchObject({
+      status: 0,
+      stdout: expect.stringMatching(/^rules: /),
+    });
+  });
+
+  it('has files of tests that can be read', () => {
+    const files = blocks.filter(({ language }) => language === 'yaml');
+    expect(files.map(({ text }) => 'problems' in readTestFile(text, page))).toEqual([false, false]);
+  });
+});
+
+it('all examples of the repository have tests, which pass and reach every rule', () => {
+  const { status, stdout } = test(join(root, 'examples'), '--min-coverage', '100');
+  expect(stdout).toMatch(/^ok: /);
+  expect(status).toBe(0);
+});
