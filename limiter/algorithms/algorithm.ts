@@ -8,4 +8,21 @@ export interface CountingAlgorithm {
   lifeSeconds(numbers: LimitNumbers): number;
   /** How long a client is told to wait where nothing is known of a counter without a window's end. */
   secondsUncounted(numbers: LimitNumbers): number;
+  readonly lua: AlgorithmLua;
+}
+
+/**
+ * The same formula in Lua, in the same doubles: the bodies of functions that know `bound`, a table of the kind and the numbers
+ * of `Bound.scriptText`, what a counter holds as `a`, `b` and `c`, the time `now`, `floor` and `max`.
+ */
+export interface AlgorithmLua {
+  /** The first word of `Bound.scriptText`. */
+  readonly kind: string;
+  /** Functions that the bodies below need. */
+  readonly helpers: string;
+  /** As the methods of `Bound`: they give three numbers, or `room` one. `take` and `giveBack` know `hits`. */
+  readonly heldAt: string;
+  readonly room: string;
+  readonly take: string;
+  readonly giveBack: string;
 }

@@ -1,6 +1,6 @@
 /**
  * How a limit lets hits pass that are counted only if they pass: an algorithm with its numbers, one object a limit. Pure;
- * the Lua in `stores/redis/bounded-scripts.ts` does the same, and the time is always the store's.
+ * the Lua beside it does the same in Redis, and the time is always the store's.
  */
 
 /** The largest number that is exact both in JavaScript and in Redis's Lua. Everything here stays at or below it. */

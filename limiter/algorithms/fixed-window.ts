@@ -59,4 +59,12 @@ export const fixedWindow: CountingAlgorithm = {
   newBound: ({ requests }) => new FixedWindow(requests),
   lifeSeconds: ({ windowMicros }) => windowMicros / 1_000_000,
   secondsUncounted: ({ windowMicros }) => windowMicros / 1_000_000,
+  lua: {
+    kind: 'fixed',
+    helpers: '',
+    heldAt: 'return a or 0, 0, 0',
+    room: 'return math.max(0, bound[2] - a)',
+    take: 'return a + hits, 0, 0',
+    giveBack: 'return math.max(0, a - hits), 0, 0',
+  },
 };

@@ -1,6 +1,6 @@
 /** How limiters count, by the number of the algorithm. */
 import { type AlgorithmKey, inOrder, known } from '../../rules/algorithms/registry.ts';
-import type { CountingAlgorithm } from './algorithm.ts';
+import type { AlgorithmLua, CountingAlgorithm } from './algorithm.ts';
 import { fixedWindow } from './fixed-window.ts';
 import { slidingWindow } from './sliding-window.ts';
 import { tokenBucket } from './token-bucket.ts';
@@ -11,6 +11,9 @@ const algorithms: { readonly [key in AlgorithmKey]: CountingAlgorithm } = {
   TOKEN_BUCKET: tokenBucket,
 };
 const byNumber = inOrder(algorithms);
+
+/** What the program in Redis is made of. */
+export const algorithmsLua: readonly AlgorithmLua[] = Object.values(algorithms).map(({ lua }) => lua);
 
 /** Throws for a number that no algorithm has, so that such a limit is never counted in another way. */
 export function countingOf({ algorithm }: { readonly algorithm: number }): CountingAlgorithm {

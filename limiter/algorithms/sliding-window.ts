@@ -102,4 +102,22 @@ export const slidingWindow: CountingAlgorithm = {
   newBound: (numbers) => new SlidingWindow(numbers),
   lifeSeconds: ({ windowMicros }) => (2 * windowMicros) / 1_000_000,
   secondsUncounted: ({ windowMicros }) => windowMicros / 1_000_000,
+  lua: {
+    kind: 'sliding',
+    helpers: '',
+    heldAt: `
+local window = floor(now / bound[3])
+if not a or a + 1 < window then return window, 0, 0 end
+if a < window then return window, c, 0 end
+if a > window + 1 then return window, 0, math.min(max, b + c) end
+return a, b, c`,
+    room: `
+local ticks = bound[5]
+local restTicks = ticks - floor(math.max(0, now - a * bound[3]) / bound[4])
+return math.max(0, floor((bound[2] * ticks - b * restTicks) / ticks) - c)`,
+    take: 'return a, b, c + hits',
+    giveBack: `
+local fromCurrent = math.min(c, hits)
+return a, math.max(0, b - (hits - fromCurrent)), c - fromCurrent`,
+  },
 };

@@ -162,4 +162,46 @@ export const tokenBucket: CountingAlgorithm = {
   /** A token's time. */
   secondsUncounted: ({ requests, windowMicros }) =>
     Math.ceil(windowMicros / 1_000_000 / Math.max(1, requests)),
+  lua: {
+    kind: 'bucket',
+    helpers: `
+local function takeOfBucket(bound, a, b, hits)
+  local parts, restOfAll = bound[3], hits * bound[5]
+  local rest = b + restOfAll % parts
+  return a + hits * bound[4] + floor(restOfAll / parts) + floor(rest / parts), rest % parts, parts
+end
+
+local function roomOfBucket(bound, a, b)
+  local capacity, parts, whole, rest = bound[2], bound[3], bound[4], bound[5]
+  local freeWhole, freeRest = bound[6] - (a - now), bound[7] - b
+  if freeRest < 0 then freeWhole, freeRest = freeWhole - 1, freeRest + parts end
+  local function fits(tokens)
+    local restOfAll = tokens * rest
+    local wholes = tokens * whole + floor(restOfAll / parts)
+    return wholes < freeWhole or (wholes == freeWhole and restOfAll % parts <= freeRest)
+  end
+  local quotient = floor((freeWhole + freeRest / parts) / (whole + rest / parts))
+  local tokens = math.min(capacity, math.max(0, quotient))
+  while tokens > 0 and not fits(tokens) do tokens = tokens - 1 end
+  while tokens < capacity and fits(tokens + 1) do tokens = tokens + 1 end
+  return tokens
+end`,
+    heldAt: `
+local parts, fullWhole, fullRest = bound[3], bound[6], bound[7]
+if not a or a < now then return now, 0, parts end
+if c ~= parts and b > 0 then a, b = a + 1, 0 end
+local ahead = a - now
+if ahead > fullWhole or (ahead == fullWhole and b > fullRest) then return now + fullWhole, fullRest, parts end
+return a, b, parts`,
+    room: 'return roomOfBucket(bound, a, b)',
+    take: 'return takeOfBucket(bound, a, b, hits)',
+    giveBack: `
+local parts = bound[3]
+if hits >= bound[2] then return now, 0, parts end
+local whole, rest = takeOfBucket(bound, 0, 0, hits)
+whole, rest = a - whole, b - rest
+if rest < 0 then whole, rest = whole - 1, rest + parts end
+if whole < now then return now, 0, parts end
+return whole, rest, parts`,
+  },
 };

@@ -30,7 +30,7 @@ export const longTestDefects = {
   budgets: {
     defect: 'a reservation is never given back',
     file: 'limiter/stores/redis/reservation-script.ts',
-    within: 'reservationScript',
+    within: 'luaReservationSection',
     search: 'else counter.delta = 0 - my.giveBackOf(counter, record, 0 - more) end',
     replace: 'else counter.delta = 0 end',
   },

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { FoldedRun } from '../../limiter/stores/folded-run.ts';
 import { LeaseStore } from '../../limiter/stores/leases/lease-store.ts';
 import type { LeaseTerms, Operation } from '../../limiter/stores/operation.ts';
-import { leaseByScript } from '../../limiter/stores/redis/bounded-scripts.ts';
+import { leaseByScript } from '../../limiter/stores/redis/program.ts';
 import type { KeyedCommands } from '../../limiter/stores/redis/scripts.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { counterOp, type GivenOperation, submit } from '../support/counter-ops.ts';

@@ -1,8 +1,7 @@
 /** Reservations in a real Redis whose scripts read a time that the test sets. */
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
-import { boundedCountScript } from '../../limiter/stores/redis/bounded-scripts.ts';
-import { reservationScript } from '../../limiter/stores/redis/reservation-script.ts';
+import { program } from '../../limiter/stores/redis/program.ts';
 import { redisScript } from '../../limiter/stores/redis/scripts.ts';
 import type { Store } from '../../limiter/stores/store.ts';
 import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
@@ -12,13 +11,11 @@ import { openRedisStore } from '../support/redis-stores.ts';
 import { reserveCall, reservedCounter, settleCall, submitCall } from '../support/reservation-calls.ts';
 import { reservationStoreSuite, suiteBounds } from './reservation-store.suite.ts';
 
-for (const script of [boundedCountScript, reservationScript]) {
-  const original = { ...script };
-  const source = script.source.replace("pcall('TIME')", "pcall('HMGET', 'now', 'seconds', 'micros')");
-  Object.assign(script, redisScript(source));
-  // Other files run in this process afterwards.
-  afterAll(() => void Object.assign(script, original));
-}
+const original = { ...program };
+const source = program.source.replaceAll("pcall('TIME')", "pcall('HMGET', 'now', 'seconds', 'micros')");
+Object.assign(program, redisScript(source));
+// Other files run in this process afterwards.
+afterAll(() => void Object.assign(program, original));
 
 describeWithEachRedis('reservations in Redis, by a clock that the test sets', (path) => {
   const clock = new ManualClock(Date.UTC(2026, 5));

@@ -89,6 +89,49 @@ describeWithEachRedis('reservations in Redis', (path) => {
     expect(op).toMatchObject({ error: undefined, after: mayReserve ? 2 : 1 });
   });
 
+  /** All that a turn may ask, each of a counter of its own, and what became of it. */
+  const mixedTurn = async (store: RedisStore, name: string) => {
+    const key = (kind: string) => `1{${name}}${kind}3600:0`;
+    const call = reserveCall({ id: name, counters: [counted(`1{${name}}`, 3)] });
+    const hits = [
+      submit(store, [counterOp({ key: key('plain') })]),
+      submit(store, [counterOp({ key: key('bounded'), bound: new FixedWindow(9), limit: 9 })]),
+      submit(store, [counterOp({ key: key('stop') }), counterOp({ key: key('more') })], {
+        stopWhenOver: true,
+      }),
+    ];
+    const reserved = new Promise<void>((resolve) => sendCall(store, call, resolve));
+    const last = submit(store, [counterOp({ key: key('plain') })]);
+    const ops = (await Promise.all([...hits, last])).flat();
+    await reserved;
+    return { call, answers: ops.map(({ error, after }) => error?.message ?? after) };
+  };
+
+  it('does all that a turn mixes by one call', async () => {
+    const store = await openStore();
+    await mixedTurn(store, 'first');
+    await client.config('RESETSTAT');
+    const { call, answers } = await mixedTurn(store, 'mixed');
+    expect(call).toMatchObject({ error: undefined, outcome: 'reserved', counters: [{ used: 3, open: 1 }] });
+    expect(answers).toEqual([1, 1, 1, 1, 2]);
+    expect(commandCalls(await client.info('commandstats'), 'evalsha')).toBe(1);
+  });
+
+  it('counts what else a turn brought where a user may not touch what is reserved', async () => {
+    await client.call('ACL', 'SETUSER', 'narrow', 'reset', 'on', '>secret', '~1{*', '+@all');
+    const { call, answers } = await mixedTurn(await openStore('narrow:secret'), 'narrow');
+    expect(call.error?.message).toMatch(/NOPERM|can't|no permissions/);
+    expect(answers).toEqual([1, 1, 1, 1, 2]);
+  });
+
+  it('counts nothing by an algorithm that it does not know', async () => {
+    const key = '1{unknown}3600:0';
+    const bound = Object.assign(new FixedWindow(9), { scriptText: 'leaky 9' });
+    const [op] = await submit(await openStore(), [counterOp({ key, bound, limit: 9 })]);
+    expect(op!.error?.message).toMatch(/no algorithm is named leaky/);
+    expect(await client.exists(key)).toBe(0);
+  });
+
   it('fails for one counter alone whose record somebody spoilt', async () => {
     const store = await openStore();
     await client.set('weir:reserve:1{spoilt}3600:', 'x');

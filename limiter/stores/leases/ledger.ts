@@ -90,7 +90,7 @@ local function countLeased(first, text, out)
   local groups = words
   words = {}
   for word in string.gmatch(text, '%S+') do words[#words + 1] = word end
-  local named = #ARGV - (#words - 1) / 12
+  local named = argc - (#words - 1) / 12
   for at = 2, #words, 12 do
     named = named + 1
     local now, total, granted = lease(at, words[1], KEYS[first + 1], KEYS[first + 2], ARGV[named])
@@ -105,7 +105,7 @@ local function countLeased(first, text, out)
 end
 `;
 
-/** The argument of `boundedCountScript` that says what is told. */
+/** The argument of `luaBoundedCountSection` that says what is told. */
 export function leaseArgument(runs: readonly FoldedRun[]): string {
   let text = '';
   for (const { lease, shift, low, high, ttlSeconds, most: mostBefore } of runs) {

@@ -1,25 +1,16 @@
 /**
- * The scripts of calls that have ops with bounds, or leases, among others. What a bound lets pass is decided here once more, in the
- * same doubles as in `limiter/algorithms/`: read them side by side.
+ * The sections of calls that have ops with bounds, or leases, among others. What a bound lets pass is decided here once more, by the
+ * Lua that stands beside each formula in `limiter/algorithms/`.
  */
 
-import { type FoldedRun, neverOver } from '../folded-run.ts';
-import { leaseArgument, luaLeases } from '../leases/ledger.ts';
+import { algorithmsLua } from '../../algorithms/registry.ts';
+import type { FoldedRun } from '../folded-run.ts';
+import { luaLeases } from '../leases/ledger.ts';
 import type { StoreError } from '../store-error.ts';
-import {
-  answerSteps,
-  BoundTable,
-  HeldTexts,
-  noteStepsOver,
-  pushStepKeys,
-  type Step,
-  stepArgument,
-} from './bounded-steps.ts';
-import { isCount, keyError, replyNumber, UnexpectedReply } from './reply-checks.ts';
-import { reservationKeysOf } from './reservation-keys.ts';
+import { isCount, keyError, replyNumber } from './reply-checks.ts';
 import { luaTellOver } from './reserved-keys-over.ts';
 import { ReplyError } from './resp.ts';
-import { type KeyedCommands, luaCounting, luaCountKeys, redisScript, runScript } from './scripts.ts';
+import { luaCounting, luaCountKeys } from './scripts.ts';
 
 /** What scripts with bounds know before they read what to do. Stands behind `luaBase`. */
 export const luaBoundsSetUp = `
@@ -35,6 +26,17 @@ if redis.replicate_commands then redis.replicate_commands() end
 local time = pcall('TIME')
 local now = not time.err and time[1] * 1000000 + time[2]
 `;
+
+/** A function that does what the algorithm of its bound says. */
+function luaOfAlgorithms(name: 'heldAt' | 'room' | 'take' | 'giveBack'): string {
+  const branches = algorithmsLua.map((lua) => `if kind == '${lua.kind}' then\n${lua[name]}\n`);
+  return `
+local function ${name}(bound, a, b, c, hits)
+  local kind = bound[1]
+  ${branches.join('else')}end
+  unknown(kind)
+end`;
+}
 
 /**
  * A bound is a table of its kind and its numbers (`Bound.scriptText`), what a counter holds three numbers. A key holds a
@@ -56,71 +58,13 @@ local function read(key, bound)
   return redis.error_reply('ERR value is not what a ' .. bound[1] .. ' limit holds')
 end
 
-local function heldAt(bound, a, b, c)
-  if bound[1] == 'fixed' then return a or 0, 0, 0 end
-  if bound[1] == 'sliding' then
-    local window = floor(now / bound[3])
-    if not a or a + 1 < window then return window, 0, 0 end
-    if a < window then return window, c, 0 end
-    if a > window + 1 then return window, 0, math.min(max, b + c) end
-    return a, b, c
-  end
-  local parts, fullWhole, fullRest = bound[3], bound[6], bound[7]
-  if not a or a < now then return now, 0, parts end
-  if c ~= parts and b > 0 then a, b = a + 1, 0 end
-  local ahead = a - now
-  if ahead > fullWhole or (ahead == fullWhole and b > fullRest) then return now + fullWhole, fullRest, parts end
-  return a, b, parts
-end
-
-local function roomOfBucket(bound, a, b)
-  local capacity, parts, whole, rest = bound[2], bound[3], bound[4], bound[5]
-  local freeWhole, freeRest = bound[6] - (a - now), bound[7] - b
-  if freeRest < 0 then freeWhole, freeRest = freeWhole - 1, freeRest + parts end
-  local function fits(tokens)
-    local restOfAll = tokens * rest
-    local wholes = tokens * whole + floor(restOfAll / parts)
-    return wholes < freeWhole or (wholes == freeWhole and restOfAll % parts <= freeRest)
-  end
-  local quotient = floor((freeWhole + freeRest / parts) / (whole + rest / parts))
-  local tokens = math.min(capacity, math.max(0, quotient))
-  while tokens > 0 and not fits(tokens) do tokens = tokens - 1 end
-  while tokens < capacity and fits(tokens + 1) do tokens = tokens + 1 end
-  return tokens
-end
-
-local function room(bound, a, b, c)
-  local capacity = bound[2]
-  if bound[1] == 'fixed' then return math.max(0, capacity - a) end
-  if bound[1] == 'bucket' then return roomOfBucket(bound, a, b) end
-  local ticks = bound[5]
-  local restTicks = ticks - floor(math.max(0, now - a * bound[3]) / bound[4])
-  return math.max(0, floor((capacity * ticks - b * restTicks) / ticks) - c)
-end
-
-local function take(bound, a, b, c, hits)
-  if bound[1] == 'fixed' then return a + hits, 0, 0 end
-  if bound[1] == 'sliding' then return a, b, c + hits end
-  local parts, restOfAll = bound[3], hits * bound[5]
-  local rest = b + restOfAll % parts
-  return a + hits * bound[4] + floor(restOfAll / parts) + floor(rest / parts), rest % parts, parts
-end
-
-local function giveBack(bound, a, b, c, hits)
-  if bound[1] == 'fixed' then return math.max(0, a - hits), 0, 0 end
-  if bound[1] == 'sliding' then
-    local fromCurrent = math.min(c, hits)
-    return a, math.max(0, b - (hits - fromCurrent)), c - fromCurrent
-  end
-  local parts = bound[3]
-  if hits >= bound[2] then return now, 0, parts end
-  local whole, rest = take(bound, 0, 0, 0, hits)
-  whole, rest = a - whole, b - rest
-  if rest < 0 then whole, rest = whole - 1, rest + parts end
-  if whole < now then return now, 0, parts end
-  return whole, rest, parts
-end
-
+-- An unknown one is an error, lest it be counted as another.
+local function unknown(kind) error('no algorithm is named ' .. tostring(kind)) end
+${algorithmsLua.map(({ helpers }) => helpers).join('')}
+${luaOfAlgorithms('heldAt')}
+${luaOfAlgorithms('room')}
+${luaOfAlgorithms('take')}
+${luaOfAlgorithms('giveBack')}
 local function write(key, bound, ttl, text, a, b, c)
   if bound[1] ~= 'fixed' then return pcall('SETEX', key, ttl, string.format('%.0f:%.0f:%.0f', a, b, c)) end
   local held = tonumber(text or 0)
@@ -205,14 +149,14 @@ end
 `;
 
 /**
- * As `countScript`, then keys with leases, then groups, one after another. ARGV is how many additions and how many other plain
- * keys there are, the bounds, the groups, the leases (`leaseArgument`; `-` for groups of a cluster), what `countScript` wants for the plain keys, and what is
+ * A section that counts as `luaCountSection`, then keys with leases, then groups, one after another. ARGV is how many additions and how many other plain
+ * keys there are, the bounds, the groups, the leases (`leaseArgument`; `-` for groups of a cluster), what `luaCountSection` wants for the plain keys, and what is
  * reserved on those with leases (`reservationKeysOf`). A group is its size, hits, how many times, and for
- * each of its keys the number of its bound and its life. Answers for the plain keys as `countScript`, with three numbers for
+ * each of its keys the number of its bound and its life. Answers for the plain keys as `luaCountSection`, with three numbers for
  * each key with leases (`answerLeased`), then with what all others held before (`HeldTexts`), the time in microseconds, an error
  * for each group that has one, and what `luaTellOver` says.
  */
-export const boundedCountScript = redisScript(`${luaCounting}${luaBounds}${luaSteps}${luaLeases}
+export const luaBoundedCountSection = `${luaCounting}${luaBounds}${luaSteps}${luaLeases}
 readArguments(ARGV[3], ARGV[4])
 local additions, plain, at, isCluster = tonumber(ARGV[1]), ARGV[1] + ARGV[2], 6, ARGV[5] == '-'
 ${luaCountKeys}
@@ -226,23 +170,8 @@ while at <= #words do
 end
 told(out)
 ${luaTellOver}
-return out
-`);
-
-/** Counts and answers steps whose keys have one slot, atomically. Rejects with what `send` rejected with. */
-export async function admitByScript(commands: KeyedCommands, steps: readonly Step[]): Promise<void> {
-  const bounds = new BoundTable();
-  const groups = stepArgument(steps, bounds);
-  const keys: string[] = [];
-  pushStepKeys(keys, steps);
-  const args = [String(keys.length), ...keys, '0', '0', bounds.toArgument(), groups, '-'];
-  const reply = await runScript(commands, { key: keys[0]!, script: boundedCountScript, args });
-  const texts = HeldTexts.of(reply, 0, (refusal) => commands.translate(refusal));
-  if (texts === undefined) throw new UnexpectedReply('EVALSHA', reply);
-  answerSteps(steps, texts);
-  if (!texts.isRead) throw new UnexpectedReply('EVALSHA', reply);
-  noteStepsOver(steps, texts.over, 0);
-}
+answer = out
+`;
 
 /** Writes the answers from the three numbers that begin at `at`. An error in the place of the last leaves the message unanswered. */
 export function answerLeased(
@@ -265,27 +194,13 @@ export function answerLeased(
   else run.answerLeased(before, outstanding, granted);
 }
 
-/** Counts and answers a run with a lease in a cluster, atomically. Rejects with what `send` rejected with. */
-export async function leaseByScript(commands: KeyedCommands, run: FoldedRun): Promise<void> {
-  const { key } = run;
-  const [reserved] = reservationKeysOf(key);
-  // What is reserved is asked for by itself.
-  run.most = neverOver;
-  const args = ['2', key, run.lease!.ledgerKey, '0', '0', '', '', leaseArgument([run]), reserved];
-  const reply = await runScript(commands, { key, script: boundedCountScript, args });
-  const translate = (refusal: unknown) => commands.translate(refusal);
-  // Behind the three numbers, of groups: nothing.
-  if (HeldTexts.of(reply, 3, translate)?.isRead !== true) throw new UnexpectedReply('EVALSHA', reply);
-  answerLeased(run, reply as readonly unknown[], 0, translate);
-}
-
 /**
- * As `stopScript`, with groups among the ops. ARGV is the bounds, and all requests: of each how many ops it has, and of each of
+ * As `luaStopSection`, with groups among the ops. ARGV is the bounds, and all requests: of each how many ops it has, and of each of
  * them the number of its bound, 0 without one, ttl, hits, or '?' to look only, limit, how it holds back, and the size of the
- * group that begins there. Answers for ops without a bound as `stopScript`, then as `boundedCountScript`, with a star before
+ * group that begins there. Answers for ops without a bound as `luaStopSection`, then as `luaBoundedCountSection`, with a star before
  * what is told of a group that others held back.
  */
-export const boundedStopScript = redisScript(`${luaCounting}${luaBounds}${luaSteps}
+export const luaBoundedStopSection = `${luaCounting}${luaBounds}${luaSteps}
 local function used(key, bound)
   if not bound then return look(key) end
   local text, a, b, c = read(key, bound)
@@ -363,5 +278,5 @@ end
 told(out)
 local isCluster = false
 ${luaTellOver}
-return out
-`);
+answer = out
+`;

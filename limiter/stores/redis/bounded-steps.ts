@@ -130,7 +130,7 @@ export class BoundTable {
   }
 }
 
-/** The argument of `boundedCountScript` that says what to do: one text, as many arguments cost more than their bytes. */
+/** The argument of `luaBoundedCountSection` that says what to do: one text, as many arguments cost more than their bytes. */
 export function stepArgument(steps: readonly Step[], bounds: BoundTable): string {
   let text = '';
   for (const { ops, first, size, rest, heldBack } of steps) {

@@ -3,7 +3,6 @@ import type { FoldedRun } from '../folded-run.ts';
 import type { Operation } from '../operation.ts';
 import { countAll, type SubmitOptions } from '../store.ts';
 import { StoreError } from '../store-error.ts';
-import { admitByScript, leaseByScript } from './bounded-scripts.ts';
 import { failSteps, needsScripts, type Step } from './bounded-steps.ts';
 import { ClusterCommands } from './cluster-commands.ts';
 import { ClusterKeysOver } from './cluster-keys-over.ts';
@@ -12,13 +11,13 @@ import { submitToSlots } from './cluster-reservations.ts';
 import { ClusterTopology } from './cluster-topology.ts';
 import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts';
 import { applyPlainly, PlainCounting } from './plain-counting.ts';
+import { admitByScript, applyByScript, leaseByScript, runSection } from './program.ts';
 import type { ClusterAddress } from './redis-address.ts';
 import { type ConnectionCounts, RedisConnection, type RedisConnectionOptions } from './redis-connection.ts';
 import { isTryAgain, RedisErrors } from './redis-error.ts';
 import { UnexpectedReply } from './reply-checks.ts';
-import type { ReservationBatch } from './reservation-batch.ts';
-import type { Batch } from './script-batches.ts';
-import { applyByScript, runScript } from './scripts.ts';
+import type { ReservationPart } from './reservation-part.ts';
+import type { Batch } from './turn-batch.ts';
 
 export interface RedisClusterStoreOptions extends GatheringStoreOptions, Partial<NodeSilence> {
   address: ClusterAddress;
@@ -166,15 +165,17 @@ export class RedisClusterStore extends GatheringStore {
     }
   }
 
-  async #reserve(batch: ReservationBatch): Promise<void> {
+  async #reserve(part: ReservationPart): Promise<void> {
+    const keys: string[] = [];
     const args: string[] = [];
-    batch.pushArguments(args);
+    part.pushKeys(keys);
+    part.pushArguments(args);
     try {
-      const reply = await runScript(this.commands, { key: batch.key, script: batch.script, args });
-      if (!batch.answer(reply, this.#errors)) throw new UnexpectedReply('EVALSHA', reply);
+      const reply = await runSection(this.commands, part.section, { keys, args });
+      if (!part.answer(reply, this.#errors)) throw new UnexpectedReply('EVALSHA', reply);
     } catch (error) {
       if (!this.refusesScripts(error)) throw error;
-      batch.fail(needsScripts);
+      part.fail(needsScripts);
     }
   }
 

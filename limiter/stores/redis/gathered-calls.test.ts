@@ -3,8 +3,9 @@ import { describe, expect, it } from 'vitest';
 import { FlushTurn } from '../../../process/time/loop-turns.ts';
 import { counterOp } from '../../../test/support/counter-ops.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
+import { CountPart } from './count-parts.ts';
 import { type CallBounds, CallPlaces, TurnGathering } from './gathered-calls.ts';
-import { type Batch, maxKeysPerCall } from './script-batches.ts';
+import { Batch, maxKeysPerCall } from './turn-batch.ts';
 
 function places(bounds: Partial<CallBounds> = {}) {
   const timers = new ManualTimers();
@@ -109,6 +110,7 @@ function gathering(windowMs?: number, isFull = () => false) {
     sent.push({ atMs: timers.nowMs, keys: args.slice(1, 1 + Number(args[0])) });
   };
   const subject = new TurnGathering({
+    newBatch: () => new Batch(() => new CountPart()),
     windowMs,
     timers,
     monotonicMs: () => timers.nowMs,
@@ -124,6 +126,7 @@ function gathering(windowMs?: number, isFull = () => false) {
   const add = (...keys: string[]) =>
     subject.add(
       keys.map((key) => counterOp({ key })),
+      'count',
       { callsLeft: 0, done: () => {} },
     );
   /** As the read of a socket. */

@@ -7,8 +7,8 @@
 import type { Timers } from '../../../process/time/clock.ts';
 import type { FlushTurn } from '../../../process/time/loop-turns.ts';
 import type { Operation } from '../operation.ts';
-import { ReservationBatch } from './reservation-batch.ts';
-import { type Batch, CountBatch, type PendingRequest, StopBatch } from './script-batches.ts';
+import type { PartKind } from './count-parts.ts';
+import type { Batch, PendingRequest } from './turn-batch.ts';
 
 /** What becomes of a call that has waited long enough: it goes out beyond the bound, it fails, or it waits on. */
 export type WhenPoolIsEmpty = 'CREATE' | 'ERROR' | 'WAIT';
@@ -127,6 +127,7 @@ export class CallPlaces<Call> {
 export interface TurnGatheringOptions {
   /** Takes the batches of one turn, in order. False when one has to wait: `left` says when it does no more. */
   calls: { take(batch: Batch): boolean };
+  newBatch: () => Batch;
   /**
    * At most one sending in so long, whole milliseconds: what comes soon after one is gathered until the time is over. What
    * comes alone does not wait. Defaults to 0: everything goes out at the end of its turn.
@@ -147,16 +148,14 @@ const turnsOfOne = 16;
 /** Chosen: so long what comes joins a batch that waits for a place. Its wait is bounded, and theirs is this much shorter at most. */
 const joinMs = 5;
 
-type OpenBatch = CountBatch | StopBatch | ReservationBatch;
-
 /** Gathers what arrives in one turn of the event loop, or in a window, into as few batches as possible. */
 export class TurnGathering {
   readonly #options: TurnGatheringOptions;
   /** Closed to new ops, to be sent when the turn ends. */
   #full: Batch[] = [];
-  #open: OpenBatch | undefined;
+  #open: Batch | undefined;
   /** The last in the line of those that wait for a place. */
-  #waiting: OpenBatch | undefined;
+  #waiting: Batch | undefined;
   #joinUntilMs = 0;
   #scheduled = false;
   #sentAtMs = Number.NEGATIVE_INFINITY;
@@ -172,34 +171,18 @@ export class TurnGathering {
     this.#options = options;
   }
 
-  add(ops: Operation[], request: PendingRequest): void {
+  /** `kind`: those of `count` go by their groups, which may be in several calls; of others all together. */
+  add(ops: readonly Operation[], kind: PartKind, request: PendingRequest): void {
     this.#requests += 1;
-    const last = this.#last();
-    let batch = last instanceof CountBatch ? last : this.#begin(new CountBatch());
-    for (let first = 0; first < ops.length; first += ops[first]!.groupSize) {
-      if (addTo(batch, ops, first, request)) continue;
-      batch = this.#begin(new CountBatch());
-      addTo(batch, ops, first, request);
+    let batch = this.#last() ?? this.#begin();
+    for (let first = 0; first < ops.length; ) {
+      const end = kind === 'count' ? first + ops[first]!.groupSize : ops.length;
+      if (!batch.add(ops, first, end, kind, request)) {
+        batch = this.#begin();
+        batch.add(ops, first, end, kind, request);
+      }
+      first = end;
     }
-  }
-
-  /** For stop-when-over: the ops stay together. At most `maxKeysPerCall` of them. */
-  addWhole(ops: Operation[], request: PendingRequest): void {
-    this.#requests += 1;
-    const last = this.#last();
-    if (last instanceof StopBatch && last.add(ops, request)) return;
-    this.#begin(new StopBatch()).add(ops, request);
-  }
-
-  addReservation(
-    call: readonly Operation[],
-    request: PendingRequest,
-    newBatch: () => ReservationBatch,
-  ): void {
-    this.#requests += 1;
-    const last = this.#last();
-    if (last instanceof ReservationBatch && last.add(call, request)) return;
-    this.#begin(newBatch()).add(call, request);
   }
 
   /** The batch goes out, or is refused: nothing joins it any more. */
@@ -208,12 +191,13 @@ export class TurnGathering {
   }
 
   /** That everything else comes before. */
-  #last(): OpenBatch | undefined {
+  #last(): Batch | undefined {
     if (this.#open !== undefined || this.#waiting === undefined) return this.#open;
     return this.#options.monotonicMs() < this.#joinUntilMs ? this.#waiting : undefined;
   }
 
-  #begin<T extends OpenBatch>(batch: T): T {
+  #begin(): Batch {
+    const batch = this.#options.newBatch();
     if (this.#open !== undefined) this.#full.push(this.#open);
     this.#open = batch;
     if (this.#scheduled) return batch;
@@ -262,14 +246,4 @@ export class TurnGathering {
       this.#isLooking = false;
     });
   }
-}
-
-function addTo(
-  batch: CountBatch,
-  ops: readonly Operation[],
-  first: number,
-  request: PendingRequest,
-): boolean {
-  const op = ops[first]!;
-  return op.counter.bound === undefined ? batch.add(op, request) : batch.addGroup(ops, first, request);
 }

@@ -17,11 +17,11 @@ import {
 } from './gathered-calls.ts';
 import { areScriptsRefused, isKeyRefused, type RedisErrors, type RedisScripts } from './redis-error.ts';
 import { hasSet, textReply } from './reply-checks.ts';
-import { ReservationBatch } from './reservation-batch.ts';
 import { noteKeyOf, ReservationNames, tallyKeyOf } from './reservation-keys.ts';
+import { ReservationPart } from './reservation-part.ts';
 import { shareTally } from './reservation-tally.ts';
-import { type Batch, maxKeysPerCall, settle } from './script-batches.ts';
 import type { KeyedCommands } from './scripts.ts';
+import { Batch, maxKeysPerCall, settle } from './turn-batch.ts';
 
 export interface GatheringStoreOptions {
   /** Undefined: none. */
@@ -71,7 +71,6 @@ export abstract class GatheringStore implements Store {
   readonly #places: CallPlaces<Batch>;
   readonly #onScriptsRefused: ((reason: string) => void) | undefined;
   #onLeasesRefused: ((reason: string) => void) | undefined;
-  readonly #newReservations: () => ReservationBatch;
   readonly #reservationBounds: ReservationBounds;
   protected readonly names: ReservationNames;
   protected withoutScripts: boolean;
@@ -86,7 +85,7 @@ export abstract class GatheringStore implements Store {
     const { reservations = usualReservations, keyPrefix = '' } = options;
     this.#reservationBounds = reservations;
     this.names = new ReservationNames(keyPrefix, this.isCluster);
-    this.#newReservations = () => new ReservationBatch(reservations, this.names);
+    const newHoldPart = (): ReservationPart => new ReservationPart(reservations, this.names);
     this.#onScriptsRefused = options.onScriptsRefused;
     this.#onLeasesRefused = options.onLeasesRefused;
     this.#places = new CallPlaces<Batch>({
@@ -106,6 +105,7 @@ export abstract class GatheringStore implements Store {
       },
     });
     this.#gathering = new TurnGathering({
+      newBatch: () => new Batch(newHoldPart),
       calls: this.#places,
       windowMs,
       timers: timers ?? systemTimers,
@@ -170,11 +170,11 @@ export abstract class GatheringStore implements Store {
       const plain = ops.filter((op) => !hasBound(op));
       this.submit(plain, options, done);
     } else if (!options.stopWhenOver) {
-      this.#gathering.add(ops, { callsLeft: 0, done });
+      this.#gathering.add(ops, 'count', { callsLeft: 0, done });
     } else if (ops.length > maxKeysPerCall) {
       lookThenCount(this, ops, done);
     } else {
-      this.#gathering.addWhole(ops, { callsLeft: 0, done });
+      this.#gathering.add(ops, 'stop', { callsLeft: 0, done });
     }
   }
 
@@ -202,7 +202,7 @@ export abstract class GatheringStore implements Store {
       if (call.hasMore && ops[0]!.error === undefined) this.#reserve(ops, call, done);
       else done();
     };
-    this.#gathering.addReservation(ops, { callsLeft: 0, done: goOn }, this.#newReservations);
+    this.#gathering.add(ops, 'hold', { callsLeft: 0, done: goOn });
   }
 
   async #recall(id: string): Promise<string | undefined> {
@@ -248,7 +248,7 @@ export abstract class GatheringStore implements Store {
   }
 
   protected settle(batch: Batch): void {
-    this.#places.free();
+    if (!batch.isSplit) this.#places.free();
     settle(batch);
   }
 

@@ -8,7 +8,7 @@ import { StoreError } from '../store-error.ts';
 import { failSteps, needsScripts, opsOf, type Step, Steps } from './bounded-steps.ts';
 import { keySlot } from './cluster-topology.ts';
 import { integerReply, textReply, UnexpectedReply } from './reply-checks.ts';
-import type { ReservationBatch } from './reservation-batch.ts';
+import type { ReservationPart } from './reservation-part.ts';
 import { ReplyError } from './resp.ts';
 import type { KeyedCommands } from './scripts.ts';
 
@@ -266,7 +266,7 @@ export interface PlainCountingOptions {
   /** Counts and answers ops with bounds whose keys have one slot, where scripts may run. Where there are none they fail. */
   admit?: (steps: readonly Step[]) => Promise<void>;
   /** Does and answers calls about reservations of one slot, where scripts may run. Where there are none they fail. */
-  reserve?: (batch: ReservationBatch) => Promise<void>;
+  reserve?: (batch: ReservationPart) => Promise<void>;
   /** Servers that are asked at a time for one batch. Defaults to all. */
   parallelism?: number;
   /** What still waits for its turn so long after the batch went out is given up. */
@@ -303,7 +303,7 @@ export class PlainCounting {
   }
 
   /** Calls of one slot each. */
-  async reserve(batches: readonly ReservationBatch[]): Promise<void> {
+  async reserve(batches: readonly ReservationPart[]): Promise<void> {
     const { reserve } = this.#options;
     await this.#byPlace({
       items: batches,

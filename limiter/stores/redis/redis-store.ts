@@ -2,14 +2,15 @@ import { attendedMs } from '../../../process/time/clock.ts';
 import type { StoreError } from '../store-error.ts';
 import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts';
 import { PlainCounting } from './plain-counting.ts';
+import { program } from './program.ts';
 import type { RedisAddress, SentinelAddress } from './redis-address.ts';
 import { type ConnectionCounts, connectionCommands, RedisConnection } from './redis-connection.ts';
-import { isNoScript } from './redis-error.ts';
+import { isKeyRefused, isNoScript } from './redis-error.ts';
 import type { SentCall } from './redis-link.ts';
 import { UnexpectedReply } from './reply-checks.ts';
 import { type Reply, ReplyError } from './resp.ts';
-import type { Batch } from './script-batches.ts';
 import type { KeyedCommands } from './scripts.ts';
+import type { Batch } from './turn-batch.ts';
 
 export interface RedisStoreOptions extends GatheringStoreOptions {
   /** One server, or the master that sentinels know. */
@@ -98,7 +99,7 @@ export class RedisStore extends GatheringStore {
       queueMicrotask(() => this.#failed(batch, this.notConnected()));
       return;
     }
-    const { sha1, source } = batch.script;
+    const { sha1, source } = program;
     const command = link.begin();
     command.push(how);
     command.push(how === 'evalsha' ? sha1 : source);
@@ -124,8 +125,15 @@ export class RedisStore extends GatheringStore {
     // Redis ran nothing when it does not know the script, so the same call may go out again.
     if (how === 'evalsha' && isNoScript(error)) this.#sendScript(batch, 'eval');
     else if (this.refusesScripts(error)) this.#countPlainly(batch);
+    else if (batch.isMixed && isKeyRefused(error)) this.#sendApart(batch);
     else if (batch.hasLeases && this.refusesLeases(error)) this.#sendWithoutLeases(batch);
     else this.#failed(batch, error);
+  }
+
+  /** Redis ran nothing of it: what one part may not touch is no reason to refuse the others. */
+  #sendApart(batch: Batch): void {
+    const whole = { callsLeft: 0, done: () => this.settle(batch) };
+    for (const part of batch.split(whole)) this.#sendScript(part, 'evalsha');
   }
 
   #sendWithoutLeases(batch: Batch): void {

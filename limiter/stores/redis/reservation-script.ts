@@ -1,8 +1,7 @@
-/** The script of reservations: what the memory store does with them, in Redis, for any number of calls. */
+/** The section of reservations: what the memory store does with them, in Redis, for any number of calls. */
 import { luaBoundKinds, luaBoundsSetUp } from './bounded-scripts.ts';
 import { luaReservations } from './reservation-records.ts';
 import { luaReservationSetUp, luaUsualReservations } from './reservation-usual.ts';
-import { luaBase, redisScript } from './scripts.ts';
 
 /**
  * KEYS are of each counter the counter, the hash and the set, and behind those of a reserve with a note the note. ARGV is the bounds,
@@ -10,7 +9,11 @@ import { luaBase, redisScript } from './scripts.ts';
  * number 0, and its note. Answers with the time in microseconds and with what became of each call: numbers for what is usual
  * and done at once, a text for another one, which is done by what knows all cases, and made only when the first comes, or its error.
  */
-export const reservationScript = redisScript(`${luaBase}${luaBoundsSetUp}${luaReservationSetUp}
+export const luaReservationSection = `${luaBoundsSetUp}
+if not now then
+  answer = { redis.error_reply('NOPERM reservations need TIME: ' .. time.err) }
+else
+${luaReservationSetUp}
 local doUnusual
 while at <= #words do
 ${luaUsualReservations}
@@ -355,5 +358,6 @@ end
 end
 doUnusual()
 end
-return out
-`);
+answer = out
+end
+`;

@@ -9,8 +9,7 @@ import { anyReservedKey } from './reserved-keys-over.ts';
 
 /** Stands behind `luaBase` and `luaBoundsSetUp`. */
 export const luaReservationSetUp = `
-if not now then return { redis.error_reply('NOPERM reservations need TIME: ' .. time.err) } end
-local KEYS, ARGV, find, match, tonumber, type = KEYS, ARGV, string.find, string.match, tonumber, type
+local find, match, tonumber, type = string.find, string.match, tonumber, type
 local pack, unpackHead = struct.pack, struct.unpack
 local nowMs = floor(now / 1000)
 -- Scores of what is not open are so much higher, and it is later than all.

@@ -1,8 +1,6 @@
 import { createHash } from 'node:crypto';
-import { type FoldedRun, neverOver } from '../folded-run.ts';
 import type { StoreError } from '../store-error.ts';
 import { isNoScript } from './redis-error.ts';
-import { keyError, replyNumber, UnexpectedReply } from './reply-checks.ts';
 import { luaTellOver } from './reserved-keys-over.ts';
 
 /** Takes a command's arguments, one after another. */
@@ -144,29 +142,15 @@ end
 `;
 
 /**
- * Counts any number of different keys: KEYS are the additions first; ARGV is how many additions there are, then what
+ * A section (program.ts) that counts any number of different keys: KEYS are the additions first; ARGV is how many additions there are, then what
  * `luaCountKeys` wants. Answers with the value before, a key each, and behind them with what `luaTellOver` says.
  */
-export const countScript = redisScript(`${luaBase}
-local KEYS, ARGV = KEYS, ARGV
+export const luaCountSection = `
 local additions, plain, at, over, isCluster = tonumber(ARGV[1]), #KEYS, 2, nil, false
 ${luaCountKeys}
 ${luaTellOver}
-return out
-`);
-
-/** Applies and answers one run by a script of its one key, atomically. Rejects with what `send` rejected with. */
-export async function applyByScript(commands: KeyedCommands, run: FoldedRun): Promise<void> {
-  const { key } = run;
-  // What is reserved has another name in a cluster.
-  const args = ['1', key, '0', run.shift, run.low, run.high, run.ttlSeconds, neverOver].map(String);
-  const reply = await runScript(commands, { key, script: countScript, args });
-  if (!Array.isArray(reply) || reply.length !== 1) throw new UnexpectedReply('EVALSHA', reply);
-  const [first] = reply as unknown[];
-  const before = replyNumber(first);
-  if (before === undefined) throw keyError(first);
-  run.answer(before);
-}
+answer = out
+`;
 
 /** Where the key is. Rejects with what `send` rejected with. */
 export function runScript(
@@ -191,17 +175,17 @@ export interface KeyedCommands {
 }
 
 /**
- * Stop-when-over for whole requests, in the order they came: ARGV is for each request how many ops it has, then for each
+ * A section of stop-when-over for whole requests, in the order they came: ARGV is for each request how many ops it has, then for each
  * of them hits, ttl, limit and how it holds back ('a'lone, 't'ogether, 'n'ever); hits below 0 are taken back, and '' only
  * looks. KEYS are the ops' keys, repeated where a key comes twice. Answers with the total after, an op each, with -1 - total for an
  * op that was held back, and behind them with what `luaTellOver` says.
  * Which ops are held back: `holdBack` in stop-when-over.ts.
  */
-export const stopScript = redisScript(`${luaCounting}
+export const luaStopSection = `${luaCounting}
 local out, over, isCluster = {}, nil, false
 local first = 0
 local at = 1
-while at <= #ARGV do
+while at <= argc do
   local count = tonumber(ARGV[at])
   local exceeds = {}
   local stop = false
@@ -247,5 +231,5 @@ while at <= #ARGV do
   at = at + 4 * count + 1
 end
 ${luaTellOver}
-return out
-`);
+answer = out
+`;

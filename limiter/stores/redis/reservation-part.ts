@@ -14,23 +14,24 @@ import type { ReservationBounds } from '../store.ts';
 import type { StoreError } from '../store-error.ts';
 import { BoundTable } from './bounded-steps.ts';
 import { keySlot } from './cluster-topology.ts';
+import type { Part } from './count-parts.ts';
 import type { PlainCounting } from './plain-counting.ts';
 import type { RedisErrors } from './redis-error.ts';
 import { isCount, isTimeMicros, keyError } from './reply-checks.ts';
 import { noteKeyOf, type ReservationNames, type ReservationPlace } from './reservation-keys.ts';
-import { reservationScript } from './reservation-script.ts';
-import { type Batch, maxKeysPerCall, type PendingRequest } from './script-batches.ts';
 import type { Arguments } from './scripts.ts';
 
 /** Calls whose counters are in one place. */
-export class ReservationBatch implements Batch {
-  readonly script = reservationScript;
+export class ReservationPart implements Part {
+  readonly kind = 'hold';
+  readonly section = 'reservations';
   readonly hasLeases = false;
-  readonly requests: PendingRequest[] = [];
   readonly #bounds: ReservationBounds;
   readonly #names: ReservationNames;
   #calls: (readonly Operation[])[] = [];
-  #keys = 0;
+  /** How many keys it names. */
+  keys = 0;
+  #arguments: string[] = [];
 
   constructor(bounds: ReservationBounds, names: ReservationNames) {
     this.#bounds = bounds;
@@ -39,13 +40,14 @@ export class ReservationBatch implements Batch {
 
   dropLeases(): void {}
 
-  /** False when its keys would be too many; an empty batch takes any. */
-  add(call: readonly Operation[], request: PendingRequest): boolean {
-    const keys = keysOf(call);
-    if (this.#keys > 0 && this.#keys + keys > maxKeysPerCall) return false;
+  has(key: string): boolean {
+    return this.#calls.some((call) => call.some((op) => op.key === key));
+  }
+
+  /** The whole call. */
+  add(call: readonly Operation[], _first: number, _end: number, room: number): boolean {
+    if (keysOf(call) > room) return false;
     this.#take(call);
-    this.requests.push(request);
-    request.callsLeft += 1;
     return true;
   }
 
@@ -54,17 +56,16 @@ export class ReservationBatch implements Batch {
     if (this.#calls.some(isAbandoned)) {
       for (const call of this.#calls) if (isAbandoned(call)) failAll(call, callAbandoned);
       this.#calls = this.#calls.filter((call) => !isAbandoned(call));
-      this.#keys = this.#calls.reduce((keys, call) => keys + keysOf(call), 0);
+      this.keys = this.#calls.reduce((keys, call) => keys + keysOf(call), 0);
     }
     return this.#calls.length > 0;
   }
 
-  pushArguments(args: Arguments): void {
+  pushKeys(args: Arguments): void {
     const bounds = new BoundTable();
     const shapes = new ShapeTable(bounds, this.#names);
     let text = `${this.#bounds.maxReservations} ${this.#bounds.recordMs} ${this.#names.isCluster ? 0 : 1}`;
     let lives = '';
-    args.push(String(this.#keys));
     for (const call of this.#calls) {
       let amounts = '';
       let place = noPlace;
@@ -79,10 +80,12 @@ export class ReservationBatch implements Batch {
       text += ` ${shapes.numberOf(call, place.window)}${amounts}`;
       if (noteOf(call) !== undefined) args.push(noteKeyOf(termsOf(call).id, this.#names));
     }
-    args.push(bounds.toArgument());
-    args.push(shapes.toArgument());
-    args.push(text);
-    args.push(lives);
+    this.#arguments = [bounds.toArgument(), shapes.toArgument(), text, lives];
+  }
+
+  /** Of the keys that were pushed before. */
+  pushArguments(args: Arguments): void {
+    for (const argument of this.#arguments) args.push(argument);
     for (const call of this.#calls) {
       args.push(nameOf(call));
       const note = noteOf(call);
@@ -125,10 +128,10 @@ export class ReservationBatch implements Batch {
     return this.#calls[0]![0]!.key;
   }
 
-  #bySlot(): ReservationBatch[] {
+  #bySlot(): ReservationPart[] {
     const slots = Map.groupBy(this.#calls, ([first]) => keySlot(first!.key));
     return [...slots.values()].map((calls) => {
-      const batch = new ReservationBatch(this.#bounds, this.#names);
+      const batch = new ReservationPart(this.#bounds, this.#names);
       for (const call of calls) batch.#take(call);
       return batch;
     });
@@ -136,7 +139,7 @@ export class ReservationBatch implements Batch {
 
   #take(call: readonly Operation[]): void {
     this.#calls.push(call);
-    this.#keys += keysOf(call);
+    this.keys += keysOf(call);
   }
 }
 

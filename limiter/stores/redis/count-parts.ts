@@ -3,7 +3,7 @@ import { FoldedRun } from '../folded-run.ts';
 import { leaseArgument } from '../leases/ledger.ts';
 import { callAbandoned, failAll, failOp, type Operation } from '../operation.ts';
 import type { StoreError } from '../store-error.ts';
-import { answerLeased, boundedCountScript, boundedStopScript } from './bounded-scripts.ts';
+import { answerLeased } from './bounded-scripts.ts';
 import {
   answerSteps,
   BoundTable,
@@ -15,92 +15,86 @@ import {
   stepArgument,
 } from './bounded-steps.ts';
 import type { PlainCounting } from './plain-counting.ts';
+import type { Section } from './program.ts';
 import type { RedisErrors } from './redis-error.ts';
 import { replyNumber } from './reply-checks.ts';
 import { reservationKeysOf } from './reservation-keys.ts';
 import { type KeysOver, keysOverAt, noteKeyOver } from './reserved-keys-over.ts';
 import { ReplyError } from './resp.ts';
-import { type Arguments, countScript, type RedisScript, stopScript } from './scripts.ts';
+import type { Arguments } from './scripts.ts';
 
-/** More would hold up Redis's other users: it does nothing else while a script runs. */
-export const maxKeysPerCall = 512;
-
-/** One `submit`, until every call that carries a part of it is answered. */
-export interface PendingRequest {
-  callsLeft: number;
-  done: () => void;
-}
-
-/** What goes out in one script call. */
-export interface Batch {
-  readonly script: RedisScript;
+/** What a call asks of one section of the program. */
+export interface Part {
+  readonly kind: PartKind;
+  readonly section: Section;
+  /** How many keys it names. */
+  readonly keys: number;
+  /** Whether it is about this counter. */
+  has(key: string): boolean;
+  /** Adds neighbouring operations of a request, from `first` to before `end`. False where they take more than `room` further keys. */
+  add(ops: readonly Operation[], first: number, end: number, room: number): boolean;
   /** Asked right before it is sent: answers the ops whose callers gave up, and drops them. False when none is left. */
   leaveOutAbandoned(): boolean;
-  /** Hands over the arguments after the script itself: the number of keys, the keys, the rest. */
+  /** Hands over the keys; then `pushArguments` the rest. */
+  pushKeys(args: Arguments): void;
   pushArguments(args: Arguments): void;
   /** Whether it comes with leases, and how it goes on without: nothing is told to their ledgers. */
   readonly hasLeases: boolean;
   dropLeases(): void;
-  /** Writes the answers; false when the reply is not what the script gives: what was written means nothing then. */
+  /** Writes the answers; false when the reply is not what the section gives: what was written means nothing then. */
   answer(reply: unknown, errors: RedisErrors): boolean;
   fail(error: StoreError): void;
   /** Counts and answers without a script. Never rejects. */
   countPlainly(plain: PlainCounting): Promise<void>;
-  readonly requests: readonly PendingRequest[];
 }
 
-/** Tells those requests that wait for nothing else any more: all of them, even when one throws, which is thrown then. */
-export function settle(batch: Batch): void {
-  let thrown: { error: unknown } | undefined;
-  for (const request of batch.requests) {
-    request.callsLeft -= 1;
-    if (request.callsLeft > 0) continue;
-    try {
-      request.done();
-    } catch (error) {
-      thrown ??= { error };
-    }
-  }
-  if (thrown !== undefined) throw thrown.error;
-}
+/** `count`: by groups, folded. `stop`: whole requests with stop-when-over. `hold`: whole calls about reservations. */
+export type PartKind = 'count' | 'stop' | 'hold';
 
-/** Ops of many requests, folded by key, for one call of `countScript`, or of `boundedCountScript` once one has a bound or a lease. */
-export class CountBatch implements Batch {
-  readonly requests: PendingRequest[] = [];
+/** Ops of many requests, folded by key. */
+export class CountPart implements Part {
+  readonly kind = 'count';
   /** In the order of their arrival. */
   #runs: FoldedRun[] = [];
   /** By their keys, only from the second run on: most calls that come alone have one. */
   #byKey: Map<string, FoldedRun> | undefined;
   /** In the order of the script's keys. */
   #sent: readonly FoldedRun[] = [];
+  /** How many of these only add. */
+  #additions = 0;
   /** Ops, and from when it is sent on runs, that come with a lease. */
   #leased = 0;
   /** Of other keys than the runs: a plain window may also be one of several limits. */
   #steps: Steps | undefined;
 
-  get script(): RedisScript {
-    return this.#steps === undefined && this.#leased === 0 ? countScript : boundedCountScript;
+  get section(): Section {
+    return this.#steps === undefined && this.#leased === 0 ? 'count' : 'bounded';
   }
 
-  /** An op without a bound. False when its key would be one too many. */
-  add(op: Operation, request: PendingRequest): boolean {
+  get keys(): number {
+    return this.#runKeys + (this.#steps?.keys ?? 0);
+  }
+
+  has(key: string): boolean {
+    return this.#runOf(key) !== undefined || this.#steps?.has(key) === true;
+  }
+
+  /** One group. */
+  add(ops: readonly Operation[], first: number, end: number, room: number): boolean {
+    const op = ops[first]!;
+    if (op.counter.bound === undefined) return this.#addPlain(op, room);
+    // A plain window may also be one of several limits.
+    for (let i = first; i < end; i += 1) if (this.#runOf(ops[i]!.key) !== undefined) return false;
+    this.#steps ??= new Steps();
+    return this.#steps.add(ops, first, room);
+  }
+
+  #addPlain(op: Operation, room: number): boolean {
     const run = this.#runOf(op.key);
     if (run !== undefined) run.add(op);
-    else if (this.#takesKey(op.key)) this.#begin(op);
+    else if (room > 0 && this.#steps?.has(op.key) !== true) this.#begin(op);
     else return false;
     if (op.lease !== undefined) this.#leased += 1;
-    this.#note(request);
-    return true;
-  }
-
-  /** The group of ops with bounds that begins at `first`. False when its keys would be too many. */
-  addGroup(ops: readonly Operation[], first: number, request: PendingRequest): boolean {
-    const { groupSize } = ops[first]!;
-    for (let i = first; i < first + groupSize; i += 1)
-      if (this.#runOf(ops[i]!.key) !== undefined) return false;
-    this.#steps ??= new Steps();
-    if (!this.#steps.add(ops, first, maxKeysPerCall - this.#runKeys - this.#steps.keys)) return false;
-    this.#note(request);
     return true;
   }
 
@@ -123,22 +117,9 @@ export class CountBatch implements Batch {
     }
   }
 
-  #takesKey(key: string): boolean {
-    const steps = this.#steps;
-    if (steps === undefined) return this.#runKeys < maxKeysPerCall;
-    return this.#runKeys + steps.keys < maxKeysPerCall && !steps.has(key);
-  }
-
   /** Ledgers are keys, too. */
   get #runKeys(): number {
     return this.#runs.length + this.#leased;
-  }
-
-  #note(request: PendingRequest): void {
-    if (this.requests[this.requests.length - 1] !== request) {
-      this.requests.push(request);
-      request.callsLeft += 1;
-    }
   }
 
   leaveOutAbandoned(): boolean {
@@ -161,19 +142,25 @@ export class CountBatch implements Batch {
     this.#leased = 0;
   }
 
-  pushArguments(args: Arguments): void {
+  pushKeys(args: Arguments): void {
     const steps = this.#steps;
-    const additions = this.#arrange();
+    this.#additions = this.#arrange();
     const sent = this.#sent;
     const plain = sent.length - this.#leased;
-    args.push(String(this.#runKeys + (steps?.keys ?? 0)));
     for (let i = 0; i < sent.length; i += 1) {
       args.push(sent[i]!.key);
       if (i >= plain) args.push(sent[i]!.lease!.ledgerKey);
     }
     if (steps !== undefined) pushStepKeys(args, steps.list);
+  }
+
+  pushArguments(args: Arguments): void {
+    const steps = this.#steps;
+    const additions = this.#additions;
+    const sent = this.#sent;
+    const plain = sent.length - this.#leased;
     args.push(String(additions));
-    if (this.script === boundedCountScript) {
+    if (this.section === 'bounded') {
       const bounds = new BoundTable();
       const groups = steps === undefined ? '' : stepArgument(steps.list, bounds);
       args.push(String(plain - additions));
@@ -208,7 +195,7 @@ export class CountBatch implements Batch {
     const sent = this.#sent;
     const steps = this.#steps;
     if (!Array.isArray(reply)) return false;
-    const isPlain = this.script === countScript;
+    const isPlain = this.section === 'count';
     const plain = sent.length - this.#leased;
     const texts = isPlain ? undefined : textsOf(reply, plain + 3 * this.#leased, errors);
     const over = isPlain ? keysOverAt(reply, sent.length) : texts?.over;
@@ -254,32 +241,38 @@ function orderOf(run: FoldedRun): number {
   return run.isAddition ? 0 : 1;
 }
 
-/** Whole requests for one call of `stopScript`. Nothing is folded: what a request may count depends on those before it. */
-export class StopBatch implements Batch {
+/** Whole requests with stop-when-over. Nothing is folded: what a request may count depends on those before it. */
+export class StopPart implements Part {
+  readonly kind = 'stop';
   readonly hasLeases = false;
-  readonly requests: PendingRequest[] = [];
   #ops: Operation[] = [];
   /** Those without a bound. */
   #plain = 0;
   /** How many ops each request has. */
   #sizes: number[] = [];
 
-  get script(): RedisScript {
-    return this.#plain < this.#ops.length ? boundedStopScript : stopScript;
+  get section(): Section {
+    return this.#plain < this.#ops.length ? 'bounded-stop' : 'stop';
+  }
+
+  get keys(): number {
+    return this.#ops.length;
+  }
+
+  has(key: string): boolean {
+    return this.#ops.some((op) => op.key === key);
   }
 
   dropLeases(): void {}
 
-  /** False when the request's keys would be too many; an empty batch takes any up to `maxKeysPerCall`. */
-  add(ops: Operation[], request: PendingRequest): boolean {
-    if (this.#ops.length + ops.length > maxKeysPerCall) return false;
-    for (const op of ops) {
+  add(ops: readonly Operation[], first: number, end: number, room: number): boolean {
+    if (end - first > room) return false;
+    for (let i = first; i < end; i += 1) {
+      const op = ops[i]!;
       this.#ops.push(op);
       if (op.counter.bound === undefined) this.#plain += 1;
     }
-    this.#sizes.push(ops.length);
-    this.requests.push(request);
-    request.callsLeft += 1;
+    this.#sizes.push(end - first);
     return true;
   }
 
@@ -304,10 +297,12 @@ export class StopBatch implements Batch {
     return kept.length > 0;
   }
 
-  pushArguments(args: Arguments): void {
-    args.push(String(this.#ops.length));
+  pushKeys(args: Arguments): void {
     for (const op of this.#ops) args.push(op.key);
-    if (this.script === stopScript) this.#pushPlain(args);
+  }
+
+  pushArguments(args: Arguments): void {
+    if (this.section === 'stop') this.#pushPlain(args);
     else this.#pushBounded(args);
   }
 
@@ -343,7 +338,7 @@ export class StopBatch implements Batch {
 
   answer(reply: unknown, errors: RedisErrors): boolean {
     if (!Array.isArray(reply)) return false;
-    const isPlain = this.script === stopScript;
+    const isPlain = this.section === 'stop';
     const texts = isPlain ? undefined : textsOf(reply, this.#plain, errors);
     const over = isPlain ? keysOverAt(reply, this.#plain) : texts?.over;
     if (over === undefined) return false;
