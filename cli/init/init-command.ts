@@ -163,7 +163,7 @@ function packageExample(path: string): string {
 }
 
 /** Nothing is written where anything is in the way. */
-function write({ files, steps }: Starter, folder: string, isForced: boolean): void {
+function write({ files, steps, notes }: Starter, folder: string, isForced: boolean): void {
   const paths = [...files].map(([name, text]) => ({ path: join(folder, name), text }));
   const taken = paths.filter(({ path }) => existsSync(path));
   if (taken.length > 0 && !isForced) {
@@ -180,4 +180,5 @@ function write({ files, steps }: Starter, folder: string, isForced: boolean): vo
     io().stdout.write(`wrote ${path}\n`);
   }
   for (const { what, command } of steps) io().stdout.write(`\n${what}\n  ${command}\n`);
+  for (const note of notes) io().stdout.write(`\n${note}\n`);
 }

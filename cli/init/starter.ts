@@ -1,8 +1,16 @@
 /** The first files of somebody who wants a limit: rules, the proxy's part, and what to type to see a 429. */
-import { type JsonObject, makeLimit, makeRule, type Rule, Unit, unitFromText } from '../../rules/model.ts';
+import {
+  type JsonObject,
+  type Limit,
+  makeLimit,
+  makeRule,
+  type Rule,
+  Unit,
+  unitFromText,
+} from '../../rules/model.ts';
 import { type KeySource, neededRateLimits } from '../../rules/proxy/needed-rate-limits.ts';
 import { unitWord, windowFromText, windowText } from '../../rules/window.ts';
-import { ruleFileValue } from '../../rules/write/rule-file-value.ts';
+import { ruleFileValue, ruleValue } from '../../rules/write/rule-file-value.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
 import { envoyOutputs, istioLimiter } from '../envoy/envoy-texts.ts';
 import { perUnit } from '../shared/flags.ts';
@@ -27,6 +35,8 @@ export interface Starter {
   files: Map<string, string>;
   /** What to do next, in this order: what it is for, and what to type. */
   steps: { what: string; command: string }[];
+  /** What the rules do not limit. */
+  notes: string[];
 }
 
 interface Recipe {
@@ -164,8 +174,33 @@ export function starterFiles(
     { what: 'Check what was written.', command: weirCheck(folder, files, weir) },
     { what: 'Run the tests of the rules.', command: `${weir} test ${folder}/config` },
   );
-  files.set('README.md', readme(answers, steps));
-  return { files, steps };
+  const notes = notesOf(by, `${folder}/config/${domain}.yaml`);
+  files.set('README.md', readme(answers, steps, notes));
+  return { files, steps, notes };
+}
+
+/** Headers are what clients choose, or leave out. */
+function headersOf(by: readonly LimitedBy[]): string[] {
+  return by.flatMap(({ source }) =>
+    source.type === 'header' && !source.name.startsWith(':') ? [source.name] : [],
+  );
+}
+
+function notesOf(by: readonly LimitedBy[], rules: string): string[] {
+  const headers = headersOf(by);
+  const missing =
+    headers.length === 0
+      ? []
+      : [
+          `Requests without the header ${headers.join(' or ')} are not limited, as the proxy then sends no descriptor. ${rules} has a second rule for them, by address, as a comment.`,
+        ];
+  const pair =
+    by.length === 1
+      ? []
+      : [
+          'What you named is counted together, so a client that changes one part has a new counter. A login needs two limits, by account and by address, not a pair: examples/login-throttling has them.',
+        ];
+  return [...missing, ...pair];
 }
 
 const allPassed =
@@ -174,8 +209,7 @@ const envoyCounts = 'curl -s localhost:9901/stats | grep ratelimit';
 
 /** One below the other, in the order of the question; the last one has the limit. */
 function ruleOf({ by, limit }: StarterAnswers): Rule {
-  const { requests: requestsPerUnit, unit, multiplier: unitMultiplier } = limit;
-  const limits = [makeLimit({ unit: unitWord(unit), unitMultiplier, requestsPerUnit })];
+  const limits = limitsOf(limit);
   const rules = by
     .toReversed()
     .reduce<Rule[]>(
@@ -194,7 +228,28 @@ function rulesText({ by, limit, domain }: StarterAnswers, rule: Rule): string {
   const query = isByPath
     ? '# A path has its query with it: /a?b=c has a counter of its own beside /a.\n'
     : '';
-  return comment + query + yamlText(ruleFileValue({ domain, descriptors: [rule] }));
+  const text = comment + query + yamlText(ruleFileValue({ domain, descriptors: [rule] }));
+  const headers = headersOf(by);
+  if (headers.length === 0) return text;
+  const second = yamlText({ limits: [ruleValue(makeRule({ key: 'remote_address' }, limitsOf(limit)))] });
+  return [
+    `${text}  # Requests without the header ${headers.join(' or ')} are not limited by that. This rule limits each address, if`,
+    '  # the proxy sends remote_address as a second descriptor:',
+    ...second
+      .trimEnd()
+      .split('\n')
+      .slice(1)
+      .map((line) => `  # ${line.slice(2)}`),
+    '',
+  ].join('\n');
+}
+
+function limitsOf({
+  requests: requestsPerUnit,
+  unit,
+  multiplier: unitMultiplier,
+}: StarterAnswers['limit']): Limit[] {
+  return [makeLimit({ unit: unitWord(unit), unitMultiplier, requestsPerUnit })];
 }
 
 /** What the limit is for; "weir test" holds the rules to it. */
@@ -222,9 +277,7 @@ function profileText(domain: string, rate_limits: JsonObject[], refusedStatus = 
 
 /** The examples ask for the profile "shop", tell the limiter of the header x-plan, and know where they are. */
 function adapted(text: string, { proxy, domain, by }: StarterAnswers, folder: string): string {
-  const headers = by.flatMap(({ source }) =>
-    source.type === 'header' && !source.name.startsWith(':') ? [source.name] : [],
-  );
+  const headers = headersOf(by);
   const forNginx = headers.map((name) => `proxy_set_header ${name} $http_${name.replaceAll('-', '_')};`);
   return (
     text
@@ -269,7 +322,7 @@ function repeated({ limit }: StarterAnswers, command: string): string {
   return `for i in $(seq ${limit.requests + 1}); do ${command}; done`;
 }
 
-function readme({ domain }: StarterAnswers, steps: Starter['steps']): string {
+function readme({ domain }: StarterAnswers, steps: Starter['steps'], notes: Starter['notes']): string {
   const lines = steps.flatMap(({ what, command }) => ['', what, '', '```sh', command, '```']);
-  return [`# Rate limits of ${domain}`, ...lines, ''].join('\n');
+  return [`# Rate limits of ${domain}`, ...lines, ...notes.flatMap((note) => ['', note]), ''].join('\n');
 }

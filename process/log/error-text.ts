@@ -1,8 +1,13 @@
 import { getSystemErrorMessage } from 'node:util';
 
-/** What was thrown, for people: an error's message without class and stack. */
+/**
+ * What was thrown, for people: an error's message without class and stack. Those of `fetch` say why in their cause alone:
+ * `fetch failed (ECONNREFUSED)`.
+ */
 export function errorText(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  if (!(error instanceof Error)) return String(error);
+  const code = error instanceof TypeError ? systemErrorCode(error.cause) : undefined;
+  return code === undefined ? error.message : `${error.message} (${code})`;
 }
 
 /** At most so many characters and, where more were there, `...` behind them; without halves of a character. */

@@ -56,6 +56,24 @@ describe('weir init', () => {
       expect(readFileSync(join(folder, name), 'utf8')).not.toMatch(/\bshop\b(?!\.yaml)|examples\//);
   });
 
+  it('says whom a limit by a header does not limit, and offers a rule that does', () => {
+    const folder = temporaryFolder();
+    const { stdout } = runWeir(['init', folder, ...flags('none', 'header:x-api-key')]);
+    expect(stdout).toContain('Requests without the header x-api-key are not limited');
+    expect(stdout).not.toContain('A login needs two limits');
+    const path = join(folder, 'config/web.yaml');
+    const rules = readFileSync(path, 'utf8');
+    expect(parse(rules).descriptors).toHaveLength(1);
+    writeFileSync(path, rules.replaceAll(/^ {2}# (?=[ -])/gm, '  '));
+    expect(runWeir(['check', '--strict', path])).toMatchObject({ status: 0 });
+    expect(parse(readFileSync(path, 'utf8')).descriptors).toMatchObject([
+      { key: 'api_key' },
+      { key: 'remote_address', rate_limit: { unit: 'day', requests_per_unit: 2 } },
+    ]);
+    const pair = runWeir(['init', temporaryFolder(), ...flags('none', 'address,header:x-user')]);
+    expect(pair.stdout).toContain('A login needs two limits, by account and by address, not a pair');
+  });
+
   it('takes a window of any length, and names npx where it was started by it', () => {
     const folder = temporaryFolder();
     const args = [
