@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeEach, describe, expect, it } from 'vitest';
 
+import { ChildProgram } from '../support/child-program.ts';
 import { freePort } from '../support/free-port.ts';
 import { spawnLimiter, startLimiter } from '../support/limiter-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -33,6 +34,23 @@ describe('weir', () => {
       expect(weir('--help').stdout).toMatch(`  ${command} `);
     },
   );
+
+  it('has an example of a control plane that runs', async () => {
+    const [, example = ''] =
+      /^ {2}(.*) weir control-plane$/m.exec(weir('control-plane', '--help').stdout) ?? [];
+    const env = Object.fromEntries(example.split(' ').map((one) => one.split('=') as [string, string]));
+    const program = new ChildProgram({
+      command: process.execPath,
+      args: [weirProgram, 'control-plane'],
+      cwd: root,
+      env: { PATH: process.env['PATH'], ...env, HOST: '127.0.0.1', PORT: '0', XDS_PORT: '0' },
+    });
+    try {
+      await program.printed(/Listening for xDS/);
+    } finally {
+      await program.stop();
+    }
+  });
 
   it("takes the path of the Go service's program for the limiter", () => {
     const { status, stdout } = weir('/bin/ratelimit', '--help');
