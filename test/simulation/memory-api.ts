@@ -52,6 +52,10 @@ export interface Fault {
 export interface MemoryApiOptions {
   cluster: MemoryCluster;
   timers: Timers;
+  /** By which the client is told: it may stand still. Defaults to `timers`. */
+  clientTimers?: Timers;
+  /** Nothing passes, and nobody is told: requests wait for their timeout. */
+  isSilent?(): boolean;
   /** Field manager of writes that name none. */
   userAgent: string;
   /** Asked for each request, streams included. */
@@ -59,6 +63,8 @@ export interface MemoryApiOptions {
   /** Answers to GET and POST of what is no object: schemas, reviews of tokens. Undefined: 404. */
   others?(request: ApiRequest): unknown;
   delayMs?: number;
+  /** The client changes nothing of what it sends and gets: nothing is copied. */
+  isTrusted?: boolean;
   /** How often a watch says how far it is. */
   bookmarkMs?: number;
   denied?: ((denial: Denial, isDenied: boolean) => void) | undefined;
@@ -69,7 +75,9 @@ const server = 'https://memory';
 export class MemoryApi implements KubernetesApi {
   readonly denied: KubernetesApi['denied'];
   readonly #options: MemoryApiOptions;
-  readonly #open = new Set<MemoryWatch>();
+  readonly #watches = new Set<MemoryWatch>();
+  /** What fails each request that has no answer yet. */
+  readonly #underWay = new Set<() => void>();
   /** Lists that were begun: what is left of each, by its token. */
   readonly #pages = new Map<string, { revision: number; rest: unknown[] }>();
 
@@ -80,52 +88,72 @@ export class MemoryApi implements KubernetesApi {
 
   /** Watches that are open. */
   get watches(): number {
-    return this.#open.size;
+    return this.#watches.size;
   }
 
   async request<T = unknown>(request: ApiRequest): Promise<T> {
     const { delayMs = this.#options.delayMs ?? 0, ...fault } = this.#options.fault?.(request) ?? {};
-    const { signal, timeoutMs = 30_000 } = request;
+    return this.#copy(await this.#awaited(request, this.#exchange(request, { ...fault, delayMs }))) as T;
+  }
+
+  stream(request: ApiRequest): Promise<WatchStream> {
+    const { delayMs = this.#options.delayMs ?? 0, ...fault } = this.#options.fault?.(request) ?? {};
+    return this.#awaited(request, this.#open(request, { ...fault, delayMs }));
+  }
+
+  async #open(request: ApiRequest, fault: Fault & { delayMs: number }): Promise<WatchStream> {
+    await this.#pause(fault.delayMs / 2);
+    if (this.#options.isSilent?.()) await this.#silence();
+    const refused = refusalOf(request, fault);
+    if (refused !== undefined) {
+      await this.#return(fault.delayMs / 2);
+      throw refused;
+    }
+    const watch = new MemoryWatch(this.#options, this.#selection(request), request);
+    this.#watches.add(watch);
+    watch.ended.finally(() => this.#watches.delete(watch));
+    await this.#return(fault.delayMs / 2);
+    return watch;
+  }
+
+  /** What `work` comes to, unless the client has waited long enough, gives it up, or loses its connections. */
+  async #awaited<T>({ signal, timeoutMs = 30_000 }: ApiRequest, work: Promise<T>): Promise<T> {
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     const timeout = () => reject(apiError(0, 'Timeout', `${server}: no answer within ${timeoutMs} ms`));
-    const callOff = this.#options.timers.after(timeoutMs, timeout);
+    const callOff = this.#clientTimers.after(timeoutMs, timeout);
     const onAbort = () => reject(apiError(0, 'Aborted', `${server}: the request was given up`));
+    const lose = () => reject(unreachable(server, new Error('socket hang up')));
     if (signal?.aborted) onAbort();
     signal?.addEventListener('abort', onAbort, { once: true });
+    this.#underWay.add(lose);
     try {
-      const work = this.#exchange(request, { ...fault, delayMs });
-      work.then((answer) => resolve(structuredClone(answer) as T), reject);
+      work.then(resolve, reject);
       return await promise;
     } finally {
       callOff();
+      this.#underWay.delete(lose);
       signal?.removeEventListener('abort', onAbort);
     }
   }
 
-  async stream(request: ApiRequest): Promise<WatchStream> {
-    const { delayMs = this.#options.delayMs ?? 0, ...fault } = this.#options.fault?.(request) ?? {};
-    await this.#pause(delayMs / 2);
-    const refused = refusalOf(request, fault);
-    if (refused !== undefined) throw refused;
-    const watch = new MemoryWatch(this.#options, this.#selection(request), request);
-    this.#open.add(watch);
-    watch.ended.finally(() => this.#open.delete(watch));
-    await this.#pause(delayMs / 2);
-    return watch;
-  }
-
-  /** Breaks all connections. */
+  /** Breaks all connections: requests under way fail. */
   close(): void {
-    for (const watch of this.#open) watch.break();
+    for (const watch of this.#watches) watch.break();
+    for (const lose of [...this.#underWay]) lose();
   }
 
   async #exchange(request: ApiRequest, fault: Fault & { delayMs: number }): Promise<unknown> {
     await this.#pause(fault.delayMs / 2);
+    if (this.#options.isSilent?.()) await this.#silence();
     const refused = refusalOf(request, fault);
-    if (refused !== undefined) throw refused;
+    if (refused !== undefined) {
+      await this.#return(fault.delayMs / 2);
+      throw refused;
+    }
     if (fault.repeated) attempt(() => this.#answer(request));
     const answer = attempt(() => this.#answer(request));
-    await this.#pause(fault.delayMs / 2);
+    await this.#return(fault.delayMs / 2);
+    if (this.#options.isSilent?.()) await this.#silence();
     if (fault.lost) throw unreachable(server, new Error('socket hang up'));
     if ('error' in answer) throw ofRequest(answer.error, request);
     return answer.value;
@@ -137,7 +165,7 @@ export class MemoryApi implements KubernetesApi {
     const found = targetOf(path);
     if (found === undefined) return this.#other(request);
     const { kind, namespace, name } = found;
-    const body = structuredClone(request.body ?? {}) as Record<string, unknown>;
+    const body = this.#copy(request.body ?? {}) as Record<string, unknown>;
     const manager = String(query['fieldManager'] ?? this.#options.userAgent.split('/')[0]);
     if (name === undefined) {
       if (method === 'GET') return this.#list(request, this.#selection(request));
@@ -200,8 +228,27 @@ export class MemoryApi implements KubernetesApi {
     return { kind, namespace, labelSelector: String(query['labelSelector'] ?? '') };
   }
 
+  #copy(value: unknown): unknown {
+    return this.#options.isTrusted ? value : structuredClone(value);
+  }
+
+  get #clientTimers(): Timers {
+    return this.#options.clientTimers ?? this.#options.timers;
+  }
+
+  /** On the way to the server. */
   #pause(ms: number): Promise<void> {
     return new Promise((resolve) => this.#options.timers.after(ms, resolve));
+  }
+
+  /** On the way back. */
+  #return(ms: number): Promise<void> {
+    return new Promise((resolve) => this.#clientTimers.after(ms, resolve));
+  }
+
+  /** Until the client waits no longer. */
+  #silence(): Promise<never> {
+    return new Promise(() => {});
   }
 }
 
@@ -226,12 +273,13 @@ class MemoryWatch implements WatchStream {
   }
 
   async follow(receive: (values: readonly unknown[]) => void): Promise<ApiError | undefined> {
-    const { cluster, timers, delayMs = 0, bookmarkMs = 60_000 } = this.#options;
+    const { cluster, delayMs = 0, bookmarkMs = 60_000, isSilent = () => false } = this.#options;
+    const { timers, clientTimers = timers } = this.#options;
     const { signal, query = {} } = this.#request;
     let isOpen = true;
     const send = (): void => {
       this.#isDue = false;
-      if (!isOpen) return;
+      if (!isOpen || isSilent()) return;
       if (cluster.isForgotten(this.#revision)) {
         const message = `too old resource version: ${this.#revision} (${cluster.revision})`;
         receive([{ type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired', message } }]);
@@ -239,24 +287,26 @@ class MemoryWatch implements WatchStream {
       }
       const values = cluster.linesAfter(this.#revision, this.#selection);
       this.#revision = cluster.revision;
-      if (values.length > 0) receive(structuredClone(values));
+      if (values.length > 0) receive(this.#options.isTrusted ? values : structuredClone(values));
     };
     const later = (): void => {
       if (this.#isDue) return;
       this.#isDue = true;
-      timers.after(delayMs / 2, send);
+      clientTimers.after(delayMs / 2, send);
     };
     const onAbort = () => this.end();
     const seconds = Number(query['timeoutSeconds'] ?? 0);
     const resourceVersion = () => String(this.#revision);
     const calledOff = [
-      cluster.onChange(later),
-      timers.every(bookmarkMs, () => {
+      cluster.onChange(({ kind }) => {
+        if (kind === this.#selection.kind) later();
+      }),
+      clientTimers.every(bookmarkMs, () => {
         send();
-        if (isOpen && query['allowWatchBookmarks'] === true)
+        if (isOpen && !isSilent() && query['allowWatchBookmarks'] === true)
           receive([{ type: 'BOOKMARK', object: { metadata: { resourceVersion: resourceVersion() } } }]);
       }),
-      ...(seconds > 0 ? [timers.after(seconds * 1000, () => this.end())] : []),
+      ...(seconds > 0 ? [clientTimers.after(seconds * 1000, () => this.end())] : []),
     ];
     signal?.addEventListener('abort', onAbort, { once: true });
     if (signal?.aborted) onAbort();

@@ -27,7 +27,7 @@ interface Stored {
   owners: FieldOwners;
 }
 
-interface Change {
+export interface Change {
   revision: number;
   type: 'ADDED' | 'MODIFIED' | 'DELETED';
   kind: Kind;
@@ -63,8 +63,10 @@ const serversOwn = ['uid', 'resourceVersion', 'generation', 'creationTimestamp',
 
 export class MemoryCluster {
   readonly #objects = new Map<string, Stored>();
+  /** By kind, as `#objects`; in the order of their keys once they were listed. */
+  readonly #ofKind = new Map<Kind, { byKey: Map<string, ApiObject>; isSorted: boolean }>();
   readonly #changes: Change[] = [];
-  readonly #listeners = new Set<() => void>();
+  readonly #listeners = new Set<(change: Change) => void>();
   readonly #nowMs: () => number;
   #revision = 1;
   /** Changes up to this one are forgotten. */
@@ -90,7 +92,7 @@ export class MemoryCluster {
   }
 
   /** Calls back after each change. Returns what ends it. */
-  onChange(listener: () => void): () => void {
+  onChange(listener: (change: Change) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
@@ -102,12 +104,16 @@ export class MemoryCluster {
   /** In the order of their keys. */
   list({ kind, namespace, labelSelector }: Selection): ApiObject[] {
     const matches = selectorOf(labelSelector);
-    return [...this.#objects]
-      .filter(([, stored]) => stored.kind === kind)
-      .filter(([, { object }]) => namespace === undefined || object.metadata.namespace === namespace)
-      .filter(([, { object }]) => matches(object.metadata.labels ?? {}))
-      .sort(([a], [b]) => (a < b ? -1 : 1))
-      .map(([, { object }]) => object);
+    const found = this.#ofKind.get(kind);
+    if (found === undefined) return [];
+    if (!found.isSorted) {
+      found.byKey = new Map([...found.byKey].sort(([a], [b]) => (a < b ? -1 : 1)));
+      found.isSorted = true;
+    }
+    return [...found.byKey.values()].filter(
+      ({ metadata }) =>
+        (namespace === undefined || metadata.namespace === namespace) && matches(metadata.labels ?? {}),
+    );
   }
 
   /** What a watch of these objects says of the changes after `revision`. */
@@ -205,6 +211,7 @@ export class MemoryCluster {
     if (preconditions.resourceVersion !== undefined)
       this.#expectVersion(stored, preconditions.resourceVersion);
     this.#objects.delete(keyOf(kind, namespace, name));
+    this.#ofKind.get(kind)?.byKey.delete(keyOf(kind, namespace, name));
     this.#revision += 1;
     const resourceVersion = String(this.#revision);
     const object = { ...stored.object, metadata: { ...metadata, resourceVersion } };
@@ -293,13 +300,18 @@ export class MemoryCluster {
       },
     };
     this.#objects.set(key, { kind, object, owners });
+    const ofKind = this.#ofKind.get(kind) ?? { byKey: new Map(), isSorted: true };
+    this.#ofKind.set(kind, ofKind);
+    if (before === undefined) ofKind.isSorted = false;
+    ofKind.byKey.set(key, object);
     this.#changed({ type: before === undefined ? 'ADDED' : 'MODIFIED', kind, object, before });
     return object;
   }
 
   #changed(change: Omit<Change, 'revision'>): void {
-    this.#changes.push({ ...change, revision: this.#revision });
-    for (const listener of [...this.#listeners]) listener();
+    const made = { ...change, revision: this.#revision };
+    this.#changes.push(made);
+    for (const listener of [...this.#listeners]) listener(made);
   }
 
   /** The first change after a revision; they are in the order of their revisions. */
