@@ -17,6 +17,11 @@ import {
   type WatchedResource,
 } from './reflector.ts';
 
+/**
+ * Chosen: a watch that the server has left open for so long works, whether anything of its kind changes or not. A bookmark may take a
+ * minute.
+ */
+const trustedMs = 5_000;
 /** Chosen: a server that just came up refuses for a moment what it will grant. */
 const attemptsUntilSettled = 3;
 
@@ -141,7 +146,7 @@ export class ResourceWatch<T> {
   #isListed = false;
   #isDoubtful = false;
   readonly #denied: DeniedAccess;
-  /** The outage is told off at the first event only: the server opens watches and breaks them off. */
+  /** The outage ends with the first event, or after `trustedMs`: the server opens watches and breaks them off. */
   #waitsForEvent = false;
 
   constructor(options: ResourceWatchOptions<T>) {
@@ -248,6 +253,7 @@ export class ResourceWatch<T> {
     const { client, resource, labelSelector, random, timers } = this.#options;
     const path = resourcePath(resource);
     let hasOpened = false;
+    let callOffTrust = (): void => {};
     try {
       const stream = await client.stream({
         path,
@@ -262,6 +268,7 @@ export class ResourceWatch<T> {
       });
       hasOpened = true;
       if (!this.#waitsForEvent) this.#recovered();
+      else callOffTrust = timers.after(trustedMs, () => this.#recovered());
       const error = await readWatch({
         stream,
         timers,
@@ -273,6 +280,8 @@ export class ResourceWatch<T> {
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       return { error, hasOpened };
+    } finally {
+      callOffTrust();
     }
   }
 
