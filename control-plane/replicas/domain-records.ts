@@ -237,8 +237,11 @@ export class DomainRecordStore {
 
   async #write(): Promise<Failure | undefined> {
     const { clock, random, log, maxPartBytes, codec } = this.#options;
+    const wanted = this.#wanted;
+    // The lead was lost since the last attempt: the next decision says what is to be stored.
+    if (wanted === undefined) return undefined;
     this.#notBeforeMs = clock.monotonicMs() + intervalMs;
-    const json = JSON.stringify(Object.fromEntries(this.#wanted!));
+    const json = JSON.stringify(Object.fromEntries(wanted));
     const revision = newRevision(clock, random);
     try {
       const maps = await partedJson({ name: mapName, key: jsonKey, json, revision, maxPartBytes, codec });

@@ -2,7 +2,11 @@
 import { expect, it } from 'vitest';
 import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
 import { ResourceWatch } from '../../control-plane/kubernetes/watch.ts';
-import { type Fault, MemoryApi } from './memory-api.ts';
+import type { Decision, ServedConfig, Verdict } from '../../control-plane/model/decision.ts';
+import { gzipCodec } from '../../control-plane/replicas/codec.ts';
+import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
+import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
+import { type Fault, kinds, MemoryApi } from './memory-api.ts';
 import { MemoryCluster } from './memory-cluster.ts';
 import { SimulatedProcess, VirtualTime } from './virtual-time.ts';
 
@@ -44,4 +48,49 @@ it('a watch that stays open ends an outage, though nothing of its kind changes',
   const brokenMs = time.nowMs;
   while (told.at(-1) !== 'reachable' && time.nowMs < brokenMs + 30_000) await time.advance(100);
   expect(time.nowMs - brokenMs).toBeLessThan(12_000);
+});
+
+it('a leader that lost the lead while it could not store domains, and leads again, stores them', async () => {
+  let isFailing = true;
+  let attempts = 0;
+  const { time, cluster, ...parts } = world(({ method }) => {
+    if (method !== 'PATCH') return undefined;
+    attempts += 1;
+    return isFailing ? { refused: { status: 500, reason: 'InternalError' } } : undefined;
+  });
+  const store = new DomainRecordStore({
+    ...parts,
+    ...recordedTelemetry(),
+    codec: gzipCodec,
+    namespace: 'weir-system',
+    releaseMs: 60_000,
+    mayWrite: () => true,
+    changed: () => {},
+  });
+  const object = {
+    namespace: 'team',
+    name: 'limits',
+    uid: 'uid',
+    generation: 1,
+    createdMs: 0,
+    spec: undefined,
+  };
+  const served = { fleet: 'default', domain: 'shop' } as ServedConfig;
+  const verdict: Verdict = { object: { ...object, status: undefined }, accepted: { status: true }, served };
+  const decision: Decision = { fleets: new Map(), verdicts: new Map([['uid', verdict]]) };
+  const kind = kinds.find(({ plural }) => plural === 'configmaps')!;
+  const stored = () => cluster.list({ kind, namespace: undefined, labelSelector: '' });
+  store.start();
+  await time.advance(100);
+  store.decided(decision);
+  while (attempts === 0) await time.advance(10);
+  await time.advance(10);
+  store.stoppedLeading();
+  // The attempt that waited is made, and has nothing to write.
+  await time.advance(60_000);
+  expect(stored()).toEqual([]);
+  isFailing = false;
+  store.decided(decision);
+  await time.advance(60_000);
+  expect(stored()).toHaveLength(1);
 });
