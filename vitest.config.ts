@@ -16,7 +16,9 @@ const packageTests = 'test/package/*.test.ts';
 /** Their load needs a processor that nothing else uses. */
 const alone = 'redis-network|redis-refuses';
 const faults = [
-  ...['attacks', 'budgets', 'soak', 'stores', 'truth'].map((folder) => `test/${folder}/*.timing.test.ts`),
+  ...['attacks', 'budgets', 'simulation', 'soak', 'stores', 'truth'].map(
+    (folder) => `test/${folder}/*.timing.test.ts`,
+  ),
   `test/faults/!(${alone}).timing.test.ts`,
 ];
 /** Of two cores: most of their time such tests wait. */

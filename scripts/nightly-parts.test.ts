@@ -59,7 +59,7 @@ describe('the command line of npm run nightly', () => {
   });
 
   it.each([
-    [['trust', 'soak', 'x'], /^there is no part trust, x; there are truth, truth-defect, soak, /],
+    [['trust', 'soak', 'x'], /^there is no part trust, x; there are truth, simulate, truth-defect, soak, /],
     [['--seed', '0'], /^--seed is a whole number from 1 to 2147483647, not "0"$/],
     [['--minutes', '1'], /^Unknown option '--minutes'/],
   ])('rejects %j', (args, message) => {

@@ -22,6 +22,12 @@ export const nightlyParts: readonly NightlyPart[] = [
     mostMinutes: 30,
   },
   {
+    name: 'simulate',
+    what: 'a control plane holds what it must through 20,000 changes and faults on virtual time',
+    args: (seed) => ['simulate', '--', '--faults', '20000', '--seed', `${seed}`],
+    mostMinutes: 5,
+  },
+  {
     name: 'truth-defect',
     what: 'the truth test finds a known defect of the control plane',
     args: (seed) => ['truth', '--', '--seconds', '30', '--with-defect', '--seed', `${seed}`],

@@ -13,6 +13,13 @@ export const longTestDefects = {
     search: 'const number = this.#numberOf(report, versionInForce(report));',
     replace: 'const number = this.#numberOf(report, sentVersion);',
   },
+  simulation: {
+    defect: 'a limiter that has not answered yet is taken to apply what it was sent',
+    file: 'control-plane/reconcile/limiter-view.ts',
+    within: 'LimiterView.#inForce',
+    search: 'const number = this.#numberOf(report, versionInForce(report));',
+    replace: 'const number = this.#numberOf(report, sentVersion ?? versionInForce(report));',
+  },
   soak: {
     defect: 'each connection that has ended leaves 128 KiB of memory behind',
     file: 'limiter/sockets/socket-server.ts',

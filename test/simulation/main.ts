@@ -1,0 +1,87 @@
+/** `npm run simulate`: ends with an error when something did not hold; `help` has the flags. */
+import { randomInt } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { registerHooks } from 'node:module';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { projectRoot } from '../../scripts/commands.ts';
+import { longTestDefects } from '../mutants/long-test-defects.ts';
+import { mutated } from '../mutants/mutant-source.ts';
+import { numberFlag, readOrExplain } from '../support/script-flags.ts';
+
+const help = `Usage: npm run simulate -- [--faults <n>] [--seed <n>] [--with-defect]
+
+Runs three replicas of the control plane with ten limiters in one thread, on virtual time and an API server in memory, changes
+objects and injects faults by chance, and checks all the time that what must hold does. Needs no servers.
+
+  --faults <n>   changes and faults, 100 to 10000000 (default 20000: about a minute)
+  --seed <n>     of all that happens (default: another one each time): the same seed is the same run
+  --with-defect  runs a control plane with a known defect: nothing found is the error
+  --log          prints what the replicas log as well
+
+At the end the report as JSON; after a violation, which ends the run, the shortest history that was found to lead to one.
+Exit status: 0 when all held, 1 when something did not (with --with-defect the other way round), 2 for a wrong command line.
+`;
+
+/** How long a failure is looked for in shorter histories. */
+const shrinkMs = 120_000;
+
+function readOptions(args: readonly string[]) {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      help: { type: 'boolean', short: 'h', default: false },
+      faults: { type: 'string', default: '20000' },
+      seed: { type: 'string', default: String(randomInt(2 ** 31)) },
+      'with-defect': { type: 'boolean', default: false },
+      log: { type: 'boolean', default: false },
+    },
+  });
+  if (values.help) return undefined;
+  return {
+    count: numberFlag({ flag: '--faults', text: values.faults, least: 100, most: 10_000_000, whole: true }),
+    seed: numberFlag({ flag: '--seed', text: values.seed, least: 0, most: 2 ** 31, whole: true }),
+    withDefect: values['with-defect'],
+    log: values.log,
+  };
+}
+
+/** Sources on disk stay unchanged. */
+function loadWithDefect(): void {
+  const defect = longTestDefects.simulation;
+  const path = join(projectRoot, defect.file);
+  const source = mutated(readFileSync(path, 'utf8'), defect);
+  registerHooks({
+    load: (url, context, next) => {
+      const isChanged = url.startsWith('file:') && fileURLToPath(url) === path;
+      return isChanged ? { format: 'module-typescript', source, shortCircuit: true } : next(url, context);
+    },
+  });
+}
+
+const { count, seed, withDefect, log } = readOrExplain(() => readOptions(process.argv.slice(2)), {
+  help,
+  script: 'simulate',
+});
+if (withDefect) loadWithDefect();
+// After the hook, which changes what is loaded.
+const { planOf, runSteps, shrunk } = await import('./run-simulation.ts');
+console.log(`simulate: seed ${seed}, ${count} changes and faults`);
+const plan = planOf(seed, count);
+const report = await runSteps(seed, plan, log ? console.log : undefined);
+const hasFailed = report.violations.length > 0;
+if (hasFailed && !withDefect) {
+  const { steps, report: shortest } = await shrunk(seed, plan.slice(0, report.steps), shrinkMs);
+  console.log(`the shortest history that was found, of ${steps.length} steps:`);
+  for (const line of shortest.history) console.log(line);
+}
+const { history: _, pairs, ...rest } = report;
+console.log(JSON.stringify({ ...rest, pairs: { met: pairs.met, of: pairs.of } }, null, 1));
+if (pairs.never.length > 0) console.log(`never together: ${pairs.never.join('; ')}`);
+for (const violation of report.violations) console.error(violation);
+console.log(
+  hasFailed ? `simulate: seed ${seed}, ${report.violations.length} wrong` : 'simulate: nothing wrong',
+);
+// What was killed in the simulation may hold the process.
+process.exit(hasFailed === withDefect ? 0 : 1);
