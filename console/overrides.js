@@ -130,7 +130,7 @@ function setForm(desk) {
     ${chosen.end === 'for' ? field('Time', html`<input name="for" required autocomplete="off" .value=${'2h'}>`, '30m, 2h, 3d') : nothing}
     ${chosen.end === 'expiresAt' ? field('Until', html`<input name="expiresAt" type="datetime-local" required>`, 'In the time of this browser.') : nothing}
     ${field('Reason', html`<input name="reason" required maxlength="256" autocomplete="off">`)}
-    <div class="buttons"><button class="does">Set …</button></div>
+    <div class="buttons"><button class="does">Create …</button></div>
   </form>`;
 }
 
@@ -169,9 +169,9 @@ function set(desk, form) {
     desk.refresh();
   };
   confirmChange({
-    title: 'Set this override?',
+    title: 'Create this override?',
     says,
-    verb: 'Set',
+    verb: 'Create',
     async act() {
       try {
         await ask('POST', 'overrides', body);

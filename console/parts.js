@@ -115,7 +115,7 @@ export function confirmChange({ title, says, fields, verb, act }) {
       <div class="says">${says}</div>
       ${fields ?? nothing}
       ${problem === undefined ? nothing : refusal(problem)}
-      <div class="buttons"><button type="button" @click=${() => dialog.close()}>Leave it</button><button class="does" ?disabled=${busy}>${busy ? 'Doing it …' : verb}</button></div>
+      <div class="buttons"><button type="button" @click=${() => dialog.close()}>Cancel</button><button class="does" ?disabled=${busy}>${busy ? 'Doing it …' : verb}</button></div>
     </form>`,
       dialog,
     );

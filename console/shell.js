@@ -111,6 +111,8 @@ export function startConsole({ kind, views, summary }) {
 
   window.addEventListener('hashchange', () => {
     said = undefined;
+    // A question of the view before.
+    for (const dialog of document.querySelectorAll('dialog')) dialog.close();
     draw();
     document.getElementById('main')?.focus();
     scrollTo(0, 0);

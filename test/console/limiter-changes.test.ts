@@ -28,7 +28,14 @@ describeWithServer('changes by the console of a limiter', chromiumProgram, () =>
         .waitFor();
       await at.row('203.0.113.7').getByRole('button', { name: 'Reset' }).click();
       const dialog = at.page.getByRole('dialog', { name: 'Reset this counter?' });
-      await dialog.getByRole('button', { name: 'Leave it' }).click();
+      await dialog.waitFor();
+      // Going to another view takes the question away.
+      const place = new URL(at.page.url()).hash;
+      await at.page.evaluate("location.hash = '#overrides'");
+      await dialog.waitFor({ state: 'detached' });
+      await at.page.evaluate(`location.hash = ${JSON.stringify(place)}`);
+      await at.row('203.0.113.7').getByRole('button', { name: 'Reset' }).click();
+      await dialog.getByRole('button', { name: 'Cancel' }).click();
       expect(await at.codes({ remote_address: '203.0.113.7' }, 1)).toEqual([429]);
       await at.row('203.0.113.7').getByRole('button', { name: 'Reset' }).click();
       await dialog.getByRole('button', { name: 'Reset' }).click();
@@ -58,10 +65,10 @@ describeWithServer('changes by the console of a limiter', chromiumProgram, () =>
       await at.find('shop', 'remote_address=203.0.113.9');
       await at.page.getByLabel('Effect').selectOption('block');
       await at.page.getByLabel('Reason').fill('scraper');
-      await at.page.getByRole('button', { name: 'Set …' }).click();
-      const dialog = at.page.getByRole('dialog', { name: 'Set this override?' });
+      await at.page.getByRole('button', { name: 'Create …' }).click();
+      const dialog = at.page.getByRole('dialog', { name: 'Create this override?' });
       await dialog.getByText('refuses all').waitFor();
-      await dialog.getByRole('button', { name: 'Set', exact: true }).click();
+      await dialog.getByRole('button', { name: 'Create', exact: true }).click();
       await at
         .row('203.0.113.9')
         .filter({ hasText: 'InForce' })
@@ -86,8 +93,8 @@ describeWithServer('changes by the console of a limiter', chromiumProgram, () =>
         await at.page.getByLabel('Effect').selectOption('requestsPerUnit');
         await at.page.getByLabel('Requests per unit').fill(limit);
         await at.page.getByLabel('Reason').fill('import');
-        await at.page.getByRole('button', { name: 'Set …' }).click();
-        await at.page.getByRole('dialog').getByRole('button', { name: 'Set', exact: true }).click();
+        await at.page.getByRole('button', { name: 'Create …' }).click();
+        await at.page.getByRole('dialog').getByRole('button', { name: 'Create', exact: true }).click();
         if (limit === '60')
           await at.page.getByRole('dialog').getByRole('button', { name: 'Replace' }).click();
         await at
@@ -103,8 +110,8 @@ describeWithServer('changes by the console of a limiter', chromiumProgram, () =>
       await at.page.getByLabel('Effect').selectOption('unlimited');
       await at.page.getByLabel('Time').fill('40d');
       await at.page.getByLabel('Reason').fill('too long');
-      await at.page.getByRole('button', { name: 'Set …' }).click();
-      await at.page.getByRole('dialog').getByRole('button', { name: 'Set', exact: true }).click();
+      await at.page.getByRole('button', { name: 'Create …' }).click();
+      await at.page.getByRole('dialog').getByRole('button', { name: 'Create', exact: true }).click();
       await at.page
         .getByRole('dialog')
         .getByRole('alert')

@@ -148,7 +148,7 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
       await keys.getByRole('button', { name: 'Reset' }).focus();
       await keys.keyboard.press('Enter');
       await keys.getByRole('dialog').waitFor();
-      expect(await focused()).toBe('Leave it');
+      expect(await focused()).toBe('Cancel');
       await keys.keyboard.press('Escape');
       await keys.getByRole('dialog').waitFor({ state: 'detached' });
       expect(await focused()).toMatch(/^Reset/);
