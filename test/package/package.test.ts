@@ -79,7 +79,7 @@ describe('the packed package, alone in an empty folder with production dependenc
 
   it('holds no sources, no tests and no development dependencies', () => {
     const own = readdirSync(join(folder, 'node_modules', 'weir'), { recursive: true, encoding: 'utf8' });
-    expect(own.filter((name) => /(?<!\.d)\.ts$|\.test\./.test(name))).toEqual([]);
+    expect(own.filter((name) => /(?<!\.d)\.ts$|\.test\.[jt]s/.test(name))).toEqual([]);
     const installed = readdirSync(join(folder, 'node_modules'));
     expect(installed).not.toContain('vitest');
     expect(installed).not.toContain('typescript');

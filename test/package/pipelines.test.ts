@@ -145,7 +145,7 @@ const comment = `<!-- weir diff -->
 
 describe('the action', () => {
   it('has scripts that take inputs as variables alone', () => {
-    expect(steps.map(({ name }) => name)).toEqual(['install', 'check', 'compare', 'comment']);
+    expect(steps.map(({ name }) => name)).toEqual(['install', 'check', 'test', 'compare', 'comment']);
     for (const { run } of steps) expect(run).not.toContain('${{');
     for (const { description } of Object.values(action.inputs))
       expect(description.length).toBeGreaterThan(20);

@@ -88,7 +88,7 @@ describeWithServer('npm run release', helmProgram, (helm) => {
       'charts/weir/Chart.yaml',
     ])
       expect(names).toContain(`package/${name}`);
-    expect(names.filter((name) => /(?<!\.d)\.ts$|\.test\./.test(name))).toEqual([]);
+    expect(names.filter((name) => /(?<!\.d)\.ts$|\.test\.[jt]s/.test(name))).toEqual([]);
   });
 
   it('packs a chart that names the image of the release', () => {
