@@ -101,6 +101,7 @@ describeWithServer('the recipe for Caddy', caddyProgram, (caddy) => {
       const refused = answers.find(({ status }) => status !== 200);
       expect(refused).toMatchObject({ status: 429, headers: { 'ratelimit-limit': '5' } });
       expect(refused?.headers).toHaveProperty('retry-after');
+      expect(refused?.headers).not.toHaveProperty('x-weir-refused');
       const alone = await run(at(await freePort()), port);
       try {
         expect((await httpAsk(port, '/')).status).toBe(502);

@@ -122,6 +122,7 @@ export function proxyRecipeSuite(recipe: ProxyRecipe, more?: (stage: RecipeStage
     for (const { status, headers } of refused) {
       expect(status).toBe(429);
       expect(headers).toMatchObject({ 'ratelimit-limit': '5', 'ratelimit-remaining': '0' });
+      expect(headers).not.toHaveProperty('x-weir-refused');
       for (const name of ['retry-after', 'ratelimit-reset'])
         expect(Number(headers[name])).toSatisfy((seconds) => seconds >= 1 && seconds <= 61);
       expect(headers).not.toHaveProperty('x-service');

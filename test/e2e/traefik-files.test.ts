@@ -13,13 +13,16 @@ import { type HttpAnswer, httpAsk } from '../support/http-ask.ts';
 interface Dynamic {
   http: {
     routers: Record<string, { entryPoints: string[]; middlewares: string[]; service: string }>;
-    middlewares: Record<string, { forwardAuth: { address: string; authRequestHeaders: string[] } }>;
+    middlewares: {
+      weir: { forwardAuth: { address: string; authRequestHeaders: string[] } };
+      'without-rule': { headers: { customResponseHeaders: Record<string, string> } };
+    };
     services: Record<string, unknown>;
   };
 }
 
 const dynamic = parse(readExample('traefik', 'dynamic.yaml')) as Dynamic;
-const { forwardAuth } = dynamic.http.middlewares['weir']!;
+const { forwardAuth } = dynamic.http.middlewares.weir;
 
 describe('the files for Traefik', () => {
   it('fit each other', () => {
@@ -68,7 +71,11 @@ describe('the files for Traefik', () => {
       const refused = answers.find(({ status }) => status !== 200);
       expect(refused).toMatchObject({ status: 429, headers: { 'ratelimit-remaining': '0' } });
       expect(Number(refused?.headers['retry-after'])).toBeGreaterThan(0);
+      // Removed on the way back by the middleware before the one that refuses.
       expect(refused?.headers).toHaveProperty('x-weir-refused');
+      expect(dynamic.http.routers['shop']!.middlewares).toEqual(['without-rule', 'weir']);
+      const { customResponseHeaders } = dynamic.http.middlewares['without-rule'].headers;
+      expect(customResponseHeaders).toEqual({ 'X-Weir-Refused': '' });
     } finally {
       await limiter.stop();
     }
