@@ -12,6 +12,8 @@ const selected = process.env['TESTS'];
 const isUnit = selected === 'unit';
 const timing = '**/*.timing.test.ts';
 const nightly = '**/*.nightly.test.ts';
+/** They look at timers of their whole process, where other files leave some. */
+const isolated = ['test/limiter/xds-connections.test.ts'];
 const packageTests = 'test/package/*.test.ts';
 /** Their load needs a processor that nothing else uses. */
 const alone = 'redis-network|redis-refuses';
@@ -46,9 +48,20 @@ const projects: TestProjectConfiguration[] = [
     test: {
       name: 'tests',
       include: ['test/**/*.test.ts'],
-      exclude: [...exclude, timing, packageTests],
+      exclude: [...exclude, timing, packageTests, ...isolated],
       globalSetup,
       isolate: false,
+      maxWorkers: workersThatWait,
+      sequence: { groupOrder: 1 },
+    },
+  },
+  {
+    extends: true,
+    test: {
+      name: 'isolated',
+      include: isolated,
+      exclude,
+      globalSetup,
       maxWorkers: workersThatWait,
       sequence: { groupOrder: 1 },
     },

@@ -7,6 +7,7 @@ import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { memcachedProgram, redisProgram } from '../support/find-server.ts';
+import { machineLoad } from '../support/machine-load.ts';
 import { openMemcacheStore } from '../support/memcache-stores.ts';
 import { type MemcachedServer, startMemcached } from '../support/memcached-server.ts';
 import { type RedisCluster, startRedisCluster } from '../support/redis-cluster.ts';
@@ -35,7 +36,8 @@ describeWithServer('abandoned ops in Redis', redisProgram, (path) => {
       await store.close();
     });
     const key = randomUUID();
-    await client.client('PAUSE', 1_000);
+    // On a busy machine the turns take longer.
+    await client.client('PAUSE', Math.ceil(1_000 * machineLoad()));
     const first = submit(store, [counterOp({ key })]);
     const caller = { abandoned: false };
     const behind: Promise<Operation[]>[] = [];
