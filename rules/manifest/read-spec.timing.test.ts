@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { machineSlowness } from '../../test/support/machine-slowness.ts';
 import { readSpec } from './read-spec.ts';
 
 it('reads 5,000 objects of 20 rules in less than two seconds', () => {
@@ -10,5 +11,5 @@ it('reads 5,000 objects of 20 rules in less than two seconds', () => {
   const specs = Array.from({ length: 5000 }, (_, n) => ({ domain: `d${n}`, descriptors }));
   const startMs = performance.now();
   expect(specs.every((spec) => readSpec(spec, 'n').ok)).toBe(true);
-  expect(performance.now() - startMs).toBeLessThan(2000);
+  expect(performance.now() - startMs).toBeLessThan(2000 * machineSlowness());
 });
