@@ -14,6 +14,7 @@ import {
 import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
 import { windowSeconds, windowText, windowTextOf } from '../../rules/window.ts';
 import { escaped, hintOf, type Paint } from '../shared/flags.ts';
+import { timeText } from '../shared/output.ts';
 import type { ExplainedRequest, ToldDescriptor } from './explain-request.ts';
 
 const howWords: Record<FoundHow, string> = {
@@ -172,7 +173,7 @@ function counterBranches(limit: Limit, { key, metric, window }: ExplainedCounter
   const where =
     window === undefined
       ? `${steadyWords(limit)}, by the clock of the store`
-      : `window: ${timeText(window.startSeconds)} to ${timeText(window.endSeconds)}`;
+      : `window: ${timeText(1000 * window.startSeconds)} to ${timeText(1000 * window.endSeconds)}`;
   return [`counter key: ${key}`, where, `metric: ${metric}`].map((text) => ({ text }));
 }
 
@@ -205,10 +206,6 @@ function placeWords(loaded: LoadedSource | undefined, line: number | undefined):
 
 export function entryText({ key, value }: Entry): string {
   return `${key}=${/[,"]/.test(value) ? JSON.stringify(value) : value}`;
-}
-
-function timeText(seconds: number): string {
-  return new Date(seconds * 1000).toISOString().replace('.000Z', 'Z');
 }
 
 /** An explanation for programs. */

@@ -54,6 +54,11 @@ export function table(rows: readonly Row[]): string {
   return padded.map((line) => `${line.trimEnd()}\n`).join('');
 }
 
+/** RFC 3339 in UTC, without a fraction if the time is in whole seconds. */
+export function timeText(ms: number): string {
+  return new Date(ms).toISOString().replace('.000Z', 'Z');
+}
+
 /** `45s`, `2m5s`, `1h58m`, `3d4h`: the two largest units. */
 export function durationText(seconds: number): string {
   const whole = Math.max(0, Math.round(seconds));

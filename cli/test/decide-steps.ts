@@ -1,4 +1,4 @@
-/** Asks what steps ask, one after the other, and says what is answered: by the limiter's own code, on a clock that only steps move. */
+/** Runs steps one after another with the limiter's own code, on a clock that only steps move. */
 import { wholeResponseOptions } from '../../limiter/assembly/decision-service.ts';
 import { Code } from '../../limiter/decide/messages.ts';
 import type { RuleStats } from '../../limiter/stats/registry/rule-stats.ts';

@@ -8,12 +8,13 @@ import { RuleTable } from '../../rules/table/rule-table.ts';
 import { yamlText } from '../../rules/write/yaml-text.ts';
 import { openRecording } from '../replay/recording-lines.ts';
 import { readReplaySettings } from '../replay/replay-command.ts';
+import { timeText } from '../shared/output.ts';
 import { SteppedLimiter } from './decide-steps.ts';
 import { type AskStep, answersText, descriptorsText } from './decision-steps.ts';
 
-/** Chosen: nobody reads more. */
+/** Chosen: people do not review more. */
 export const mostRecorded = 10_000;
-/** Chosen: how many lines a request may come too late. */
+/** Chosen: by how many lines a request may be out of order. */
 const sortWindow = 10_000;
 
 interface Recorded {
@@ -26,7 +27,7 @@ export interface RecordedTests {
   /** Of a `*.test.yaml`. */
   text: string;
   requests: number;
-  /** Lines that are no request, or have what tests have no words for. */
+  /** Lines that are not requests, or that tests cannot express. */
   leftOut: { line: number; reason: string }[];
 }
 
@@ -111,8 +112,4 @@ function stepsOf(requests: readonly Recorded[], table: RuleTable, atMs: number):
 /** For a file of tests beside the rules. */
 function rulesOf(place: string): { rules: string } {
   return { rules: /\.(?:ya?ml|json)$/.test(place) ? basename(place) : '.' };
-}
-
-function timeText(ms: number): string {
-  return new Date(ms).toISOString().replace('.000Z', 'Z');
 }

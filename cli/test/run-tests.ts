@@ -1,4 +1,4 @@
-/** Runs files of tests against the rules beside them, and says what was decided otherwise than expected, and which rules no test reaches. */
+/** Runs files of tests against the rules beside them. Reports answers that differ from the expected ones, and rules that no test reaches. */
 import { existsSync } from 'node:fs';
 import { basename, dirname, join, relative, resolve } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
@@ -24,6 +24,7 @@ import { explainRequest } from '../explain/explain-request.ts';
 import { checkOptions, readReplaySettings, replaySettingNames } from '../replay/replay-command.ts';
 import { Containment } from '../shared/contained-files.ts';
 import { type Paint, UsageError } from '../shared/flags.ts';
+import { timeText } from '../shared/output.ts';
 import {
   clashesOf,
   type InputOptions,
@@ -47,7 +48,7 @@ export interface RunOptions {
   paint: Paint;
 }
 
-/** What became of one test; of a file that cannot be run, one that stands for all of it. */
+/** The result of one test. A file that cannot be run has one result for all of its tests. */
 export interface TestOutcome {
   name: string;
   file: string;
@@ -268,9 +269,8 @@ export function differenceOf({ step, atMs, answers }: DecidedStep<AskStep>): str
   const first = seen.findIndex((answer, index) => !isSame(answer, step.answers[index]!));
   if (first === -1) return undefined;
   const place = answers.length === 1 ? '' : `, from answer ${first + 1} on`;
-  const at = new Date(atMs).toISOString().replace('.000Z', 'Z');
   const asked = descriptorsText(step.descriptors);
-  return `${asked}: decided ${answersText(seen)}, expected ${answersText(step.answers)}${place} (at ${at})`;
+  return `${asked}: decided ${answersText(seen)}, expected ${answersText(step.answers)}${place} (at ${timeText(atMs)})`;
 }
 
 function isSame(answer: object, expected: object): boolean {

@@ -13,15 +13,15 @@ import { printedText } from '../shared/output.ts';
 import { servedByFlags } from '../shared/read-input.ts';
 import { mostRecorded, recordTests } from './record-tests.ts';
 import { type CoveredRule, shownPath, type TestRun, TestRunner } from './run-tests.ts';
-import { usualStart } from './test-file.ts';
+import { defaultStart } from './test-file.ts';
 
 const help = `Usage: weir test [file or folder ...] [flags]
        weir test <rules> --record <requests.ndjson>
 
-Asks your rules what files of tests ask, and tells what is decided otherwise than they expect, and why. Decides by
-the limiter's own code, counts in memory, and time passes only as the tests say. Takes files of tests, and folders
-with *.test.yaml in them and below (default: the working folder). A file such as shop.test.yaml stands beside
-shop.yaml and is about it; without one of that name it is about all rules of its folder, or what \`rules\` names:
+Runs tests of your rules. If an answer differs from the expected one, it shows what was decided instead, and why.
+It decides with the limiter's own code and counts in memory. Time passes only as the tests say. Name test files, or
+folders that contain *.test.yaml at any depth (default: the working folder). shop.test.yaml tests the rules in
+shop.yaml beside it. If that file does not exist, it tests all rules of its folder, or those that \`rules\` names:
 
   domain: shop
   steps:
@@ -29,7 +29,7 @@ shop.yaml and is about it; without one of that name it is about all rules of its
     - after: 1m
     - path=/a, plan=free -> OK (1 left)
 
-Time begins at ${usualStart} unless \`at\` says otherwise. docs/test.md has all that tests can say.
+Time begins at ${defaultStart} unless \`at\` says otherwise. docs/test.md has all that tests can say.
 
   --min-coverage <percent>   status 1 where tests reach fewer of the rules that have a limit
   --record <file>            writes tests instead, from a recording as "weir replay" reads it (- is standard input):
@@ -203,20 +203,23 @@ function summaryText({ outcomes }: TestRun): string {
   return `${passed}${failed === 0 ? '' : ' failed'}, ${count(answers, 'answer')}, ${count(files, 'file')}`;
 }
 
-function coverageOf(coverage: readonly CoveredRule[]): { percent: number; missed: CoveredRule[] } {
+function coverageOf(coverage: readonly CoveredRule[]): {
+  percent: number;
+  reached: number;
+  missed: CoveredRule[];
+} {
   const missed = coverage.filter(({ isReached }) => !isReached);
   const reached = coverage.length - missed.length;
-  return { percent: coverage.length === 0 ? 100 : (100 * reached) / coverage.length, missed };
+  return { percent: coverage.length === 0 ? 100 : (100 * reached) / coverage.length, reached, missed };
 }
 
 function coverageText(coverage: readonly CoveredRule[]): string {
-  const { percent, missed } = coverageOf(coverage);
-  const reached = coverage.length - missed.length;
+  const { percent, reached } = coverageOf(coverage);
   return `coverage: tests reach ${reached} of ${count(coverage.length, 'rule')} (${Math.floor(percent)}%)`;
 }
 
 function resultJson({ outcomes, coverage }: TestRun, exitStatus: number): object {
-  const { percent, missed } = coverageOf(coverage);
+  const { percent, reached, missed } = coverageOf(coverage);
   return {
     exitStatus,
     tests: outcomes.map(({ failures, ...one }) => ({
@@ -228,7 +231,7 @@ function resultJson({ outcomes, coverage }: TestRun, exitStatus: number): object
     })),
     coverage: {
       rules: coverage.length,
-      reached: coverage.length - missed.length,
+      reached,
       percent,
       missed: missed.map(({ rule, file, line }) => ({ rule, file, line })),
     },

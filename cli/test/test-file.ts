@@ -1,5 +1,5 @@
 /**
- * Files of tests, `*.test.yaml`: what limits should answer. Every mistake of a file is told at once, with line and column. docs/test.md
+ * Files of tests, `*.test.yaml`: what limits should answer. All mistakes of a file are reported together, each with line and column. docs/test.md
  * has the format for people. Every scalar arrives as its text, so that nothing has to be quoted to stay what it is.
  */
 import { isObject } from '../../rules/model.ts';
@@ -46,8 +46,8 @@ export interface TestFile {
 
 export type TestFileReading = TestFile | { problems: (TextPlace & { message: string })[] };
 
-/** Where time begins unless a file says otherwise. */
-export const usualStart = '2026-01-01T00:00:00Z';
+/** When tests begin, unless their file has `at`. */
+export const defaultStart = '2026-01-01T00:00:00Z';
 
 const fileFields = ['domain', 'rules', 'at', 'settings', 'steps', 'tests'] as const;
 const testFields = ['name', 'domain', 'at', 'steps'] as const;
@@ -85,15 +85,15 @@ class TestFileReader {
   file(value: unknown, name: string): TestFile | undefined {
     const file = this.#map([], value, fileFields, 'a file of tests');
     if (file === undefined) return undefined;
-    const { domain, rules, at = usualStart, settings = {}, steps, tests } = file;
+    const { domain, rules, at = defaultStart, settings = {}, steps, tests } = file;
     if ((steps === undefined) === (tests === undefined))
       this.refuse([], 'a file of tests has either `steps`, or `tests` with steps each');
-    const usual = { domain: this.#text(['domain'], domain), atMs: this.#time(['at'], at) };
-    const only = { name, ...usual, ...this.#placeOf(['steps']), steps: this.#steps(['steps'], steps ?? []) };
+    const shared = { domain: this.#text(['domain'], domain), atMs: this.#time(['at'], at) };
+    const only = { name, ...shared, ...this.#placeOf(['steps']), steps: this.#steps(['steps'], steps ?? []) };
     return {
       rules: this.#texts(['rules'], rules ?? []),
       settings: this.#settings(settings),
-      tests: tests === undefined ? [only] : this.#tests(tests, usual),
+      tests: tests === undefined ? [only] : this.#tests(tests, shared),
     };
   }
 
@@ -103,7 +103,7 @@ class TestFileReader {
     return Object.entries(map).map(([name, text]) => `${name}=${this.#text(['settings', name], text) ?? ''}`);
   }
 
-  #tests(value: unknown, usual: Pick<RuleTest, 'domain' | 'atMs'>): RuleTest[] {
+  #tests(value: unknown, shared: Pick<RuleTest, 'domain' | 'atMs'>): RuleTest[] {
     return this.#list(['tests'], value).flatMap((one, index) => {
       const path = ['tests', index];
       const test = this.#map(path, one, testFields, 'a test');
@@ -113,8 +113,8 @@ class TestFileReader {
       return {
         ...this.#placeOf(path),
         name: this.#text([...path, 'name'], name) ?? `test ${index + 1}`,
-        domain: this.#text([...path, 'domain'], domain) ?? usual.domain,
-        atMs: at === undefined ? usual.atMs : this.#time([...path, 'at'], at),
+        domain: this.#text([...path, 'domain'], domain) ?? shared.domain,
+        atMs: at === undefined ? shared.atMs : this.#time([...path, 'at'], at),
         steps: this.#steps([...path, 'steps'], steps ?? []),
       };
     });
