@@ -7,7 +7,7 @@
 import { performance } from 'node:perf_hooks';
 import { OverrideIndex } from '../limiter/decide/override-index.ts';
 import type { Entry, Rule } from '../rules/model.ts';
-import type { Override } from '../rules/overrides/override.ts';
+import type { Override } from '../rules/override.ts';
 import { compileRules } from '../rules/table/compile-rules.ts';
 import { RuleTable } from '../rules/table/rule-table.ts';
 import { limit, rule, source } from '../test/support/rule-builder.ts';

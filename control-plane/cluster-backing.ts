@@ -1,5 +1,5 @@
 import { packageVersion } from '../process/files/package-file.ts';
-import { overrideKind } from '../rules/manifest/kinds.ts';
+import { overrideKind } from '../rules/language/kinds.ts';
 import type { Backing, OpenBackingOptions } from './backing.ts';
 import { accessProblem } from './fleets/fleet-access.ts';
 import { readFleet } from './fleets/fleet-readings.ts';

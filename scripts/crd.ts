@@ -22,7 +22,7 @@ import {
   plural,
   singular,
   version,
-} from '../rules/manifest/kinds.ts';
+} from '../rules/language/kinds.ts';
 import { overrideSpecSchema, type Schema, specSchema } from './spec-schema.ts';
 
 /** Words of a structural schema in the order in which people read them; the others follow. */

@@ -8,8 +8,8 @@ import {
   reserveFields,
   ruleFields,
 } from '../rules/language/fields.ts';
+import { overrideSpecFields } from '../rules/language/kinds.ts';
 import { enumName } from '../rules/language/tables.ts';
-import { overrideSpecFields } from '../rules/manifest/kinds.ts';
 import { ruleFileWord } from './spec-schema.ts';
 
 const hash = '2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae';

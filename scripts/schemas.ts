@@ -16,8 +16,8 @@ import {
 } from '../limiter/callers/callers-file.ts';
 import { nameKinds } from '../limiter/callers/certificate-patterns.ts';
 import { mostRequestsPerSecond } from '../limiter/callers/request-rates.ts';
+import { apiVersion, fleetKind, kind, overrideKind } from '../rules/language/kinds.ts';
 import { effectFields, endFields, ownLimitFields, ruleFileName } from '../rules/language/tables.ts';
-import { apiVersion, fleetKind, kind, overrideKind } from '../rules/manifest/kinds.ts';
 import { wholePattern } from '../rules/model.ts';
 import { actionFields, headerTests, queryTests, stringTests } from '../rules/proxy/read-actions.ts';
 import {

@@ -18,8 +18,8 @@ import {
   ruleFields,
   type ValueFacts,
 } from '../rules/language/fields.ts';
+import { overrideSpecFields, specFields } from '../rules/language/kinds.ts';
 import { effectFields, endFields, enumName, ruleFileName } from '../rules/language/tables.ts';
-import { overrideSpecFields, specFields } from '../rules/manifest/kinds.ts';
 import { maxUint32, mostRequests, wholePattern } from '../rules/model.ts';
 import { type RuleChecks, sentenceChecks, structuralChecks } from './rule-checks.ts';
 

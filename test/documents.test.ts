@@ -7,11 +7,11 @@ import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readCallersFile } from '../limiter/callers/callers-file.ts';
-import { group, kind } from '../rules/manifest/kinds.ts';
-import { readManifests } from '../rules/manifest/read-manifests.ts';
-import { readSpec } from '../rules/manifest/read-spec.ts';
-import { looksLikeOverrides, readOverrideFile } from '../rules/overrides/read-override.ts';
+import { group, kind } from '../rules/language/kinds.ts';
+import { looksLikeOverrides, readOverrideFile } from '../rules/read-override.ts';
+import { readManifests } from '../rules/reader/read-manifests.ts';
 import { readRuleFiles } from '../rules/reader/read-rule-files.ts';
+import { readSpec } from '../rules/reader/read-spec.ts';
 import {
   anchorsOf,
   commandBlocks,

@@ -14,10 +14,10 @@ import {
   reserveFields,
   ruleFields,
 } from '../rules/language/fields.ts';
+import { overrideSpecFields, specFields } from '../rules/language/kinds.ts';
 import { fields, ruleFileName } from '../rules/language/tables.ts';
-import { overrideSpecFields, specFields } from '../rules/manifest/kinds.ts';
-import { readSpec } from '../rules/manifest/read-spec.ts';
 import { readRuleFiles } from '../rules/reader/read-rule-files.ts';
+import { readSpec } from '../rules/reader/read-spec.ts';
 import { projectRoot, readDocument } from './support/documents.ts';
 
 interface Schema {

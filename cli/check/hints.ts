@@ -1,6 +1,6 @@
 import { algorithmNames, algorithmsWith } from '../../rules/algorithms/registry.ts';
+import { apiVersion, kind } from '../../rules/language/kinds.ts';
 import { fieldName, fields, manifestWords, Place } from '../../rules/language/tables.ts';
-import { apiVersion, kind } from '../../rules/manifest/kinds.ts';
 import { mostRequests } from '../../rules/model.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 import { largestMultiplier } from '../../rules/window.ts';

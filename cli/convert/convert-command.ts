@@ -1,8 +1,8 @@
-import { namespaceProblem, objectNameProblem } from '../../rules/manifest/read-manifests.ts';
 import type { JsonObject } from '../../rules/model.ts';
+import { namespaceProblem, objectNameProblem } from '../../rules/reader/read-manifests.ts';
 import { formatRuleError } from '../../rules/rule-error.ts';
-import { yamlText } from '../../rules/write/yaml-text.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
+import { yamlText } from '../../rules/yaml/yaml-text.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import { commandOf, type ParsedFlags, printProblem, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';

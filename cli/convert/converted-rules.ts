@@ -1,11 +1,10 @@
+import { defaultClass, defaultFleet } from '../../rules/language/kinds.ts';
 import { ruleFileName } from '../../rules/language/tables.ts';
-import { defaultClass, defaultFleet } from '../../rules/manifest/kinds.ts';
-import { readSpec } from '../../rules/manifest/read-spec.ts';
 import type { JsonObject } from '../../rules/model.ts';
 import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
+import { readSpec } from '../../rules/reader/read-spec.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
-import { type ManifestIdentity, manifestValue } from '../../rules/write/manifest-value.ts';
-import { ruleFileValue } from '../../rules/write/rule-file-value.ts';
+import { type ManifestIdentity, manifestValue, ruleFileValue } from '../../rules/write-rules.ts';
 import { resourcesToJson } from '../../rules/xds/resource-json.ts';
 
 /** The spelling that is asked for. */

@@ -1,7 +1,7 @@
 import type { ReplayReport } from '../../replay/replay-report.ts';
 import { compareSources } from '../../rules/compare/compare-domain.ts';
 import type { RuleChange } from '../../rules/compare/limit-effect.ts';
-import { defaultClass, defaultFleet } from '../../rules/manifest/kinds.ts';
+import { defaultClass, defaultFleet } from '../../rules/language/kinds.ts';
 import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { reportText } from '../forms/forms.ts';

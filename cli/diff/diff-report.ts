@@ -1,6 +1,6 @@
 import type { Effect, FieldChange, RuleChange } from '../../rules/compare/limit-effect.ts';
 import { unwrittenWords } from '../../rules/describe.ts';
-import { defaultFleet } from '../../rules/manifest/kinds.ts';
+import { defaultFleet } from '../../rules/language/kinds.ts';
 import { escaped, type Paint } from '../shared/flags.ts';
 
 const marks = {

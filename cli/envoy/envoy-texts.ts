@@ -1,7 +1,7 @@
 /** What an Envoy needs to ask a limiter, as YAML: the descriptors alone, with filter and cluster, whole, or for Istio. */
 import type { JsonObject } from '../../rules/model.ts';
 import { costMetadata, type KeySource, type NeededRateLimit } from '../../rules/proxy/needed-rate-limits.ts';
-import { yamlText } from '../../rules/write/yaml-text.ts';
+import { yamlText } from '../../rules/yaml/yaml-text.ts';
 import { escaped } from '../shared/flags.ts';
 
 export interface EnvoyTextOptions {

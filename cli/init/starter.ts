@@ -10,8 +10,8 @@ import {
 } from '../../rules/model.ts';
 import { type KeySource, neededRateLimits } from '../../rules/proxy/needed-rate-limits.ts';
 import { unitWord, windowFromText, windowText } from '../../rules/window.ts';
-import { ruleFileValue, ruleValue } from '../../rules/write/rule-file-value.ts';
-import { yamlText } from '../../rules/write/yaml-text.ts';
+import { ruleFileValue, ruleValue } from '../../rules/write-rules.ts';
+import { yamlText } from '../../rules/yaml/yaml-text.ts';
 import { envoyOutputs, istioLimiter } from '../envoy/envoy-texts.ts';
 import { perUnit } from '../shared/flags.ts';
 

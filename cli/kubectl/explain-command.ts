@@ -1,7 +1,7 @@
 import { byAge } from '../../control-plane/model/config-object.ts';
-import { plural } from '../../rules/manifest/kinds.ts';
-import { readSpec } from '../../rules/manifest/read-spec.ts';
+import { plural } from '../../rules/language/kinds.ts';
 import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
+import { readSpec } from '../../rules/reader/read-spec.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { printExplanation, requestFlags, requestHelp, requestOf } from '../explain/explain-command.ts';
 import { clusterCommand, clusterHelp } from '../shared/cluster.ts';

@@ -1,5 +1,5 @@
 /** RateLimitConfigs, RateLimitOverrides and RateLimitFleets as commands look at them, whichever version of the control plane wrote their status. */
-import { defaultClass, defaultFleet } from '../../rules/manifest/kinds.ts';
+import { defaultClass, defaultFleet } from '../../rules/language/kinds.ts';
 
 export interface ShownCondition {
   type: string;

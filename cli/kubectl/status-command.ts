@@ -1,6 +1,6 @@
 import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
-import { fleetPlural, overridePlural, plural } from '../../rules/manifest/kinds.ts';
-import { namespaceProblem, objectNameProblem } from '../../rules/manifest/read-manifests.ts';
+import { fleetPlural, overridePlural, plural } from '../../rules/language/kinds.ts';
+import { namespaceProblem, objectNameProblem } from '../../rules/reader/read-manifests.ts';
 import { type Cluster, clusterCommand, clusterHelp, placeText } from '../shared/cluster.ts';
 import { escaped, type ParsedFlags, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';

@@ -13,9 +13,9 @@ import {
   overridePlural,
   plural as rulesPlural,
   version,
-} from '../../rules/manifest/kinds.ts';
+} from '../../rules/language/kinds.ts';
 import type { Entry } from '../../rules/model.ts';
-import { readOverride } from '../../rules/overrides/read-override.ts';
+import { readOverride } from '../../rules/read-override.ts';
 import { Cluster, placeText } from '../shared/cluster.ts';
 import { CommandError, type ParsedFlags, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';

@@ -1,7 +1,7 @@
 /** The limiters of a cluster: which pods they are, and the way to them, which is the API server's port-forward. */
 import { type Duplex, duplexPair, PassThrough } from 'node:stream';
 import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
-import { fleetPlural } from '../../rules/manifest/kinds.ts';
+import { fleetPlural } from '../../rules/language/kinds.ts';
 import { type Cluster, placeText } from '../shared/cluster.ts';
 import { CommandError, type ParsedFlags, UsageError } from '../shared/flags.ts';
 import type { Limiter } from './limiters.ts';

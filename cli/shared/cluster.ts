@@ -8,8 +8,8 @@ import { KubernetesClient } from '../../control-plane/kubernetes/client.ts';
 import { KubernetesConfigError, loadKubernetesConfig } from '../../control-plane/kubernetes/client-config.ts';
 import { packageVersion } from '../../process/files/package-file.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
-import { group, version } from '../../rules/manifest/kinds.ts';
-import { namespaceProblem } from '../../rules/manifest/read-manifests.ts';
+import { group, version } from '../../rules/language/kinds.ts';
+import { namespaceProblem } from '../../rules/reader/read-manifests.ts';
 import {
   type Command,
   CommandError,

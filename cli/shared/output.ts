@@ -1,7 +1,7 @@
 /** How commands print what they found: for people in lines and tables, for programs as JSON or YAML. */
 
 import type { JsonObject } from '../../rules/model.ts';
-import { yamlText } from '../../rules/write/yaml-text.ts';
+import { yamlText } from '../../rules/yaml/yaml-text.ts';
 import { activeCharacters } from './active-characters.ts';
 import { escaped, type FlagTypes, type ParsedFlags, UsageError } from './flags.ts';
 

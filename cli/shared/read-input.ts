@@ -15,8 +15,8 @@ import {
 } from '../../rules/reader/read-rule-texts.ts';
 import { formatRuleError, type RuleError } from '../../rules/rule-error.ts';
 import { type CheckOptions, checkSources } from '../../rules/validate-sources.ts';
-import { yamlText } from '../../rules/write/yaml-text.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
+import { yamlText } from '../../rules/yaml/yaml-text.ts';
 import { Containment } from './contained-files.ts';
 import { fetchGiven, type ParsedFlags, printProblem, UsageError } from './flags.ts';
 import { io } from './io.ts';

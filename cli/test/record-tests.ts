@@ -5,7 +5,7 @@ import { SortWindow } from '../../replay/replay.ts';
 import type { JsonObject, JsonValue, RuleSource } from '../../rules/model.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
-import { yamlText } from '../../rules/write/yaml-text.ts';
+import { yamlText } from '../../rules/yaml/yaml-text.ts';
 import { openRecording } from '../replay/recording-lines.ts';
 import { readReplaySettings } from '../replay/replay-command.ts';
 import { timeText } from '../shared/output.ts';

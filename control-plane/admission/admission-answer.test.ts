@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { overrideKind } from '../../rules/manifest/kinds.ts';
+import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
 import { readFleet } from '../fleets/fleet-readings.ts';
 import type { ConfigObject } from '../model/config-object.ts';

@@ -1,7 +1,7 @@
 /** What is said of an object before it is stored, by the same functions that decide about those that are. */
 import { isDeepStrictEqual } from 'node:util';
+import { fleetPlural, group, overridePlural, plural } from '../../rules/language/kinds.ts';
 import { fieldName, manifestWords } from '../../rules/language/tables.ts';
-import { fleetPlural, group, overridePlural, plural } from '../../rules/manifest/kinds.ts';
 import type { RuleSource } from '../../rules/model.ts';
 import { reviewSources } from '../../rules/review/review-sources.ts';
 import type { RuleWarning } from '../../rules/review/rule-level.ts';

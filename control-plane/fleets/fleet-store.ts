@@ -6,7 +6,7 @@
 import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { Pace } from '../../process/time/pacing.ts';
-import { apiVersion, fleetKind, fleetPlural, group, version } from '../../rules/manifest/kinds.ts';
+import { apiVersion, fleetKind, fleetPlural, group, version } from '../../rules/language/kinds.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError, isTransient } from '../kubernetes/api-error.ts';
 import { resourcePath } from '../kubernetes/reflector.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import type { Actor, ApiCall } from '../../process/http/api-route.ts';
-import { overrideKind } from '../../rules/manifest/kinds.ts';
+import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject } from '../../test/support/config-object-builder.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import { anyoneOwnsAnything } from '../reconcile/claims.ts';

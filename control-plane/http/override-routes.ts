@@ -1,6 +1,6 @@
 /** `GET /v1/overrides` of the control plane: the RateLimitOverrides of its cluster, with what became of them. */
 import { type ApiRoute, domainOf } from '../../process/http/api-route.ts';
-import { overrideJson } from '../../rules/overrides/override.ts';
+import { overrideJson } from '../../rules/override.ts';
 import { decodeOverride } from '../../rules/xds/override-resource.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { Verdict } from '../model/decision.ts';

@@ -4,7 +4,7 @@ import {
   plural as configPlural,
   overrideKind,
   overridePlural,
-} from '../../rules/manifest/kinds.ts';
+} from '../../rules/language/kinds.ts';
 
 /** As its source has it. Never changed: a change of the object is a new value. */
 export interface ConfigObject {

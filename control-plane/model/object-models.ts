@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { domainFields } from '../../rules/language/fields.ts';
-import { dnsLabelLength, dnsLabelPattern } from '../../rules/manifest/kinds.ts';
+import { dnsLabelLength, dnsLabelPattern } from '../../rules/language/kinds.ts';
 
 const label = (description: string) =>
   z.string().regex(new RegExp(dnsLabelPattern)).max(dnsLabelLength).meta({ description });

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import type { Override } from '../../rules/overrides/override.ts';
+import type { Override } from '../../rules/override.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { grantEnd } from './grant-end.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { overrideKind } from '../../rules/manifest/kinds.ts';
+import { overrideKind } from '../../rules/language/kinds.ts';
 import { overridesRulesVersion } from '../../rules/model.ts';
 import { decodeOverride } from '../../rules/xds/override-resource.ts';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';

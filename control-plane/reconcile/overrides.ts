@@ -3,10 +3,10 @@
  * time is passed in, and what was worked out in the round before is given again as long as it holds.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { defaultFleet, dnsLabelLength, dnsLabelPattern, overrideKind } from '../../rules/manifest/kinds.ts';
+import { defaultFleet, dnsLabelLength, dnsLabelPattern, overrideKind } from '../../rules/language/kinds.ts';
 import { overridesRulesVersion } from '../../rules/model.ts';
-import { effectWords, type Override, overridePlace } from '../../rules/overrides/override.ts';
-import { type OverrideOrigin, readOverride } from '../../rules/overrides/read-override.ts';
+import { effectWords, type Override, overridePlace } from '../../rules/override.ts';
+import { type OverrideOrigin, readOverride } from '../../rules/read-override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { encodeOverride } from '../../rules/xds/override-resource.ts';
 import { byAge, type ConfigObject, objectKey } from '../model/config-object.ts';

@@ -1,8 +1,8 @@
 /** One reading of the spec of a RateLimitConfig: its rules, or why it cannot be accepted. Pure. */
 
-import { kind } from '../../rules/manifest/kinds.ts';
-import { readSpec } from '../../rules/manifest/read-spec.ts';
+import { kind } from '../../rules/language/kinds.ts';
 import { type RuleSource, rulesVersionNeeded } from '../../rules/model.ts';
+import { readSpec } from '../../rules/reader/read-spec.ts';
 import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';

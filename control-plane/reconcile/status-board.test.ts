@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import { overrideKind } from '../../rules/manifest/kinds.ts';
+import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';

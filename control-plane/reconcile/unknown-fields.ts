@@ -1,7 +1,7 @@
 /** Fields of a spec that this version does not know: where they are, what they hold, and the spec without them. Pure. */
 
 import { entryFields } from '../../rules/language/fields.ts';
-import { overrideSpecFields } from '../../rules/manifest/kinds.ts';
+import { overrideSpecFields } from '../../rules/language/kinds.ts';
 import { isObject } from '../../rules/model.ts';
 
 /** From the spec on; the last step is the field. */

@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { TokenBucket } from '../../process/time/pacing.ts';
-import { apiVersion } from '../../rules/manifest/kinds.ts';
+import { apiVersion } from '../../rules/language/kinds.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError, isTransient } from '../kubernetes/api-error.ts';
 import { type ConfigObject, kindOf } from '../model/config-object.ts';

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest';
-import { overrideKind } from '../../rules/manifest/kinds.ts';
+import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject } from '../../test/support/config-object-builder.ts';
 import { type ApiAnswer, ScriptedApi } from '../../test/support/scripted-api.ts';
 import type { ConfigObject } from '../model/config-object.ts';

@@ -18,8 +18,8 @@ import {
 } from '../../process/settings/settings-kinds.ts';
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
-import { defaultClass } from '../../rules/manifest/kinds.ts';
-import { defaultOverridesMaxSeconds } from '../../rules/overrides/read-override.ts';
+import { defaultClass } from '../../rules/language/kinds.ts';
+import { defaultOverridesMaxSeconds } from '../../rules/read-override.ts';
 import { domainOwnerships } from '../reconcile/claims.ts';
 import { parseLabelSelector } from '../source/label-selector.ts';
 import { isClientName } from '../xds/fleet-permissions.ts';

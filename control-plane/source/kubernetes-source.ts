@@ -1,6 +1,6 @@
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { group, overrideKind, version } from '../../rules/manifest/kinds.ts';
-import { classNameOf } from '../../rules/manifest/read-spec.ts';
+import { group, overrideKind, version } from '../../rules/language/kinds.ts';
+import { classNameOf } from '../../rules/reader/read-spec.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import type { ApiObject, ObjectEvent, Reading } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernetes/watch.ts';

@@ -1,7 +1,7 @@
 /** The schemas of the CRDs that the API server has now: read from `/openapi/v3`, which every service account may read. */
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { fleetKind, group, kind, overrideKind, version } from '../../rules/manifest/kinds.ts';
+import { fleetKind, group, kind, overrideKind, version } from '../../rules/language/kinds.ts';
 import { DeniedAccess, type KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError, isDenied } from '../kubernetes/api-error.ts';
 import { defaultWatchLimits, WatchOutage } from '../kubernetes/watch.ts';

@@ -1,6 +1,6 @@
 /** Which events of the watches are news at once, also while this process writes statuses. */
 import { expect, it, onTestFinished } from 'vitest';
-import { defaultClass } from '../../rules/manifest/kinds.ts';
+import { defaultClass } from '../../rules/language/kinds.ts';
 import { configSpec } from '../../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';

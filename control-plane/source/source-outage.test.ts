@@ -1,6 +1,6 @@
 /** What a source says of its objects while some of its watches are out. */
 import { expect, it, onTestFinished } from 'vitest';
-import { defaultClass } from '../../rules/manifest/kinds.ts';
+import { defaultClass } from '../../rules/language/kinds.ts';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { aMoment, ScriptedApi, soon } from '../../test/support/scripted-api.ts';

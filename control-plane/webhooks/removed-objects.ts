@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { overrideKind } from '../../rules/manifest/kinds.ts';
+import { overrideKind } from '../../rules/language/kinds.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import type { RemovedObject } from '../reconcile/removals.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { overrideKind } from '../../rules/manifest/kinds.ts';
+import { overrideKind } from '../../rules/language/kinds.ts';
 import type { Condition, ConfigStatus } from '../model/config-object.ts';
 import { removedEvent, type WebhookEvent, webhookEvents } from './webhook-event.ts';
 

@@ -2,7 +2,7 @@
 
 import type { Node } from '../../gen/envoy/config/core/v3/base_pb.ts';
 import { plainText, shortened } from '../../process/log/error-text.ts';
-import { defaultFleet, dnsLabelLength, dnsLabelPattern } from '../../rules/manifest/kinds.ts';
+import { defaultFleet, dnsLabelLength, dnsLabelPattern } from '../../rules/language/kinds.ts';
 import { type LimiterReport, oldRulesVersion } from '../model/fleet-snapshot.ts';
 import { ruleSupportSchema } from '../model/rule-support.ts';
 

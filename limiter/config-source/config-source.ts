@@ -1,4 +1,4 @@
-import type { Override } from '../../rules/overrides/override.ts';
+import type { Override } from '../../rules/override.ts';
 import type { ReviewedLoad, RulesReview } from '../../rules/review/reviewed-load.ts';
 import type { RuleError, RuleErrorCode } from '../../rules/rule-error.ts';
 import { type RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';

@@ -3,7 +3,7 @@ import { setImmediate as nextTurn } from 'node:timers/promises';
 import type { Health } from '../../process/grpc/health.ts';
 import type { Logger } from '../../process/log/logger.ts';
 import type { Clock } from '../../process/time/clock.ts';
-import type { Override } from '../../rules/overrides/override.ts';
+import type { Override } from '../../rules/override.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import type { ListedRule, RuleTable } from '../../rules/table/rule-table.ts';
 import * as lines from '../log/lines.ts';

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import type { Entry } from '../../rules/model.ts';
-import { byAge, type Override } from '../../rules/overrides/override.ts';
+import { byAge, type Override } from '../../rules/override.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { OverrideIndex, overrideMatches } from './override-index.ts';
 

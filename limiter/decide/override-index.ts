@@ -4,7 +4,7 @@
  * does not grow with their number, but of patterns that have neither of their own.
  */
 import { type Entry, patternMatches } from '../../rules/model.ts';
-import { byAge, isPattern, type Override } from '../../rules/overrides/override.ts';
+import { byAge, isPattern, type Override } from '../../rules/override.ts';
 import { compilePairIndex, hashSeed, hashText, hashUnit, PairIndex } from '../../rules/table/pair-index.ts';
 
 /** What lies over the rules for one descriptor. */

@@ -4,7 +4,7 @@ import { stemOfValues } from '../../rules/counter-keys.ts';
 import { leaseMost } from '../../rules/lease.ts';
 import type { MatchedRule, NameForm, RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
 import { arePlainLimits, type Entry, isPlainLimit, type Limit, noTraits, Unit } from '../../rules/model.ts';
-import type { Override } from '../../rules/overrides/override.ts';
+import type { Override } from '../../rules/override.ts';
 import {
   largestMultiplier,
   limitLabel,

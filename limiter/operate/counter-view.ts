@@ -5,7 +5,7 @@ import { calendarWindow } from '../../rules/calendar.ts';
 import { type UnitJson, unitJson } from '../../rules/describe.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { type Calendar, type Entry, type Limit, Unit, unitFromText, unitName } from '../../rules/model.ts';
-import type { Override } from '../../rules/overrides/override.ts';
+import type { Override } from '../../rules/override.ts';
 import { unitOfSeconds } from '../../rules/window.ts';
 import { marksOf, marksReached } from '../decide/assess.ts';
 import { boundOf, windowAt } from '../decide/windows.ts';

@@ -2,7 +2,7 @@
 import type { NameForm } from '../../rules/match-result.ts';
 import { sanitizeMetricKey } from '../../rules/match-result.ts';
 import type { Entry, Limit } from '../../rules/model.ts';
-import type { Override } from '../../rules/overrides/override.ts';
+import type { Override } from '../../rules/override.ts';
 import { type Explanation, explainDescriptor } from '../../rules/review/explain-descriptor.ts';
 import type { PlacedRule } from '../../rules/review/rule-level.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Override } from '../../rules/overrides/override.ts';
+import type { Override } from '../../rules/override.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { KeptOverrides } from './kept-overrides.ts';

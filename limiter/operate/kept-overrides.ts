@@ -6,7 +6,7 @@
  */
 import { createHash, randomUUID } from 'node:crypto';
 import type { Clock, Timers } from '../../process/time/clock.ts';
-import { type Override, overridePlace } from '../../rules/overrides/override.ts';
+import { type Override, overridePlace } from '../../rules/override.ts';
 import { StoreError } from '../stores/store-error.ts';
 import type { StoreOffice } from './office/office.ts';
 

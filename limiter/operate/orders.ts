@@ -1,6 +1,6 @@
 /** What the process asks of every thread that serves: plain data there, and JSON back. */
 import type { Entry } from '../../rules/model.ts';
-import type { Override } from '../../rules/overrides/override.ts';
+import type { Override } from '../../rules/override.ts';
 import type { Profile } from '../../rules/proxy/read-profiles.ts';
 import type { RefusalQuestion } from '../stats/top/refusal-memory.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import type { Override } from '../../rules/overrides/override.ts';
+import type { Override } from '../../rules/override.ts';
 import { type OverrideParts, overrideRoutes } from './override-routes.ts';
 
 function routesOf(overrides: readonly Override[], kind: 'redis' | 'memcache' = 'redis') {

@@ -13,7 +13,7 @@ import {
   type OverrideStanding,
   overridePlace,
   standingByTime,
-} from '../../rules/overrides/override.ts';
+} from '../../rules/override.ts';
 import { limitLabel } from '../../rules/window.ts';
 import { OverrideIndex, type OverridesFound } from '../decide/override-index.ts';
 import type { Order } from './orders.ts';

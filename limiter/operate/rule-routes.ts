@@ -3,7 +3,7 @@ import { type ApiCall, ApiProblem, type ApiRoute, checkDomain, shown } from '../
 import { limitJson, limitWords } from '../../rules/describe.ts';
 import { sanitizeMetricKey } from '../../rules/match-result.ts';
 import { type Entry, isObject, type Limit, type Rule } from '../../rules/model.ts';
-import { effectWords, type Override, overrideJson } from '../../rules/overrides/override.ts';
+import { effectWords, type Override, overrideJson } from '../../rules/override.ts';
 import { type ExplainedStep, noLimitWords, type Outcome } from '../../rules/review/explain-descriptor.ts';
 import { type PlacedRule, placedRules } from '../../rules/review/rule-level.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { Algorithm } from '../../rules/algorithms/registry.ts';
 import type { Rule } from '../../rules/model.ts';
-import type { Override } from '../../rules/overrides/override.ts';
+import type { Override } from '../../rules/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { type BudgetLimiter, budgetLimiter, madeId } from '../../test/support/budget-limiter.ts';

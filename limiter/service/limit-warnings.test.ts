@@ -1,7 +1,7 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { Algorithm } from '../../rules/algorithms/registry.ts';
 import { type Limit, Unit } from '../../rules/model.ts';
-import type { Override, OverrideEffect } from '../../rules/overrides/override.ts';
+import type { Override, OverrideEffect } from '../../rules/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';

@@ -2,7 +2,7 @@
 import type { Clock } from '../../process/time/clock.ts';
 import { shownText } from '../../rules/long-text.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
-import type { Override } from '../../rules/overrides/override.ts';
+import type { Override } from '../../rules/override.ts';
 import { type Descriptor, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import { OverrideIndex } from '../decide/override-index.ts';
 import { applyReplaces, type Plan, Planner, type PlanSettings } from '../decide/plan.ts';

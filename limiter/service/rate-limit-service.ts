@@ -5,7 +5,7 @@
 import type { Clock } from '../../process/time/clock.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
 import type { Entry } from '../../rules/model.ts';
-import type { Override, OverrideEffect } from '../../rules/overrides/override.ts';
+import type { Override, OverrideEffect } from '../../rules/override.ts';
 import {
   type DescriptorStatus,
   type RateLimitRequest,

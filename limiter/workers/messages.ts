@@ -2,7 +2,7 @@
 import type { LogFields, LogLevelName } from '../../process/log/logger.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
 import type { SharedHoldings } from '../../process/net/held-bytes.ts';
-import type { Override } from '../../rules/overrides/override.ts';
+import type { Override } from '../../rules/override.ts';
 import type { Profile } from '../../rules/proxy/read-profiles.ts';
 import type { RuleLayer } from '../../rules/table/rule-table.ts';
 import type { CallersInForce } from '../callers/callers.ts';

@@ -5,7 +5,7 @@ import { beforeEach, expect, it } from 'vitest';
 import { Health } from '../../process/grpc/health.ts';
 import { createLogger } from '../../process/log/logger.ts';
 import { sharedCells } from '../../process/net/held-bytes.ts';
-import type { Override } from '../../rules/overrides/override.ts';
+import type { Override } from '../../rules/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { type RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 import { eventually } from '../../test/support/eventually.ts';

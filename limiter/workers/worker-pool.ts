@@ -1,7 +1,7 @@
 import { createServer } from 'node:net';
 import { BindError, bind, type ListenAddress } from '../../process/net/bind.ts';
 import { inTime } from '../../process/time/clock.ts';
-import type { Override } from '../../rules/overrides/override.ts';
+import type { Override } from '../../rules/override.ts';
 import type { Profile } from '../../rules/proxy/read-profiles.ts';
 import type { RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 import type { LimiterContext } from '../assembly/context.ts';

@@ -10,7 +10,7 @@ import {
 } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
 import { compositeOf } from '../review/rule-level.ts';
-import { ruleValue } from '../write/rule-file-value.ts';
+import { ruleValue } from '../write-rules.ts';
 import { changedMeaning, crossingMeaning, movedMeaning } from './change-effect.ts';
 import { type Crossing, Crossings, overtakenPatterns } from './crossing.ts';
 import { Sides } from './domain-side.ts';

@@ -4,8 +4,8 @@
  * a part of any of them. Names are snake_case or camelCase, as in protobuf's JSON.
  */
 
-import { documentTexts, readManifestDocument } from '../manifest/read-manifests.ts';
 import { isObject } from '../model.ts';
+import { documentTexts, readManifestDocument } from '../reader/read-manifests.ts';
 import type { PathProblem, TextPlace } from '../yaml/places.ts';
 import { valuePlacer } from '../yaml/places.ts';
 import { type RateLimitConfig, readRateLimits } from './read-actions.ts';

@@ -7,7 +7,7 @@ import type { JsonObject, Rule } from '../model.ts';
 import type { LoadedSource } from '../reader/read-rule-texts.ts';
 import { explainDescriptor } from '../review/explain-descriptor.ts';
 import { placedRules } from '../review/rule-level.ts';
-import { yamlText } from '../write/yaml-text.ts';
+import { yamlText } from '../yaml/yaml-text.ts';
 import { readEnvoyConfiguration } from './envoy-configuration.ts';
 import { type EnvoyFinding, reviewEnvoy } from './envoy-review.ts';
 import { type KeySource, neededRateLimits } from './needed-rate-limits.ts';

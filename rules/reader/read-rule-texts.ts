@@ -1,20 +1,15 @@
 /** Reads texts of rules in any of the three spellings, for commands: what could be read of them, and all that is wrong. */
 import { fieldName } from '../language/tables.ts';
-import {
-  documentTexts,
-  type Manifest,
-  readManifestDocument,
-  readManifests,
-} from '../manifest/read-manifests.ts';
-import { readSpec } from '../manifest/read-spec.ts';
 import type { RuleSource } from '../model.ts';
-import { looksLikeOverrides, readOverride, readOverrideFile } from '../overrides/read-override.ts';
+import { looksLikeOverrides, readOverride, readOverrideFile } from '../read-override.ts';
 import { formatManifestError, type RuleError, RuleErrorList } from '../rule-error.ts';
 import { type CheckOptions, checkSources } from '../validate-sources.ts';
 import { resourcesFromJson } from '../xds/resource-json.ts';
 import { type TextPlace, valuePlacer } from '../yaml/places.ts';
 import { decodeYaml } from '../yaml/text.ts';
+import { documentTexts, type Manifest, readManifestDocument, readManifests } from './read-manifests.ts';
 import { readRuleFiles } from './read-rule-files.ts';
+import { readSpec } from './read-spec.ts';
 
 /** The three spellings of rules. A text is told apart before it is read, so that its mistakes are those of its kind. */
 export type TextKind = 'rule-file' | 'manifests' | 'resources';

@@ -5,7 +5,7 @@ import { anyRules } from '../../test/support/rule-arbitraries.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import type { JsonObject } from '../model.ts';
 import { readRuleFiles } from '../reader/read-rule-files.ts';
-import { yamlText } from '../write/yaml-text.ts';
+import { yamlText } from '../yaml/yaml-text.ts';
 import { compileRules } from './compile-rules.ts';
 import { RuleTable } from './rule-table.ts';
 

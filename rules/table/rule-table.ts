@@ -9,7 +9,7 @@ import {
   usualNames,
 } from '../match-result.ts';
 import { type Entry, makeRule, type Rule } from '../model.ts';
-import { ruleValue } from '../write/rule-file-value.ts';
+import { ruleValue } from '../write-rules.ts';
 import { MatchKind, MatchPath, sharingFlag, underscore } from './match-path.ts';
 import { hashSeed, hashText, hashUnit, PairIndex, unitsEqual } from './pair-index.ts';
 import { Node, NodeFlag, openRuleTable, RuleNodes, type RuleTableSections } from './rule-table-format.ts';

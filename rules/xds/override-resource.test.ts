@@ -6,7 +6,7 @@ import {
   RateLimitOverrideSchema,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { mostRequests, Unit } from '../model.ts';
-import type { Override } from '../overrides/override.ts';
+import type { Override } from '../override.ts';
 import { decodeOverride, encodeOverride, isOverrideResource } from './override-resource.ts';
 import { domainOfResource, encodeResource } from './resource.ts';
 

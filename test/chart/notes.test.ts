@@ -1,6 +1,6 @@
 /** What `helm install` prints for values that its commands have to heed. */
 import { expect, it } from 'vitest';
-import { readManifests } from '../../rules/manifest/read-manifests.ts';
+import { readManifests } from '../../rules/reader/read-manifests.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { helmProgram } from '../support/find-server.ts';
 import { chartNotes, type Values } from '../support/helm-chart.ts';

@@ -2,9 +2,9 @@
 import { readdirSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { readManifests } from '../../rules/manifest/read-manifests.ts';
-import { readSpec } from '../../rules/manifest/read-spec.ts';
+import { readManifests } from '../../rules/reader/read-manifests.ts';
 import { readRuleFiles } from '../../rules/reader/read-rule-files.ts';
+import { readSpec } from '../../rules/reader/read-spec.ts';
 import { expectClaims } from '../support/document-claims.ts';
 import { exampleCases, exampleRules, examplesFolder, readExample } from '../support/example-cases.ts';
 import { fencedBlocks } from '../support/fenced-blocks.ts';

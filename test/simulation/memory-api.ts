@@ -10,7 +10,7 @@ import {
   overrideKind,
   overridePlural,
   plural,
-} from '../../rules/manifest/kinds.ts';
+} from '../../rules/language/kinds.ts';
 import { apiError, type Kind, type MemoryCluster, type Selection, type Target } from './memory-cluster.ts';
 
 const ours = (plural: string, kind: string): Kind => ({

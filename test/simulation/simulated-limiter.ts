@@ -15,7 +15,7 @@ import {
 } from '../../limiter/config-source/xds/load-resources.ts';
 import { type StartThread, XdsConfigSource } from '../../limiter/config-source/xds/xds-source.ts';
 import { budgetsRulesVersion } from '../../rules/model.ts';
-import type { Override } from '../../rules/overrides/override.ts';
+import type { Override } from '../../rules/override.ts';
 import { reviewLoad } from '../../rules/review/reviewed-load.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import type { CheckOptions } from '../../rules/validate-sources.ts';

@@ -2,7 +2,7 @@
 import { join, resolve } from 'node:path';
 import type { ApiRoute, TellOfChange } from '../../../process/http/api-route.ts';
 import type { RuleMatcher } from '../../../rules/match-result.ts';
-import type { Override } from '../../../rules/overrides/override.ts';
+import type { Override } from '../../../rules/override.ts';
 import { limitUnder, overridable } from '../../decide/overridden.ts';
 import * as lines from '../../log/lines.ts';
 import type { EffectiveLimit } from '../../operate/counter-view.ts';

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { RuleSource } from '../../../rules/model.ts';
-import type { Override } from '../../../rules/overrides/override.ts';
+import type { Override } from '../../../rules/override.ts';
 import { encodeOverride } from '../../../rules/xds/override-resource.ts';
 import { encodeResource, rateLimitConfigTypeUrl as typeUrl } from '../../../rules/xds/resource.ts';
 import { AdsServer } from '../../../test/support/ads-server.ts';

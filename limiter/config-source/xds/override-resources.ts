@@ -4,7 +4,7 @@
  */
 import type { Any } from '@bufbuild/protobuf/wkt';
 import { errorText } from '../../../process/log/error-text.ts';
-import type { Override } from '../../../rules/overrides/override.ts';
+import type { Override } from '../../../rules/override.ts';
 import { formatManifestError, type RuleError } from '../../../rules/rule-error.ts';
 import { decodeOverride, isOverrideResource } from '../../../rules/xds/override-resource.ts';
 import { type FailedLoad, unplacedError } from '../config-source.ts';

@@ -2,7 +2,7 @@ import type { Node } from '../../../gen/envoy/config/core/v3/base_pb.ts';
 import { errorText } from '../../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../../process/time/clock.ts';
 import { TokenBucket } from '../../../process/time/pacing.ts';
-import type { Override } from '../../../rules/overrides/override.ts';
+import type { Override } from '../../../rules/override.ts';
 import type { ReviewOptions } from '../../../rules/review/reviewed-load.ts';
 import type { RuleTable } from '../../../rules/table/rule-table.ts';
 import type { CheckOptions } from '../../../rules/validate-sources.ts';

@@ -1,7 +1,7 @@
 /** The statistics of the service as a whole by name. Those of rules: `rule-stats.ts`. */
 import type { Health } from '../../../process/grpc/health.ts';
 import type { Clock } from '../../../process/time/clock.ts';
-import type { OverrideEffect } from '../../../rules/overrides/override.ts';
+import type { OverrideEffect } from '../../../rules/override.ts';
 import type { Tags } from './metric-name.ts';
 import type { StatsRegistry } from './stats-registry.ts';
 

@@ -1,13 +1,13 @@
 /** One reader of overrides, whatever they came in: a body of the API, a file, `spec` of an object, flags of the CLI. */
-import { entryFields, overrideFields } from '../language/fields.ts';
-import { effectFields, endFields, overrideNames } from '../language/tables.ts';
-import { type Entry, isObject, mostRequests, type Unit, unitFromText, wholeFrom } from '../model.ts';
-import { formatManifestError, type RuleError, RuleErrorList } from '../rule-error.ts';
-import { windowFromText, windowSeconds, windowText } from '../window.ts';
-import { readDocument } from '../yaml/document.ts';
-import { valuePlacer } from '../yaml/places.ts';
-import { decodeYaml } from '../yaml/text.ts';
+import { entryFields, overrideFields } from './language/fields.ts';
+import { effectFields, endFields, overrideNames } from './language/tables.ts';
+import { type Entry, isObject, mostRequests, type Unit, unitFromText, wholeFrom } from './model.ts';
 import type { Override, OverrideEffect } from './override.ts';
+import { formatManifestError, type RuleError, RuleErrorList } from './rule-error.ts';
+import { windowFromText, windowSeconds, windowText } from './window.ts';
+import { readDocument } from './yaml/document.ts';
+import { valuePlacer } from './yaml/places.ts';
+import { decodeYaml } from './yaml/text.ts';
 
 /** Of an id. */
 const mostIdLength = 128;

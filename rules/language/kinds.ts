@@ -1,5 +1,5 @@
 /** The kinds of objects that Weir has in Kubernetes, how they may be called, and the fields of their specs. */
-import { domainFields, type FieldRows, type OverrideRows, overrideFields } from '../language/fields.ts';
+import { domainFields, type FieldRows, type OverrideRows, overrideFields } from './fields.ts';
 
 export const group = 'ratelimit.weir.dev';
 export const version = 'v1alpha1';

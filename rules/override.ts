@@ -1,5 +1,5 @@
 /** An override: what lies over the rules for a time, whether it came as an object, by the API or from a file. */
-import { type Entry, type Unit, unitName } from '../model.ts';
+import { type Entry, type Unit, unitName } from './model.ts';
 
 export type OverrideEffect =
   /** In place of the matched limit's requests; window, algorithm and counter stay. `unit` is for where no rule matches. */

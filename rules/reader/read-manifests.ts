@@ -1,8 +1,3 @@
-import { isObject } from '../model.ts';
-import type { RuleError, RuleErrorCode } from '../rule-error.ts';
-import { readDocument } from '../yaml/document.ts';
-import { LineIndex, type TextPlace, valuePlacer } from '../yaml/places.ts';
-import type { YamlTape } from '../yaml/tape.ts';
 import {
   apiVersion,
   dnsLabelLength,
@@ -14,7 +9,12 @@ import {
   listKind,
   objectNameLength,
   overrideKind,
-} from './kinds.ts';
+} from '../language/kinds.ts';
+import { isObject } from '../model.ts';
+import type { RuleError, RuleErrorCode } from '../rule-error.ts';
+import { readDocument } from '../yaml/document.ts';
+import { LineIndex, type TextPlace, valuePlacer } from '../yaml/places.ts';
+import type { YamlTape } from '../yaml/tape.ts';
 
 /** One document of a file, as text, and the number of its first line, from 1. */
 export interface DocumentText {

@@ -12,6 +12,7 @@ import {
   type FieldRows,
   ruleFields,
 } from '../language/fields.ts';
+import { defaultClass, defaultFleet, specFields } from '../language/kinds.ts';
 import {
   calendarTable,
   enumName,
@@ -55,7 +56,6 @@ import { readReserve } from '../reserve.ts';
 import { fieldPath, type RuleError, type RuleErrorCode, RuleErrorList, unknownWord } from '../rule-error.ts';
 import { listProblem, type RuleSupport, settleLimit, unknownAlgorithm } from '../validate-limits.ts';
 import { checkSources } from '../validate-sources.ts';
-import { defaultClass, defaultFleet, specFields } from './kinds.ts';
 
 /** Keys and list positions. */
 type Path = readonly (string | number)[];

@@ -1,14 +1,16 @@
-import type { JsonObject, JsonValue } from '../model.ts';
+/** What there is in JSON. */
+type Value = null | boolean | number | string | Value[] | Fields;
+type Fields = { [key: string]: Value };
 
 /** YAML as people write it: blocks, and quotes only where a text could be taken for something else. */
-export function yamlText(value: JsonObject): string {
+export function yamlText(value: Fields): string {
   return `${mapLines(value).join('\n')}\n`;
 }
 
 /** Longer keys need the explicit form, as YAML looks 1,024 characters ahead for a colon. */
 const longestSimpleKey = 200;
 
-function mapLines(map: JsonObject): string[] {
+function mapLines(map: Fields): string[] {
   return Object.entries(map).flatMap(([key, value]) => {
     const name = scalarText(key);
     if (name.length > longestSimpleKey) return [`? ${name}`, ...valueLines(':', value)];
@@ -17,7 +19,7 @@ function mapLines(map: JsonObject): string[] {
 }
 
 /** A value behind its key. Lists stand as deep as the key, as in the examples everywhere. */
-function valueLines(head: string, value: JsonValue): string[] {
+function valueLines(head: string, value: Value): string[] {
   if (Array.isArray(value)) {
     if (value.length === 0) return [`${head} []`];
     return [head, ...value.flatMap(elementLines).map(indented)];
@@ -27,7 +29,7 @@ function valueLines(head: string, value: JsonValue): string[] {
   return [head, ...mapLines(value).map(indented)];
 }
 
-function elementLines(element: JsonValue): string[] {
+function elementLines(element: Value): string[] {
   if (element === null || typeof element !== 'object') return [`- ${scalarText(element)}`];
   const lines = Array.isArray(element) ? element.flatMap(elementLines) : mapLines(element);
   if (lines.length === 0) return [Array.isArray(element) ? '- []' : '- {}'];

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
-import { formatManifestError } from '../rule-error.ts';
 import { overrideJson, overridePlace } from './override.ts';
 import { type OverrideOrigin, readOverride } from './read-override.ts';
+import { formatManifestError } from './rule-error.ts';
 
 const nowMs = Date.UTC(2026, 10, 22, 10);
 const byApi: OverrideOrigin = {

@@ -1,15 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { caseCount } from '../../test/support/property-cases.ts';
-import { anyRules } from '../../test/support/rule-arbitraries.ts';
-import { rule } from '../../test/support/rule-builder.ts';
-import { descriptorLevels, domainFields, limitFields, ruleFields } from '../language/fields.ts';
-import type { Rule, RuleSource } from '../model.ts';
-import { readRuleTexts, type textKind } from '../reader/read-rule-texts.ts';
-import { resourcesToJson } from '../xds/resource-json.ts';
-import { manifestValue } from './manifest-value.ts';
-import { ruleFileValue } from './rule-file-value.ts';
-import { yamlText } from './yaml-text.ts';
+import { caseCount } from '../test/support/property-cases.ts';
+import { anyRules } from '../test/support/rule-arbitraries.ts';
+import { rule } from '../test/support/rule-builder.ts';
+import { descriptorLevels, domainFields, limitFields, ruleFields } from './language/fields.ts';
+import type { Rule, RuleSource } from './model.ts';
+import { readRuleTexts, type textKind } from './reader/read-rule-texts.ts';
+import { manifestValue, ruleFileValue } from './write-rules.ts';
+import { resourcesToJson } from './xds/resource-json.ts';
+import { yamlText } from './yaml/yaml-text.ts';
 
 const source = fc.record({
   domain: fc.constantFrom('shop', 'y', '010', 'a b', 'é', 'd'.repeat(domainFields.domain.most)),

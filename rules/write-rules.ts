@@ -1,7 +1,8 @@
 /** Rules as people write them in a rule file or a manifest. */
-import { algorithmNames } from '../algorithms/registry.ts';
-import { writtenCalendar } from '../calendar.ts';
-import type { FieldKind, FieldRows } from '../language/fields.ts';
+import { algorithmNames } from './algorithms/registry.ts';
+import { writtenCalendar } from './calendar.ts';
+import type { FieldKind, FieldRows } from './language/fields.ts';
+import { apiVersion, defaultClass, defaultFleet, kind } from './language/kinds.ts';
 import {
   calendarTable,
   enumName,
@@ -10,8 +11,8 @@ import {
   reserveTable,
   ruleTable,
   type TableField,
-} from '../language/tables.ts';
-import { leaseText } from '../lease.ts';
+} from './language/tables.ts';
+import { leaseText } from './lease.ts';
 import {
   type FieldValues,
   isDefault,
@@ -25,9 +26,9 @@ import {
   type Written,
   type WrittenLimit,
   type WrittenRule,
-} from '../model.ts';
-import { writtenReserve } from '../reserve.ts';
-import { unitWord } from '../window.ts';
+} from './model.ts';
+import { writtenReserve } from './reserve.ts';
+import { unitWord } from './window.ts';
 
 /** How a dialect spells names of fields, and words of enums as rule files spell them. */
 interface Spelling {
@@ -107,14 +108,36 @@ export function ruleFileValue({
   return descriptors.length === 0 ? { domain } : { domain, descriptors: descriptors.map(ruleValue) };
 }
 
+/** What a manifest says beside its rules. */
+export interface ManifestIdentity {
+  name: string;
+  /** Undefined: none is written, and whoever applies it chooses. */
+  namespace: string | undefined;
+  labels: Record<string, string>;
+  fleet: string;
+  /** Undefined: the usual one. */
+  className?: string | undefined;
+}
+
+/** A source as a RateLimitConfig has it. Whether it fits into one is for `readSpec` to say. */
+export function manifestValue(
+  source: Pick<RuleSource, 'domain' | 'descriptors'>,
+  { name, namespace, labels, fleet, className = defaultClass }: ManifestIdentity,
+): JsonObject {
+  const { domain, descriptors } = source;
+  const metadata: JsonObject = { name };
+  if (namespace !== undefined) metadata['namespace'] = namespace;
+  if (Object.keys(labels).length > 0) metadata['labels'] = labels;
+  const spec: JsonObject = className === defaultClass ? {} : { className };
+  if (fleet !== defaultFleet) spec['fleet'] = fleet;
+  spec['domain'] = domain;
+  if (descriptors.length > 0) spec['descriptors'] = descriptors.map((rule) => ofManifests.rule(rule));
+  return { apiVersion, kind, metadata, spec };
+}
+
 /** As `ruleFileValue`, of one rule. */
 export function ruleValue(rule: Rule): JsonObject {
   return ofRuleFiles.rule(rule);
-}
-
-/** As `ruleValue`, in the words of manifests. */
-export function manifestRuleValue(rule: Rule): JsonObject {
-  return ofManifests.rule(rule);
 }
 
 const defaultRule = makeRule({}, []);
