@@ -39,13 +39,12 @@ export const overrides = {
   },
 };
 
+/** Others are reasons why an override is not accepted. */
 const standings = /** @type {Record<string, 'good' | 'warn' | 'bad' | 'plain'>} */ ({
   InForce: 'good',
   Pending: 'warn',
   Ended: 'plain',
-  Conflicted: 'bad',
   NoRule: 'warn',
-  LimiterTooOld: 'warn',
 });
 
 /** Read-only without `change`. @param {any[]} rows @param {(override: any) => unknown} [change] */
@@ -61,7 +60,7 @@ export function overrideTable(rows, change) {
       {
         label: 'Standing',
         cell: ({ standing, message }) =>
-          html`${badge(standings[standing] ?? 'plain', standing)}${message ? html` <small>${shown(message)}</small>` : nothing}`,
+          html`${badge(standings[standing] ?? 'bad', standing)}${message ? html` <small>${shown(message)}</small>` : nothing}`,
       },
       {
         label: 'Left',

@@ -5,6 +5,7 @@ import { Pace } from '../process/time/pacing.ts';
 import { kindOf, objectKey } from './model/config-object.ts';
 import type { Decision, KeptSpec, Verdict } from './model/decision.ts';
 import { noNewerFields } from './model/newer-fields.ts';
+import { isEnd } from './model/reasons.ts';
 import { type Decider, joinedKept, nextKept, type Policy } from './reconcile/decide.ts';
 import type { VersionLedger } from './reconcile/fleet-standing.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';
@@ -188,7 +189,7 @@ function tellNews(log: Logger, { object, accepted, served }: Verdict, last: Verd
   }
   const { reason, message } = accepted;
   if (before?.status === false && before.message === message) return;
-  if (reason === 'Expired') {
+  if (isEnd(reason)) {
     lines.overrideEnded(log, objectKey(object), message);
     return;
   }

@@ -6,6 +6,7 @@ import type { Backing } from './backing.ts';
 import { FleetKeeper, type FleetStore } from './fleets/fleet-store.ts';
 import { type ConfigObject, type ConfigStatus, objectKey } from './model/config-object.ts';
 import type { Decision } from './model/decision.ts';
+import { isEnd, reasonRow, reasons } from './model/reasons.ts';
 import type { VersionLedger } from './reconcile/fleet-standing.ts';
 import { LimiterView, patienceMs } from './reconcile/limiter-view.ts';
 import type { Removals, RemovedObject } from './reconcile/removals.ts';
@@ -14,7 +15,6 @@ import {
   limiterCounts,
   StatusBoard,
   StatusQueue,
-  type Transition,
   transitions,
 } from './reconcile/status-board.ts';
 import type { OwnershipNews } from './reconcile/status-ownership.ts';
@@ -262,9 +262,6 @@ export interface AnnouncerOptions {
   repeatMs: number;
 }
 
-/** What passes by itself is no event. */
-const passing = new Set(['Pending', 'NotAccepted', 'Disconnected']);
-
 /** Tells those who follow an object what became of it: Kubernetes events and webhooks. Leaders only. */
 export class Announcer {
   readonly #options: AnnouncerOptions;
@@ -276,9 +273,11 @@ export class Announcer {
   written({ object, previous, next, limiters }: WrittenStatus): void {
     const { clock, recordEvent, notify } = this.#options;
     for (const transition of transitions(previous, next)) {
+      const { type, reason, message: note } = transition;
+      const eventType = reasonRow(reason)?.event;
       // That an override has ended is said once, though both conditions say it.
-      const isTwice = transition.reason === 'Expired' && transition.type === 'Programmed';
-      if (!passing.has(transition.reason) && !isTwice) recordEvent(recordedEvent(object, transition));
+      const isTwice = isEnd(reason) && type === 'Programmed';
+      if (eventType !== undefined && !isTwice) recordEvent({ object, type: eventType, reason, note });
     }
     for (const event of webhookEvents({ object, previous, next, limiters, nowMs: clock.nowMs() }))
       notify(event);
@@ -292,7 +291,8 @@ export class Announcer {
 
   /** Somebody else writes the object's status. */
   contested(object: ConfigObject, news: Exclude<OwnershipNews, { is: 'written' }>): void {
-    this.#options.recordEvent({ object, type: 'Warning', ...contestedEvent(news) });
+    const event = contestedEvent(news);
+    this.#options.recordEvent({ object, type: reasons[event.reason].event, ...event });
   }
 
   /**
@@ -322,9 +322,10 @@ export class Announcer {
   }
 }
 
-function contestedEvent(
-  news: Exclude<OwnershipNews, { is: 'written' }>,
-): Pick<RecordedEvent, 'reason' | 'note'> {
+function contestedEvent(news: Exclude<OwnershipNews, { is: 'written' }>): {
+  reason: 'StatusOverwritten' | 'ClassConflict';
+  note: string;
+} {
   if (news.is === 'overwritten') {
     const { by, manager } = news;
     const planes = by === undefined ? '' : ` and now bears the name of control plane ${by}`;
@@ -338,9 +339,4 @@ function contestedEvent(
   const what = yields ? 'this one leaves the object to it for ten minutes' : 'this one goes on writing it';
   const note = `control plane ${by} writes this status as well: two control planes have one class; ${what}`;
   return { reason: 'ClassConflict', note };
-}
-
-function recordedEvent(object: ConfigObject, { status, reason, message }: Transition): RecordedEvent {
-  const isUsual = status === 'True' || reason === 'Expired';
-  return { object, type: isUsual ? 'Normal' : 'Warning', reason, note: message };
 }

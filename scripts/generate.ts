@@ -42,7 +42,7 @@ if (process.argv.includes('--check')) {
   mustRun('node', ['scripts/settings-doc.ts', '--check']);
   mustRun('node', ['scripts/crd.ts', '--check']);
   mustRun('node', ['scripts/schemas.ts', '--check']);
-  mustRun('node', ['scripts/fields-doc.ts', '--check']);
+  mustRun('node', ['scripts/tables-doc.ts', '--check']);
   mustRun('node', ['scripts/chart.ts', '--check']);
   mustRun('node', ['scripts/draw-algorithms.ts', '--check']);
   mustRun('node', ['scripts/openapi.ts', '--check']);
@@ -51,7 +51,7 @@ if (process.argv.includes('--check')) {
   mustRun('node', ['scripts/settings-doc.ts']);
   mustRun('node', ['scripts/crd.ts']);
   mustRun('node', ['scripts/schemas.ts']);
-  mustRun('node', ['scripts/fields-doc.ts']);
+  mustRun('node', ['scripts/tables-doc.ts']);
   mustRun('node', ['scripts/chart.ts']);
   mustRun('node', ['scripts/draw-algorithms.ts']);
   mustRun('node', ['scripts/openapi.ts']);

@@ -11,7 +11,7 @@ import { decodeResource } from '../../rules/xds/resource.ts';
 import type { ApiObject, Reading } from '../kubernetes/reflector.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
-import { AcceptedReason } from '../reconcile/conditions.ts';
+import { type RejectionReason, reasons } from '../model/reasons.ts';
 import type { Foresight } from '../reconcile/decide.ts';
 import type { InForce, Rejection } from '../reconcile/rejections.ts';
 import type { ReadRules } from '../reconcile/spec-reading.ts';
@@ -37,18 +37,6 @@ export interface AdmissionView {
 /** Chosen, in bytes by rules, of which the cost of a review is at most a nanosecond each: 800 usual rules. */
 const mostReviewWork = 50_000_000;
 
-/**
- * What follows from other objects and may be otherwise in a moment: a namespace may have got its labels just now. An override
- * that has ended is applied again by whoever keeps it in a repository.
- */
-const passing: ReadonlySet<string> = new Set([
-  AcceptedReason.DomainConflict,
-  AcceptedReason.FleetNotAllowed,
-  AcceptedReason.UnknownField,
-  AcceptedReason.Conflicted,
-  AcceptedReason.Expired,
-]);
-
 const noWord: AdmissionAnswer = { allowed: true, warnings: [] };
 
 /** Only a change of the spec is judged: whatever an object says already, its labels, finalizers and its end pass. */
@@ -68,7 +56,7 @@ function answerOn(reading: Reading<ConfigObject> | undefined, view: AdmissionVie
   if (reading === undefined) return noWord;
   if ('unreadable' in reading) return refused('Invalid', reading.unreadable);
   const { rules, rejection, inForce } = view.foresee(reading.item);
-  const mayPass = rejection !== undefined && passing.has(rejection.reason);
+  const mayPass = rejection !== undefined && reasons[rejection.reason].rejects.admission === 'warning';
   if (rejection !== undefined && !mayPass) return refused(rejection.reason, rejection.problem);
   const warnings = mayPass ? [passingText(rejection, inForce)] : [];
   if (!view.isListed()) {
@@ -80,7 +68,7 @@ function answerOn(reading: Reading<ConfigObject> | undefined, view: AdmissionVie
 
 /** Of what is stored although it would not be accepted now. */
 function passingText({ reason, problem }: Rejection, inForce: InForce | undefined): string {
-  const isPart = reason === AcceptedReason.UnknownField && inForce !== undefined;
+  const isPart = reason === 'UnknownField' && inForce !== undefined;
   const then = isPart ? foreseenText(inForce) : 'it would not be served';
   return `${reason}: ${problem}: ${then}`;
 }
@@ -99,7 +87,7 @@ export function isDoubtful({ resource, object }: AdmissionRequest, view: Admissi
   return reading !== undefined && 'item' in reading && view.foresee(reading.item).isDoubtful === true;
 }
 
-function refused(reason: string, message: string): AdmissionAnswer {
+function refused(reason: RejectionReason, message: string): AdmissionAnswer {
   return { allowed: false, reason, message };
 }
 

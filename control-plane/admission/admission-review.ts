@@ -1,5 +1,6 @@
 /** AdmissionReview of `admission.k8s.io/v1`: what the API server asks about an object before it is stored, and what it is told. */
 import { z } from 'zod';
+import { type RejectionReason, reasons } from '../model/reasons.ts';
 import { shortened } from '../reconcile/conditions.ts';
 
 const objectModel = z.object({
@@ -33,7 +34,7 @@ export type AdmissionRequest = z.infer<typeof reviewModel>['request'];
 
 export type AdmissionAnswer =
   | { allowed: true; warnings: readonly string[] }
-  | { allowed: false; reason: string; message: string };
+  | { allowed: false; reason: RejectionReason; message: string };
 
 /** Never throws. */
 export function readReview(body: Uint8Array): AdmissionRequest | { problem: string } {
@@ -57,8 +58,9 @@ export function reviewAnswer(uid: string, answer: AdmissionAnswer): string {
         uid,
         allowed: false,
         status: {
-          code: answer.reason === 'Invalid' ? 422 : 403,
-          reason: answer.reason === 'Invalid' ? 'Invalid' : 'Forbidden',
+          ...(reasons[answer.reason].rejects.admission === 422
+            ? { code: 422, reason: 'Invalid' }
+            : { code: 403, reason: 'Forbidden' }),
           message: answer.message,
         },
       };

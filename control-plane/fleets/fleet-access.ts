@@ -2,6 +2,7 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { FleetObject } from '../model/fleet-object.ts';
 import type { NamespaceSelector } from '../model/object-models.ts';
+import type { Reason } from '../model/reasons.ts';
 import { type FleetAccess, fleetDomainOwners } from '../reconcile/claims.ts';
 import { type LabelSelector, type Labels, parseLabelSelector } from '../source/label-selector.ts';
 
@@ -14,7 +15,7 @@ export interface KnownNamespaces {
 }
 
 export interface FleetProblem {
-  reason: 'Invalid' | 'NamespacesUnknown' | 'EndpointsUnknown';
+  reason: Reason;
   message: string;
   /** What holds meanwhile. */
   meanwhile: string;

@@ -1,7 +1,8 @@
 /** The status of a RateLimitFleet: counts, and who refuses; the counts that no object carries. */
 import { isDeepStrictEqual } from 'node:util';
 import type { FleetObject, FleetStatus } from '../model/fleet-object.ts';
-import { progress, shortened, statusFor, timeText } from '../reconcile/conditions.ts';
+import { finding } from '../model/reasons.ts';
+import { progress, shortened, timeText } from '../reconcile/conditions.ts';
 import type { FleetStanding, Since } from '../reconcile/fleet-standing.ts';
 import type { FleetProblem } from './fleet-access.ts';
 
@@ -18,7 +19,7 @@ export interface FleetFacts {
 }
 
 type FleetCondition = FleetStatus['conditions'][number];
-type Finding = Pick<FleetCondition, 'type' | 'status' | 'reason' | 'message'>;
+type Finding = ReturnType<typeof finding<FleetCondition['type']>>;
 
 /** Chosen: for people; `/snapshot` has all. */
 const longestWords = 1_000;
@@ -46,7 +47,7 @@ export function fleetStatus(facts: FleetFacts): FleetStatus {
       message: shortened(message, longestWords),
     })),
     ...(newest === undefined ? {} : { version: newest.version }),
-    conditions: findings.map((finding) => conditionOf(finding, { fleet, previous, nowMs })),
+    conditions: findings.map((found) => conditionOf(found, { fleet, previous, nowMs })),
   };
 }
 
@@ -63,17 +64,14 @@ function awayButCurrent({ total, connected, away }: Standing): number {
 }
 
 function unready({ reason, message, meanwhile }: FleetProblem): Finding {
-  const told = `${shortened(message, longestProblem)}; ${meanwhile}`;
-  return { type: 'Ready', status: 'False', reason, message: told };
+  return finding('Ready', reason, `${shortened(message, longestProblem)}; ${meanwhile}`);
 }
 
 function readiness(name: string, standing: Standing, newest: FleetFacts['newest']): Finding {
-  if (newest === undefined && standing.connected > 0) {
-    const message = `no object is served to fleet '${name}'`;
-    return { type: 'Ready', status: 'False', reason: 'NoRules', message };
-  }
+  if (newest === undefined && standing.connected > 0)
+    return finding('Ready', 'NoRules', `no object is served to fleet '${name}'`);
   const { reason, message } = progress(name, standing);
-  return { type: 'Ready', status: statusFor(reason), reason, message };
+  return finding('Ready', reason, message);
 }
 
 function progressing(
@@ -84,23 +82,21 @@ function progressing(
   if (joining.length > 0) {
     const shown = joining.slice(0, namesShown).join(', ');
     const message = joining.length > namesShown ? `${shown} and others are joining` : `joining: ${shown}`;
-    return { type: 'Progressing', status: 'True', reason: 'Joining', message };
+    return finding('Progressing', 'Joining', message);
   }
-  if (newest !== undefined && pending.count > 0) {
-    const message = `version ${newest.version} is being taken`;
-    return { type: 'Progressing', status: 'True', reason: 'Changing', message };
-  }
-  return { type: 'Progressing', status: 'False', reason: 'Settled', message: 'nobody is waited for' };
+  if (newest !== undefined && pending.count > 0)
+    return finding('Progressing', 'Changing', `version ${newest.version} is being taken`);
+  return finding('Progressing', 'Settled', 'nobody is waited for');
 }
 
 function conditionOf(
-  finding: Finding,
+  found: Finding,
   { fleet, previous, nowMs }: Pick<FleetFacts, 'fleet' | 'previous' | 'nowMs'>,
 ): FleetCondition {
-  const before = previous?.conditions.find(({ type }) => type === finding.type);
+  const before = previous?.conditions.find(({ type }) => type === found.type);
   return {
-    ...finding,
-    lastTransitionTime: before?.status === finding.status ? before.lastTransitionTime : timeText(nowMs),
+    ...found,
+    lastTransitionTime: before?.status === found.status ? before.lastTransitionTime : timeText(nowMs),
     observedGeneration: fleet.generation,
   };
 }

@@ -4,6 +4,7 @@ import { overrideJson } from '../../rules/override.ts';
 import { decodeOverride } from '../../rules/xds/override-resource.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { Verdict } from '../model/decision.ts';
+import { isEnd } from '../model/reasons.ts';
 import type { ControlPlaneView } from './listener.ts';
 
 export interface OverrideRouteView extends Pick<ControlPlaneView, 'decision' | 'statusOf'> {
@@ -56,7 +57,7 @@ function overrideRow(
   const { namespace, name, uid, generation, createdMs, spec } = object;
   const decoded = served && decodeOverride(served.bytes).override;
   const ready = findCondition(status, 'Ready');
-  const isOver = !accepted.status && accepted.reason === 'Expired';
+  const isOver = !accepted.status && isEnd(accepted.reason);
   // Of an older generation it says nothing of what is served now.
   const isReady = ready?.status === 'True' && ready.observedGeneration === generation;
   const standing = isOver ? 'Ended' : !accepted.status ? accepted.reason : isReady ? 'InForce' : 'Pending';

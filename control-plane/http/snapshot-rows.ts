@@ -1,6 +1,6 @@
 /** The entries of `/snapshot`, as its JSON has them. */
 import { type ConfigStatus, findCondition } from '../model/config-object.ts';
-import type { ServedConfig, Verdict } from '../model/decision.ts';
+import { acceptedRow, type ServedConfig, type Verdict } from '../model/decision.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 
 export interface ResourceRow {
@@ -59,7 +59,7 @@ export function objectRow(name: string, verdict: Verdict, status: ConfigStatus |
   return {
     name,
     generation: object.generation,
-    accepted: accepted.status ? { status: true, reason: 'Valid', message: '' } : accepted,
+    accepted: acceptedRow(accepted),
     served: servedPart(verdict.served),
     programmed: programmedPart(status),
   };

@@ -1,7 +1,7 @@
 /** What `/v1` of the control plane shows: fleets with their limiters, objects with their standing, and what limiters refused, in their words. */
 import type { ApiRoute } from '../../process/http/api-route.ts';
 import { kindOf, objectKey } from '../model/config-object.ts';
-import type { Verdict } from '../model/decision.ts';
+import { acceptedRow, type Verdict } from '../model/decision.ts';
 import { type FleetSnapshot, type LimiterReport, servedTo } from '../model/fleet-snapshot.ts';
 import type { ControlPlaneView } from './listener.ts';
 
@@ -106,7 +106,7 @@ function objectJson({ object, accepted, served }: Verdict, said: object, view: C
     ...{ kind: kindOf(object).kind, namespace, name, ...said, generation },
     servedGeneration: served?.generation ?? null,
     rules: served?.rules ?? 0,
-    accepted: accepted.status ? { status: true, reason: 'Valid', message: '' } : accepted,
+    accepted: acceptedRow(accepted),
     conditions: view.statusOf(object)?.conditions ?? [],
   };
 }

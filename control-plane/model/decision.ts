@@ -1,6 +1,7 @@
 import type { ConfigObject } from './config-object.ts';
 import type { FleetSnapshot } from './fleet-snapshot.ts';
 import type { NewerFields } from './newer-fields.ts';
+import type { Reason, RejectionReason } from './reasons.ts';
 
 /** What follows from all objects: what is served, and what is said about each object. */
 export interface Decision {
@@ -39,16 +40,10 @@ export interface OverrideText {
 
 export type Acceptance = { status: true } | { status: false; reason: RejectionReason; message: string };
 
-export type RejectionReason =
-  | 'Invalid'
-  | 'UnknownField'
-  | 'DomainConflict'
-  | 'DomainNotAllowed'
-  | 'FleetNotAllowed'
-  | OverrideReason;
-
-/** Of overrides alone. */
-export type OverrideReason = 'Conflicted' | 'Expired';
+/** In the words of the condition. */
+export function acceptedRow(accepted: Acceptance): { status: boolean; reason: Reason; message: string } {
+  return accepted.status ? { status: true, reason: 'Valid', message: '' } : accepted;
+}
 
 export interface ServedConfig {
   fleet: string;

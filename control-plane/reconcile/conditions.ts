@@ -9,6 +9,7 @@ import {
   findCondition,
 } from '../model/config-object.ts';
 import type { ServedConfig, Verdict } from '../model/decision.ts';
+import { finding, isEnd, type Reason } from '../model/reasons.ts';
 import type { Standing } from './fleet-standing.ts';
 
 /** The first few of many, and how many there are in all. */
@@ -45,60 +46,8 @@ export function joinedWithin({ items, count }: FirstFew<string>, maxChars: numbe
 
 const longestRest = '; and 9007199254740991 more';
 
-// Reasons are named after the fact observed.
-
-export const AcceptedReason = {
-  /** The newest generation is served. */
-  Valid: 'Valid',
-  /** The spec has errors, all of them in the message. */
-  Invalid: 'Invalid',
-  /** The spec has fields of a CRD that is newer than this program, and not their defaults. */
-  UnknownField: 'UnknownField',
-  /** Another object has the domain, or with merging a top-level descriptor of it; or it is held for a namespace. */
-  DomainConflict: 'DomainConflict',
-  /** DOMAIN_OWNERS or the RateLimitFleet gives the domain to other namespaces, or nobody does. */
-  DomainNotAllowed: 'DomainNotAllowed',
-  /** An older override has the same match. */
-  Conflicted: 'Conflicted',
-  /** The override has ended. */
-  Expired: 'Expired',
-  /** The RateLimitFleet does not let objects of this namespace be of the fleet. */
-  FleetNotAllowed: 'FleetNotAllowed',
-  /** Class or labels of the object are not those that this control plane serves any more. */
-  NotWatched: 'NotWatched',
-} as const;
-
-export const ProgrammedReason = {
-  /** Every limiter that is expected of the fleet has the newest generation in force. */
-  AllLimiters: 'AllLimiters',
-  /** Some limiters have not answered yet. */
-  Pending: 'Pending',
-  /** Some limiter refused the rules, or others that came with them. */
-  Refused: 'Refused',
-  /** Some limiter cannot obey the rules, and is served older ones of the object or none. */
-  LimiterTooOld: 'LimiterTooOld',
-  /** Expected limiters that may have other rules in force went away, or never came. */
-  Disconnected: 'Disconnected',
-  /** No limiter of the fleet is connected. */
-  NoLimiters: 'NoLimiters',
-  /** The newest generation is not served; an older one may be. */
-  NotAccepted: 'NotAccepted',
-} as const;
-
-const ReadyReason = {
-  /** Accepted and programmed; otherwise the reason is that of the condition which is missing. */
-  Ready: 'Ready',
-} as const;
-
-const SupportedReason = {
-  /** Limiters that are not Weir's ignore fields in use. */
-  UnknownFields: 'UnknownFields',
-  /** The fleet's snapshot is longer than what clients of gRPC take unless they are told otherwise. */
-  SnapshotTooLarge: 'SnapshotTooLarge',
-} as const;
-
 /** A condition without what follows from the generation and the status before. */
-type Finding = Pick<Condition, 'status' | 'reason' | 'message'> & { type: ConditionType };
+type Finding = ReturnType<typeof finding<ConditionType>>;
 
 interface ConditionFacts {
   verdict: Verdict;
@@ -125,9 +74,7 @@ function findings(facts: ConditionFacts): Finding[] {
 }
 
 function acceptedFinding({ accepted, served, override }: Verdict): Finding {
-  if (!accepted.status) {
-    return { type: 'Accepted', status: 'False', reason: accepted.reason, message: accepted.message };
-  }
+  if (!accepted.status) return finding('Accepted', accepted.reason, accepted.message);
   const { domain, fleet, rules } = served!;
   const what = override === undefined ? counted(rules, 'rule') : `${override.effect} for ${override.match}`;
   const end = override?.endsMs === undefined ? '' : ` until ${endText(override.endsMs)}`;
@@ -135,52 +82,40 @@ function acceptedFinding({ accepted, served, override }: Verdict): Finding {
     `${what} for domain '${domain}' served to fleet '${fleet}'${end}`,
     ...(override?.notes ?? []),
   ];
-  return { type: 'Accepted', status: 'True', reason: AcceptedReason.Valid, message: facts.join('; ') };
-}
-
-const statusBy: Partial<Record<string, Condition['status']>> = {
-  [ProgrammedReason.AllLimiters]: 'True',
-  [ProgrammedReason.Disconnected]: 'Unknown',
-};
-
-/** What a reason makes of the condition, of an object or of a whole fleet. */
-export function statusFor(reason: string): Condition['status'] {
-  return statusBy[reason] ?? 'False';
+  return finding('Accepted', 'Valid', facts.join('; '));
 }
 
 function programmedFinding({ verdict, standing, awaitsMore }: ConditionFacts): Finding {
   const { object, accepted, served } = verdict;
-  const found = (reason: string, message: string): Finding => {
-    return { type: 'Programmed', status: statusFor(reason), reason, message };
-  };
-  if (!accepted.status && accepted.reason === AcceptedReason.Expired)
-    return found(AcceptedReason.Expired, accepted.message);
-  if (served === undefined || standing === undefined) {
-    return found(
-      ProgrammedReason.NotAccepted,
-      `generation ${object.generation} is not accepted; nothing is in force`,
-    );
-  }
+  const found = (reason: Reason, message: string): Finding => finding('Programmed', reason, message);
+  if (!accepted.status && isEnd(accepted.reason)) return found(accepted.reason, accepted.message);
+  if (served === undefined || standing === undefined)
+    return found('NotAccepted', `generation ${object.generation} is not accepted; nothing is in force`);
   const forOld = served.forOld === undefined ? 'nothing of it' : `generation ${served.forOld.generation}`;
   const { reason, message } = progress(served.fleet, standing, { awaitsMore, forOld });
   if (accepted.status) return found(reason, message);
   const older = olderText(object.generation, served, { reason, message });
-  return found(ProgrammedReason.NotAccepted, `generation ${object.generation} is not accepted; ${older}`);
+  return found('NotAccepted', `generation ${object.generation} is not accepted; ${older}`);
 }
 
 /** Of what is served in place of the newest generation. */
 function olderText(
   newest: number,
   { generation, without }: ServedConfig,
-  { reason, message }: { reason: string; message: string },
+  { reason, message }: Progress,
 ): string {
-  const isEverywhere = reason === ProgrammedReason.AllLimiters;
+  const isEverywhere = reason === 'AllLimiters';
   if (without !== undefined) {
     const fields = shortened(without.join(', '), longestRefusal);
     return `generation ${generation} without ${fields} is ${isEverywhere ? '' : 'served, but '}${message}`;
   }
   const same = generation === newest ? ' as it was last accepted' : '';
   return `generation ${generation}${same} ${isEverywhere ? 'stays ' : 'is served as before, but '}${message}`;
+}
+
+interface Progress {
+  reason: Reason;
+  message: string;
 }
 
 /**
@@ -191,26 +126,26 @@ export function progress(
   fleet: string,
   standing: Standing,
   { awaitsMore = false, forOld = 'older ones' }: { awaitsMore?: boolean; forOld?: string } = {},
-): { reason: string; message: string } {
+): Progress {
   const { connected, refused, tooOld, pending } = standing;
   if (connected === 0) {
-    return { reason: ProgrammedReason.NoLimiters, message: `no limiter of fleet '${fleet}' is connected` };
+    return { reason: 'NoLimiters', message: `no limiter of fleet '${fleet}' is connected` };
   }
   const unheard = unheardText(standing);
   if (refused.count + tooOld.count + pending.count === 0) {
     if (unheard !== '' || awaitsMore) {
       const more = awaitsMore ? '; others may be on their way to this new leader' : '';
       const message = `nobody knows whether it is in force on every limiter of fleet '${fleet}'${unheard}${more}`;
-      return { reason: ProgrammedReason.Disconnected, message };
+      return { reason: 'Disconnected', message };
     }
-    return { reason: ProgrammedReason.AllLimiters, message: `in force on every limiter of fleet '${fleet}'` };
+    return { reason: 'AllLimiters', message: `in force on every limiter of fleet '${fleet}'` };
   }
   const missing = `not in force on every limiter of fleet '${fleet}'`;
   const refusal = refused.count === 0 ? '' : `; ${refusalText(refused)}`;
   const old = tooOld.count === 0 ? '' : `; ${tooOldText(standing, forOld)}`;
   const waiting = pending.count === 0 ? '' : `; waiting for ${listed(pending)}`;
-  const lasting = refusal === '' ? ProgrammedReason.LimiterTooOld : ProgrammedReason.Refused;
-  const reason = refusal + old === '' ? ProgrammedReason.Pending : lasting;
+  const lasting = refusal === '' ? 'LimiterTooOld' : 'Refused';
+  const reason = refusal + old === '' ? 'Pending' : lasting;
   return { reason, message: `${missing}${refusal}${old}${waiting}${unheard}` };
 }
 
@@ -230,13 +165,11 @@ function refusalText({ items, count }: Standing['refused']): string {
 }
 
 function readyFinding(accepted: Finding, programmed: Finding): Finding {
-  if (accepted.reason === AcceptedReason.Expired) return { ...accepted, type: 'Ready' };
-  if (accepted.status !== 'True') {
-    const message = `not accepted: ${shortened(accepted.message, longestRefusal)}`;
-    return { type: 'Ready', status: 'False', reason: accepted.reason, message };
-  }
+  if (isEnd(accepted.reason)) return { ...accepted, type: 'Ready' };
+  if (accepted.status !== 'True')
+    return finding('Ready', accepted.reason, `not accepted: ${shortened(accepted.message, longestRefusal)}`);
   if (programmed.status !== 'True') return { ...programmed, type: 'Ready' };
-  return { type: 'Ready', status: 'True', reason: ReadyReason.Ready, message: programmed.message };
+  return finding('Ready', 'Ready', programmed.message);
 }
 
 /** There only while something is wrong. What never arrives is said before what arrives in part. */
@@ -246,20 +179,20 @@ function supportedFinding({
   isOversize,
 }: ConditionFacts): Finding | undefined {
   if (served === undefined) return undefined;
-  const problems: { reason: string; message: string }[] = [];
+  const problems: Progress[] = [];
   if (isOversize) {
     const fact = `the rules of fleet '${served.fleet}' take over 4 MiB, which limiters refuse unless they are told to take more`;
     const message = `${fact}; Weir's take more by default${hasOthers ? ', and others are in the fleet' : ''}`;
-    problems.push({ reason: SupportedReason.SnapshotTooLarge, message });
+    problems.push({ reason: 'SnapshotTooLarge', message });
   }
   if (served.ownFields.length > 0 && hasOthers) {
     const message = `${served.ownFields.join(', ')} ignored by limiters of fleet '${served.fleet}' that are not Weir's`;
-    problems.push({ reason: SupportedReason.UnknownFields, message });
+    problems.push({ reason: 'UnknownFields', message });
   }
   const [first] = problems;
   if (first === undefined) return undefined;
   const message = problems.map((problem) => problem.message).join('; ');
-  return { type: 'Supported', status: 'False', reason: first.reason, message };
+  return finding('Supported', first.reason, message);
 }
 
 function counted(count: number, noun: string): string {
@@ -294,7 +227,7 @@ export function statusOf(facts: StatusFacts): ConfigStatus {
     ...(overrides === 0 ? {} : { overrides }),
     ...(override && { match: override.match, effect: override.effect }),
     ...(override?.endsMs === undefined ? {} : { endsAt: endText(override.endsMs) }),
-    conditions: findings(facts).map((finding) => condition(finding, object, previous, nowMs)),
+    conditions: findings(facts).map((found) => condition(found, object, previous, nowMs)),
   };
 }
 
@@ -302,13 +235,12 @@ export function statusOf(facts: StatusFacts): ConfigStatus {
 export function notWatchedStatus(object: ConfigObject, nowMs: number): ConfigStatus {
   const { controllerName, domain, fleet } = object.status ?? {};
   const message = `${controllerName} does not watch this object any more, for its class or its labels, and nothing of it is in force`;
-  const said = { status: 'False', reason: AcceptedReason.NotWatched, message } as const;
   return {
     observedGeneration: object.generation,
     ...(domain === undefined ? {} : { domain }),
     ...(fleet === undefined ? {} : { fleet }),
     conditions: (['Accepted', 'Programmed', 'Ready'] as const).map((type) =>
-      condition({ ...said, type }, object, object.status, nowMs),
+      condition(finding(type, 'NotWatched', message), object, object.status, nowMs),
     ),
   };
 }
@@ -329,16 +261,16 @@ function ourConditions(conditions: readonly Condition[]): (Condition | undefined
 }
 
 function condition(
-  finding: Finding,
+  found: Finding,
   { generation }: ConfigObject,
   previous: ConfigStatus | undefined,
   nowMs: number,
 ): Condition {
-  const before = findCondition(previous, finding.type);
+  const before = findCondition(previous, found.type);
   return {
-    ...finding,
-    message: before !== undefined && saysSame(before, finding, generation) ? before.message : finding.message,
-    lastTransitionTime: before?.status === finding.status ? before.lastTransitionTime : timeText(nowMs),
+    ...found,
+    message: before !== undefined && saysSame(before, found, generation) ? before.message : found.message,
+    lastTransitionTime: before?.status === found.status ? before.lastTransitionTime : timeText(nowMs),
     observedGeneration: generation,
   };
 }

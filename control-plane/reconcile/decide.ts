@@ -33,7 +33,7 @@ import {
   isServed,
   SettledClaims,
 } from './claims.ts';
-import { AcceptedReason, timeText } from './conditions.ts';
+import { timeText } from './conditions.ts';
 import { isInDoubt, joinedFields, newerFields } from './newer-schema.ts';
 import { OverrideDecider, type OverrideFacts, type OverrideForesight } from './overrides.ts';
 import {
@@ -51,7 +51,7 @@ import { followsFromSchemas, type ReadRules, readingOf, type SpecReading } from 
 /** Of a claim that was turned down. */
 function domainConflict({ rules: { domain, fleet } }: Claim, clash: Clash | Hold): Rejection {
   const place = `domain '${name(domain)}' of fleet '${name(fleet)}'`;
-  return { reason: AcceptedReason.DomainConflict, problem: conflictText(place, clash) };
+  return { reason: 'DomainConflict', problem: conflictText(place, clash) };
 }
 
 function conflictText(place: string, clash: Clash | Hold): string {

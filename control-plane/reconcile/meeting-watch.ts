@@ -8,6 +8,7 @@ import { Pace } from '../../process/time/pacing.ts';
 import { byAge, type ConfigObject, objectKey } from '../model/config-object.ts';
 import type { Decision } from '../model/decision.ts';
 import type { FleetSnapshot, ReplicaReport } from '../model/fleet-snapshot.ts';
+import { reasons } from '../model/reasons.ts';
 import type { RecordedEvent } from '../replicas/event-recorder.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
@@ -191,6 +192,6 @@ function noticeOf(
   return {
     pair: `${older.uid} ${object.uid}`,
     older,
-    event: { object, type: 'Warning', reason: 'CountersCanMeet', note },
+    event: { object, type: reasons.CountersCanMeet.event, reason: 'CountersCanMeet', note },
   };
 }

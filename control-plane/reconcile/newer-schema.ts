@@ -6,7 +6,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { fieldPath } from '../../rules/rule-error.ts';
 import { type ConfigObject, kindOf } from '../model/config-object.ts';
 import type { FieldSchema, NewerFields, UnknownField } from '../model/newer-fields.ts';
-import { AcceptedReason, joinedWithin, shortened } from './conditions.ts';
+import { joinedWithin, shortened } from './conditions.ts';
 import { longestError, longestProblem, type Rejection } from './rejections.ts';
 import { type FieldPath, fieldAt } from './unknown-fields.ts';
 
@@ -100,5 +100,5 @@ export function unknownFieldRejection(unknown: readonly UnknownField[], version:
       ? ['comes from a newer CRD and does', 'it']
       : ['come from a newer CRD and do', 'them'];
   const problem = `${fields} ${verb} not hold the default: version ${version} of the control plane does not know ${them}`;
-  return { reason: AcceptedReason.UnknownField, problem };
+  return { reason: 'UnknownField', problem };
 }

@@ -20,7 +20,8 @@ import {
 } from '../model/decision.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import type { NewerFields, PublishedSchemas, UnknownField } from '../model/newer-fields.ts';
-import { AcceptedReason, endText, joinedWithin, shortened } from './conditions.ts';
+import { isEnd } from '../model/reasons.ts';
+import { endText, joinedWithin, shortened } from './conditions.ts';
 import { grantEnd } from './grant-end.ts';
 import { isInDoubt, newerFields, sortFields, unknownFieldRejection } from './newer-schema.ts';
 import { type InForce, longestError, name, type Rejection, rejected } from './rejections.ts';
@@ -185,7 +186,7 @@ function readingOf(object: ConfigObject, spec: unknown, facts: OverrideFacts): R
   const read = readKnown(object, withoutFields(spec, paths), facts);
   if ('problem' in read) {
     const problem = [read.problem, ...unknown.map(({ text }) => `${text}: unknown field`)].join('; ');
-    return { rejection: { reason: AcceptedReason.Invalid, problem }, unknown, rest: undefined };
+    return { rejection: { reason: 'Invalid', problem }, unknown, rest: undefined };
   }
   const rest = { ...read, ignored };
   if (unknown.length === 0) return rest;
@@ -264,7 +265,7 @@ function judge(
 ): { verdict: Verdict; served: ReadSpec | undefined } {
   const { object, kept, newest, older, given } = candidate;
   const rejection = rejectionOf(object, newest, holders, facts);
-  const isOver = rejection?.reason === AcceptedReason.Expired;
+  const isOver = isEnd(rejection?.reason);
   const isIn = (reading: Reading | undefined): reading is ReadSpec =>
     reading !== undefined && rejectionOf(object, reading, holders, facts) === undefined;
   const rest = 'rejection' in newest ? newest.rest : undefined;
@@ -327,7 +328,7 @@ function rejectionOf(
   const { fleet, key, text, resource } = reading;
   const endsMs = endOf(reading, facts).endsMs;
   if (endsMs !== undefined && endsMs <= facts.nowMs)
-    return { reason: AcceptedReason.Expired, problem: `it ended at ${endText(endsMs)}` };
+    return { reason: 'Expired', problem: `it ended at ${endText(endsMs)}` };
   const { domain } = resource;
   const refusal = facts.rejection(object, { fleet, domain });
   if (refusal !== undefined) return refusal;
@@ -335,7 +336,7 @@ function rejectionOf(
   if (holder === undefined || holder.uid === object.uid) return undefined;
   const what = `'${text.match}' in domain '${name(domain)}' of fleet '${fleet}'`;
   return {
-    reason: AcceptedReason.Conflicted,
+    reason: 'Conflicted',
     problem: `${what} has an older override: ${objectKey(holder)}`,
   };
 }

@@ -1,7 +1,8 @@
 /** Why objects are not accepted, in words for their owners. */
-import type { Acceptance, RejectionReason } from '../model/decision.ts';
+import type { Acceptance } from '../model/decision.ts';
+import type { RejectionReason } from '../model/reasons.ts';
 import { type DomainOwners, type FleetAccesses, isOwner } from './claims.ts';
-import { AcceptedReason, shortened } from './conditions.ts';
+import { shortened } from './conditions.ts';
 
 /** Why a newest spec is not accepted, in words for its owner. */
 export interface Rejection {
@@ -58,7 +59,7 @@ export function isAssigned(
 }
 
 function fleetNotAllowed(problem: string): Rejection {
-  return { reason: AcceptedReason.FleetNotAllowed, problem };
+  return { reason: 'FleetNotAllowed', problem };
 }
 
 export function domainNotAllowed(place: string, owners: readonly string[]): Rejection {
@@ -66,7 +67,7 @@ export function domainNotAllowed(place: string, owners: readonly string[]): Reje
     owners.length === 0
       ? 'no namespace: neither DOMAIN_OWNERS nor the RateLimitFleet has an entry for it, and DOMAIN_OWNERSHIP is claimed'
       : `these namespaces only: ${name(owners.join(', '))}`;
-  return { reason: AcceptedReason.DomainNotAllowed, problem: `${place} is for ${whom}` };
+  return { reason: 'DomainNotAllowed', problem: `${place} is for ${whom}` };
 }
 
 /** What limiters have of an object whose newest spec is not accepted. */

@@ -7,7 +7,7 @@ import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import type { PublishedSchemas, UnknownField } from '../model/newer-fields.ts';
-import { AcceptedReason, joinedWithin, shortened } from './conditions.ts';
+import { joinedWithin, shortened } from './conditions.ts';
 import { sortFields, unknownFieldRejection } from './newer-schema.ts';
 import { longestError, longestProblem, type Rejection } from './rejections.ts';
 import { type FieldPath, withoutFields } from './unknown-fields.ts';
@@ -89,7 +89,7 @@ function invalid(
   const items = [...errors.map((error) => formatManifestError(error)), ...more];
   const shown = items.map((item) => shortened(item, longestError));
   return {
-    reason: AcceptedReason.Invalid,
+    reason: 'Invalid',
     problem: joinedWithin({ items: shown, count: errorCount }, longestProblem),
   };
 }

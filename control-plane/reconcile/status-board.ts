@@ -11,8 +11,9 @@ import {
   isOfOther,
 } from '../model/config-object.ts';
 import { type Decision, domainKey, type Verdict } from '../model/decision.ts';
+import { says } from '../model/reasons.ts';
 import type { StatusEntry } from '../replicas/status-pump.ts';
-import { notWatchedStatus, ProgrammedReason, sameStatus, statusOf } from './conditions.ts';
+import { notWatchedStatus, sameStatus, statusOf } from './conditions.ts';
 import type { Since, Standing, VersionLedger } from './fleet-standing.ts';
 import type { LimiterView } from './limiter-view.ts';
 import { type OwnershipNews, StatusOwnership } from './status-ownership.ts';
@@ -275,7 +276,7 @@ function mayBeAsBefore(
     return false;
   }
   return (
-    findCondition(before, 'Programmed')?.reason !== ProgrammedReason.NoLimiters &&
+    !says(findCondition(before, 'Programmed'), 'NoLimiters') &&
     next.observedGeneration === before.observedGeneration &&
     next.servedVersion === before.servedVersion &&
     next.fleet === before.fleet &&
@@ -286,7 +287,7 @@ function mayBeAsBefore(
 /** Whether limiters had rules of the object in force when this process found it, and not these. */
 function hadOtherRules(found: ConfigStatus | undefined, hash: string): boolean {
   const { servedVersion } = found ?? {};
-  const hadLimiters = findCondition(found, 'Programmed')?.reason !== ProgrammedReason.NoLimiters;
+  const hadLimiters = !says(findCondition(found, 'Programmed'), 'NoLimiters');
   return servedVersion !== undefined && servedVersion !== hash && hadLimiters;
 }
 

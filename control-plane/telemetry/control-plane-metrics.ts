@@ -2,8 +2,9 @@
 import { collectDefaultMetrics, Registry } from 'prom-client';
 import type { Logger } from '../../process/log/logger.ts';
 import { connectionCuts } from '../model/connection-cuts.ts';
-import type { Decision, OverrideReason, RejectionReason } from '../model/decision.ts';
+import { acceptedRow, type Decision } from '../model/decision.ts';
 import { type FleetSnapshot, fleetSnapshot, type LimiterReport, servedTo } from '../model/fleet-snapshot.ts';
+import { acceptedReasons } from '../model/reasons.ts';
 import { createMetricSet, type MetricSet } from './metric-set.ts';
 
 /** No fleet can be called so. */
@@ -104,20 +105,6 @@ const admissionOutcomes: readonly AdmissionOutcome[] = [
   'busy',
 ];
 const dropReasons: readonly WebhookDropReason[] = ['queue full', 'too old', 'endpoint gone', 'shutdown'];
-const acceptedReasons: readonly ('Valid' | Exclude<RejectionReason, OverrideReason>)[] = [
-  'Valid',
-  'Invalid',
-  'UnknownField',
-  'DomainConflict',
-  'DomainNotAllowed',
-  'FleetNotAllowed',
-];
-const overrideReasons: readonly ('Valid' | RejectionReason)[] = [
-  ...acceptedReasons.filter((reason) => reason !== 'DomainConflict'),
-  'Conflicted',
-  'Expired',
-];
-
 interface AccessDenial {
   verb: string;
   resource: string;
@@ -250,12 +237,14 @@ export class ControlPlaneMetrics {
   }
 
   #readDecision(decision: Decision | undefined): void {
-    const configs = new Map<string, number>(acceptedReasons.map((reason) => [reason, 0]));
-    const overrides = new Map<string, number>(overrideReasons.map((reason) => [reason, 0]));
+    const configs = new Map<string, number>(acceptedReasons('RateLimitConfig').map((reason) => [reason, 0]));
+    const overrides = new Map<string, number>(
+      acceptedReasons('RateLimitOverride').map((reason) => [reason, 0]),
+    );
     let older = 0;
     for (const { accepted, object, served } of decision?.verdicts.values() ?? []) {
       const counts = object.kind === undefined ? configs : overrides;
-      const reason = accepted.status ? 'Valid' : accepted.reason;
+      const { reason } = acceptedRow(accepted);
       counts.set(reason, (counts.get(reason) ?? 0) + 1);
       if (served !== undefined && (!accepted.status || served.generation !== object.generation)) older += 1;
     }

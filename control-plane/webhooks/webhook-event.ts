@@ -11,6 +11,7 @@ import {
   type ConfigStatus,
   findCondition,
 } from '../model/config-object.ts';
+import { finding, isEnd, says } from '../model/reasons.ts';
 import { timeText } from '../reconcile/conditions.ts';
 import type { RemovedObject } from '../reconcile/removals.ts';
 
@@ -77,12 +78,9 @@ export function removedEvent(
   { total, nowMs }: { total: number; nowMs: number },
 ): WebhookEvent {
   const condition = {
-    type: 'Programmed',
-    status: 'False',
-    reason: 'Removed',
-    message: 'the object was deleted, and no limiter runs its rules any more',
+    ...finding('Programmed', 'Removed', 'the object was deleted, and no limiter runs its rules any more'),
     lastTransitionTime: timeText(removedMs),
-  } as const;
+  };
   return {
     id: idOf([uid, condition.reason]),
     type: typeOf({ kind }, 'removed'),
@@ -114,11 +112,11 @@ function toldConditions(status: ConfigStatus | undefined): { type: WhatHappened;
   const accepted = findCondition(status, 'Accepted');
   if (accepted?.status === 'True') told.push({ type: 'accepted', condition: accepted });
   if (accepted?.status === 'False') {
-    told.push({ type: accepted.reason === 'Expired' ? 'expired' : 'rejected', condition: accepted });
+    told.push({ type: isEnd(accepted.reason) ? 'expired' : 'rejected', condition: accepted });
   }
   const programmed = findCondition(status, 'Programmed');
   if (programmed?.status === 'True') told.push({ type: 'programmed', condition: programmed });
-  if (programmed?.status === 'False' && programmed.reason === 'Refused') {
+  if (programmed?.status === 'False' && says(programmed, 'Refused')) {
     told.push({ type: 'refused', condition: programmed });
   }
   return told;

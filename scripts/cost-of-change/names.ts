@@ -128,10 +128,18 @@ function isDeclaredReason({ node }: Site): boolean {
 const isReasonMember = (type: AnyNode): boolean =>
   type.kind === SyntaxKind.PropertySignature && type.name?.text === 'reason';
 
-/** Whether the name belongs to a constant, type, property or comparison that is called a reason. */
+/** The functions that make a condition of a reason, or look for one. */
+const takesReason = /^(?:finding|found|says)$/;
+
+/**
+ * Whether the name belongs to a constant, type, property or comparison that is called a reason, or goes to a function that
+ * takes one.
+ */
 function isReasonValue({ node, form }: Site): boolean {
   if (form === 'pattern') return false;
   const named = node as AnyNode;
+  if (named.parent.arguments !== undefined && takesReason.test(named.parent.expression?.text ?? ''))
+    return true;
   if (form === 'property' && isOfReason(named.parent.expression?.text)) return true;
   for (let at = named.parent; at !== undefined; at = at.parent) {
     const { left, right } = at as { left?: AnyNode; right?: AnyNode };
@@ -159,7 +167,8 @@ function constantAround(name: AnyNode): string | undefined {
   const property = name.parent;
   if (property.kind !== SyntaxKind.PropertyAssignment || property.name !== name) return undefined;
   let value = property.parent.parent;
-  if (value.kind === SyntaxKind.AsExpression) value = value.parent;
+  while (value.kind === SyntaxKind.AsExpression || value.kind === SyntaxKind.SatisfiesExpression)
+    value = value.parent;
   return value.kind === SyntaxKind.VariableDeclaration ? value.name?.text : undefined;
 }
 

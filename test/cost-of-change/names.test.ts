@@ -72,12 +72,16 @@ const project: Record<string, string> = {
     export const lines = { port: 1, text: 'GRPC_PORT is taken' };
     export const named = ['GRPC_PORT', 'PORT'];`,
   'control-plane/conditions.ts': `
-    export const AcceptedReason = { Valid: 'Valid', FleetNotAllowed: 'FleetNotAllowed' } as const;
+    export const reasons = { Valid: { of: 1 }, FleetNotAllowed: { of: 1 } } as const satisfies object;
+    export const finding = (type: string, reason: keyof typeof reasons) => ({ type, reason });
     export const settled = { type: 'Valid', status: 'True', reason: 'Settled' };`,
   'control-plane/decide.ts': `
-    import { AcceptedReason } from './conditions.ts';
-    export const refuse = () => AcceptedReason.FleetNotAllowed;
+    import { reasons } from './conditions.ts';
+    export const refuse = () => reasons.FleetNotAllowed;
     export const isValid = (reason: string) => reason === 'Valid';`,
+  'control-plane/accept.ts': `
+    import { finding } from './conditions.ts';
+    export const accepted = finding('Accepted', 'Valid');`,
   'control-plane/types.ts': `export const types = { type: 'Valid', other: 'Settled' };`,
   'cli/shared/flags.ts': `
     export const flags = { namespace: { type: 'string', short: 'n' } } as const;
@@ -146,7 +150,7 @@ describe('the files that touch', () => {
     expect([...measured.touched.reason]).toEqual([
       ['FleetNotAllowed', ['control-plane/conditions.ts', 'control-plane/decide.ts']],
       ['Settled', ['control-plane/conditions.ts']],
-      ['Valid', ['control-plane/conditions.ts', 'control-plane/decide.ts']],
+      ['Valid', ['control-plane/accept.ts', 'control-plane/conditions.ts', 'control-plane/decide.ts']],
     ]);
   });
 
