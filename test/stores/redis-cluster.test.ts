@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { LeaseStore } from '../../limiter/stores/leases/lease-store.ts';
+import type { Operation } from '../../limiter/stores/operation.ts';
 import type { RedisClusterStore } from '../../limiter/stores/redis/cluster-store.ts';
 import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
@@ -11,6 +12,7 @@ import { eventually } from '../support/eventually.ts';
 import { ManualTimers } from '../support/manual-timers.ts';
 import { type ClusterMember, type RedisCluster, startRedisCluster } from '../support/redis-cluster.ts';
 import { commandCalls } from '../support/redis-server.ts';
+import { operationsOf, reserveCall, reservedCounter } from '../support/reservation-calls.ts';
 import { closedStoreSuite, counterStoreSuite } from './counter-store.suite.ts';
 
 describeWithEachRedis('Redis Cluster', (path) => {
@@ -74,14 +76,14 @@ describeWithEachRedis('Redis Cluster', (path) => {
     expect(error.message).not.toContain('hunter2');
   });
 
-  it('sends one INCRBY and one EXPIRE for all additions to a key in one turn, and a script for refunds alone', async () => {
+  it('sends one SET and one INCRBY for all additions to a key in one turn, and a script for refunds alone', async () => {
     const store = await storeForTest();
     const keys = Array.from({ length: 30 }, () => randomUUID());
     await resetCalls();
     await Promise.all(
       Array.from({ length: 300 }, (_, i) => submit(store, [counterOp({ key: keys[i % 30] ?? '' })])),
     );
-    for (const [name, count] of Object.entries({ incrby: 30, expire: 30, evalsha: 0 }))
+    for (const [name, count] of Object.entries({ set: 30, incrby: 30, expire: 0, evalsha: 0 }))
       expect([name, sum(await calls(name))]).toEqual([name, count]);
     await totalOf(store, { key: keys[0] ?? '', negative: true });
     expect(sum(await calls('evalsha'))).toBe(1);
@@ -189,6 +191,63 @@ describeWithEachRedis('Redis Cluster', (path) => {
     await cluster.moveSlot(slot, to);
     expect((await submit(store, group())).map(({ after, error }) => error ?? after)).toEqual([1, 1]);
     expect(await to.client.get(`{${tag}}:alone`)).toBe('1');
+  });
+
+  /** One of each kind of request, all about one slot. */
+  function mixedTurn(tag: string, turn: number) {
+    const key = (name: string) => `{${tag}}:${name}`;
+    const given = { bound: new FixedWindow(999), limit: 999, ttlSeconds: 3600 };
+    const group = (...names: string[]) =>
+      names.map((name) => counterOp({ ...given, key: key(name), groupSize: names.length }));
+    const counter = reservedCounter({ stem: key('held'), amount: 2, bound: new FixedWindow(999) });
+    return [
+      [counterOp({ key: key('plain'), hits: 3, ttlSeconds: 3600 })],
+      [counterOp({ key: key('back'), hits: 5, ttlSeconds: 3600 })],
+      [counterOp({ key: key('back'), hits: 2, negative: true, ttlSeconds: 3600 })],
+      group('one', 'two'),
+      group('alone'),
+      group(`new ${turn}`, `newer ${turn}`),
+      operationsOf(reserveCall({ id: `${turn}`, counters: [counter] })),
+    ];
+  }
+
+  it('sends one script for all of one slot, whatever a turn mixes', async () => {
+    const store = await storeForTest();
+    const tag = randomUUID();
+    await Promise.all(mixedTurn(tag, 0).map((ops) => submit(store, ops)));
+    await resetCalls();
+    const other = counterOp({ key: randomUUID() });
+    const turn = [...mixedTurn(tag, 1), [other]];
+    await Promise.all(turn.map((ops) => submit(store, ops)));
+    expect(sum(await calls('evalsha'))).toBe(1);
+    expect(turn.flat().map(({ error, after }) => error ?? after)).toEqual([6, 8, 6, 2, 2, 2, 1, 1, 4, 1]);
+  });
+
+  it('counts each hit of mixed turns once while their slot moves, or says that it did not', async () => {
+    const store = await storeForTest();
+    const { tag, slot, to } = await slotThatMoves();
+    const counted = new Map<string, number>();
+    let refused = 0;
+    const note = (op: Operation) => {
+      const hits = op.hold === undefined ? (op.verb === 'refund' ? -op.hits : op.hits) : op.hold.amount!;
+      if (op.error === undefined) counted.set(op.key, (counted.get(op.key) ?? 0) + hits);
+      else {
+        refused += 1;
+        expect(op.error).toMatchObject({ message: expect.stringContaining('TRYAGAIN'), notCounted: true });
+      }
+    };
+    for (let turn = 0; turn < 6; turn += 1) {
+      const requests = mixedTurn(tag, turn);
+      const answered = Promise.all(requests.map((ops) => submit(store, ops)));
+      // While its answers are on their way.
+      if (turn === 2) await cluster.moveSlot(slot, to);
+      for (const op of (await answered).flat()) note(op);
+    }
+    expect(refused).toBeGreaterThan(0);
+    const keys = [...counted.keys()];
+    expect(await cluster.valuesOf(keys)).toEqual(keys.map((key) => String(counted.get(key))));
+    for (const key of await to.client.keys(`*{${tag}}*`))
+      expect([key, await to.client.pttl(key)]).toEqual([key, expect.not.toBeOneOf([-1, -2])]);
   });
 
   it('leases in the slot of a counter, and counts every hit as it comes where that is moving', async () => {

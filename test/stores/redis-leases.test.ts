@@ -6,8 +6,6 @@ import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { FoldedRun } from '../../limiter/stores/folded-run.ts';
 import { LeaseStore } from '../../limiter/stores/leases/lease-store.ts';
 import type { LeaseTerms, Operation } from '../../limiter/stores/operation.ts';
-import { leaseByScript } from '../../limiter/stores/redis/program.ts';
-import type { KeyedCommands } from '../../limiter/stores/redis/scripts.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { counterOp, type GivenOperation, submit } from '../support/counter-ops.ts';
 import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
@@ -31,14 +29,6 @@ describeWithEachRedis('leases in Redis', (path) => {
     client.disconnect();
     await server.stop();
   });
-
-  const commands: KeyedCommands = {
-    send: (_key, name, args) => client.callBuffer(name, args),
-    translate: (error) => {
-      throw error;
-    },
-    placeOf: () => 0,
-  };
 
   /** A limiter whose time stands still until it is told. */
   async function newLimiter(limiter: string): Promise<{ leases: LeaseStore; timers: ManualTimers }> {
@@ -179,6 +169,8 @@ describeWithEachRedis('leases in Redis', (path) => {
       loses: fc.constantFrom(...Array<''>(14).fill(''), 'counter', 'ledger'),
     });
     let cases = 0;
+    const store = await openRedisStore({ url: `127.0.0.1:${server.port}` });
+    onTestFinished(() => store.close());
     await fc.assert(
       fc.asyncProperty(fc.array(message, { minLength: 1, maxLength: 25 }), async (all) => {
         cases += 1;
@@ -207,7 +199,7 @@ describeWithEachRedis('leases in Redis', (path) => {
             for (const op of both.slice(1)) run.add(op);
             return { run, ops: both };
           });
-          await leaseByScript(commands, script!.run);
+          await submit(store, script!.ops);
           model.apply(plain!.run);
           expect(script!.ops).toEqual(plain!.ops);
           if (!unheard && late === 0 && !isFloor) grantedBy.set(limiter, sequence);

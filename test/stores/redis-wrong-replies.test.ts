@@ -167,7 +167,7 @@ const byScript: Record<string, Question> = {
 
 /** Where no scripts run. */
 const byCommands: Record<string, Question> = {
-  'a hit': { ask: (store) => answered(store, [plain()]), sound: ['one'] },
+  'a hit': { ask: (store) => answered(store, [plain()]), sound: ['one', 'minusOne'] },
   'a look': {
     ask: (store) => answered(store, [counterOp({ key, hits: 0 })]),
     sound: ['digits', 'nothing', 'noList'],
@@ -218,7 +218,9 @@ describe('a Redis that gives wrong replies', () => {
   let fake: FakeRedis;
   let reply: string = replies.status;
   beforeAll(async () => {
-    fake = await startFakeRedis(([name = '', first = '']) => {
+    fake = await startFakeRedis(([name = '', first = '', second = '']) => {
+      // Makes the counter that is then counted.
+      if (name.toUpperCase() === 'SET' && second === '0') return '+OK\r\n';
       const isSlots = name.toUpperCase() === 'CLUSTER' && first.toUpperCase() === 'SLOTS';
       return isSlots ? `*1\r\n*3\r\n:0\r\n:16383\r\n${resp(['127.0.0.1', fake.port])}` : reply;
     });

@@ -150,7 +150,7 @@ end
 
 /**
  * A section that counts as `luaCountSection`, then keys with leases, then groups, one after another. ARGV is how many additions and how many other plain
- * keys there are, the bounds, the groups, the leases (`leaseArgument`; `-` for groups of a cluster), what `luaCountSection` wants for the plain keys, and what is
+ * keys there are, the bounds, the groups, the leases (`leaseArgument`), 1 in a cluster, what `luaCountSection` wants for the plain keys, and what is
  * reserved on those with leases (`reservationKeysOf`). A group is its size, hits, how many times, and for
  * each of its keys the number of its bound and its life. Answers for the plain keys as `luaCountSection`, with three numbers for
  * each key with leases (`answerLeased`), then with what all others held before (`HeldTexts`), the time in microseconds, an error
@@ -158,7 +158,7 @@ end
  */
 export const luaBoundedCountSection = `${luaCounting}${luaBounds}${luaSteps}${luaLeases}
 readArguments(ARGV[3], ARGV[4])
-local additions, plain, at, isCluster = tonumber(ARGV[1]), ARGV[1] + ARGV[2], 6, ARGV[5] == '-'
+local additions, plain, at, isCluster = tonumber(ARGV[1]), ARGV[1] + ARGV[2], 7, ARGV[6] == '1'
 ${luaCountKeys}
 local first = countLeased(plain, ARGV[5], out)
 at = 1

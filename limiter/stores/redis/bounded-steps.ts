@@ -56,11 +56,15 @@ export class Steps {
       return true;
     }
     if (size > room) return false;
-    const step: Step = { ops, first, size, heldBack, rest: undefined, nowMicros: 0 };
-    for (let i = first; i < end; i += 1) this.#last.set(ops[i]!.key, step);
+    this.take({ ops, first, size, heldBack, rest: undefined, nowMicros: 0 });
+    return true;
+  }
+
+  take(step: Step): void {
+    const { ops, first, size } = step;
+    for (let i = first; i < first + size; i += 1) this.#last.set(ops[i]!.key, step);
     this.list.push(step);
     this.keys += size;
-    return true;
   }
 
   /** Answers the ops whose callers gave up, and forgets them; false when none is left. */

@@ -1,23 +1,22 @@
 import { attendedMs, attendedTimers } from '../../../process/time/clock.ts';
-import type { FoldedRun } from '../folded-run.ts';
 import type { Operation } from '../operation.ts';
 import { countAll, type SubmitOptions } from '../store.ts';
 import { StoreError } from '../store-error.ts';
-import { failSteps, needsScripts, type Step } from './bounded-steps.ts';
 import { ClusterCommands } from './cluster-commands.ts';
 import { ClusterKeysOver } from './cluster-keys-over.ts';
 import { ClusterNodes, type NodePlace, type NodeSilence, placeName } from './cluster-nodes.ts';
 import { submitToSlots } from './cluster-reservations.ts';
-import { ClusterTopology } from './cluster-topology.ts';
+import { ClusterTopology, keySlot } from './cluster-topology.ts';
+import { CountPart } from './count-parts.ts';
 import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts';
-import { applyPlainly, PlainCounting } from './plain-counting.ts';
-import { admitByScript, applyByScript, leaseByScript, runSection } from './program.ts';
+import { PlainCounting } from './plain-counting.ts';
+import { program } from './program.ts';
 import type { ClusterAddress } from './redis-address.ts';
 import { type ConnectionCounts, RedisConnection, type RedisConnectionOptions } from './redis-connection.ts';
 import { isTryAgain, RedisErrors } from './redis-error.ts';
 import { UnexpectedReply } from './reply-checks.ts';
-import type { ReservationPart } from './reservation-part.ts';
-import type { Batch } from './turn-batch.ts';
+import { runScript } from './scripts.ts';
+import { Batch } from './turn-batch.ts';
 
 export interface RedisClusterStoreOptions extends GatheringStoreOptions, Partial<NodeSilence> {
   address: ClusterAddress;
@@ -71,9 +70,7 @@ export class RedisClusterStore extends GatheringStore {
     }
     this.#plain = new PlainCounting({
       commands: this.commands,
-      clamp: (run) => this.#clamp(run),
-      admit: (steps) => this.#admit(steps),
-      reserve: (batch) => this.#reserve(batch),
+      count: (runs, steps) => this.#count(new Batch(this.newPart, [CountPart.of(runs, steps, true)])),
       timeoutMs,
       ...(parallelism === undefined ? {} : { parallelism }),
       timedOut: () => errors.timedOut(),
@@ -139,43 +136,36 @@ export class RedisClusterStore extends GatheringStore {
   }
 
   override send(batch: Batch): void {
-    const counted = batch.leaveOutAbandoned() ? batch.countPlainly(this.#plain) : Promise.resolve();
+    const counted = batch.leaveOutAbandoned() ? this.#count(batch) : Promise.resolve();
     void counted.then(() => this.settle(batch));
   }
 
-  async #clamp(run: FoldedRun): Promise<void> {
-    if (this.withoutScripts) return applyPlainly(this.commands, run);
-    try {
-      await (run.lease === undefined ? applyByScript : leaseByScript)(this.commands, run);
-    } catch (error) {
-      // While a slot moves, its counter and a ledger that is yet to be made are not in one place.
-      const isLedgerAway = run.lease !== undefined && (isTryAgain(error) || this.refusesLeases(error));
-      if (!isLedgerAway && !this.refusesScripts(error)) throw error;
-      await applyPlainly(this.commands, run);
-    }
+  /** Never rejects. */
+  async #count(batch: Batch): Promise<void> {
+    if (this.withoutScripts) return batch.countPlainly(this.#plain);
+    const { placed, rest } = batch.spread(keySlot);
+    await Promise.all([
+      ...rest.map((part) => part.countPlainly(this.#plain)),
+      this.#plain.byPlace({
+        items: placed,
+        keyOf: ({ key }) => key,
+        work: (slot) => this.#runScript(slot),
+        fail: (slot, error) => slot.fail(error),
+      }),
+    ]);
   }
 
-  async #admit(steps: readonly Step[]): Promise<void> {
-    try {
-      if (this.withoutScripts) failSteps(steps, needsScripts);
-      else await admitByScript(this.commands, steps);
-    } catch (error) {
-      if (!this.refusesScripts(error)) throw error;
-      failSteps(steps, needsScripts);
-    }
-  }
-
-  async #reserve(part: ReservationPart): Promise<void> {
-    const keys: string[] = [];
+  /** All of one slot. */
+  async #runScript(batch: Batch): Promise<void> {
     const args: string[] = [];
-    part.pushKeys(keys);
-    part.pushArguments(args);
+    batch.pushArguments(args);
     try {
-      const reply = await runSection(this.commands, part.section, { keys, args });
-      if (!part.answer(reply, this.#errors)) throw new UnexpectedReply('EVALSHA', reply);
+      const reply = await runScript(this.commands, { key: batch.key, script: program, args });
+      if (!batch.answer(reply, this.#errors)) throw new UnexpectedReply('EVALSHA', reply);
     } catch (error) {
-      if (!this.refusesScripts(error)) throw error;
-      part.fail(needsScripts);
+      const again = isTryAgain(error) ? apart(batch) : this.sentAgain(batch, error);
+      if (again === undefined) throw error;
+      await Promise.all(again.map((one) => this.#count(one)));
     }
   }
 
@@ -204,4 +194,14 @@ export class RedisClusterStore extends GatheringStore {
     this.#connected = connected;
     if (!this.closed) this.#options.onChange?.(connected, reason);
   }
+}
+
+/** While a slot moves, what is in one place can still be done, and what is not there yet cannot. Undefined: it is one thing. */
+function apart(batch: Batch): Batch[] | undefined {
+  const { placed, rest } = batch.spread((key) => key);
+  if (placed.length + rest.length > 1) return [...placed, ...rest.map((part) => batch.with(part))];
+  if (!batch.hasLeases) return undefined;
+  // A counter and a ledger that is yet to be made.
+  batch.dropLeases();
+  return [batch];
 }

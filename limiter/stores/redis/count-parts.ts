@@ -11,10 +11,10 @@ import {
   HeldTexts,
   noteStepsOver,
   pushStepKeys,
+  type Step,
   Steps,
   stepArgument,
 } from './bounded-steps.ts';
-import type { PlainCounting } from './plain-counting.ts';
 import type { Section } from './program.ts';
 import type { RedisErrors } from './redis-error.ts';
 import { replyNumber } from './reply-checks.ts';
@@ -29,6 +29,8 @@ export interface Part {
   readonly section: Section;
   /** How many keys it names. */
   readonly keys: number;
+  /** One of them. */
+  readonly key: string;
   /** Whether it is about this counter. */
   has(key: string): boolean;
   /** Adds neighbouring operations of a request, from `first` to before `end`. False where they take more than `room` further keys. */
@@ -45,7 +47,24 @@ export interface Part {
   answer(reply: unknown, errors: RedisErrors): boolean;
   fail(error: StoreError): void;
   /** Counts and answers without a script. Never rejects. */
-  countPlainly(plain: PlainCounting): Promise<void>;
+  countPlainly(plain: PlainCommands): Promise<void>;
+  /** A key of each thing that only a script does. */
+  scriptedKeys(): string[];
+  /** A part for each of the places, which keys are in by `placeOf`, and what is in no such place. */
+  spread(placeOf: (key: string) => unknown, places: ReadonlySet<unknown>): SpreadPart;
+}
+
+export interface SpreadPart {
+  readonly placed: ReadonlyMap<unknown, Part>;
+  readonly rest: Part | undefined;
+}
+
+/** Counting by commands of one key each. None of its promises rejects: errors go into the ops. */
+export interface PlainCommands {
+  /** Runs of different keys, and steps of others, which fail, as only a script can do them. */
+  count(runs: readonly FoldedRun[], steps: readonly Step[]): Promise<void>;
+  /** Whole requests with stop-when-over. */
+  countWhole(requests: readonly (readonly Operation[])[]): Promise<void>;
 }
 
 /** `count`: by groups, folded. `stop`: whole requests with stop-when-over. `hold`: whole calls about reservations. */
@@ -66,6 +85,20 @@ export class CountPart implements Part {
   #leased = 0;
   /** Of other keys than the runs: a plain window may also be one of several limits. */
   #steps: Steps | undefined;
+  readonly #isCluster: boolean;
+
+  constructor(isCluster = false) {
+    this.#isCluster = isCluster;
+  }
+
+  /** Of what was folded before. */
+  static of(runs: FoldedRun[], steps: Steps, isCluster: boolean): CountPart {
+    const part = new CountPart(isCluster);
+    part.#runs = runs;
+    part.#leased = leasedOf(runs);
+    if (steps.keys > 0) part.#steps = steps;
+    return part;
+  }
 
   get section(): Section {
     return this.#steps === undefined && this.#leased === 0 ? 'count' : 'bounded';
@@ -73,6 +106,10 @@ export class CountPart implements Part {
 
   get keys(): number {
     return this.#runKeys + (this.#steps?.keys ?? 0);
+  }
+
+  get key(): string {
+    return this.#runs[0]?.key ?? keyOfStep(this.#steps!.list[0]!);
   }
 
   has(key: string): boolean {
@@ -126,7 +163,7 @@ export class CountPart implements Part {
     let left = 0;
     for (const run of this.#runs) if (run.leaveOutAbandoned()) this.#runs[left++] = run;
     this.#runs.length = left;
-    if (this.#leased > 0) this.#leased = this.#runs.filter(({ lease }) => lease !== undefined).length;
+    if (this.#leased > 0) this.#leased = leasedOf(this.#runs);
     // Nothing is added any more.
     this.#byKey = undefined;
     if (this.#steps?.leaveOutAbandoned() === false) this.#steps = undefined;
@@ -167,6 +204,7 @@ export class CountPart implements Part {
       args.push(bounds.toArgument());
       args.push(groups);
       args.push(leaseArgument(sent.slice(plain)));
+      args.push(this.#isCluster ? '1' : '0');
     }
     for (let i = 0; i < plain; i += 1) {
       const run = sent[i]!;
@@ -231,9 +269,50 @@ export class CountPart implements Part {
     if (this.#steps !== undefined) failSteps(this.#steps.list, error);
   }
 
-  countPlainly(plain: PlainCounting): Promise<void> {
-    return plain.count(this.#runs, this.#steps?.list);
+  countPlainly(plain: PlainCommands): Promise<void> {
+    return plain.count(this.#runs, this.#steps?.list ?? []);
   }
+
+  scriptedKeys(): string[] {
+    const keys: string[] = [];
+    for (const run of this.#runs) if (!isPlainRun(run)) keys.push(run.key);
+    for (const step of this.#steps?.list ?? []) keys.push(keyOfStep(step));
+    return keys;
+  }
+
+  spread(placeOf: (key: string) => unknown, places: ReadonlySet<unknown>): SpreadPart {
+    const placed = new Map<unknown, CountPart>();
+    const rest = new CountPart(this.#isCluster);
+    const newPart = () => new CountPart(this.#isCluster);
+    const partOf = (key: string): CountPart => {
+      const place = placeOf(key);
+      return places.has(place) ? placed.getOrInsertComputed(place, newPart) : rest;
+    };
+    for (const run of this.#runs) {
+      const part = partOf(run.key);
+      part.#runs.push(run);
+      if (run.lease !== undefined) part.#leased += 1;
+    }
+    for (const step of this.#steps?.list ?? []) {
+      const part = partOf(keyOfStep(step));
+      part.#steps ??= new Steps();
+      part.#steps.take(step);
+    }
+    return { placed, rest: rest.#runs.length > 0 ? rest : undefined };
+  }
+}
+
+/** What plain commands do as a script does. */
+function isPlainRun(run: FoldedRun): boolean {
+  return run.isAddition || (run.isLook && run.lease === undefined);
+}
+
+function leasedOf(runs: readonly FoldedRun[]): number {
+  return runs.filter(({ lease }) => lease !== undefined).length;
+}
+
+function keyOfStep({ ops, first }: Step): string {
+  return ops[first]!.key;
 }
 
 function orderOf(run: FoldedRun): number {
@@ -257,6 +336,10 @@ export class StopPart implements Part {
 
   get keys(): number {
     return this.#ops.length;
+  }
+
+  get key(): string {
+    return this.#ops[0]!.key;
   }
 
   has(key: string): boolean {
@@ -358,7 +441,16 @@ export class StopPart implements Part {
     failAll(this.#ops, error);
   }
 
-  countPlainly(plain: PlainCounting): Promise<void> {
+  scriptedKeys(): string[] {
+    return [];
+  }
+
+  /** The keys of a request may be in many places. */
+  spread(): SpreadPart {
+    return { placed: new Map(), rest: this };
+  }
+
+  countPlainly(plain: PlainCommands): Promise<void> {
     const requests: Operation[][] = [];
     let first = 0;
     for (const size of this.#sizes) {

@@ -8,6 +8,7 @@ import { lookThenCount } from '../stop-when-over.ts';
 import type { Claims, Note, Notes, ReservationBounds, Store, SubmitOptions, TallyChanges } from '../store.ts';
 import { StoreError } from '../store-error.ts';
 import { needsScripts } from './bounded-steps.ts';
+import { CountPart, type Part, type PartKind, StopPart } from './count-parts.ts';
 import {
   type CallBounds,
   type CallCounts,
@@ -85,7 +86,6 @@ export abstract class GatheringStore implements Store {
     const { reservations = usualReservations, keyPrefix = '' } = options;
     this.#reservationBounds = reservations;
     this.names = new ReservationNames(keyPrefix, this.isCluster);
-    const newHoldPart = (): ReservationPart => new ReservationPart(reservations, this.names);
     this.#onScriptsRefused = options.onScriptsRefused;
     this.#onLeasesRefused = options.onLeasesRefused;
     this.#places = new CallPlaces<Batch>({
@@ -105,7 +105,7 @@ export abstract class GatheringStore implements Store {
       },
     });
     this.#gathering = new TurnGathering({
-      newBatch: () => new Batch(newHoldPart),
+      newBatch: () => new Batch(this.newPart),
       calls: this.#places,
       windowMs,
       timers: timers ?? systemTimers,
@@ -134,6 +134,11 @@ export abstract class GatheringStore implements Store {
 
   /** The batch has a place until it is given to `settle`. */
   abstract send(batch: Batch): void;
+
+  protected readonly newPart = (kind: PartKind): Part => {
+    if (kind === 'count') return new CountPart(this.isCluster);
+    return kind === 'stop' ? new StopPart() : new ReservationPart(this.#reservationBounds, this.names);
+  };
 
   protected get closed(): boolean {
     return this.#closed;
@@ -252,20 +257,22 @@ export abstract class GatheringStore implements Store {
     settle(batch);
   }
 
-  /** Whether `error` may be about a ledger of leases alone, so that what comes with it is to be counted without. */
-  protected refusesLeases(error: unknown): boolean {
-    if (!isKeyRefused(error)) return false;
+  /** Into what a batch goes out once more that Redis answered with `error`, of which it ran nothing then; undefined: it has failed. */
+  protected sentAgain(batch: Batch, error: unknown): Batch[] | undefined {
+    if (areScriptsRefused(error)) {
+      if (!this.withoutScripts) this.#onScriptsRefused?.(this.#errors.fromOwnCommand(error).message);
+      this.withoutScripts = true;
+      return [batch];
+    }
+    if (!isKeyRefused(error)) return undefined;
+    // What one part may not touch is no reason to refuse the others.
+    if (batch.isMixed) return batch.split();
+    if (!batch.hasLeases) return undefined;
+    // It may be about a ledger of leases alone.
     this.#onLeasesRefused?.(this.#errors.fromOwnCommand(error).message);
     this.#onLeasesRefused = undefined;
-    return true;
-  }
-
-  /** Whether `error` says that this Redis runs no scripts: then none is sent any more. */
-  protected refusesScripts(error: unknown): boolean {
-    if (!areScriptsRefused(error)) return false;
-    if (!this.withoutScripts) this.#onScriptsRefused?.(this.#errors.fromOwnCommand(error).message);
-    this.withoutScripts = true;
-    return true;
+    batch.dropLeases();
+    return [batch];
   }
 }
 

@@ -6,9 +6,8 @@ import { copyOperation, failAll, failOp, type Operation } from '../operation.ts'
 import { holdBack } from '../stop-when-over.ts';
 import { StoreError } from '../store-error.ts';
 import { failSteps, needsScripts, opsOf, type Step, Steps } from './bounded-steps.ts';
-import { keySlot } from './cluster-topology.ts';
-import { integerReply, textReply, UnexpectedReply } from './reply-checks.ts';
-import type { ReservationPart } from './reservation-part.ts';
+import type { PlainCommands } from './count-parts.ts';
+import { hasSet, integerReply, textReply, UnexpectedReply } from './reply-checks.ts';
 import { ReplyError } from './resp.ts';
 import type { KeyedCommands } from './scripts.ts';
 
@@ -16,7 +15,7 @@ import type { KeyedCommands } from './scripts.ts';
 const exactReply = 2 ** 52;
 
 /**
- * One key's folded run: INCRBY with EXPIRE, GET for a look, and for refunds GET and then DECRBY with EXPIRE. The last two are two steps:
+ * One key's folded run: SET and INCRBY, GET for a look, and for refunds GET, then SET and DECRBY. The last are two steps:
  * what others do between them is corrected where it shows, not prevented. Answers the run. Rejects with what `send` rejected
  * with, or with a StoreError.
  */
@@ -66,21 +65,43 @@ async function add(commands: KeyedCommands, run: FoldedRun, hits: number): Promi
   return Math.min(maxTotal, Number(total - BigInt(hits)));
 }
 
-/** INCRBY or DECRBY, and EXPIRE in the same write, as the key may be new. */
+/**
+ * INCRBY or DECRBY, behind a SET that makes the key, with its life, where it is missing. A server that dies leaves its replica with
+ * the first of what was written: no key without a life.
+ */
 async function change(
   commands: KeyedCommands,
   { key, lifeSeconds }: FoldedRun,
   name: 'incrby' | 'decrby',
   by: number | bigint,
 ): Promise<number> {
-  const expire = () => expiring(commands, key, lifeSeconds);
-  const change = commands.send(key, name, [key, String(by)]);
-  const [changed, expired] = await Promise.allSettled([change, expire()]);
+  const making = commands.send(key, 'set', [key, '0', 'EX', String(lifeSeconds), 'NX']);
+  const [made, changed] = await Promise.allSettled([making, commands.send(key, name, [key, String(by)])]);
   if (changed.status === 'rejected') throw changed.reason;
   const total = integerReply(name.toUpperCase(), changed.value);
-  // The key moved between the two, or the connection broke there. A life may be set twice, unlike a count.
-  if (expired.status === 'rejected' || expired.value !== 1) await marking(false, commands, insist(expire));
+  const isNew = total === (name === 'incrby' ? 1 : -1) * Number(by);
+  await marking(false, commands, ensureLife(commands, { key, seconds: lifeSeconds, isNew, made }));
   return total;
+}
+
+/** For a key that ended behind SET, whose slot moved there, or that the user may not SET. */
+async function ensureLife(
+  commands: KeyedCommands,
+  {
+    key,
+    seconds,
+    isNew,
+    made,
+  }: { key: string; seconds: number; isNew: boolean; made: PromiseSettledResult<unknown> },
+): Promise<void> {
+  const wasMade = made.status === 'fulfilled' && hasSet(made.value);
+  if (wasMade || !isNew) return;
+  try {
+    integerReply('EXPIRE', await commands.send(key, 'expire', [key, String(seconds)]), 0, 1);
+  } catch (error) {
+    // A total that Redis acknowledged is answered even when the server is lost before it set the life.
+    if (error instanceof ReplyError || error instanceof UnexpectedReply) throw error;
+  }
 }
 
 /** For a step before the one that counts, or behind it: its failure says whether the op was counted. */
@@ -89,20 +110,6 @@ async function marking<T>(notCounted: boolean, commands: KeyedCommands, step: Pr
     return await step;
   } catch (error) {
     throw commands.translate(error).marked(notCounted);
-  }
-}
-
-/** Gives 1, or 0 for a key that is not there. */
-async function expiring(commands: KeyedCommands, key: string, seconds: number): Promise<number> {
-  return integerReply('EXPIRE', await commands.send(key, 'expire', [key, String(seconds)]), 0, 1);
-}
-
-/** A total that Redis acknowledged is answered even when the server is lost before it set the life. */
-async function insist(expire: () => Promise<unknown>): Promise<void> {
-  try {
-    await expire();
-  } catch (error) {
-    if (error instanceof ReplyError || error instanceof UnexpectedReply) throw error;
   }
 }
 
@@ -261,12 +268,8 @@ function readHeld(op: Operation, { held, nowMicros, error }: HeldBefore): void {
 
 export interface PlainCountingOptions {
   commands: KeyedCommands;
-  /** Applies and answers a run with refunds or a lease, where a script may run. Defaults to commands of one key each. */
-  clamp?: (run: FoldedRun) => Promise<void>;
-  /** Counts and answers ops with bounds whose keys have one slot, where scripts may run. Where there are none they fail. */
-  admit?: (steps: readonly Step[]) => Promise<void>;
-  /** Does and answers calls about reservations of one slot, where scripts may run. Where there are none they fail. */
-  reserve?: (batch: ReservationPart) => Promise<void>;
+  /** Counts and answers runs and steps where scripts may run. Defaults to commands of one key each. */
+  count?: (runs: FoldedRun[], steps: Steps) => Promise<void>;
   /** Servers that are asked at a time for one batch. Defaults to all. */
   parallelism?: number;
   /** What still waits for its turn so long after the batch went out is given up. */
@@ -275,77 +278,43 @@ export interface PlainCountingOptions {
   monotonicMs: () => number;
 }
 
-/** Counts by commands of one key each. None of its promises rejects: errors go into the ops. */
-export class PlainCounting {
+/** Counts by commands of one key each. */
+export class PlainCounting implements PlainCommands {
   readonly #options: PlainCountingOptions;
 
   constructor(options: PlainCountingOptions) {
     this.#options = options;
   }
 
-  /** Runs of different keys, and steps of others. */
-  async count(runs: readonly FoldedRun[], steps: readonly Step[] = []): Promise<void> {
-    await Promise.all([this.#countRuns(runs), this.#countSteps(steps)]);
-  }
-
-  async #countSteps(steps: readonly Step[]): Promise<void> {
-    const { admit } = this.#options;
-    if (admit === undefined) {
-      failSteps(steps, needsScripts);
-      return;
-    }
-    await this.#byPlace({
-      items: [...Map.groupBy(steps, ({ ops, first }) => keySlot(ops[first]!.key)).values()],
-      keyOf: ([step]) => step!.ops[step!.first]!.key,
-      work: admit,
-      fail: failSteps,
-    });
-  }
-
-  /** Calls of one slot each. */
-  async reserve(batches: readonly ReservationPart[]): Promise<void> {
-    const { reserve } = this.#options;
-    await this.#byPlace({
-      items: batches,
-      keyOf: ({ key }) => key,
-      work: async (batch) => (reserve === undefined ? batch.fail(needsScripts) : reserve(batch)),
-      fail: (batch, error) => batch.fail(error),
-    });
-  }
-
-  async #countRuns(runs: readonly FoldedRun[]): Promise<void> {
-    const { commands, clamp } = this.#options;
-    await this.#byPlace({
+  async count(runs: readonly FoldedRun[], steps: readonly Step[]): Promise<void> {
+    failSteps(steps, needsScripts);
+    const { commands } = this.#options;
+    await this.byPlace({
       items: runs,
       keyOf: (run) => run.key,
-      work: (run) =>
-        clamp === undefined || run.isAddition || (run.isLook && run.lease === undefined)
-          ? applyPlainly(commands, run)
-          : clamp(run),
+      work: (run) => applyPlainly(commands, run),
       fail: (run, error) => run.fail(error),
     });
   }
 
-  /**
-   * Whole requests with stop-when-over: GET of every key, then INCRBY of what may count. Between the two others may
-   * count, as in the Go service.
-   */
+  /** GET of every key, then INCRBY of what may count. Between the two others may count, as in the Go service. */
   async countWhole(requests: readonly (readonly Operation[])[]): Promise<void> {
+    const { commands, count = (runs, { list }) => this.count(runs, list) } = this.#options;
     const stop = new PlainStop(requests);
-    const looks = this.#countSteps(stop.looks.list);
-    await this.#byPlace({
+    const looks = count([], stop.looks);
+    await this.byPlace({
       items: [...stop.totals.keys()],
       keyOf: (key) => key,
-      work: async (key) => void stop.totals.set(key, await totalHeld(this.#options.commands, key)),
+      work: async (key) => void stop.totals.set(key, await totalHeld(commands, key)),
       fail: (key, error) => void stop.totals.set(key, error.marked(true)),
     });
     await looks;
-    await this.count(stop.judge(), stop.steps.list);
+    await count(stop.judge(), stop.steps);
     stop.answer();
   }
 
   /** Server by server, all items of one together. */
-  async #byPlace<T>(given: {
+  async byPlace<T>(given: {
     items: readonly T[];
     keyOf: (item: T) => string;
     work: (item: T) => Promise<void>;

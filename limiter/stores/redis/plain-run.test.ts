@@ -43,7 +43,9 @@ async function applied(
 
 const add = { hits: 2 };
 const takeBack = { hits: 3, negative: true };
+const make = 'set k 0 EX 60 NX';
 const expire = 'expire k 60';
+const there = null;
 
 describe('applyPlainly, when a command fails,', () => {
   const cases: [what: string, hits: typeof add, replies: [string, unknown][], outcome: unknown][] = [
@@ -51,8 +53,8 @@ describe('applyPlainly, when a command fails,', () => {
       'INCRBY was refused',
       add,
       [
+        [make, refused],
         ['incrby k 2', refused],
-        [expire, 0],
       ],
       { notCounted: true },
     ],
@@ -60,8 +62,8 @@ describe('applyPlainly, when a command fails,', () => {
       'the reply to INCRBY was lost',
       add,
       [
+        [make, lost],
         ['incrby k 2', lost],
-        [expire, lost],
       ],
       { notCounted: false },
     ],
@@ -69,47 +71,56 @@ describe('applyPlainly, when a command fails,', () => {
       'there was no connection',
       add,
       [
+        [make, errors.notConnected()],
         ['incrby k 2', errors.notConnected()],
-        [expire, errors.notConnected()],
       ],
       { notCounted: true },
     ],
     [
-      'INCRBY counted and EXPIRE was refused twice',
+      'the key was there',
       add,
       [
+        [make, there],
         ['incrby k 2', 5],
-        [expire, refused],
+      ],
+      5,
+    ],
+    [
+      'SET and EXPIRE were refused',
+      add,
+      [
+        [make, refused],
+        ['incrby k 2', 2],
         [expire, refused],
       ],
       { notCounted: false },
     ],
     [
-      'INCRBY counted and EXPIRE was refused once',
+      'SET was refused and EXPIRE was not',
       add,
       [
-        ['incrby k 2', 5],
-        [expire, refused],
+        [make, refused],
+        ['incrby k 2', 2],
         [expire, 1],
       ],
-      5,
+      2,
     ],
     [
-      'INCRBY counted and the connection was lost',
+      'the key ended behind SET, and the connection was lost behind INCRBY',
       add,
       [
-        ['incrby k 2', 5],
+        [make, there],
+        ['incrby k 2', 2],
         [expire, lost],
-        [expire, errors.notConnected()],
       ],
-      5,
+      2,
     ],
     [
       'INCRBY counted beyond 2^53 and what brings it back found no connection',
       add,
       [
+        [make, there],
         ['incrby k 2', 2 ** 53],
-        [expire, 1],
         ['get k', errors.notConnected()],
       ],
       { notCounted: false },
@@ -118,13 +129,13 @@ describe('applyPlainly, when a command fails,', () => {
       'INCRBY counted beyond 2^53, and another caller brought that back as well',
       add,
       [
+        [make, there],
         ['incrby k 2', 2 ** 53],
-        [expire, 1],
         ['get k', Buffer.from(String(2 ** 53))],
+        [make, there],
         ['decrby k 1', 2 ** 53 - 2],
-        [expire, 1],
+        [make, there],
         ['incrby k 1', 2 ** 53 - 1],
-        [expire, 1],
       ],
       2 ** 53,
     ],
@@ -134,8 +145,8 @@ describe('applyPlainly, when a command fails,', () => {
       takeBack,
       [
         ['get k', Buffer.from('5')],
+        [make, there],
         ['decrby k 3', refused],
-        [expire, refused],
       ],
       { notCounted: true },
     ],
@@ -144,8 +155,8 @@ describe('applyPlainly, when a command fails,', () => {
       takeBack,
       [
         ['get k', Buffer.from('5')],
+        [make, there],
         ['decrby k 3', lost],
-        [expire, lost],
       ],
       { notCounted: false },
     ],
@@ -154,16 +165,43 @@ describe('applyPlainly, when a command fails,', () => {
       takeBack,
       [
         ['get k', Buffer.from('5')],
+        [make, there],
         ['decrby k 3', -1],
-        [expire, 1],
+        [make, errors.notConnected()],
         ['incrby k 1', errors.notConnected()],
-        [expire, errors.notConnected()],
       ],
       { notCounted: false },
     ],
   ];
   it.each(cases)('knows whether it counted: %s', async (_, hits, replies, outcome) => {
     expect(await applied(hits, [...replies])).toEqual(outcome);
+  });
+});
+
+describe('applyPlainly, when the server dies,', () => {
+  /** Of each key its life, undefined while it has none, as a server has them that has got so many of the commands. */
+  async function livesAfter(hits: { hits: number; negative?: boolean }, commands: number) {
+    const lives = new Map<string, number | undefined>(hits.negative === true ? [['k', 60]] : []);
+    let sent = 0;
+    const send = async (_key: string, name: string, [key, , , life]: string[]): Promise<unknown> => {
+      sent += 1;
+      if (sent > commands) throw lost;
+      if (name === 'get') return lives.has(key!) ? Buffer.from('5') : null;
+      if (name === 'set') return lives.has(key!) ? null : lives.set(key!, Number(life)) && 'OK';
+      if (!lives.has(key!)) lives.set(key!, undefined);
+      return 2;
+    };
+    const op = counterOp({ key: 'k', ttlSeconds: 60, ...hits });
+    const { translate, placeOf } = scripted([]);
+    await applyPlainly({ send, translate, placeOf }, new FoldedRun(op)).catch(() => {});
+    return { lives: [...lives.values()], sent };
+  }
+
+  it.each([add, takeBack])('leaves no key without a life: %o', async (hits) => {
+    const { sent } = await livesAfter(hits, 9);
+    expect(sent).toBeGreaterThan(1);
+    for (let commands = 0; commands <= sent; commands += 1)
+      expect((await livesAfter(hits, commands)).lives).not.toContain(undefined);
   });
 });
 

@@ -2,30 +2,9 @@
  * The one program that runs in Redis: a section for each thing that a call may ask, of which a call runs those that it names. A
  * section makes only the functions that its call needs, so that a long text costs a call no more than a short one.
  */
-import { type FoldedRun, neverOver } from '../folded-run.ts';
-import { leaseArgument } from '../leases/ledger.ts';
-import { answerLeased, luaBoundedCountSection, luaBoundedStopSection } from './bounded-scripts.ts';
-import {
-  answerSteps,
-  BoundTable,
-  HeldTexts,
-  noteStepsOver,
-  pushStepKeys,
-  type Step,
-  stepArgument,
-} from './bounded-steps.ts';
-import { keyError, replyNumber, UnexpectedReply } from './reply-checks.ts';
-import { reservationKeysOf } from './reservation-keys.ts';
+import { luaBoundedCountSection, luaBoundedStopSection } from './bounded-scripts.ts';
 import { luaReservationSection } from './reservation-script.ts';
-import {
-  type Arguments,
-  type KeyedCommands,
-  luaBase,
-  luaCountSection,
-  luaStopSection,
-  redisScript,
-  runScript,
-} from './scripts.ts';
+import { type Arguments, luaBase, luaCountSection, luaStopSection, redisScript } from './scripts.ts';
 
 /** How a call names a section. */
 export type Section = 'count' | 'bounded' | 'stop' | 'bounded-stop' | 'reservations';
@@ -82,56 +61,3 @@ repeat
 until not nextSection
 return answers or answer
 `);
-
-/** Runs one section for one key. Rejects with what `send` rejected with. */
-export function runSection(
-  commands: KeyedCommands,
-  section: Section,
-  { keys, args }: { keys: readonly string[]; args: readonly string[] },
-): Promise<unknown> {
-  const all = [String(keys.length), ...keys, ...args];
-  pushSection(all, section);
-  return runScript(commands, { key: keys[0]!, script: program, args: all });
-}
-
-/** Applies and answers one run by a script of its one key, atomically. Rejects with what `send` rejected with. */
-export async function applyByScript(commands: KeyedCommands, run: FoldedRun): Promise<void> {
-  const { key, shift, low, high, ttlSeconds } = run;
-  // What is reserved has another name in a cluster.
-  const args = [0, shift, low, high, ttlSeconds, neverOver].map(String);
-  const reply = await runSection(commands, 'count', { keys: [key], args });
-  if (!Array.isArray(reply) || reply.length !== 1) throw new UnexpectedReply('EVALSHA', reply);
-  const [first] = reply as unknown[];
-  const before = replyNumber(first);
-  if (before === undefined) throw keyError(first);
-  run.answer(before);
-}
-
-/** Counts and answers steps whose keys have one slot, atomically. Rejects with what `send` rejected with. */
-export async function admitByScript(commands: KeyedCommands, steps: readonly Step[]): Promise<void> {
-  const bounds = new BoundTable();
-  const groups = stepArgument(steps, bounds);
-  const keys: string[] = [];
-  pushStepKeys(keys, steps);
-  const args = ['0', '0', bounds.toArgument(), groups, '-'];
-  const reply = await runSection(commands, 'bounded', { keys, args });
-  const texts = HeldTexts.of(reply, 0, (refusal) => commands.translate(refusal));
-  if (texts === undefined) throw new UnexpectedReply('EVALSHA', reply);
-  answerSteps(steps, texts);
-  if (!texts.isRead) throw new UnexpectedReply('EVALSHA', reply);
-  noteStepsOver(steps, texts.over, 0);
-}
-
-/** Counts and answers a run with a lease in a cluster, atomically. Rejects with what `send` rejected with. */
-export async function leaseByScript(commands: KeyedCommands, run: FoldedRun): Promise<void> {
-  const { key } = run;
-  const [reserved] = reservationKeysOf(key);
-  // What is reserved is asked for by itself.
-  run.most = neverOver;
-  const args = ['0', '0', '', '', leaseArgument([run]), reserved];
-  const reply = await runSection(commands, 'bounded', { keys: [key, run.lease!.ledgerKey], args });
-  const translate = (refusal: unknown) => commands.translate(refusal);
-  // Behind the three numbers, of groups: nothing.
-  if (HeldTexts.of(reply, 3, translate)?.isRead !== true) throw new UnexpectedReply('EVALSHA', reply);
-  answerLeased(run, reply as readonly unknown[], 0, translate);
-}

@@ -5,7 +5,7 @@ import { PlainCounting } from './plain-counting.ts';
 import { program } from './program.ts';
 import type { RedisAddress, SentinelAddress } from './redis-address.ts';
 import { type ConnectionCounts, connectionCommands, RedisConnection } from './redis-connection.ts';
-import { isKeyRefused, isNoScript } from './redis-error.ts';
+import { isNoScript } from './redis-error.ts';
 import type { SentCall } from './redis-link.ts';
 import { UnexpectedReply } from './reply-checks.ts';
 import { type Reply, ReplyError } from './resp.ts';
@@ -85,11 +85,12 @@ export class RedisStore extends GatheringStore {
       queueMicrotask(() => this.settle(batch));
       return;
     }
-    if (this.withoutScripts) {
-      this.#countPlainly(batch);
-      return;
-    }
-    this.#sendScript(batch, 'evalsha');
+    this.#count(batch);
+  }
+
+  #count(batch: Batch): void {
+    if (this.withoutScripts) batch.countPlainly(this.#plain).then(() => this.settle(batch));
+    else this.#sendScript(batch, 'evalsha');
   }
 
   #sendScript(batch: Batch, how: How): void {
@@ -117,28 +118,22 @@ export class RedisStore extends GatheringStore {
     this.settle(batch);
   }
 
-  #countPlainly(batch: Batch): void {
-    batch.countPlainly(this.#plain).then(() => this.settle(batch));
-  }
-
   #refused(batch: Batch, error: ReplyError, how: How): void {
     // Redis ran nothing when it does not know the script, so the same call may go out again.
-    if (how === 'evalsha' && isNoScript(error)) this.#sendScript(batch, 'eval');
-    else if (this.refusesScripts(error)) this.#countPlainly(batch);
-    else if (batch.isMixed && isKeyRefused(error)) this.#sendApart(batch);
-    else if (batch.hasLeases && this.refusesLeases(error)) this.#sendWithoutLeases(batch);
-    else this.#failed(batch, error);
-  }
-
-  /** Redis ran nothing of it: what one part may not touch is no reason to refuse the others. */
-  #sendApart(batch: Batch): void {
-    const whole = { callsLeft: 0, done: () => this.settle(batch) };
-    for (const part of batch.split(whole)) this.#sendScript(part, 'evalsha');
-  }
-
-  #sendWithoutLeases(batch: Batch): void {
-    batch.dropLeases();
-    this.#sendScript(batch, 'evalsha');
+    if (how === 'evalsha' && isNoScript(error)) {
+      this.#sendScript(batch, 'eval');
+      return;
+    }
+    const again = this.sentAgain(batch, error);
+    if (again === undefined) this.#failed(batch, error);
+    else if (again[0] === batch) this.#count(batch);
+    else {
+      const whole = { callsLeft: again.length, done: () => this.settle(batch) };
+      for (const part of again) {
+        part.requests.push(whole);
+        this.#count(part);
+      }
+    }
   }
 
   #failed(batch: Batch, error: Error): void {

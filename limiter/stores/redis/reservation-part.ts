@@ -12,10 +12,8 @@ import {
 } from '../operation.ts';
 import type { ReservationBounds } from '../store.ts';
 import type { StoreError } from '../store-error.ts';
-import { BoundTable } from './bounded-steps.ts';
-import { keySlot } from './cluster-topology.ts';
-import type { Part } from './count-parts.ts';
-import type { PlainCounting } from './plain-counting.ts';
+import { BoundTable, needsScripts } from './bounded-steps.ts';
+import type { Part, SpreadPart } from './count-parts.ts';
 import type { RedisErrors } from './redis-error.ts';
 import { isCount, isTimeMicros, keyError } from './reply-checks.ts';
 import { noteKeyOf, type ReservationNames, type ReservationPlace } from './reservation-keys.ts';
@@ -119,22 +117,23 @@ export class ReservationPart implements Part {
     for (const call of this.#calls) failAll(call, error);
   }
 
-  countPlainly(plain: PlainCounting): Promise<void> {
-    return plain.reserve(this.#bySlot());
+  async countPlainly(): Promise<void> {
+    this.fail(needsScripts);
   }
 
-  /** A key of one that has but one slot. */
   get key(): string {
     return this.#calls[0]![0]!.key;
   }
 
-  #bySlot(): ReservationPart[] {
-    const slots = Map.groupBy(this.#calls, ([first]) => keySlot(first!.key));
-    return [...slots.values()].map((calls) => {
-      const batch = new ReservationPart(this.#bounds, this.#names);
-      for (const call of calls) batch.#take(call);
-      return batch;
-    });
+  scriptedKeys(): string[] {
+    return this.#calls.map(([first]) => first!.key);
+  }
+
+  spread(placeOf: (key: string) => unknown): SpreadPart {
+    const placed = new Map<unknown, ReservationPart>();
+    const newPart = () => new ReservationPart(this.#bounds, this.#names);
+    for (const call of this.#calls) placed.getOrInsertComputed(placeOf(call[0]!.key), newPart).#take(call);
+    return { placed, rest: undefined };
   }
 
   #take(call: readonly Operation[]): void {

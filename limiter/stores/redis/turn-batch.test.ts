@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { counterOp } from '../../../test/support/counter-ops.ts';
 import { FixedWindow } from '../../algorithms/fixed-window.ts';
-import { CountPart, type PartKind } from './count-parts.ts';
+import { CountPart, type PartKind, StopPart } from './count-parts.ts';
 import { severalSections } from './program.ts';
 import { Batch, maxKeysPerCall, type PendingRequest, settle } from './turn-batch.ts';
 
-const newBatch = () => new Batch(() => new CountPart());
+const newBatch = () => new Batch((kind: PartKind) => (kind === 'stop' ? new StopPart() : new CountPart()));
 
 function batchOf(requests: readonly PendingRequest[]): Batch {
   const batch = newBatch();
@@ -61,7 +61,7 @@ describe('CountPart', () => {
     part.pushKeys(args);
     part.pushArguments(args);
     expect(args.join(' ')).toBe(
-      'a b c b a b 0 0 fixed 9 2 1 3 1 60 1 60 1 1 1 1 60 1 1 1 1 60 2 1 1 1 60 1 60  ',
+      'a b c b a b 0 0 fixed 9 2 1 3 1 60 1 60 1 1 1 1 60 1 1 1 1 60 2 1 1 1 60 1 60   0',
     );
   });
 });
@@ -85,7 +85,7 @@ describe('Batch', () => {
     add(batch, 'stop', plain('b'), plain('c'));
     add(batch, 'count', ...group('d'));
     add(batch, 'stop', plain('e'));
-    expect([sectionsOf(batch), batch.isMixed]).toEqual(['bounded 2 8 stop 3 14 ', true]);
+    expect([sectionsOf(batch), batch.isMixed]).toEqual(['bounded 2 9 stop 3 14 ', true]);
   });
 
   it('lets nothing pass what came before on the same counter', () => {

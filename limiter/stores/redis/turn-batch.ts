@@ -1,7 +1,6 @@
 import type { Operation } from '../operation.ts';
 import type { StoreError } from '../store-error.ts';
-import { CountPart, type Part, type PartKind, StopPart } from './count-parts.ts';
-import type { PlainCounting } from './plain-counting.ts';
+import type { Part, PartKind, PlainCommands } from './count-parts.ts';
 import { pushSection, severalSections } from './program.ts';
 import type { RedisErrors } from './redis-error.ts';
 import type { Arguments } from './scripts.ts';
@@ -17,15 +16,16 @@ export interface PendingRequest {
 
 /** What goes out in one call of the program: what arrived in one turn, whatever it mixes, a part for each kind. */
 export class Batch {
-  /** Of a call that was refused for what one of its parts may not touch. */
+  /** A piece of one that has the place: of a call that was refused, or for one slot. */
   readonly isSplit: boolean;
   readonly requests: PendingRequest[] = [];
-  readonly #newHoldPart: () => Part;
-  #parts: Part[] = [];
+  readonly #newPart: (kind: PartKind) => Part;
+  #parts: Part[];
 
-  constructor(newHoldPart: () => Part, isSplit = false) {
-    this.#newHoldPart = newHoldPart;
-    this.isSplit = isSplit;
+  constructor(newPart: (kind: PartKind) => Part, parts?: Part[]) {
+    this.#newPart = newPart;
+    this.isSplit = parts !== undefined;
+    this.#parts = parts ?? [];
   }
 
   /** Adds neighbouring operations of a request that go together, from `first` to before `end`. False when the keys would be too many. */
@@ -65,15 +65,34 @@ export class Batch {
     for (const part of this.#parts) part.dropLeases();
   }
 
-  /** A batch for each part. `whole` is done when all of them are. */
-  split(whole: PendingRequest): Batch[] {
-    return this.#parts.map((part) => {
-      const batch = new Batch(this.#newHoldPart, true);
-      batch.#parts.push(part);
-      batch.requests.push(whole);
-      whole.callsLeft += 1;
-      return batch;
-    });
+  /** A batch for each part. */
+  split(): Batch[] {
+    return this.#parts.map((part) => this.with(part));
+  }
+
+  /** A piece of it. */
+  with(part: Part): Batch {
+    return new Batch(this.#newPart, [part]);
+  }
+
+  /** A batch for each place that needs a script, of all that is there, and the parts that are in no such place. */
+  spread(placeOf: (key: string) => unknown): { placed: Batch[]; rest: Part[] } {
+    const scripted = new Set(this.#parts.flatMap((part) => part.scriptedKeys()).map(placeOf));
+    if (scripted.size === 0) return { placed: [], rest: this.#parts };
+    const places = new Map<unknown, Batch>();
+    const rest: Part[] = [];
+    for (const part of this.#parts) {
+      const own = part.spread(placeOf, scripted);
+      if (own.rest !== undefined) rest.push(own.rest);
+      for (const [place, one] of own.placed)
+        places.getOrInsertComputed(place, () => new Batch(this.#newPart, [])).#parts.push(one);
+    }
+    return { placed: [...places.values()], rest };
+  }
+
+  /** One of its keys. */
+  get key(): string {
+    return this.#parts[0]!.key;
   }
 
   /** Asked right before it is sent: answers the ops whose callers gave up, and drops them. False when none is left. */
@@ -119,7 +138,7 @@ export class Batch {
   }
 
   /** Counts and answers without a script. Never rejects. */
-  async countPlainly(plain: PlainCounting): Promise<void> {
+  async countPlainly(plain: PlainCommands): Promise<void> {
     await Promise.all(this.#parts.map((part) => part.countPlainly(plain)));
   }
 
@@ -137,11 +156,6 @@ export class Batch {
       for (let i = first; i < end; i += 1) if (part.has(ops[i]!.key)) return undefined;
     }
     return undefined;
-  }
-
-  #newPart(kind: PartKind): Part {
-    if (kind === 'count') return new CountPart();
-    return kind === 'stop' ? new StopPart() : this.#newHoldPart();
   }
 }
 
