@@ -89,7 +89,7 @@ export async function checkKeyLifetimes(port: number, lifetimes: KeyLifetimes = 
     await client.call('AUTH', inspector.name, inspector.password).catch(() => {});
     const replication = await client.info('replication');
     if (/^role:slave/m.test(replication)) return;
-    if (/^redis_mode:cluster/m.test(await client.info('server')))
+    if (/^(?:redis|server)_mode:cluster/m.test(await client.info('server')))
       await client.config('SET', 'cluster-allow-reads-when-down', 'yes');
     const endMs = performance.now() + mostWaitMs;
     for (;;) {
