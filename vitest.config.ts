@@ -115,7 +115,11 @@ export default defineConfig({
     reporters: ['default', './test/support/summary-reporter.ts'],
     pool: 'forks',
     maxWorkers: 2,
-    setupFiles: ['./test/support/file-cost.ts', './test/support/property-cases.ts'],
+    setupFiles: [
+      './test/support/bundled-threads.ts',
+      './test/support/file-cost.ts',
+      './test/support/property-cases.ts',
+    ],
     // For what hangs: waits have shorter bounds of their own, which grow with the load of the machine.
     testTimeout: 180_000 * Math.max(1, propertyTimes),
     hookTimeout: 180_000,

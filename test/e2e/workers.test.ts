@@ -20,7 +20,6 @@ import { LimiterClient } from '../support/limiter-client.ts';
 import { ManualTimers } from '../support/manual-timers.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { limit, rule, source } from '../support/rule-builder.ts';
-import { threadProgram } from '../support/weir-program.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'weir-workers-'));
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
@@ -45,7 +44,7 @@ class Threads {
   readonly #values: Float64Array[] = [];
 
   readonly start = (program: URL, options: WorkerOptions): Worker => {
-    const worker = new Worker(threadProgram(program), { ...options, ...this.options });
+    const worker = new Worker(program, { ...options, ...this.options });
     const index = this.workers.push(worker) - 1;
     this.#names[index] = [];
     worker.on('message', (news: WorkerNews) => {
