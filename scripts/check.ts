@@ -2,7 +2,8 @@
 import { run } from './commands.ts';
 
 const steps: [string, string, string[]][] = [
-  ['types', 'tsc', ['-p', 'tsconfig.json']],
+  // What it has found out is kept: a second check takes a seventh of the time.
+  ['types', 'tsc', ['-p', 'tsconfig.json', '--incremental', '--tsBuildInfoFile', '.cache/types.tsbuildinfo']],
   ['types of the console', 'tsc', ['-p', 'tsconfig.console.json']],
   ['lint and format', 'biome', ['check', '--error-on-warnings', '.']],
   ['generated files', 'node', ['scripts/generate.ts', '--check']],
