@@ -7,7 +7,7 @@ import { descriptorLevels, domainFields, limitFields, ruleFields } from './langu
 import type { Rule, RuleSource } from './model.ts';
 import { readRuleTexts, type textKind } from './reader/read-rule-texts.ts';
 import { manifestValue, ruleFileValue } from './write-rules.ts';
-import { resourcesToJson } from './xds/resource-json.ts';
+import { resourcesToJson } from './xds/resource.ts';
 import { yamlText } from './yaml/yaml-text.ts';
 
 const source = fc.record({

@@ -5,7 +5,7 @@ import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import { readSpec } from '../../rules/reader/read-spec.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { type ManifestIdentity, manifestValue, ruleFileValue } from '../../rules/write-rules.ts';
-import { resourcesToJson } from '../../rules/xds/resource-json.ts';
+import { resourcesToJson } from '../../rules/xds/resource.ts';
 
 /** The spelling that is asked for. */
 export const targets = ['rules', 'manifest', 'xds'] as const;

@@ -1,7 +1,6 @@
 /** From the headers of a request that a proxy asks about to its descriptors, as Envoy's actions make them. */
 import type { Entry } from '../model.ts';
-import { type CostBudget, newCostBudget } from '../regex/bounds.ts';
-import { automatonOf, ExpressionError, spend } from '../regex/expression.ts';
+import { automatonOf, type CostBudget, ExpressionError, newCostBudget, spend } from '../regex/expression.ts';
 import { addressText, type ClientAddress, forwardedAddress, maskedText } from './client-address.ts';
 import type { RateLimitAction, ValueMatcher } from './read-actions.ts';
 import { originalHeaders, type Profile } from './read-profiles.ts';

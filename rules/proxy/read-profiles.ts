@@ -4,7 +4,7 @@
  * quoted to stay what it is.
  */
 import { isObject } from '../model.ts';
-import { type CostBudget, newCostBudget } from '../regex/bounds.ts';
+import { type CostBudget, newCostBudget } from '../regex/expression.ts';
 import { fieldPath } from '../rule-error.ts';
 import { readDocument, type YamlDocument } from '../yaml/document.ts';
 import { LineIndex, type PathProblem, placedProblems, valuePlacer } from '../yaml/places.ts';

@@ -126,18 +126,24 @@ export class DocumentWalk {
     }
   }
 
-  /** Calls back with each element of a list of maps and its position. */
-  eachMap(list: number, take: (map: number, index: number) => void): void {
-    const { tape } = this;
-    const end = tape.next(list);
-    let index = 0;
-    for (let given = list + 1; given < end; given = tape.next(given)) {
-      const element = this.enter(given, index);
-      if (tape.kind(element) === NodeKind.MAP) take(element, index);
-      else this.#refuseElement(element);
+  /** What `read` makes of each element of a list. */
+  elements<T>(list: number, read: (element: number, index: number) => T): T[] {
+    return this.tape.children(list).map((given, index) => {
+      const value = read(this.enter(given, index), index);
       this.leave(given);
-      index++;
-    }
+      return value;
+    });
+  }
+
+  /** As `elements`, of a list of maps. An element that is none is reported, and leaves a hole. */
+  maps<T>(list: number, read: (map: number) => T): T[] {
+    const found: T[] = [];
+    const { length } = this.elements(list, (element, index) => {
+      if (this.tape.kind(element) === NodeKind.MAP) found[index] = read(element);
+      else this.#refuseElement(element);
+    });
+    found.length = length;
+    return found;
   }
 
   /** Calls back with every key of a map whose keys are free, and its value. */
@@ -165,7 +171,7 @@ export class DocumentWalk {
   keysIn(node: number): void {
     const kind = this.tape.kind(node);
     if (kind === NodeKind.LIST) {
-      this.eachMap(node, (map) => this.keysIn(map));
+      this.maps(node, (map) => this.keysIn(map));
     } else if (kind === NodeKind.MAP) {
       this.#keysOf(node);
     } else if (this.isUnsupported(node)) {
@@ -309,7 +315,7 @@ export class DocumentWalk {
     const { tape } = this;
     const node = this.enter(given, '<<');
     if (tape.kind(node) === NodeKind.LIST && node === given) {
-      for (const source of this.#elements(node).reverse()) {
+      for (const source of tape.children(node).reverse()) {
         this.#mergeMap(this.enter(source, '<<'), readMap);
         this.leave(source);
       }
@@ -322,13 +328,6 @@ export class DocumentWalk {
   #mergeMap(node: number, readMap: (map: number) => void): void {
     if (this.tape.kind(node) === NodeKind.MAP) readMap(node);
     else this.log.yaml(node, 'wrong-type', 'map merge requires map or sequence of maps as the value');
-  }
-
-  #elements(list: number): number[] {
-    const elements: number[] = [];
-    const end = this.tape.next(list);
-    for (let node = list + 1; node < end; node = this.tape.next(node)) elements.push(node);
-    return elements;
   }
 
   #warnOfRepetition(key: number, name: string): void {

@@ -1,4 +1,4 @@
-import { type Algorithm, algorithmNames, defaultAlgorithm } from '../algorithms/registry.ts';
+import { algorithmNames, algorithmNumber } from '../algorithms/registry.ts';
 import { readCalendar } from '../calendar.ts';
 import { domainFields, type FieldKind, type FieldRows, limitFields, ruleFields } from '../language/fields.ts';
 import {
@@ -16,15 +16,12 @@ import {
 } from '../language/tables.ts';
 import { leaseFromText, unknownLease } from '../lease.ts';
 import {
-  type Calendar,
   type FieldValues,
-  type HitsUnit,
   hitsUnits,
   type Limit,
   makeLimit,
   makeRule,
   noLimits,
-  type ReserveTerms,
   type Rule,
   type RuleSource,
   unitText,
@@ -33,7 +30,7 @@ import {
   type WrittenRule,
 } from '../model.ts';
 import { readReserve } from '../reserve.ts';
-import { unknownWord } from '../rule-error.ts';
+import { type RuleErrorCode, unknownWord } from '../rule-error.ts';
 import { listProblem, settleLimit, unknownAlgorithm } from '../validate-limits.ts';
 import type { SourceProblem } from '../validate-sources.ts';
 import { NodeKind, type YamlTape } from '../yaml/tape.ts';
@@ -106,12 +103,16 @@ class RuleReader {
       requests: (node) => values.requests(node),
       metadata: (node, earlier) => values.metadata(node, earlier),
       percents: (node) => values.numbers(node),
-      algorithm: (node) => this.#algorithm(node),
-      unitOfHits: (node, _earlier, name) => this.#unitOfHits(node, name),
+      algorithm: (node) =>
+        algorithmNumber(this.#word(node, 'invalid-algorithm', algorithmNames, unknownAlgorithm)),
+      unitOfHits: (node, _earlier, name) => {
+        const problem = (found: string) => unknownWord(ruleFileName(name), hitsUnits, found);
+        return hitsUnits[this.#word(node, 'invalid-hits-unit', hitsUnits, problem)]!;
+      },
       day: (node) => values.string(node),
-      calendar: (node) => this.#calendar(node),
+      calendar: (node) => this.#composite(node, 'calendar', 'a map with a unit', calendarTable, readCalendar),
       share: (node) => this.#share(node),
-      reserve: (node) => this.#reserve(node),
+      reserve: (node) => this.#composite(node, 'reserve', 'a map', reserveTable, readReserve),
       names: (node) => this.#names(node),
       limit: (node, earlier) => this.#limit(node, earlier),
       limits: (node) => this.#limits(node),
@@ -153,12 +154,11 @@ class RuleReader {
   }
 
   #rules(list: number): Rule[] {
-    const rules: Rule[] = [];
     if (this.#walk.tape.kind(list) !== NodeKind.LIST) {
       this.#values.refuse(list, goTypes.descriptors);
-      return rules;
+      return [];
     }
-    this.#walk.eachMap(list, (map, index) => {
+    return this.#walk.maps(list, (map) => {
       const rule: OpenRule = { written: {}, list: undefined, second: undefined };
       const { written } = rule;
       this.#walk.eachField(map, ruleTable, (name, value, key) => {
@@ -168,9 +168,8 @@ class RuleReader {
         rule.list = value;
         rule.second = written.rateLimit === undefined ? undefined : key;
       });
-      rules[index] = makeRule(written, this.#limitsOf(rule));
+      return makeRule(written, this.#limitsOf(rule));
     });
-    return rules;
   }
 
   #share(node: number): number | undefined {
@@ -207,46 +206,19 @@ class RuleReader {
     return nodes;
   }
 
-  #unitOfHits(node: number, name: string): HitsUnit {
-    const text = this.#values.string(node);
-    const found = hitsUnits.find((word) => word === text.toLowerCase());
-    if (found === undefined && this.#walk.scalarType(node) !== undefined)
-      this.#walk.log.value(node, 'invalid-hits-unit', unknownWord(ruleFileName(name), hitsUnits, text));
-    return found ?? 'requests';
-  }
-
-  #calendar(node: number): Calendar | undefined {
-    if (this.#walk.scalarType(node) === 'null')
-      this.#walk.log.value(node, 'invalid-calendar', 'calendar must be a map with a unit, found null');
-    const found = this.#fieldsOf(node, calendarTable, goTypes.calendar);
-    return (
-      found &&
-      readCalendar(found.written, (field, text) => {
-        this.#walk.log.value(found.nodes.get(field) ?? node, 'invalid-calendar', text, field);
-      })
-    );
-  }
-
-  #reserve(node: number): ReserveTerms | undefined {
-    if (this.#walk.scalarType(node) === 'null')
-      this.#walk.log.value(node, 'invalid-reserve', 'reserve must be a map, found null');
-    const found = this.#fieldsOf(node, reserveTable, goTypes.reserve);
-    return (
-      found &&
-      readReserve(found.written, (field, text) => {
-        this.#walk.log.value(found.nodes.get(field) ?? node, 'invalid-reserve', text, field);
-      })
-    );
-  }
-
-  /** Reads a map of fields, of which null ones count as not written, with their nodes; undefined where it is no map. */
-  #fieldsOf<Rows extends FieldRows>(
+  /** Makes a value of a map of fields, of which null ones count as not written; undefined where it is no map. */
+  #composite<Rows extends FieldRows, Value>(
     node: number,
+    kind: 'calendar' | 'reserve',
+    form: string,
     table: FieldTable<Rows>,
-    goType: string,
-  ): { written: Written<Rows>; nodes: Map<string, number> } | undefined {
+    read: (written: Written<Rows>, report: (field: string, text: string) => void) => Value | undefined,
+  ): Value | undefined {
+    const refuse = (at: number, text: string, ...below: string[]) =>
+      this.#walk.log.value(at, `invalid-${kind}`, text, ...below);
     if (this.#walk.tape.kind(node) !== NodeKind.MAP) {
-      this.#values.refuse(node, goType);
+      if (this.#walk.scalarType(node) === 'null') refuse(node, `${kind} must be ${form}, found null`);
+      this.#values.refuse(node, goTypes[kind]);
       return undefined;
     }
     const written: Written<Rows> = {};
@@ -256,32 +228,29 @@ class RuleReader {
       nodes.set(ruleFileName(name), value);
       this.#read(table.rows, written, name, value);
     });
-    return { written, nodes };
+    return read(written, (field, text) => refuse(nodes.get(field) ?? node, text, field));
   }
 
-  #algorithm(node: number): Algorithm {
+  /** The position of a word of an enum; the first one's where it is none, which is reported. */
+  #word(
+    node: number,
+    code: RuleErrorCode,
+    words: readonly string[],
+    problem: (found: string, words: readonly string[]) => string,
+  ): number {
     const text = this.#values.string(node);
-    const found = algorithmNames.indexOf(text.toLowerCase());
-    if (found >= 0) return found as Algorithm;
-    if (this.#walk.scalarType(node) !== undefined) {
-      this.#walk.log.value(node, 'invalid-algorithm', unknownAlgorithm(text, algorithmNames));
-    }
-    return defaultAlgorithm;
+    const found = words.indexOf(text.toLowerCase());
+    if (found < 0 && this.#walk.scalarType(node) !== undefined)
+      this.#walk.log.value(node, code, problem(text, words));
+    return Math.max(0, found);
   }
 
   /** Elements that are no maps leave holes. Null is an empty list. */
   #limits(node: number): (WrittenLimit | undefined)[] | undefined {
-    const { tape } = this.#walk;
-    if (tape.kind(node) !== NodeKind.LIST) {
-      this.#values.refuse(node, goTypes.rateLimits);
-      return this.#walk.scalarType(node) === 'null' ? [] : undefined;
-    }
-    const limits: (WrittenLimit | undefined)[] = [];
-    for (let at = node + 1; at < tape.next(node); at = tape.next(at)) limits.push(undefined);
-    this.#walk.eachMap(node, (map, index) => {
-      limits[index] = this.#limitFields(map, listedLimitTable);
-    });
-    return limits;
+    if (this.#walk.tape.kind(node) === NodeKind.LIST)
+      return this.#walk.maps(node, (map) => this.#limitFields(map, listedLimitTable));
+    this.#values.refuse(node, goTypes.rateLimits);
+    return this.#walk.scalarType(node) === 'null' ? [] : undefined;
   }
 
   /** Of a list that is not as it has to be nothing is kept. */
@@ -318,18 +287,17 @@ class RuleReader {
 
   /** Of the elements of `replaces`. */
   #names(list: number): string[] {
-    const names: string[] = [];
     if (this.#walk.tape.kind(list) !== NodeKind.LIST) {
       this.#values.refuse(list, goTypes.replaces);
-      return names;
+      return [];
     }
-    this.#walk.eachMap(list, (map, index) => {
-      names[index] = '';
+    return this.#walk.maps(list, (map) => {
+      let name = '';
       this.#walk.eachField(map, replacesTable, (_, value) => {
-        names[index] = this.#values.string(value);
+        name = this.#values.string(value);
       });
+      return name;
     });
-    return names;
   }
 }
 

@@ -1,11 +1,10 @@
 import type { RuleSource } from '../model.ts';
 import { type RuleError, RuleErrorList } from '../rule-error.ts';
 import { type CheckOptions, checkSources } from '../validate-sources.ts';
-import type { SyntaxProblem } from '../yaml/cursor.ts';
 import { parseYaml } from '../yaml/parse.ts';
 import { LineIndex, type TextPlace, valuePlacer } from '../yaml/places.ts';
 import { YamlTape } from '../yaml/tape.ts';
-import { decodeYaml } from '../yaml/text.ts';
+import { decodeYaml, type SyntaxProblem } from '../yaml/text.ts';
 import type { DocumentProblem } from './document-walk.ts';
 import { FollowUps, readRuleDocument } from './read-rule-document.ts';
 

@@ -4,7 +4,7 @@ import type { RuleSource } from '../model.ts';
 import { looksLikeOverrides, readOverride, readOverrideFile } from '../read-override.ts';
 import { formatManifestError, type RuleError, RuleErrorList } from '../rule-error.ts';
 import { type CheckOptions, checkSources } from '../validate-sources.ts';
-import { resourcesFromJson } from '../xds/resource-json.ts';
+import { resourcesFromJson } from '../xds/resource.ts';
 import { type TextPlace, valuePlacer } from '../yaml/places.ts';
 import { decodeYaml } from '../yaml/text.ts';
 import { documentTexts, type Manifest, readManifestDocument, readManifests } from './read-manifests.ts';

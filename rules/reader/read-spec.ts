@@ -32,7 +32,6 @@ import {
 } from '../language/tables.ts';
 import { leaseForm, leaseFromText } from '../lease.ts';
 import {
-  type Calendar,
   type FieldValues,
   type HitsUnit,
   hitsUnits,
@@ -43,7 +42,6 @@ import {
   makeRule,
   maxUint32,
   mostRequests,
-  type ReserveTerms,
   type Rule,
   type RuleSource,
   unitFromText,
@@ -105,9 +103,9 @@ class SpecReader {
     unitOfHits: (value, row) => this.#unitOfHits(value, row),
     percents: (value, row) => this.#percents(value, row),
     day: (value) => (isNumberOrText(value) ? value : this.#refuseType('a day', value)),
-    calendar: (value) => this.#calendar(value),
+    calendar: (value) => this.#composite(value, 'invalid-calendar', calendarTable, readCalendar),
     share: (value) => this.#share(value),
-    reserve: (value) => this.#reserve(value),
+    reserve: (value) => this.#composite(value, 'invalid-reserve', reserveTable, readReserve),
     metadata: (value, row) => this.#metadata(value, row),
     names: (value, row) => this.#names(value, row),
     limit: (value) => this.#fields(limitTable, value),
@@ -337,20 +335,15 @@ class SpecReader {
     return lease ?? this.#refuseType(leaseForm, value);
   }
 
-  #reserve(value: unknown): ReserveTerms | undefined {
-    const written = this.#fields(reserveTable, value);
-    return (
-      written &&
-      readReserve(written, (field, text) => this.#report('invalid-reserve', text, fieldName(field)))
-    );
-  }
-
-  #calendar(value: unknown): Calendar | undefined {
-    const written = this.#fields(calendarTable, value);
-    return (
-      written &&
-      readCalendar(written, (field, text) => this.#report('invalid-calendar', text, fieldName(field)))
-    );
+  /** Makes a value of an object of fields. */
+  #composite<Rows extends FieldRows, Value>(
+    value: unknown,
+    code: RuleErrorCode,
+    table: FieldTable<Rows>,
+    read: (written: Written<Rows>, report: (field: string, text: string) => void) => Value | undefined,
+  ): Value | undefined {
+    const written = this.#fields(table, value);
+    return written && read(written, (field, text) => this.#report(code, text, fieldName(field)));
   }
 
   #names(value: unknown, { most }: FieldRow): string[] {

@@ -59,19 +59,12 @@ export class ValueReader {
 
   /** Of small whole numbers. Elements that are none are left out. */
   numbers(list: number): number[] {
-    const { tape } = this.#walk;
-    const numbers: number[] = [];
-    if (tape.kind(list) !== NodeKind.LIST) {
-      this.refuse(list, goTypes.marks);
-      return numbers;
-    }
-    let index = 0;
-    for (let given = list + 1; given < tape.next(list); given = tape.next(given)) {
-      const value = this.#whole(this.#walk.enter(given, index++), maxUint32);
-      if (value !== undefined) numbers.push(value);
-      this.#walk.leave(given);
-    }
-    return numbers;
+    if (this.#walk.tape.kind(list) === NodeKind.LIST)
+      return this.#walk
+        .elements(list, (node) => this.#whole(node, maxUint32))
+        .filter((value) => value !== undefined);
+    this.refuse(list, goTypes.marks);
+    return [];
   }
 
   #whole(node: number, most: number): number | undefined {
@@ -136,13 +129,7 @@ export class ValueReader {
       this.#jsonMap(node, object, (key) => this.#walk.checked(key, () => printedScalar(tape, key)) ?? '');
       return object;
     }
-    const list: JsonValue[] = [];
-    const end = tape.next(node);
-    for (let given = node + 1; given < end; given = tape.next(given)) {
-      list.push(this.#json(this.#walk.enter(given, list.length)));
-      this.#walk.leave(given);
-    }
-    return list;
+    return this.#walk.elements(node, (element) => this.#json(element));
   }
 
   #jsonMap(map: number, object: JsonObject, keyText: (key: number) => string): void {

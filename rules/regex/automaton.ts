@@ -31,7 +31,7 @@ const linkWordCost = 1;
 
 export class Automaton {
   readonly stateCount: number;
-  /** What one byte of a text costs at most, in units of `mostCost` in `bounds.ts`. */
+  /** What one byte of a text costs at most, in units of `mostCost` in `expression.ts`. */
   readonly stepCost: number;
   readonly #words: number;
   readonly #classes: CharacterClasses;

@@ -1,7 +1,7 @@
 import { RE2JS } from 're2js';
 import { describe, expect, it } from 'vitest';
 import { Automaton } from './automaton.ts';
-import { writtenSize } from './bounds.ts';
+import { writtenSize } from './expression.ts';
 
 describe('writtenSize', () => {
   it.each([

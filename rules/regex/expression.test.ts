@@ -1,6 +1,12 @@
 import { describe, expect, it } from 'vitest';
-import { type CostBudget, mostLength, newCostBudget } from './bounds.ts';
-import { automatonOf, ExpressionError, spend } from './expression.ts';
+import {
+  automatonOf,
+  type CostBudget,
+  ExpressionError,
+  mostLength,
+  newCostBudget,
+  spend,
+} from './expression.ts';
 
 function problemOf(text: string, budget: CostBudget = newCostBudget()): string {
   try {

@@ -1,14 +1,131 @@
-/** Regular expressions that people write in files and settings: read within bounds, ready to be matched. */
+/**
+ * Regular expressions that people write in files and settings: read within bounds, ready to be matched. They may be only so
+ * large that no text keeps a process busy. How large one is with its counted repetitions written out is known from its text
+ * alone, before it is compiled. docs/forward-auth.md has the bounds for people.
+ */
 import { RE2JS } from 're2js';
 import { Automaton } from './automaton.ts';
-import {
-  type CostBudget,
-  mostLength,
-  mostParts,
-  mostStates,
-  type WrittenSize,
-  writtenSize,
-} from './bounds.ts';
+
+/** All texts of a request together: its headers have as much at most (`mostHeadBytes` in `process/http/http-connection.ts`). */
+export const mostTextBytes = 32_768;
+/**
+ * What all expressions of a profile may cost together on the largest request, in units of about a nanosecond. Less than
+ * half of the 10 ms that a request may hold up others, because machines differ.
+ */
+const mostCost = 4_000_000;
+
+/** Of an expression: the characters that it names, counted repetitions written out. */
+export const mostStates = 1_000;
+/** Of an expression: everything that it names, also assertions, groups and loops, counted repetitions written out. */
+export const mostParts = 10_000;
+/** Of an expression, in characters. */
+export const mostLength = 4_096;
+
+/** What expressions that are matched with the same text may cost together, as they are read one after another. */
+export interface CostBudget {
+  /** For each byte of a text: the sum of their `stepCost`. */
+  readonly most: number;
+  spent: number;
+}
+
+/** The longer the text, the less each of its bytes may cost. */
+export function newCostBudget(longestText: number = mostTextBytes): CostBudget {
+  return { most: Math.floor(mostCost / longestText), spent: 0 };
+}
+
+/** `{2,64}` and its like. */
+export interface Repetition {
+  text: string;
+  /** Of its brace in the expression, in characters from 1. */
+  position: number;
+  /** States of what it repeats, written out. */
+  states: number;
+}
+
+export interface WrittenSize {
+  /** Never fewer than the compiled expression has, but for text that is no expression. */
+  states: number;
+  /** Everything that is written, also what reads no character, such as assertions and empty groups. */
+  parts: number;
+  /** The one that accounts for most states. */
+  largest: Repetition | undefined;
+}
+
+interface Size {
+  states: number;
+  parts: number;
+}
+
+interface Group extends Size {
+  /** Of the part that a repetition would repeat. */
+  last: Size;
+}
+
+function newGroup(): Group {
+  return { states: 0, parts: 0, last: { states: 0, parts: 0 } };
+}
+
+/** One part of an expression; order matters. Named by what `size` does with it. */
+const part = new RegExp(
+  [
+    '(?<quote>\\\\Q[^]*?(?:\\\\E|$))',
+    '(?<empty>\\\\[AbBz]|[\\^$|]|\\(\\?[a-zA-Z-]+\\))',
+    '(?<escape>\\\\(?:x\\{[^}]*\\}|x[0-9a-fA-F]{2}|[pP]\\{[^}]*\\}|[pP].|[0-7]{1,3}|[^]))',
+    '(?<set>\\[\\^?\\]?(?:\\[:[^:\\]]*:\\]|\\\\[^]|[^\\]\\\\])*\\])',
+    '(?<open>\\((?:\\?(?:P?<[^>]*>|[a-zA-Z-]*:))?)',
+    '(?<close>\\))',
+    '(?<times>\\{(?<least>\\d{1,9})(?<more>,(?<most>\\d{0,9}))?\\})',
+    '(?<loop>[*+?])',
+    '(?<character>[^])',
+  ].join('|'),
+  'uy',
+);
+
+export function writtenSize(expression: string): WrittenSize {
+  const groups: Group[] = [newGroup()];
+  let largest: Repetition | undefined;
+  const add = (last: Size): void => {
+    const group = groups.at(-1)!;
+    group.states += last.states;
+    group.parts += last.parts;
+    group.last = last;
+  };
+  part.lastIndex = 0;
+  for (let at = 0; at < expression.length; at = part.lastIndex) {
+    part.lastIndex = at;
+    const { 0: text, groups: found = {} } = part.exec(expression)!;
+    if (found['quote'] !== undefined) {
+      const states = Math.max(0, [...text].length - 2);
+      add({ states, parts: states });
+    } else if (found['open'] !== undefined) groups.push(newGroup());
+    else if (found['close'] !== undefined) {
+      if (groups.length === 1) continue;
+      const { states, parts } = groups.pop()!;
+      add({ states, parts: parts + 1 });
+    } else if (found['times'] !== undefined) {
+      const { last } = groups.at(-1)!;
+      const times = timesOf(found);
+      const states = last.states * times;
+      add({ states: states - last.states, parts: (last.parts + 1) * times - last.parts });
+      groups.at(-1)!.last = { states, parts: (last.parts + 1) * times };
+      if (states > (largest?.states ?? 0))
+        largest = { text, position: [...expression.slice(0, at)].length + 1, states };
+    } else if (found['loop'] !== undefined) {
+      // What it repeats is one part with it.
+      const group = groups.at(-1)!;
+      group.parts += 1;
+      group.last = { states: group.last.states, parts: group.last.parts + 1 };
+    } else add({ states: found['empty'] === undefined ? 1 : 0, parts: 1 });
+  }
+  const sum = (of: keyof Size): number => groups.reduce((all, group) => all + group[of], 0);
+  return { states: sum('states'), parts: sum('parts'), largest };
+}
+
+/** Without an upper bound the last copy repeats itself. */
+function timesOf({ least, more, most }: Record<string, string | undefined>): number {
+  if (more === undefined) return Number(least);
+  return most === '' ? Math.max(1, Number(least)) : Number(most);
+}
 
 /** An expression that is no expression of RE2, or is larger than the bounds. */
 export class ExpressionError extends Error {

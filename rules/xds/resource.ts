@@ -5,7 +5,14 @@
  * This is the dialect of xDS: most rows have a field of their name in the message of their table, and its value follows from the
  * row's kind. The rows that have none, or several, are taken out by name, and mapped where their message is.
  */
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import {
+  type JsonValue as AnyJson,
+  create,
+  fromBinary,
+  fromJson,
+  toBinary,
+  toJson,
+} from '@bufbuild/protobuf';
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import {
   type RateLimitCalendar,
@@ -32,6 +39,7 @@ import {
   type Calendar,
   type FieldValues,
   hitsUnits,
+  isObject,
   type JsonObject,
   type JsonValue,
   type Limit,
@@ -381,4 +389,46 @@ function sortedKeys(object: JsonObject): JsonObject {
 function sortedValue(value: JsonValue): JsonValue {
   if (Array.isArray(value)) return value.map(sortedValue);
   return value !== null && typeof value === 'object' ? sortedKeys(value) : value;
+}
+
+// Resources as JSON, for people and for pipelines: a discovery response in proto3 JSON, which control planes and their
+// debugging tools print, or one resource with its `@type`.
+
+/** One resource of a text, or why it is none. `path` leads to it from the root of the text. */
+export type JsonResource = { path: (string | number)[] } & (
+  | { source: RuleSource; problems: ResourceProblem[] }
+  | { problem: string }
+  | { otherType: string }
+);
+
+/** A discovery response with these resources, without version and nonce: a server gives those. */
+export function resourcesToJson(sources: readonly RuleSource[]): AnyJson {
+  const resources = sources.map((source) => ({
+    '@type': rateLimitConfigTypeUrl,
+    ...(toJson(RateLimitConfigSchema, toMessage(source)) as Record<string, AnyJson>),
+  }));
+  return { resources, typeUrl: rateLimitConfigTypeUrl };
+}
+
+/** The resources of a parsed text. What the rules mean is not looked at. */
+export function resourcesFromJson(value: unknown): JsonResource[] {
+  if (!isObject(value)) return [{ path: [], problem: 'must be a resource or a discovery response' }];
+  if ('@type' in value) return [resourceFromJson(value, [])];
+  const { resources } = value;
+  if (!Array.isArray(resources)) return [{ path: ['resources'], problem: 'must be a list' }];
+  return resources.map((resource, index) => resourceFromJson(resource, ['resources', index]));
+}
+
+function resourceFromJson(value: unknown, path: (string | number)[]): JsonResource {
+  if (!isObject(value)) return { path, problem: 'must be an object' };
+  const { '@type': type, ...fields } = value;
+  if (typeof type !== 'string') return { path: [...path, '@type'], problem: 'is required' };
+  if (type !== rateLimitConfigTypeUrl) return { path, otherType: type };
+  try {
+    const message = create(RateLimitConfigSchema, fromJson(RateLimitConfigSchema, fields as AnyJson));
+    const problems: ResourceProblem[] = [];
+    return { path, source: fromMessage(message, (problem) => problems.push(problem)), problems };
+  } catch (error) {
+    return { path, problem: error instanceof Error ? error.message : String(error) };
+  }
 }

@@ -1,4 +1,4 @@
-import { readEscape } from './escapes.ts';
+import { readEscape, YamlSyntaxError } from './text.ts';
 
 /**
  * Walks over YAML text line by line and reads its scalars. Line breaks are LF and CR LF. Throws `YamlSyntaxError`.
@@ -6,25 +6,6 @@ import { readEscape } from './escapes.ts';
  * Long because every method moves the same position in the same text, at a few nanoseconds a character: parts would hand
  * that position to and fro.
  */
-
-export class YamlSyntaxError extends Error {
-  readonly problem: SyntaxProblem;
-
-  constructor(problem: SyntaxProblem) {
-    super(problem.text);
-    this.problem = problem;
-  }
-}
-
-/** A syntax error in the words of the Go service's YAML library. */
-export interface SyntaxProblem {
-  text: string;
-  offset: number;
-  /** False for those that the library reports without a line. */
-  hasLine?: boolean;
-  /** Where the library noticed it, if that is on another line. */
-  noticedAt?: number;
-}
 
 /** A plain scalar of a block: its first line, where what it stands in begins, and what must follow it. */
 interface PlainLines {

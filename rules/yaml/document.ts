@@ -1,6 +1,6 @@
-import type { SyntaxProblem } from './cursor.ts';
 import { parseYaml } from './parse.ts';
 import { maxYamlDepth, NodeKind, YamlTape } from './tape.ts';
+import type { SyntaxProblem } from './text.ts';
 import { printedValue, scalarText, scalarValue, shortTag, TagMismatch } from './values.ts';
 
 /** The first document of a text, and whether anything but comments follows it. */
@@ -113,12 +113,8 @@ class ValueBuilder {
   }
 
   #children(node: number, tag: string): number[] {
-    const tape = this.#tape;
     this.#checkTag(node, [tag]);
-    const children: number[] = [];
-    const end = tape.next(node);
-    for (let child = node + 1; child < end; child = tape.next(child)) children.push(child);
-    return children;
+    return this.#tape.children(node);
   }
 
   #checkTag(node: number, known: readonly string[]): void {

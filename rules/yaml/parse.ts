@@ -7,9 +7,9 @@
  * and the properties that wait for their node. Their characters and lines are the cursor's.
  */
 import { readBlockScalar } from './block-scalar.ts';
-import { type SyntaxProblem, YamlCursor, YamlSyntaxError } from './cursor.ts';
+import { YamlCursor } from './cursor.ts';
 import { maxYamlDepth, NodeKind, YamlTape } from './tape.ts';
-import { findControlCharacter } from './text.ts';
+import { findControlCharacter, type SyntaxProblem, YamlSyntaxError } from './text.ts';
 
 const expectedColon = "could not find expected ':'";
 const expectedKey = 'did not find expected key';

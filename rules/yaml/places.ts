@@ -1,5 +1,7 @@
 import { NodeKind, type YamlTape } from './tape.ts';
 
+type Path = readonly (string | number)[];
+
 /** A place in a text as people count: both from 1, columns in UTF-16 code units. */
 export interface TextPlace {
   line: number;
@@ -47,44 +49,40 @@ export class PathLocator {
   }
 
   /** Offset of the value at a path; of the last map or list on the way where there is no such value. */
-  offsetOf(path: readonly (string | number)[]): number {
-    const tape = this.#tape;
-    let node = 0;
-    for (const step of path) {
-      const child = typeof step === 'number' ? this.#element(node, step) : this.#value(node, step);
-      if (child === undefined) break;
-      node = tape.resolve(child);
-    }
-    return tape.place(node);
+  offsetOf(path: Path): number {
+    return this.#tape.place(this.#walk(path).node);
   }
 
   /** Offset of the key at a path that ends in one; of its value where it comes from elsewhere, by `<<`. */
-  offsetOfKey(path: readonly (string | number)[]): number {
+  offsetOfKey(path: Path): number {
     const tape = this.#tape;
-    let map = 0;
-    for (const step of path.slice(0, -1)) {
-      const child = typeof step === 'number' ? this.#element(map, step) : this.#value(map, step);
-      if (child === undefined) return this.offsetOf(path);
-      map = tape.resolve(child);
+    const { node, isWhole } = this.#walk(path.slice(0, -1));
+    const keys = isWhole && tape.kind(node) === NodeKind.MAP ? tape.children(node) : [];
+    const own = keys.find((key, index) => index % 2 === 0 && this.#textOf(key) === path.at(-1));
+    return own === undefined ? this.offsetOf(path) : tape.place(own);
+  }
+
+  /** As far as a path leads. */
+  #walk(path: Path): { node: number; isWhole: boolean } {
+    let node = 0;
+    for (const step of path) {
+      const child = typeof step === 'number' ? this.#element(node, step) : this.#value(node, step);
+      if (child === undefined) return { node, isWhole: false };
+      node = this.#tape.resolve(child);
     }
-    if (tape.kind(map) !== NodeKind.MAP) return this.offsetOf(path);
-    const end = tape.next(map);
-    for (let key = map + 1; key < end; key = tape.next(tape.next(key))) {
-      const node = tape.resolve(key);
-      if (tape.kind(node) === NodeKind.SCALAR && tape.text(node) === path.at(-1)) return tape.place(key);
-    }
-    return this.offsetOf(path);
+    return { node, isWhole: true };
+  }
+
+  /** Of a scalar. */
+  #textOf(given: number): string | undefined {
+    const node = this.#tape.resolve(given);
+    return this.#tape.kind(node) === NodeKind.SCALAR ? this.#tape.text(node) : undefined;
   }
 
   #element(list: number, index: number): number | undefined {
     if (this.#tape.kind(list) !== NodeKind.LIST) return undefined;
-    let elements = this.#elements.get(list);
-    if (elements === undefined) {
-      elements = [];
-      const end = this.#tape.next(list);
-      for (let node = list + 1; node < end; node = this.#tape.next(node)) elements.push(node);
-      this.#elements.set(list, elements);
-    }
+    const elements = this.#elements.get(list) ?? this.#tape.children(list);
+    this.#elements.set(list, elements);
     return elements[index];
   }
 
@@ -94,25 +92,21 @@ export class PathLocator {
     if (tape.kind(map) !== NodeKind.MAP) return undefined;
     let found: number | undefined;
     const end = tape.next(map);
-    for (let key = map + 1; key < end; ) {
+    for (let key = map + 1; key < end; key = tape.next(tape.next(key))) {
+      const text = this.#textOf(key);
       const value = tape.next(key);
-      const keyNode = tape.resolve(key);
-      if (tape.kind(keyNode) === NodeKind.SCALAR) {
-        const text = tape.text(keyNode);
-        if (text === name) found = value;
-        else if (text === '<<' && tape.isPlain(keyNode))
-          found = this.#merged(tape.resolve(value), name) ?? found;
-      }
-      key = tape.next(value);
+      if (text === name) found = value;
+      else if (text === '<<' && tape.isPlain(tape.resolve(key)))
+        found = this.#merged(tape.resolve(value), name) ?? found;
     }
     return found;
   }
 
   #merged(source: number, name: string): number | undefined {
-    if (this.#tape.kind(source) !== NodeKind.LIST) return this.#value(source, name);
-    const end = this.#tape.next(source);
-    for (let node = source + 1; node < end; node = this.#tape.next(node)) {
-      const found = this.#value(this.#tape.resolve(node), name);
+    const tape = this.#tape;
+    const sources = tape.kind(source) === NodeKind.LIST ? tape.children(source) : [source];
+    for (const node of sources) {
+      const found = this.#value(tape.resolve(node), name);
       if (found !== undefined) return found;
     }
     return undefined;
@@ -120,10 +114,7 @@ export class PathLocator {
 }
 
 /** What finds line and column of the value at a path, in a document whose first line has that number in its file. */
-export function valuePlacer(
-  tape: YamlTape,
-  firstLine = 1,
-): (path: readonly (string | number)[]) => TextPlace {
+export function valuePlacer(tape: YamlTape, firstLine = 1): (path: Path) => TextPlace {
   let locator: PathLocator | undefined;
   let lines: LineIndex | undefined;
   return (path) => {
@@ -136,7 +127,7 @@ export function valuePlacer(
 
 /** What is wrong with the value at a path, or with its key. */
 export interface PathProblem {
-  path: readonly (string | number)[];
+  path: Path;
   message: string;
   isKey?: boolean;
 }

@@ -130,6 +130,14 @@ export class YamlTape {
     return this.#words[node * WORDS + 1] ?? 0;
   }
 
+  /** The elements of a list; of a map its keys and values, in turns. */
+  children(node: number): number[] {
+    const children: number[] = [];
+    const end = this.next(node);
+    for (let child = node + 1; child < end; child = this.next(child)) children.push(child);
+    return children;
+  }
+
   /** What an alias stands for; any other node stands for itself. */
   resolve(node: number): number {
     return this.kind(node) === NodeKind.ALIAS ? (this.#words[node * WORDS + 1] ?? 0) : node;

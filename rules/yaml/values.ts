@@ -175,16 +175,15 @@ function printed(tape: YamlTape, given: number, budget: { left: number }): strin
   }
   budget.left--;
   const parts: string[] = [];
-  const end = tape.next(node);
-  for (let child = node + 1; child < end && budget.left > 0; child = tape.next(child)) {
-    const text = printed(tape, child, budget);
-    if (kind === NodeKind.LIST) {
-      parts.push(text);
-    } else {
-      child = tape.next(child);
-      parts.push(`${text}:${printed(tape, child, budget)}`);
-    }
-  }
+  const step = kind === NodeKind.LIST ? 1 : 2;
+  const children = tape.children(node);
+  for (let i = 0; i < children.length && budget.left > 0; i += step)
+    parts.push(
+      children
+        .slice(i, i + step)
+        .map((child) => printed(tape, child, budget))
+        .join(':'),
+    );
   return kind === NodeKind.LIST ? `[${parts.join(' ')}]` : `map[${parts.sort().join(' ')}]`;
 }
 

@@ -1,7 +1,6 @@
 /** Attacks on the regular expressions of forward auth: requests as large as may be, that keep most states alive. */
 
-import { newCostBudget } from '../../rules/regex/bounds.ts';
-import { automatonOf } from '../../rules/regex/expression.ts';
+import { automatonOf, newCostBudget } from '../../rules/regex/expression.ts';
 import { type Attack, openMany, RawPeer } from './attack.ts';
 
 /** By the profile's name. */

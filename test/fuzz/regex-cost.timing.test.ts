@@ -8,8 +8,13 @@ import { NameSearch } from '../../limiter/stats/registry/name-search.ts';
 import { mostHeadBytes } from '../../process/http/http-connection.ts';
 import { descriptorMaker, regexProblem } from '../../rules/proxy/make-descriptors.ts';
 import { readProfilesFile } from '../../rules/proxy/read-profiles.ts';
-import { mostTextBytes, newCostBudget } from '../../rules/regex/bounds.ts';
-import { automatonOf, ExpressionError, spend } from '../../rules/regex/expression.ts';
+import {
+  automatonOf,
+  ExpressionError,
+  mostTextBytes,
+  newCostBudget,
+  spend,
+} from '../../rules/regex/expression.ts';
 import { cpuMs } from '../support/cpu-time.ts';
 import { machineSlowness } from '../support/machine-slowness.ts';
 

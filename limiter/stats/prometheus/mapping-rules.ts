@@ -1,5 +1,4 @@
-import { type CostBudget, newCostBudget } from '../../../rules/regex/bounds.ts';
-import { spend } from '../../../rules/regex/expression.ts';
+import { type CostBudget, newCostBudget, spend } from '../../../rules/regex/expression.ts';
 import type { PathProblem } from '../../../rules/yaml/places.ts';
 import { maxNameLength } from '../registry/metric-name.ts';
 import { NameSearch } from '../registry/name-search.ts';
