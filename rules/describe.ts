@@ -136,11 +136,21 @@ export function moreJson(limit: Limit): MoreOfLimit {
   return Object.fromEntries(said.map((name) => [name, limit[name]]));
 }
 
-/** For JSON: what the hits of a limit are, where they are no requests. */
+/** What the hits of a limit are. */
+export function unitOfHits({ hitsUnit }: Limit): string {
+  return hitsUnit;
+}
+
+/** For JSON: the same, where they are no requests. */
 export function unitJson({ hitsUnit }: Limit): UnitJson {
   return hitsUnit === defaultLimit.hitsUnit ? {} : { hitsUnit };
 }
 export type UnitJson = Partial<Pick<Limit, 'hitsUnit'>>;
+
+/** `5`, `600000 tokens`. */
+export function hitsWords(hits: number, { hitsUnit }: UnitJson): string {
+  return hitsUnit === undefined ? `${hits}` : `${hits} ${hitsUnit}`;
+}
 
 /** For JSON: what rules say that is in words, too. */
 export function traitsJson(rule: Rule): object {
@@ -195,8 +205,7 @@ function filled(phrase: string, value: unknown): string {
 }
 
 function rateWithout(limit: Limit): string {
-  const { hitsUnit = '' } = unitJson(limit);
-  return [limit.requestsPerUnit, hitsUnit, windowWords(limit)].filter((words) => words !== '').join(' ');
+  return `${hitsWords(limit.requestsPerUnit, unitJson(limit))} ${windowWords(limit)}`;
 }
 
 function windowWords(limit: Limit): string {

@@ -156,6 +156,11 @@ export interface Rule extends Properties<typeof ruleFields> {
   limits: readonly Limit[];
 }
 
+/** What the matcher compares: `key`, or `key_value`. */
+export function compositeOf({ key, value }: Pick<Rule, 'key' | 'value'>): string {
+  return value === '' ? key : `${key}_${value}`;
+}
+
 /** What a rule says beside what it is for and its limits. */
 export type RuleTraits = Omit<Rule, 'key' | 'value' | 'limits' | 'descriptors'>;
 

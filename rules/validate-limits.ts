@@ -10,6 +10,7 @@ import { sanitizeMetricKey } from './match-result.ts';
 import {
   burstOf,
   type Calendar,
+  compositeOf,
   isDefault,
   isPlainLimit,
   type Limit,
@@ -53,13 +54,14 @@ interface Checked {
 
 /** `parent`: the composite keys above the rule, with a dot behind each. */
 export function checkLimits(
-  { key, value, limits }: Pick<Rule, 'key' | 'value' | 'limits'>,
+  rule: Pick<Rule, 'key' | 'value' | 'limits'>,
   { parent, support }: { parent: string; support: RuleSupport | undefined },
   report: Report,
 ): void {
+  const { limits } = rule;
   const isOne = limits.length === 1;
   if (isOne && isUsual(limits[0]!)) return;
-  const checked = { rule: `${parent}${key}${value === '' ? '' : `_${value}`}`, support };
+  const checked = { rule: `${parent}${compositeOf(rule)}`, support };
   const names = new Set(limits.map(({ name }) => name));
   for (const [index, limit] of limits.entries()) {
     const above = isOne ? ['rate_limit'] : ['rate_limits', index];

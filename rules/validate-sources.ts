@@ -1,7 +1,8 @@
 import { leaseProblem } from './lease.ts';
-import type { JsonValue, Rule, RuleSource } from './model.ts';
+import { compositeOf, type JsonValue, type Rule, type RuleSource } from './model.ts';
 import { reserveProblem } from './reserve.ts';
 import type { RuleErrorCode } from './rule-error.ts';
+import { sharingField, sharingProblem } from './sharing.ts';
 import { checkLimits, type RuleSupport } from './validate-limits.ts';
 
 /** Why metadata cannot be a google.protobuf.Struct, or undefined when it can. */
@@ -95,7 +96,7 @@ class SourceCheck {
   }
 
   #rule(rule: Rule, parent: string, level: Set<string>): void {
-    const composite = rule.value === '' ? rule.key : `${rule.key}_${rule.value}`;
+    const composite = compositeOf(rule);
     if (rule.key === '') {
       this.report('empty-key', 'descriptor has empty key', 'key');
     } else {
@@ -112,14 +113,8 @@ class SourceCheck {
     const unleasable = leaseProblem(rule);
     if (unleasable !== undefined) this.report('invalid-lease', unleasable, 'lease');
     if (rule.reserve !== undefined) this.#reserve(rule, `${parent}${composite}`);
-    if (rule.shareThreshold && !composite.includes('*')) {
-      const words = "share_threshold can only be used with wildcard values (containing '*')";
-      this.report(
-        'share-threshold-without-wildcard',
-        `${words}, but found key '${composite}'`,
-        'share_threshold',
-      );
-    }
+    const unshared = sharingProblem(rule);
+    if (unshared !== undefined) this.report('share-threshold-without-wildcard', unshared, sharingField);
     if (rule.metadata !== undefined) {
       const problem = metadataProblem(rule.metadata);
       if (problem !== undefined)

@@ -1,5 +1,5 @@
+import { compositeOf } from '../../rules/model.ts';
 import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
-import { compositeOf } from '../../rules/review/rule-level.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 
 /** A warning about two sources that cannot be served beside each other. */

@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto';
+import { hitsWords } from '../../rules/describe.ts';
 import {
   commandOf,
   commandOfVerbs,
@@ -18,7 +19,6 @@ import {
   entriesText,
   entryTexts,
   limitersCommand,
-  limitOf,
   windowOf,
 } from './operate-command.ts';
 import { makingFlags, makingHelp, setOverride } from './override-command.ts';
@@ -191,7 +191,7 @@ function limitText(counter: Json): string | undefined {
   const { limit: most, override, overrideEffect } = counter;
   if (overrideEffect === 'unlimited') return 'unlimited (override)';
   if (most === null || most === undefined) return undefined;
-  const limit = limitOf(counter);
+  const limit = hitsWords(counter.limit, counter);
   if (overrideEffect === 'block') return `${limit} (blocked)`;
   if (overrideEffect === 'shadow') return `${limit} (shadow)`;
   return `${limit}${override ? ' (override)' : ''}`;

@@ -63,11 +63,6 @@ export function entryTexts(entries: readonly Entry[]): string[] {
   return entries.map(({ key, value }) => `${key}=${value}`);
 }
 
-/** The limit of a counter or a refusal: `5`, `600000 tokens`. */
-export function limitOf({ limit, hitsUnit }: Json): string {
-  return hitsUnit === undefined ? `${limit}` : `${limit} ${hitsUnit}`;
-}
-
 /** The window of a counter or a refusal: `5m`, `month@Europe/Zurich@15`. */
 export function windowOf({ seconds, calendar }: Json): string {
   return calendar === undefined ? durationText(seconds ?? 0) : calendarText(calendar);

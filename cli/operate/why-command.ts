@@ -1,15 +1,9 @@
+import { hitsWords } from '../../rules/describe.ts';
 import { escaped, readTime, UsageError, wholeNumber } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { outputFlag, outputFormat, printedText } from '../shared/output.ts';
 import { type Json, limiterHelp, tellOf } from './limiters.ts';
-import {
-  domainAndEntries,
-  entriesText,
-  entryTexts,
-  limitersCommand,
-  limitOf,
-  windowOf,
-} from './operate-command.ts';
+import { domainAndEntries, entriesText, entryTexts, limitersCommand, windowOf } from './operate-command.ts';
 
 const help = `Usage: weir why <domain> <key=value> ... [flags]
        weir why --request-id <id> [flags]
@@ -131,7 +125,7 @@ function refusalText(refusal: Json): string {
     `  rule      ${rule}${name}`,
     ...(blocked
       ? [`  blocked   by override ${override}, whatever is used; "weir override list" says why`]
-      : [`  limit     ${limitOf(refusal)}${per}${what ? `, ${what}` : ''}; used ${used}`]),
+      : [`  limit     ${hitsWords(refusal.limit, refusal)}${per}${what ? `, ${what}` : ''}; used ${used}`]),
     ...(override && !blocked ? [`  override  ${override}`] : []),
     `  rules     version ${rulesVersion}`,
     ...(requestId ? [`  request   ${requestId}`] : []),

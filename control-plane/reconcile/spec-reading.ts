@@ -1,7 +1,7 @@
 /** One reading of the spec of a RateLimitConfig: its rules, or why it cannot be accepted. Pure. */
 
 import { kind } from '../../rules/language/kinds.ts';
-import { type RuleSource, rulesVersionNeeded } from '../../rules/model.ts';
+import { compositeOf, rulesVersionNeeded } from '../../rules/model.ts';
 import { readSpec } from '../../rules/reader/read-spec.ts';
 import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
@@ -103,10 +103,6 @@ function readRules(
   const { domain, descriptors } = source;
   const resource = { name, domain, bytes, hash: hashOf(bytes) };
   const rulesVersion = rulesVersionNeeded(descriptors);
-  const topKeys = topKeysOf(source);
+  const topKeys = descriptors.map(compositeOf);
   return { ok: true, spec, ignored, fleet, domain, rules, ownFields, rulesVersion, resource, topKeys };
-}
-
-function topKeysOf({ descriptors }: RuleSource): string[] {
-  return descriptors.map(({ key, value }) => (value === '' ? key : `${key}_${value}`));
 }

@@ -1,8 +1,9 @@
 /** The settings of decisions, headers and counting, read into the service that uses them. */
 
+import { unitOfHits } from '../../rules/describe.ts';
 import { shownKey } from '../../rules/long-text.ts';
 import { limitLabel } from '../../rules/window.ts';
-import { policyName, unitOfHits } from '../decide/limit-headers.ts';
+import { policyName } from '../decide/limit-headers.ts';
 import type { LimitPlan } from '../decide/plan.ts';
 import type { ResponseOptions, StoreFailureAnswer } from '../decide/response.ts';
 import { limitWarned, moreLimitsWarned } from '../log/lines.ts';
@@ -104,7 +105,7 @@ export function createWarnings(
       metric: metric.key.slice(0, 256),
       used,
       of: capacity,
-      unit: unitOfHits(plan),
+      unit: unitOfHits(plan.limit),
     });
   };
   return new LimitWarnings({ claims, clock, onReached });

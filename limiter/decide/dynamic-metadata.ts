@@ -1,7 +1,9 @@
 /** What RESPONSE_DYNAMIC_METADATA tells the proxy, for filters behind the rate limit. */
+
+import { unitOfHits } from '../../rules/describe.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { isObject, type JsonObject, type JsonValue, Unit, unitName } from '../../rules/model.ts';
-import { shownLimit, shownPath, unitOfHits } from './limit-headers.ts';
+import { shownLimit, shownPath } from './limit-headers.ts';
 import { unmarkedOf } from './marker.ts';
 import { Code, type Descriptor, type DescriptorStatus, type RateLimitRequest } from './messages.ts';
 import { isQuota, type Plan } from './plan.ts';
@@ -78,7 +80,7 @@ function quotaMetadata(descriptor: Descriptor, status: DescriptorStatus, rule: M
     const { name, requestsPerUnit } = shownLimit(rule, plan.limit);
     if (name !== '') quota['name'] = name;
     quota['limit'] = requestsPerUnit;
-    quota['unit'] = unitOfHits(plan);
+    quota['unit'] = unitOfHits(plan.limit);
     quota['used'] = used;
     if (status.reserved !== undefined) quota['reserved'] = status.reserved;
     quota['left'] = limitRemaining;

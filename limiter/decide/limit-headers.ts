@@ -5,7 +5,7 @@
  */
 import { algorithmNames, algorithmOf } from '../../rules/algorithms/registry.ts';
 import { calendarText } from '../../rules/calendar.ts';
-import { unitJson } from '../../rules/describe.ts';
+import { unitJson, unitOfHits } from '../../rules/describe.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { burstOf, type JsonObject, type Limit } from '../../rules/model.ts';
 import { windowTextOf } from '../../rules/window.ts';
@@ -70,11 +70,6 @@ export function isNamed({ rule }: LimitPlan): boolean {
   return !rule.hideIdentity;
 }
 
-/** What its hits are. */
-export function unitOfHits({ limit }: LimitPlan): string {
-  return limit.hitsUnit;
-}
-
 /** The whole field where there is no other policy; the same every time. */
 function policyField(plan: LimitPlan, unit: string): Header {
   const { texts } = plan;
@@ -95,7 +90,7 @@ function standingField(
 /** `"1m";q=100;w=60`; the unit, of which that of the limit itself goes first, where it is not the draft's own. */
 function policyItem(plan: LimitPlan, name: string, unit: string): string {
   const { limit, windowSeconds } = plan;
-  const ownUnit = unitOfHits(plan);
+  const ownUnit = unitOfHits(plan.limit);
   const ofHits = ownUnit === usualUnit ? unit : ownUnit;
   const counted = ofHits === usualUnit ? '' : `;qu=${fieldString(ofHits)}`;
   const length = windowSeconds === undefined ? '' : `;w=${windowSeconds}`;
@@ -110,7 +105,7 @@ export function identityForm(plan: LimitPlan, key: string): HeaderForm {
     const place = rule.path === '' ? '' : `;rule=${fieldString(rule.path)}`;
     const name = limit.name === '' ? '' : `;name=${fieldString(limit.name)}`;
     const over = override === undefined ? '' : `;override=${fieldString(override.id)}`;
-    const unit = unitOfHits(plan);
+    const unit = unitOfHits(plan.limit);
     const counted = unit === usualUnit ? '' : `;hits-unit=${fieldString(unit)}`;
     const size = `;limit=${fieldInteger(limit.requestsPerUnit)}${counted};window="${windowTextOf(limit)}";algorithm=${algorithmNames[limit.algorithm]}`;
     texts.identity = new HeaderForm(key, `${fieldString(rule.domain)}${place}${name}${size}${over};used=`);

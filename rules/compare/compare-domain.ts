@@ -1,6 +1,7 @@
 /** Walks the rules of one domain in two versions, level by level: rules are the same when the matcher cannot tell them apart. */
 import { limitWords } from '../describe.ts';
 import {
+  compositeOf,
   isObject,
   type JsonObject,
   type JsonValue,
@@ -9,7 +10,6 @@ import {
   type RuleSource,
 } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
-import { compositeOf } from '../review/rule-level.ts';
 import { ruleValue } from '../write-rules.ts';
 import { changedMeaning, crossingMeaning, movedMeaning } from './change-effect.ts';
 import { type Crossing, Crossings, overtakenPatterns } from './crossing.ts';

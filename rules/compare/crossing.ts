@@ -1,6 +1,6 @@
 /** Requests that go to rules of different names in the two versions, and what that means for them. */
-import type { Rule } from '../model.ts';
-import { compositeOf, patternsOverlap } from '../review/rule-level.ts';
+import { compositeOf, type Rule } from '../model.ts';
+import { patternsOverlap } from '../review/rule-level.ts';
 import { type DomainSide, IndexedLevel, type Sides } from './domain-side.ts';
 import {
   isRefusing,

@@ -1,6 +1,6 @@
 import type { NameForm, RuleMatch } from '../match-result.ts';
-import type { Entry, Rule, RuleSource } from '../model.ts';
-import { characterOutside, compositeOf, FirstPattern } from '../review/rule-level.ts';
+import { compositeOf, type Entry, type Rule, type RuleSource } from '../model.ts';
+import { characterOutside, FirstPattern } from '../review/rule-level.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
 

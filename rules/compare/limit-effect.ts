@@ -1,9 +1,9 @@
 import { algorithmOf, hasWindows } from '../algorithms/registry.ts';
 import { calendarText } from '../calendar.ts';
 import { limitsWords } from '../describe.ts';
-import type { Limit, Rule } from '../model.ts';
+import { compositeOf, type Limit, type Rule } from '../model.ts';
 import { covers, mostAtOnce } from '../review/limit-order.ts';
-import { compositeOf } from '../review/rule-level.ts';
+import { sharedPattern } from '../sharing.ts';
 import { secondsOfLimit } from '../window.ts';
 import type { Sides } from './domain-side.ts';
 
@@ -106,9 +106,9 @@ function unrefusedNote(before: Rule | undefined, after: Rule | undefined): strin
 function both(before: Rule, after: Rule): LimitEffect {
   const rate = rateEffect(before.limits, after.limits);
   const parts = [rate];
-  if (before.shareThreshold !== after.shareThreshold) {
+  if (isShared(before) !== isShared(after)) {
     parts.push(
-      after.shareThreshold
+      isShared(after)
         ? { effect: 'stricter', note: 'all values share one counter' }
         : { effect: 'looser', note: 'each value has a counter of its own' },
     );
@@ -267,13 +267,11 @@ export function sharingEffects(before: readonly Rule[], after: readonly Rule[]):
 
 /** Of a rule whose sharing changes, for the limits that both versions have below it. */
 export function sharingBelow(was: Rule, is: Rule): LimitEffect[] {
-  if (was.shareThreshold === is.shareThreshold || !hasLimitBelow(was, is)) return [];
-  return sharingEffect(was, is);
+  return isShared(was) === isShared(is) || !hasLimitBelow(was, is) ? [] : sharingEffect(was, is);
 }
 
 function sharingEffect(was: Rule, is: Rule): LimitEffect[] {
-  const before = was.shareThreshold ? compositeOf(was) : undefined;
-  const after = is.shareThreshold ? compositeOf(is) : undefined;
+  const [before, after] = [sharedPattern(was), sharedPattern(is)];
   if (before === after) return [];
   if (before === undefined) {
     return [{ effect: 'stricter', note: 'all values share the counters of limits below it' }];
@@ -282,6 +280,10 @@ function sharingEffect(was: Rule, is: Rule): LimitEffect[] {
     return [{ effect: 'looser', note: 'each value has counters of its own for limits below it' }];
   }
   return [{ effect: 'mixed', note: 'shares its counter with other values than before' }];
+}
+
+function isShared(rule: Rule): boolean {
+  return sharedPattern(rule) !== undefined;
 }
 
 function hasLimitBelow(was: Rule, is: Rule): boolean {

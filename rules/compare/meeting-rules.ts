@@ -1,5 +1,4 @@
-import type { Entry, Rule } from '../model.ts';
-import { compositeOf } from '../review/rule-level.ts';
+import { compositeOf, type Entry, type Rule } from '../model.ts';
 import type { IndexedLevel } from './domain-side.ts';
 
 /** Chosen: patterns with so many stars, or so long, are rare, and their merges many. */

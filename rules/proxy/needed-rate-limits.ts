@@ -1,6 +1,7 @@
 /** What of a request an Envoy has to describe so that rules are asked for: `rate_limits`, made from the rules. */
-import type { JsonObject, Rule } from '../model.ts';
-import { characterOutside, compositeOf, rulesFor } from '../review/rule-level.ts';
+import { compositeOf, type JsonObject, type Rule } from '../model.ts';
+import { ruleName } from '../review/explain-descriptor.ts';
+import { characterOutside, rulesFor } from '../review/rule-level.ts';
 
 /** Where Envoy takes the value of a key from. */
 export type KeySource =
@@ -70,7 +71,7 @@ export function neededRateLimits(
     for (const rule of level) {
       const action = actionFor(level, rule, given);
       if (action === undefined) continue;
-      const name = above.name + (rule.value === '' ? rule.key : `${rule.key}=${rule.value}`);
+      const name = above.name + ruleName({ rule });
       const actions = [...above.actions, action];
       const described = actions.map((one) => one.value);
       for (const value of hasEffect(rule) ? callsFor(rule, described) : []) {

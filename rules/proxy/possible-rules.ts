@@ -1,12 +1,6 @@
 /** Which rules a list of actions may reach, or why none. Whatever is not known of a value may be anything. */
-import { patternMatches } from '../model.ts';
-import {
-  compositeOf,
-  type PlacedRule,
-  patternsOverlap,
-  placedRules,
-  rulesFor,
-} from '../review/rule-level.ts';
+import { compositeOf, patternMatches } from '../model.ts';
+import { type PlacedRule, patternsOverlap, placedRules, rulesFor } from '../review/rule-level.ts';
 import type { RateLimitAction, RateLimitConfig } from './read-actions.ts';
 
 /** One entry of a descriptor: its key, if that is known, and what its value may be. */

@@ -1,5 +1,5 @@
-import type { Entry, RuleSource } from '../model.ts';
-import { compositeOf, type FoundHow, type PlacedRule, placedRules, rulesFor } from './rule-level.ts';
+import { compositeOf, type Entry, type RuleSource } from '../model.ts';
+import { type FoundHow, type PlacedRule, placedRules, rulesFor } from './rule-level.ts';
 
 /** Chosen: who has hundreds of values for a key wants to see the nearest, not all. */
 const shown = 5;

@@ -1,10 +1,11 @@
 import { limitWords } from '../describe.ts';
 import { leaseMost, leaseText, wholeLimit } from '../lease.ts';
 import { sanitizeMetricKey } from '../match-result.ts';
-import type { Limit, Rule, RuleSource } from '../model.ts';
+import { compositeOf, type Limit, type Rule, type RuleSource } from '../model.ts';
+import { sharingField, sharingOddity } from '../sharing.ts';
 import { limitLabel } from '../window.ts';
 import { covers, mostAtOnce } from './limit-order.ts';
-import { compositeOf, type PlacedRule, placedRules, type RuleWarning, warningAt } from './rule-level.ts';
+import { type PlacedRule, placedRules, type RuleWarning, warningAt } from './rule-level.ts';
 
 /** A limit and where it stands. */
 interface PlacedLimit {
@@ -300,15 +301,13 @@ function sharedMetrics(rules: readonly PlacedRule[]): RuleWarning[] {
   });
 }
 
-/** A shared pattern that goes on behind its last `*` is accepted, as by the Go service, although its documentation rules it out. */
 function innerSharedWildcards(rules: readonly PlacedRule[]): RuleWarning[] {
   return rules.flatMap((one) => {
-    const { shareThreshold, key, value } = one.rule;
-    const pattern = value === '' ? key : value;
-    if (!shareThreshold || pattern.endsWith('*')) return [];
-    const text = `share_threshold is set and '${pattern}' does not end in '*': all values that match share one counter, whatever they end in`;
-    const hint = "end the pattern in '*', or leave share_threshold out for a counter for each value";
-    return [warningAt(one, ['share_threshold'], { code: 'inner-shared-wildcard', text, hint })];
+    const { key, value } = one.rule;
+    const odd = sharingOddity(one.rule, value === '' ? key : value);
+    return odd === undefined
+      ? []
+      : [warningAt(one, [sharingField], { code: 'inner-shared-wildcard', ...odd })];
   });
 }
 

@@ -6,8 +6,8 @@
  * Only rules are compared of which one's keys begin as the other's all do, and only until a bound of steps: 100,000 rules
  * take 0.4 to 1.2 s of a processor, so whoever answers requests has it done in a thread of its own.
  */
-import { arePlainLimits, type Rule, type RuleSource } from '../model.ts';
-import { compositeOf } from './rule-level.ts';
+import { arePlainLimits, compositeOf, type Rule, type RuleSource } from '../model.ts';
+import { sharedPattern } from '../sharing.ts';
 
 /** A rule with a limit that is counted, and where it stands. */
 export interface MeetingRule {
@@ -146,7 +146,7 @@ function entryTokens(rule: Rule): number[] {
   const composite = compositeOf(rule);
   if (isKeyOnly(rule)) return [...codesOf(`${composite}_`), anyText, ...codesOf('_')];
   const codes = codesOf(`${composite}_`);
-  return rule.shareThreshold ? codes : codes.map((code) => (code === star ? anyText : code));
+  return sharedPattern(rule) === undefined ? codes.map((code) => (code === star ? anyText : code)) : codes;
 }
 
 function codesOf(text: string): number[] {

@@ -3,11 +3,10 @@ import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../algorithms/registry.ts';
-import type { Rule } from '../model.ts';
+import { compositeOf, type Rule } from '../model.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
 import { idleRules, reviewSources } from './review-sources.ts';
-import { compositeOf } from './rule-level.ts';
 
 const bucket = (requestsPerUnit: number, burst: number) =>
   limit({ requestsPerUnit, burst, algorithm: Algorithm.TOKEN_BUCKET });

@@ -1,8 +1,7 @@
-import type { Rule, RuleSource } from '../model.ts';
+import { compositeOf, type Rule, type RuleSource } from '../model.ts';
 import { limitWarnings } from './limit-warnings.ts';
 import {
   characterOutside,
-  compositeOf,
   FirstPattern,
   literalTexts,
   type PlacedRule,

@@ -1,11 +1,10 @@
 /** What there is to say of rules that are loaded together, each with its place: for `check`, and for a limiter's log. */
 import type { CounterKeys } from '../counter-keys.ts';
-import type { RuleSource } from '../model.ts';
+import { compositeOf, type RuleSource } from '../model.ts';
 import type { RuleError } from '../rule-error.ts';
 import { type MeetingPair, type MeetingRule, type Meetings, meetingCounters } from './meeting-counters.ts';
 import { reviewSources } from './review-sources.ts';
 import type { RuleWarning, RuleWarningCode } from './rule-level.ts';
-import { compositeOf } from './rule-level.ts';
 
 /** A source and the places of its values. */
 export interface LocatedSource {

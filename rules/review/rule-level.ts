@@ -1,4 +1,4 @@
-import { type Entry, patternMatches, type Rule } from '../model.ts';
+import { compositeOf, type Entry, patternMatches, type Rule } from '../model.ts';
 
 /** How an entry finds a rule of a level: by key and value, by a pattern, or by its key alone. */
 export type FoundHow = 'exact' | 'wildcard' | 'key';
@@ -8,11 +8,6 @@ export interface FoundRule {
   index: number;
   rule: Rule;
   how: FoundHow;
-}
-
-/** What the matcher compares: `key`, or `key_value`. */
-export function compositeOf({ key, value }: Pick<Rule, 'key' | 'value'>): string {
-  return value === '' ? key : `${key}_${value}`;
 }
 
 /** All rules of a level that an entry fits, the one that the matcher takes first. */

@@ -2,11 +2,10 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
-import type { Limit, Rule } from '../model.ts';
+import { compositeOf, type Limit, type Rule } from '../model.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
 import { unreachableRules } from './review-sources.ts';
-import { compositeOf } from './rule-level.ts';
 
 /** Each rule has a limit of its own name, by which the matcher tells which one it found. */
 function level(...written: [key: string, value: string][]): Rule[] {

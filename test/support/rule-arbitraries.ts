@@ -3,6 +3,7 @@ import { Algorithm } from '../../rules/algorithms/registry.ts';
 import { type RuleFlag, ruleFlags } from '../../rules/language/tables.ts';
 import { leaseProblem } from '../../rules/lease.ts';
 import {
+  compositeOf,
   type Entry,
   hitsUnits,
   type JsonObject,
@@ -15,7 +16,6 @@ import {
   unitFromText,
 } from '../../rules/model.ts';
 import { reserveProblem } from '../../rules/reserve.ts';
-import { compositeOf } from '../../rules/review/rule-level.ts';
 import { limit, rule } from './rule-builder.ts';
 
 /** Few letters, so that rules and requests often meet. */

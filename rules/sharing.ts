@@ -1,0 +1,26 @@
+/** `share_threshold`: all values that a pattern takes share one counter. What that means of a rule, whatever its spelling. */
+import { compositeOf, type Rule } from './model.ts';
+
+/** Where errors and warnings about it point to. */
+export const sharingField = 'share_threshold';
+
+/** The pattern, as the matcher compares it; undefined where each value has a counter of its own. */
+export function sharedPattern(rule: Rule): string | undefined {
+  return rule.shareThreshold ? compositeOf(rule) : undefined;
+}
+
+/** Why a rule cannot share a counter; undefined where it can. */
+export function sharingProblem(rule: Rule): string | undefined {
+  const pattern = sharedPattern(rule);
+  if (pattern === undefined || pattern.includes('*')) return undefined;
+  return `share_threshold can only be used with wildcard values (containing '*'), but found key '${pattern}'`;
+}
+
+/** What is odd about a pattern that goes on behind its last `*`: the Go service accepts it, although its documentation rules it out. `text`: as the rule has it. */
+export function sharingOddity(rule: Rule, text: string): { text: string; hint: string } | undefined {
+  if (sharedPattern(rule)?.endsWith('*') !== false) return undefined;
+  return {
+    text: `share_threshold is set and '${text}' does not end in '*': all values that match share one counter, whatever they end in`,
+    hint: "end the pattern in '*', or leave share_threshold out for a counter for each value",
+  };
+}
