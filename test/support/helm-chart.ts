@@ -3,7 +3,7 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { parseAllDocuments } from 'yaml';
+import { parseDocument } from 'yaml';
 import { findServer, goOnce, helmProgram } from './find-server.ts';
 
 export const chartFolder = join(import.meta.dirname, '../../charts/weir');
@@ -130,10 +130,27 @@ export function testPodOf(objects: readonly RenderedObject[]): PodTemplate {
   return { metadata, spec };
 }
 
+/** By text: most documents of a rendering are the same in the next one, and the definitions take longer to read than all else. */
+const readObjects = new Map<string, RenderedObject | null>();
+
+/** The objects are shared by all who read the same text, so none may be changed. */
 export function objectsIn(rendered: string): RenderedObject[] {
-  return parseAllDocuments(rendered)
-    .map((document) => document.toJS() as RenderedObject | null)
+  return rendered
+    .split(/^---$/m)
+    .map((text) => {
+      const known = readObjects.get(text);
+      if (known !== undefined) return known;
+      const object = frozen(parseDocument(text).toJS() as RenderedObject | null);
+      readObjects.set(text, object);
+      return object;
+    })
     .filter((object) => object !== null);
+}
+
+function frozen<T>(value: T): T {
+  if (typeof value !== 'object' || value === null) return value;
+  for (const part of Object.values(value)) frozen(part);
+  return Object.freeze(value);
 }
 
 /** What `helm install` prints after it has installed. */
