@@ -3,8 +3,9 @@ import { countingOptions, createLocalCache, responseOptions } from '../limiter/a
 import type { RateLimitRequest, RateLimitResponse } from '../limiter/decide/messages.ts';
 import type { Plan } from '../limiter/decide/plan.ts';
 import type { ResponseOptions } from '../limiter/decide/response.ts';
+import type { ServiceEvents } from '../limiter/service/decision.ts';
 import { LimitWarnings, type LimitWarningsOptions } from '../limiter/service/limit-warnings.ts';
-import { type Decided, RateLimitService, type ServiceEvents } from '../limiter/service/rate-limit-service.ts';
+import { type Decided, RateLimitService } from '../limiter/service/rate-limit-service.ts';
 import { reservationBounds } from '../limiter/settings/counting-settings.ts';
 import type { LimiterSettings } from '../limiter/settings/settings.ts';
 import type { RuleStats } from '../limiter/stats/registry/rule-stats.ts';

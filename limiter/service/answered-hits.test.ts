@@ -13,7 +13,8 @@ import { Code, type Descriptor, type RateLimitRequest, type RateLimitResponse } 
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
 import { StoreError } from '../stores/store-error.ts';
-import { type CountingOptions, RateLimitService } from './rate-limit-service.ts';
+import type { CountingOptions } from './decision.ts';
+import { RateLimitService } from './rate-limit-service.ts';
 
 /** Half a minute before a minute ends. */
 const start = Date.UTC(2026, 2, 31, 23, 59, 30);

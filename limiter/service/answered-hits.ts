@@ -1,18 +1,10 @@
 /** Counts the hits of whole requests by the answer that they got: `passed` and `limited` of every limit. */
 import { Code } from '../decide/messages.ts';
-import type { LimitPlan, Plan } from '../decide/plan.ts';
+import type { LimitPlan } from '../decide/plan.ts';
 import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
-import { addendOf, type CountedHit } from './counted-hit.ts';
-import { type Marked, reservedAmount } from './marked-descriptors.ts';
-import type { HitsAsked } from './verdicts.ts';
-
-/** A request that was decided. */
-interface Answered extends Pick<HitsAsked, 'request'> {
-  readonly plans: readonly Plan[];
-  /** One for each descriptor, the first of its group. Undefined where the store counts nothing. */
-  readonly hits: readonly (CountedHit | undefined)[];
-  readonly marked: Marked | undefined;
-}
+import { reservedAmount } from './commit.ts';
+import type { CountedHit, Decision } from './decision.ts';
+import { addendOf } from './hit-maker.ts';
 
 export class AnsweredHits {
   readonly #stats: RuleStats;
@@ -25,7 +17,7 @@ export class AnsweredHits {
    * Called once for each answer. Hits that were taken back are not counted. Settled amounts are not either, because they
    * count where they are charged.
    */
-  count(answered: Answered, code: Code): void {
+  count(answered: Decision, code: Code): void {
     const stat = code === Code.OVER_LIMIT ? RuleStat.limited : RuleStat.passed;
     const { hits, marked } = answered;
     for (let index = 0; index < hits.length; index++) {
@@ -34,7 +26,7 @@ export class AnsweredHits {
       else if (hit.group !== undefined) this.#countGroup(hit.group, stat);
       else if (hit.verb !== 'refund') this.#add(hit.counter, stat, hit.hits);
     }
-    if (marked !== undefined) this.#countReserved(marked, stat);
+    if (marked !== undefined) this.#countReserved(answered, marked.reserving, stat);
   }
 
   /** The hits of one reserve. */
@@ -43,13 +35,13 @@ export class AnsweredHits {
   }
 
   /** A descriptor without a limit. It has metrics only where an override made it unlimited. */
-  countUnlimited({ plans, request }: Pick<Answered, 'plans' | 'request'>, allowed: boolean): void {
+  countUnlimited({ plans, request }: Pick<Decision, 'plans' | 'request'>, allowed: boolean): void {
     const stat = allowed ? RuleStat.passed : RuleStat.limited;
     for (let index = 0; index < plans.length; index++) this.#countUncounted({ plans, request }, index, stat);
   }
 
   #countUncounted(
-    { plans, request }: Pick<Answered, 'plans' | 'request'>,
+    { plans, request }: Pick<Decision, 'plans' | 'request'>,
     index: number,
     stat: number,
   ): void {
@@ -65,7 +57,7 @@ export class AnsweredHits {
     for (const hit of group) if (hit.verb !== 'refund') this.#add(hit.counter, stat, hit.hits);
   }
 
-  #countReserved({ request, plans, reserving }: Marked, stat: number): void {
+  #countReserved({ request, plans }: Decision, reserving: readonly number[], stat: number): void {
     for (const index of reserving) {
       const plan = plans[index]!;
       if (plan.kind !== 'limited') continue;

@@ -1,11 +1,12 @@
+import type { Clock } from '../../process/time/clock.ts';
 import { marksReached } from '../decide/assess.ts';
 import { shownLimit, shownPath } from '../decide/limit-headers.ts';
 import { type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import type { Plan } from '../decide/plan.ts';
-import { isQuota } from '../decide/plan.ts';
 import { RequestTooLarge } from '../decide/request-bounds.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
 import { type Caller, copyOperation, type Fullness } from '../stores/operation.ts';
+import type { Store } from '../stores/store.ts';
 import { StoreError } from '../stores/store-error.ts';
 import type { AnsweredHits } from './answered-hits.ts';
 import {
@@ -22,9 +23,10 @@ import {
   type UnlimitedDescriptor,
   usualTtlMs,
 } from './budgets.ts';
-import { type CountedHit, HitMaker, secondsToReset } from './counted-hit.ts';
+import type { CountedHit, ServiceEvents } from './decision.ts';
+import type { HitMaker } from './hit-maker.ts';
+import type { LimitWarnings } from './limit-warnings.ts';
 import type { PlansInForce } from './plans-in-force.ts';
-import type { RateLimitServiceOptions } from './rate-limit-service.ts';
 import { kindOfId, ReservationIds } from './reservation-id.ts';
 import { heldNoteOf, recalledFrom, unheldNoteOf } from './reservation-note.ts';
 import {
@@ -35,7 +37,7 @@ import {
   ReservesNothing,
   type Reserving,
 } from './reserving.ts';
-import type { Verdicts } from './verdicts.ts';
+import { secondsToReset, type Verdicts } from './verdicts.ts';
 
 export interface BudgetOptions {
   /** BUDGET_MAX_TTL. */
@@ -47,8 +49,13 @@ export interface BudgetOptions {
 }
 
 /** The parts of the service that decides, shared with it. */
-interface DecisionParts {
-  readonly options: RateLimitServiceOptions;
+export interface DecisionParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly warnings: LimitWarnings | undefined;
+  readonly events: Pick<ServiceEvents, 'onGlobalShadow'>;
+  readonly isQuota: (plan: Plan) => boolean;
+  readonly hits: HitMaker;
   readonly plans: PlansInForce;
   readonly verdicts: Verdicts;
   readonly reserving: Reserving;
@@ -66,13 +73,11 @@ export class BudgetService implements Budgets {
   readonly #parts: DecisionParts;
   readonly #options: BudgetOptions;
   readonly #ids: ReservationIds;
-  readonly #unlimited: HitMaker;
 
   constructor(parts: DecisionParts, options: BudgetOptions) {
     this.#parts = parts;
     this.#options = options;
     this.#ids = new ReservationIds(options.newId);
-    this.#unlimited = new HitMaker(parts.options);
   }
 
   reserve(
@@ -94,9 +99,7 @@ export class BudgetService implements Budgets {
       return;
     }
     const { plans, holdings } = planned;
-    const otherQuotaPasses = plans.some(
-      (plan) => plan.kind !== 'limited' && isQuota(plan, this.#parts.options.response.quotaMode),
-    );
+    const otherQuotaPasses = plans.some((plan) => plan.kind !== 'limited' && this.#parts.isQuota(plan));
     const given = question.id ?? this.#ids.make(domain);
     const stored = question.id === undefined ? given : this.#ids.inStore(domain, given);
     const isUnheldKept = question.id !== undefined && amount > 0;
@@ -140,7 +143,7 @@ export class BudgetService implements Budgets {
         ? ({ domain, id: this.#options.newId(), isMarker: true, unknown: 'charge' } as const)
         : { domain, id: this.#ids.inStore(domain, id), isMarker: false, unknown };
     this.#parts.reserving.settle(planned.holdings, terms, asker, (settled) =>
-      done(settleAnswer(settled, this.#parts.options.clock.nowMs())),
+      done(settleAnswer(settled, this.#parts.clock.nowMs())),
     );
   }
 
@@ -154,7 +157,7 @@ export class BudgetService implements Budgets {
       done(planned);
       return;
     }
-    const nowMs = this.#parts.options.clock.nowMs();
+    const nowMs = this.#parts.clock.nowMs();
     this.#parts.reserving.look(planned.holdings, asker, (held, error) =>
       done(error === undefined ? scopesOf(held, nowMs) : failureOf(error)),
     );
@@ -164,12 +167,10 @@ export class BudgetService implements Budgets {
     id: string,
     domain: string | undefined,
   ): Promise<RecalledReservation | undefined | BudgetFailure> {
-    const { reserving, options } = this.#parts;
+    const { reserving, store } = this.#parts;
     if (reserving.reservesNothing !== undefined) return failureOf(reserving.reservesNothing);
     try {
-      const note = await options.store.notes!.recall(
-        domain === undefined ? id : this.#ids.inStore(domain, id),
-      );
+      const note = await store.notes!.recall(domain === undefined ? id : this.#ids.inStore(domain, id));
       const found = note === undefined ? undefined : recalledFrom(note);
       return domain === undefined || found?.domain === domain ? found : undefined;
     } catch (error) {
@@ -183,7 +184,7 @@ export class BudgetService implements Budgets {
     amount: number | undefined,
     ttlMs: number,
   ): Planned | BudgetFailure {
-    const { options, plans: inForce } = this.#parts;
+    const { clock, isQuota, plans: inForce } = this.#parts;
     const request = {
       domain,
       descriptors: descriptors.map((one) => ({ ...one, hitsAddend: amount })),
@@ -192,7 +193,7 @@ export class BudgetService implements Budgets {
     };
     let plans: readonly Plan[];
     try {
-      plans = inForce.plan(request, options.clock.nowMs());
+      plans = inForce.plan(request, clock.nowMs());
     } catch (error) {
       if (error instanceof RequestTooLarge)
         return { failure: 'invalid', message: error.message, tooLarge: error };
@@ -206,7 +207,7 @@ export class BudgetService implements Budgets {
     const holdings: Holding[] = [];
     for (const [index, plan] of plans.entries()) {
       if (plan.kind !== 'limited') continue;
-      const quota = isQuota(plan, options.response.quotaMode);
+      const quota = isQuota(plan);
       holdings.push({ index, plan, isQuota: quota, amount, ttlMs, onExpiry: 'release' });
     }
     return { request, plans, holdings };
@@ -224,7 +225,7 @@ export class BudgetService implements Budgets {
       const message = `the reservation ${JSON.stringify(id)} was made with another amount, ttl or descriptors, or by other rules`;
       return { failure: 'conflict', message };
     }
-    const nowMs = this.#parts.options.clock.nowMs();
+    const nowMs = this.#parts.clock.nowMs();
     const allowed = outcome !== 'refused' && outcome !== 'full';
     const isRepeated = outcome === 'repeated';
     // What is repeated was counted before. A full counter refuses as a limit does.
@@ -255,7 +256,7 @@ export class BudgetService implements Budgets {
     isRepeated: boolean,
     asker: Caller,
   ): ReserveAnswer['headers'] {
-    const { verdicts, plans: inForce, options } = this.#parts;
+    const { verdicts, plans: inForce, warnings, events } = this.#parts;
     const asked = { request, epoch: inForce.epoch, asker };
     const statuses = plans.map((plan, index) => {
       const one = held.find((other) => other.index === index);
@@ -263,16 +264,16 @@ export class BudgetService implements Budgets {
         const first = (isRepeated ? uncounted(one.hits) : one.hits)[0]!;
         const status = verdicts.statusOf(first, asked, index, true);
         noteNeverFits(status, one);
-        if (first.counter.warns) options.warnings?.tell(first, status);
+        if (first.counter.warns) warnings?.tell(first, status);
         return status;
       }
       if (plan.kind !== 'unlimited') return okStatus;
       if (plan.metrics !== undefined && !isRepeated)
-        this.#unlimited.countUnlimited(plan.metrics, request, index);
+        this.#parts.hits.countUnlimited(plan.metrics, request, index);
       return unlimitedStatus;
     });
     const { response } = this.#options;
-    return assembleResponse({ request, plans, statuses }, response, options.events).responseHeadersToAdd;
+    return assembleResponse({ request, plans, statuses }, response, events).responseHeadersToAdd;
   }
 }
 

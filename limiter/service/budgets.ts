@@ -2,7 +2,7 @@
 import type { Limit } from '../../rules/model.ts';
 import type { Descriptor, Header, LeftOut } from '../decide/messages.ts';
 import type { RequestTooLarge } from '../decide/request-bounds.ts';
-import type { Caller } from '../stores/operation.ts';
+import type { Caller, Reservation } from '../stores/operation.ts';
 
 /** Of a reservation's TTL; BUDGET_MAX_TTL is the most. */
 export const leastTtlMs = 1_000;
@@ -140,3 +140,18 @@ export interface Budgets {
    */
   recall(id: string, domain: string | undefined): Promise<RecalledReservation | undefined | BudgetFailure>;
 }
+
+/** What becomes of calls, for statistics. `full` is of a counter. `failed`: the store could not be asked. */
+export type BudgetOutcome =
+  | Reservation['outcome' | 'settled']
+  | 'full_domain'
+  | 'full_caller'
+  | 'full_memory'
+  | 'failed';
+export const budgetOutcomes: Readonly<Record<'reserve' | 'settle', readonly BudgetOutcome[]>> = {
+  reserve: [
+    ...(['reserved', 'repeated', 'refused', 'conflict', 'failed'] as const),
+    ...(['full', 'full_domain', 'full_caller', 'full_memory'] as const),
+  ],
+  settle: ['settled', 'late', 'repeated', 'unknown', 'failed'],
+};

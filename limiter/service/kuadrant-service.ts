@@ -23,8 +23,8 @@ import {
   leastTtlMs,
   usualTtlMs,
 } from './budgets.ts';
-import { addendOf } from './counted-hit.ts';
 import type { Excess } from './excess.ts';
+import { addendOf } from './hit-maker.ts';
 import { reservationIdForm } from './reservation-id.ts';
 import { isAllowed, type RequestReading, readRequest, refuse, refuseSized } from './should-rate-limit.ts';
 import { tooLargeStatus } from './too-large.ts';

@@ -8,7 +8,8 @@ import type { DescriptorStatus, LimitWarning } from '../decide/messages.ts';
 import type { LimitPlan } from '../decide/plan.ts';
 import { lengthOf } from '../decide/windows.ts';
 import type { Claims } from '../stores/store.ts';
-import { type CountedHit, usedOf } from './counted-hit.ts';
+import type { CountedHit } from './decision.ts';
+import { usedOf } from './verdicts.ts';
 
 export interface LimitWarningsOptions {
   /** Undefined where nothing is shared: each limiter tells for itself. */

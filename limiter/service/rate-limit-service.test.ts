@@ -25,7 +25,8 @@ import { BoundedLocalCache } from '../stores/local-cache.ts';
 import { callAbandoned, type Operation } from '../stores/operation.ts';
 import type { Store, SubmitOptions } from '../stores/store.ts';
 import { StoreError } from '../stores/store-error.ts';
-import { type CountingOptions, RateLimitService } from './rate-limit-service.ts';
+import type { CountingOptions } from './decision.ts';
+import { RateLimitService } from './rate-limit-service.ts';
 
 /** 2026-03-31T23:59:30Z: half a minute before a minute, an hour, a day and a month end. */
 const start = Date.UTC(2026, 2, 31, 23, 59, 30);

@@ -4,7 +4,8 @@
  */
 import { Assessment, assessTotal, countAssessment } from '../decide/assess.ts';
 import { Code, type DescriptorStatus } from '../decide/messages.ts';
-import { isQuota, type LimitedPlan, type LimitPlan, type Plan } from '../decide/plan.ts';
+import type { LimitedPlan, LimitPlan, Plan } from '../decide/plan.ts';
+import type { ResponseOptions } from '../decide/response.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
 import {
   asksForHits,
@@ -18,8 +19,10 @@ import {
 } from '../stores/operation.ts';
 import { countAll, type Store } from '../stores/store.ts';
 import { StoreError } from '../stores/store-error.ts';
-import { type CountedHit, HitMaker } from './counted-hit.ts';
-import type { RateLimitServiceOptions } from './rate-limit-service.ts';
+import type { BudgetOutcome } from './budgets.ts';
+import type { CountedHit, ServiceEvents } from './decision.ts';
+import { HitMaker, type HitMakerOptions } from './hit-maker.ts';
+import type { LimitWarnings } from './limit-warnings.ts';
 import { endOfSame } from './reservation-note.ts';
 
 /** What is asked of one descriptor. */
@@ -56,21 +59,6 @@ export interface Answered {
   readonly error: StoreError | undefined;
 }
 
-/** What becomes of calls, for statistics. `full` is of a counter. `failed`: the store could not be asked. */
-export type BudgetOutcome =
-  | Reservation['outcome' | 'settled']
-  | 'full_domain'
-  | 'full_caller'
-  | 'full_memory'
-  | 'failed';
-export const budgetOutcomes: Readonly<Record<'reserve' | 'settle', readonly BudgetOutcome[]>> = {
-  reserve: [
-    ...(['reserved', 'repeated', 'refused', 'conflict', 'failed'] as const),
-    ...(['full', 'full_domain', 'full_caller', 'full_memory'] as const),
-  ],
-  settle: ['settled', 'late', 'repeated', 'unknown', 'failed'],
-};
-
 const notAsked: readonly CountedHit[] = [];
 
 /** The answer where nothing keeps reservations. */
@@ -80,8 +68,18 @@ export class ReservesNothing extends StoreError {
   }
 }
 
+export interface ReservingOptions extends HitMakerOptions {
+  readonly store: Store;
+  /** Why the store keeps no reservations, for those who ask for one. Undefined: it does, unless it can keep no notes of them. */
+  readonly whyReservesNothing: string | undefined;
+  readonly isQuota: (plan: Plan) => boolean;
+  readonly response: Pick<ResponseOptions, 'shadowMode'>;
+  readonly warnings: LimitWarnings | undefined;
+  readonly events: Pick<ServiceEvents, 'onOverridden' | 'onBudgetCall' | 'onReservationsExpired'>;
+}
+
 export class Reserving {
-  readonly #options: RateLimitServiceOptions;
+  readonly #options: ReservingOptions;
   readonly #hits: HitMaker;
   readonly #store: Store;
   /** Undefined: the store keeps reservations. */
@@ -89,7 +87,7 @@ export class Reserving {
   /** Holds nothing between two counters. */
   readonly #assessment = new Assessment();
 
-  constructor(options: RateLimitServiceOptions) {
+  constructor(options: ReservingOptions) {
     this.#options = options;
     // Reservations come back: what was full need not be so.
     this.#hits = new HitMaker({ ...options, localCache: undefined });
@@ -202,7 +200,7 @@ export class Reserving {
       if (plan.kind !== 'limited' || plan.rule.reserve === undefined) continue;
       const status = statuses[index]!;
       if (status.plan === undefined || status.reserved !== undefined) continue;
-      if (!isQuota(plan, this.#options.response.quotaMode)) continue;
+      if (!this.#options.isQuota(plan)) continue;
       holdings.push({ index, plan, isQuota: true, amount: undefined, ttlMs: 0, onExpiry: 'release' });
     }
     if (holdings.length === 0) {

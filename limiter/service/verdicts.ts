@@ -1,4 +1,5 @@
 /** What becomes of hits that the store has answered: the status of a descriptor, its statistics, and who hears of it. */
+import type { Clock } from '../../process/time/clock.ts';
 import {
   Assessment,
   assessRefund,
@@ -7,33 +8,30 @@ import {
   assessTotal,
   countAssessment,
 } from '../decide/assess.ts';
-import type { DescriptorStatus, RateLimitRequest } from '../decide/messages.ts';
+import { Code, type DescriptorStatus } from '../decide/messages.ts';
 import { uncountedStatus } from '../decide/response.ts';
-import { leasedHitsStat } from '../stats/registry/rule-stats.ts';
+import { leasedHitsStat, type RuleStats } from '../stats/registry/rule-stats.ts';
+import { maxTotal } from '../stores/folded-run.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
-import { asksForHits, type Caller } from '../stores/operation.ts';
+import { asksForHits } from '../stores/operation.ts';
 import { StoreError } from '../stores/store-error.ts';
-import { type CountedHit, secondsToReset, statusOfHit, usedOf } from './counted-hit.ts';
-import type { RateLimitServiceOptions } from './rate-limit-service.ts';
+import type { CountedHit, CountingOptions, HitsAsked, ServiceEvents } from './decision.ts';
 
-/** Whose hits they are. */
-export interface HitsAsked {
-  readonly request: RateLimitRequest;
-  /** Of what may be remembered, when the store was asked. */
-  readonly epoch: number;
-  readonly asker: Caller;
+export interface VerdictOptions {
+  readonly stats: RuleStats;
+  readonly localCache: BoundedLocalCache | undefined;
+  readonly clock: Clock;
+  readonly counting: CountingOptions;
+  readonly events: Pick<ServiceEvents, 'onUncounted' | 'onOverLimit' | 'onRefused'>;
 }
 
 export class Verdicts {
-  readonly #options: Omit<RateLimitServiceOptions, 'store' | 'response' | 'random'>;
+  readonly #options: VerdictOptions;
   readonly #inForce: { readonly epoch: number };
   /** Reused by all descriptors: it holds nothing between two of them. */
   readonly #assessment = new Assessment();
 
-  constructor(
-    options: Omit<RateLimitServiceOptions, 'store' | 'response' | 'random'>,
-    inForce: { readonly epoch: number },
-  ) {
+  constructor(options: VerdictOptions, inForce: { readonly epoch: number }) {
     this.#options = options;
     this.#inForce = inForce;
   }
@@ -129,4 +127,36 @@ export class Verdicts {
       localCache.remember(hit.key, this.#options.clock.monotonicMs() + Math.floor(hit.waitMicros / 1000));
     }
   }
+}
+
+/**
+ * Whole seconds until the window ends. For a sliding window or a bucket as the store answered: 0 when another hit passes at
+ * once, and at least 1 when hits are over the limit.
+ */
+export function secondsToReset(
+  { windowEndSeconds, secondsToReset: known, full, waitMicros }: CountedHit,
+  isOver: boolean,
+): number {
+  if (windowEndSeconds !== 0 || full) return known;
+  return Math.max(isOver ? 1 : 0, Math.ceil(waitMicros / 1_000_000));
+}
+
+/** Of a counter that the local cache knows to be full as much as fits in. Never above 2^53 - 1. */
+export function usedOf({ full, counter, after, leased }: CountedHit): number {
+  return full ? counter.capacity : Math.min(maxTotal, after + leased);
+}
+
+/** `tells`: whether it says of which limit it is, and what is used. */
+function statusOfHit(
+  hit: CountedHit,
+  refused: boolean,
+  limitRemaining: number,
+  durationUntilResetSeconds: number,
+  tells: boolean,
+): DescriptorStatus {
+  const code = refused ? Code.OVER_LIMIT : Code.OK;
+  const { counter: plan } = hit;
+  const { currentLimit } = plan;
+  if (!tells) return { code, currentLimit, limitRemaining, durationUntilResetSeconds };
+  return { code, currentLimit, limitRemaining, durationUntilResetSeconds, plan, used: usedOf(hit) };
 }

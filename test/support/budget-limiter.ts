@@ -1,11 +1,7 @@
 import type { ResponseOptions } from '../../limiter/decide/response.ts';
 import type { Budgets } from '../../limiter/service/budgets.ts';
-import {
-  type CountingOptions,
-  RateLimitService,
-  type RateLimitServiceOptions,
-  type ServiceEvents,
-} from '../../limiter/service/rate-limit-service.ts';
+import type { CountingOptions, ServiceEvents } from '../../limiter/service/decision.ts';
+import { RateLimitService, type RateLimitServiceOptions } from '../../limiter/service/rate-limit-service.ts';
 import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';
 import { BoundedLocalCache } from '../../limiter/stores/local-cache.ts';
 import type { Store } from '../../limiter/stores/store.ts';

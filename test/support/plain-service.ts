@@ -1,5 +1,5 @@
 import type { ResponseOptions } from '../../limiter/decide/response.ts';
-import type { CountingOptions, ServiceEvents } from '../../limiter/service/rate-limit-service.ts';
+import type { CountingOptions, ServiceEvents } from '../../limiter/service/decision.ts';
 
 /** As the settings are when nothing is set. */
 export const plainCounting: CountingOptions = {

@@ -1,21 +1,28 @@
-import { Code, type Descriptor, type DescriptorStatus, type RateLimitRequest } from '../decide/messages.ts';
-import { enterWindow, isQuota, type LimitPlan, type Plan } from '../decide/plan.ts';
+import type { Clock } from '../../process/time/clock.ts';
+import type { Descriptor, RateLimitRequest } from '../decide/messages.ts';
+import { enterWindow, type LimitPlan } from '../decide/plan.ts';
 import { Windows } from '../decide/windows.ts';
-import { type RuleMetric, RuleStat } from '../stats/registry/rule-stats.ts';
-import { maxTotal } from '../stores/folded-run.ts';
+import { type RuleMetric, RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
-import { asksForHits, newOperation, type Operation, type Verb } from '../stores/operation.ts';
-import type { RateLimitServiceOptions } from './rate-limit-service.ts';
+import { asksForHits, newOperation, type Verb } from '../stores/operation.ts';
+import type { CountedHit, CountingOptions, ServiceEvents } from './decision.ts';
 
-/** The hits of one limit of a descriptor, on their way to the store and back. One object a limit. */
-export type CountedHit = Operation<LimitPlan>;
+export interface HitMakerOptions {
+  readonly stats: RuleStats;
+  readonly localCache: BoundedLocalCache | undefined;
+  readonly clock: Clock;
+  /** From 0 to below 1. */
+  readonly random: () => number;
+  readonly counting: CountingOptions;
+  readonly events: Pick<ServiceEvents, 'onOverridden'>;
+}
 
 /** Makes the hits of plans, counts them as asked in the rules' statistics, and finds their windows. */
 export class HitMaker {
-  readonly #options: Omit<RateLimitServiceOptions, 'store' | 'response'>;
+  readonly #options: HitMakerOptions;
   readonly #windows: Windows;
 
-  constructor(options: Omit<RateLimitServiceOptions, 'store' | 'response'>) {
+  constructor(options: HitMakerOptions) {
     this.#options = options;
     this.#windows = new Windows(options.counting);
   }
@@ -104,84 +111,6 @@ export class HitMaker {
       }
     }
   }
-}
-
-/**
- * Stop-when-over: says of every hit what it does to the others, so that they are held back just when the request as a
- * whole would be refused by the totals before it (`overallCode`, whatever SHADOW_MODE makes of that). Where what the
- * local cache remembers refuses it, the others are only looked at. Hits are one a plan, the first of its group, undefined
- * where nothing is counted.
- */
-export function planHoldingBack(
-  plans: readonly Plan[],
-  hits: readonly (CountedHit | undefined)[],
-  quotaModeForAll: boolean,
-): void {
-  let isRefused = false;
-  let quotaIsNeverOver = false;
-  let quotasRemembered = 0;
-  let quotasAsked = 0;
-  for (let index = 0; index < plans.length; index++) {
-    const hit = hits[index];
-    const canRefuse = hit !== undefined && hit.verb !== 'refund' && !hit.counter.rule.shadowMode;
-    if (isQuota(plans[index]!, quotaModeForAll)) {
-      if (!canRefuse) quotaIsNeverOver = true;
-      else if (hit.remembered) quotasRemembered++;
-      else quotasAsked++;
-      if (hit !== undefined) hit.holdsBack = 'together';
-    } else if (canRefuse && hit.remembered) {
-      isRefused = true;
-    }
-    if (hit !== undefined && !canRefuse) hit.holdsBack = 'never';
-  }
-  if (!quotaIsNeverOver && quotasRemembered > 0 && quotasAsked === 0) isRefused = true;
-  for (const hit of hits) {
-    if (hit === undefined) continue;
-    if (quotaIsNeverOver && hit.holdsBack === 'together') hit.holdsBack = 'never';
-    if (isRefused && hit.verb !== 'refund') hit.verb = 'peek';
-    if (hit.group === undefined) continue;
-    for (const other of hit.group) {
-      other.holdsBack = hit.holdsBack;
-      other.verb = hit.verb;
-    }
-  }
-}
-
-/**
- * Whole seconds until the window ends. For a sliding window or a bucket as the store answered: 0 when another hit passes at
- * once, and at least 1 when hits are over the limit.
- */
-export function secondsToReset(
-  { windowEndSeconds, secondsToReset: known, full, waitMicros }: CountedHit,
-  isOver: boolean,
-): number {
-  if (windowEndSeconds !== 0 || full) return known;
-  return Math.max(isOver ? 1 : 0, Math.ceil(waitMicros / 1_000_000));
-}
-
-/** Also when the request fails by another counter: what was given back, or may have been, is to be seen. */
-export function forgetRefunded(ops: readonly CountedHit[], localCache: BoundedLocalCache): void {
-  for (const op of ops) if (op.verb === 'refund') localCache.forget(op.key);
-}
-
-/** Of a counter that the local cache knows to be full as much as fits in. Never above 2^53 - 1. */
-export function usedOf({ full, counter, after, leased }: CountedHit): number {
-  return full ? counter.capacity : Math.min(maxTotal, after + leased);
-}
-
-/** `tells`: whether it says of which limit it is, and what is used. */
-export function statusOfHit(
-  hit: CountedHit,
-  refused: boolean,
-  limitRemaining: number,
-  durationUntilResetSeconds: number,
-  tells: boolean,
-): DescriptorStatus {
-  const code = refused ? Code.OVER_LIMIT : Code.OK;
-  const { counter: plan } = hit;
-  const { currentLimit } = plan;
-  if (!tells) return { code, currentLimit, limitRemaining, durationUntilResetSeconds };
-  return { code, currentLimit, limitRemaining, durationUntilResetSeconds, plan, used: usedOf(hit) };
 }
 
 /** Its own addend, 0 included, else the request's, which counts as at least 1. */

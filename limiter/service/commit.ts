@@ -1,0 +1,87 @@
+/** The phase of a decision that settles reservations which its request names by marker entries. The others are in decision.ts. */
+import type { RateLimitRequest } from '../decide/messages.ts';
+import type { LimitedPlan, Plan } from '../decide/plan.ts';
+import type { Decision } from './decision.ts';
+import { addendOf } from './hit-maker.ts';
+import type { Held, Holding, Reserving } from './reserving.ts';
+
+export class Commit {
+  readonly #reserving: Reserving;
+  readonly #isQuota: (plan: Plan) => boolean;
+
+  constructor(reserving: Reserving, isQuota: (plan: Plan) => boolean) {
+    this.#reserving = reserving;
+    this.#isQuota = isQuota;
+  }
+
+  /** Whatever becomes of the request. `done` is called once. */
+  settle(decision: Decision, done: (held: readonly Held[]) => void): void {
+    const calls = holdingsById(decision.marked!.settling, decision, settledAmount, this.#isQuota);
+    inTurn(calls, done, (id, holdings, each) => {
+      const { domain } = decision.request;
+      const terms = { domain, id, isMarker: true, unknown: 'charge' } as const;
+      this.#reserving.settle(holdings, terms, decision.asker, ({ held }) => each(held));
+    });
+  }
+}
+
+/** Of each id what is asked of its descriptors. */
+export function holdingsById(
+  indexes: readonly number[],
+  decision: Decision,
+  amountOf: AmountOf,
+  isQuota: (plan: Plan) => boolean,
+): ById {
+  const holding = (index: number): Holding => {
+    const plan = decision.plans[index] as LimitedPlan;
+    const { ttlSeconds, onExpiry } = plan.rule.reserve!;
+    const amount = amountOf(decision.request, index, plan);
+    return { index, plan, isQuota: isQuota(plan), amount, ttlMs: ttlSeconds * 1000, onExpiry };
+  };
+  // Most requests have one.
+  if (indexes.length === 1) return [[idOf(indexes[0]!, decision), [holding(indexes[0]!)]]];
+  const calls = new Map<string, Holding[]>();
+  for (const index of indexes) {
+    const id = idOf(index, decision);
+    const others = calls.get(id);
+    if (others === undefined) calls.set(id, [holding(index)]);
+    else others.push(holding(index));
+  }
+  return [...calls];
+}
+
+export type AmountOf = (request: RateLimitRequest, index: number, plan: LimitedPlan) => number | undefined;
+export type ById = readonly (readonly [id: string, holdings: readonly Holding[]])[];
+
+function idOf(index: number, { plans }: Decision): string {
+  return (plans[index] as LimitedPlan).marker!.id;
+}
+
+/** `done` is called with the answers of all calls. */
+export function inTurn(
+  calls: ById,
+  done: (held: readonly Held[]) => void,
+  ask: (id: string, holdings: readonly Holding[], each: (held: readonly Held[]) => void) => void,
+): void {
+  const all: Held[] = [];
+  let left = calls.length;
+  if (left === 0) done(all);
+  for (const [id, holdings] of calls) {
+    ask(id, holdings, (held) => {
+      all.push(...held);
+      left -= 1;
+      if (left === 0) done(all);
+    });
+  }
+}
+
+/** Undefined where the request does not say: what was reserved. */
+function settledAmount({ descriptors, hitsAddend }: RateLimitRequest, index: number): number | undefined {
+  return descriptors[index]!.hitsAddend ?? (hitsAddend > 0 ? hitsAddend : undefined);
+}
+
+/** What the request says, else the estimate of the rule, else one hit. */
+export function reservedAmount(request: RateLimitRequest, index: number, { rule }: LimitedPlan): number {
+  const said = settledAmount(request, index);
+  return said ?? rule.reserve!.estimate ?? addendOf(request.descriptors[index]!, request);
+}

@@ -1,0 +1,50 @@
+/** The phase of a decision in which the store counts. The others are in decision.ts. */
+import type { BoundedLocalCache } from '../stores/local-cache.ts';
+import { callAbandoned, wasLeftOut } from '../stores/operation.ts';
+import { countAll, type Store } from '../stores/store.ts';
+import type { CountingOptions, Decision } from './decision.ts';
+import type { Verdicts } from './verdicts.ts';
+
+export interface CountOptions {
+  readonly store: Store;
+  readonly localCache: BoundedLocalCache | undefined;
+  readonly verdicts: Verdicts;
+  readonly counting: Pick<CountingOptions, 'stopCacheKeyIncrementWhenOverLimit'>;
+}
+
+const stopWhenOver = { stopWhenOver: true } as const;
+
+export class Count {
+  readonly #options: CountOptions;
+
+  constructor(options: CountOptions) {
+    this.#options = options;
+  }
+
+  /** `done` is called once, possibly before it returns. */
+  submit({ ops, asker }: Decision, done: () => void): void {
+    if (ops.length === 0) {
+      done();
+      return;
+    }
+    for (const op of ops) op.caller = asker;
+    // One alone is held back by nobody in the store, but may be by what the local cache remembers.
+    const stop =
+      this.#options.counting.stopCacheKeyIncrementWhenOverLimit &&
+      (ops.length > ops[0]!.groupSize || ops[0]!.verb === 'peek');
+    this.#options.store.submit(ops, stop ? stopWhenOver : countAll, done);
+  }
+
+  /** Once `done` was called. Throws the `StoreError` of the first counter that failed, unless failed counters have an answer. */
+  check({ ops }: Decision): void {
+    const { localCache, verdicts } = this.#options;
+    let anyFailed = false;
+    for (const op of ops) if (op.error !== undefined) anyFailed = true;
+    if (anyFailed && wasLeftOut(ops)) throw callAbandoned;
+    // Also when the request fails by another counter: what was given back, or may have been, is to be seen.
+    if (localCache !== undefined) {
+      for (const { verb, key } of ops) if (verb === 'refund') localCache.forget(key);
+    }
+    if (anyFailed) verdicts.acceptFailures(ops);
+  }
+}

@@ -1,0 +1,52 @@
+/** The last phase of a decision: statuses of its descriptors, and the answer. The others are in decision.ts. */
+import type { DescriptorStatus, RateLimitResponse } from '../decide/messages.ts';
+import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
+import type { AnsweredHits } from './answered-hits.ts';
+import type { Decision, ServiceEvents } from './decision.ts';
+import { added } from './hit-maker.ts';
+import type { LimitWarnings } from './limit-warnings.ts';
+import type { Verdicts } from './verdicts.ts';
+
+export interface RespondOptions {
+  readonly verdicts: Verdicts;
+  readonly answered: AnsweredHits;
+  readonly response: ResponseOptions;
+  readonly warnings: LimitWarnings | undefined;
+  readonly events: Pick<ServiceEvents, 'onGlobalShadow'>;
+}
+
+export class Respond {
+  readonly #options: RespondOptions;
+
+  constructor(options: RespondOptions) {
+    this.#options = options;
+  }
+
+  /** Of what was counted. `tells`: they say of which limit they are, and what is used of it. */
+  statuses(decision: Decision, tells: boolean): DescriptorStatus[] {
+    const { plans, hits } = decision;
+    const { verdicts, warnings } = this.#options;
+    let statuses: DescriptorStatus[] | undefined;
+    for (let index = 0; index < plans.length; index++) {
+      const hit = hits[index];
+      const other = plans[index]!.kind === 'unlimited' ? unlimitedStatus : okStatus;
+      const status = hit !== undefined ? verdicts.statusOf(hit, decision, index, tells) : other;
+      if (hit?.counter.warns === true) warnings?.tell(hit, status);
+      statuses = added(statuses, status);
+    }
+    return statuses!;
+  }
+
+  /** Makes the answer, and counts the hits of the request by it. `own`: how it is made, if not as the service makes answers. */
+  answer(
+    decision: Decision,
+    statuses: DescriptorStatus[],
+    own: ResponseOptions | undefined,
+  ): RateLimitResponse {
+    const { request, plans } = decision;
+    const { response, events, answered } = this.#options;
+    const answer = assembleResponse({ request, plans, statuses }, own ?? response, events);
+    answered.count(decision, answer.overallCode);
+    return answer;
+  }
+}
