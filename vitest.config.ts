@@ -22,6 +22,7 @@ const faults = [
     (folder) => `test/${folder}/*.timing.test.ts`,
   ),
   `test/faults/!(${alone}).timing.test.ts`,
+  'test/e2e/nights.timing.test.ts',
 ];
 /** Of two cores: most of their time such tests wait. */
 const workersThatWait = 4;

@@ -3,17 +3,14 @@ import { BaseSequencer, type TestSpecification } from 'vitest/node';
 /** The files that take longest, mostly waiting: begun last, they would wait alone at the end of a run. */
 export const slowFiles = [
   'test/control-plane/domain-owners.test.ts',
-  'test/control-plane/domain-owners-away.test.ts',
   'test/chart/api-server.test.ts',
   'test/package/release.test.ts',
-  'test/control-plane/fleet-truth.test.ts',
   'test/control-plane/schema-skew.test.ts',
   'test/budgets/budgets.timing.test.ts',
   'test/attacks/attacks.timing.test.ts',
   'test/truth/truth.timing.test.ts',
   'test/soak/soak.timing.test.ts',
   'test/control-plane/source-kubernetes.test.ts',
-  'test/e2e/control-plane-replicas.test.ts',
   'test/control-plane/access-denied.test.ts',
   'test/control-plane/overrides.test.ts',
   'test/faults/redis-killed.timing.test.ts',
