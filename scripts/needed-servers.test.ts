@@ -17,7 +17,10 @@ describe('neededServers', () => {
     ['test/conformance/h2spec.test.ts', ['h2spec', 'openssl']],
     ['test/control-plane/watch.test.ts', ['etcd', 'kube-apiserver', 'kubectl']],
     ['test/documents.test.ts', []],
-    ['test/chart/api-server.test.ts', ['definitions', 'etcd', 'go', 'helm', 'kube-apiserver', 'kubectl']],
+    [
+      'test/chart/api-server.test.ts',
+      ['definitions', 'etcd', 'go', 'helm', 'helm-commands', 'kube-apiserver', 'kubectl'],
+    ],
   ])('finds what %s talks to', (file, commands) => {
     expect(needsOf(file)).toEqual(commands);
   });

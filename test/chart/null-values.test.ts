@@ -50,6 +50,8 @@ const base: Values = {
 
 function withNulls(paths: readonly string[][]): Values {
   const values = structuredClone(base) as Record<string, unknown>;
+  // They are most of the text, and the same with all other values.
+  if (paths.every(([first]) => first !== 'crds')) values['crds'] = { enabled: false };
   for (const path of paths) {
     let object = values;
     for (const name of path.slice(0, -1)) {

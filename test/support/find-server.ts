@@ -61,6 +61,13 @@ export const kubectlProgram: ServerProgram = {
 /** Of the version that test/support/helm pins. */
 export const helmProgram: ServerProgram = { command: 'helm', variable: 'WEIR_HELM', ownOnly: true };
 
+/** Many commands of that helm in one process: test/support/helm/main.go. */
+export const helmCommandsProgram: ServerProgram = {
+  command: 'helm-commands',
+  variable: 'WEIR_HELM_COMMANDS',
+  ownOnly: true,
+};
+
 /** A check of GitHub's workflows. */
 export const actionlintProgram: ServerProgram = { command: 'actionlint', variable: 'WEIR_ACTIONLINT' };
 

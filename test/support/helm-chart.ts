@@ -3,8 +3,10 @@ import { spawnSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { afterAll } from 'vitest';
 import { parseDocument } from 'yaml';
-import { findServer, goOnce, helmProgram } from './find-server.ts';
+import { BlockingWorker } from './blocking-worker.ts';
+import { goOnce, helmCommandsProgram, helmProgram, programPath } from './find-server.ts';
 
 export const chartFolder = join(import.meta.dirname, '../../charts/weir');
 
@@ -77,22 +79,63 @@ export interface ChartRun {
 
 export const release = { name: 'weir', namespace: 'weir-system' } as const;
 
+/** Each has its own arguments; undefined ends the process that runs them. */
+type HelmQuestion = readonly string[] | undefined;
+
+let commands: BlockingWorker<HelmQuestion, ChartRun> | undefined;
+
+/** One process for all commands of a test file, which ends with the file. It knows no cluster and no settings of a user. */
+function startCommands(): BlockingWorker<HelmQuestion, ChartRun> {
+  const { PATH } = process.env;
+  const env = { PATH, HOME: '/nonexistent', KUBECONFIG: '', GOMAXPROCS: '1', GOGC: '400' };
+  return new BlockingWorker(
+    `const { spawn } = require('node:child_process');
+    const { once } = require('node:events');
+    const { createInterface } = require('node:readline');
+    const helm = spawn(data.path, { env: data.env, stdio: ['pipe', 'pipe', 'inherit'] });
+    const answers = createInterface({ input: helm.stdout })[Symbol.asyncIterator]();
+    answer = async (args) => {
+      if (args === undefined) {
+        helm.stdin.end();
+        await once(helm, 'close');
+        return;
+      }
+      helm.stdin.write(JSON.stringify(args) + '\\n');
+      const { value, done } = await answers.next();
+      if (done) throw new Error('helm-commands ended while it ran helm ' + args.join(' '));
+      return JSON.parse(value);
+    };`,
+    { path: programPath(helmCommandsProgram), env },
+  );
+}
+
+// So that what it took counts as the file's.
+afterAll(() => {
+  commands?.ask(undefined);
+  commands = undefined;
+});
+
 /** Runs Helm with these values; `command` is all before them. Without a kubeconfig it reaches no cluster. */
-export function runHelm(command: readonly string[], values: Values = {}, kubeconfig = ''): ChartRun {
-  const found = findServer(helmProgram);
-  if ('missing' in found) throw new Error(found.missing);
+export function runHelm(command: readonly string[], values: Values = {}, kubeconfig?: string): ChartRun {
   const folder = mkdtempSync(join(tmpdir(), 'weir-chart-'));
   try {
     const file = join(folder, 'values.yaml');
     writeFileSync(file, JSON.stringify(values));
-    const given = Object.keys(values).length === 0 ? [] : ['--values', file];
-    const env = { PATH: process.env['PATH'], ...goOnce, HOME: folder, KUBECONFIG: kubeconfig };
-    const options = { env, encoding: 'utf8', timeout: 60_000, maxBuffer: 64 * 1024 * 1024 } as const;
-    const { status, stdout, stderr } = spawnSync(found.path, [...command, ...given], options);
-    return { status, stdout, stderr };
+    const args = [...command, ...(Object.keys(values).length === 0 ? [] : ['--values', file])];
+    if (kubeconfig !== undefined) return spawnHelm(args, { HOME: folder, KUBECONFIG: kubeconfig });
+    commands ??= startCommands();
+    return commands.ask(args);
   } finally {
     rmSync(folder, { recursive: true, force: true });
   }
+}
+
+/** Runs Helm as a program of its own: what it does to a cluster, it does once. */
+export function spawnHelm(args: readonly string[], environment: NodeJS.ProcessEnv): ChartRun {
+  const env = { PATH: process.env['PATH'], ...goOnce, ...environment };
+  const options = { env, encoding: 'utf8', timeout: 60_000, maxBuffer: 64 * 1024 * 1024 } as const;
+  const { status, stdout, stderr } = spawnSync(programPath(helmProgram), args, options);
+  return { status, stdout, stderr };
 }
 
 const renderings = new Map<string, ChartRun>();
@@ -156,7 +199,11 @@ function frozen<T>(value: T): T {
 /** What `helm install` prints after it has installed. */
 export function chartNotes(values: Values): string {
   const install = ['install', release.name, chartFolder, '--namespace', release.namespace];
-  const { status, stdout, stderr } = runHelm([...install, '--dry-run=client'], values);
+  // Without a cluster no note is about the definitions.
+  const { status, stdout, stderr } = runHelm([...install, '--dry-run=client'], {
+    crds: { enabled: false },
+    ...values,
+  });
   if (status !== 0) throw new Error(stderr);
   return stdout.slice(stdout.indexOf('NOTES:') + 'NOTES:\n'.length);
 }

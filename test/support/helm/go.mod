@@ -1,9 +1,14 @@
-// The helm that tests of charts/weir run, built by scripts/test-servers.ts.
+// The helm that tests of charts/weir run, and helm-commands, which runs many of its commands in one process. scripts/test-servers.ts builds both.
 module weir.dev/test/helm
 
 go 1.26.0
 
 tool helm.sh/helm/v4/cmd/helm
+
+require (
+	github.com/spf13/pflag v1.0.10
+	helm.sh/helm/v4 v4.3.1
+)
 
 require (
 	dario.cat/mergo v1.0.1 // indirect
@@ -90,7 +95,6 @@ require (
 	github.com/shopspring/decimal v1.4.0 // indirect
 	github.com/spf13/cast v1.7.0 // indirect
 	github.com/spf13/cobra v1.10.2 // indirect
-	github.com/spf13/pflag v1.0.10 // indirect
 	github.com/tetratelabs/wabin v0.0.0-20230304001439-f6f874872834 // indirect
 	github.com/tetratelabs/wazero v1.12.0 // indirect
 	github.com/x448/float16 v0.8.4 // indirect
@@ -109,7 +113,6 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/evanphx/json-patch.v4 v4.13.0 // indirect
 	gopkg.in/inf.v0 v0.9.1 // indirect
-	helm.sh/helm/v4 v4.3.1 // indirect
 	k8s.io/api v0.37.1 // indirect
 	k8s.io/apiextensions-apiserver v0.37.1 // indirect
 	k8s.io/apimachinery v0.37.1 // indirect
