@@ -1,10 +1,10 @@
 /** The limiters that a command asks: all at once, with a bound on time, and with a word on those that did not answer. */
 
 import { lookup } from 'node:dns/promises';
-import { request } from 'node:http';
 import { isIP } from 'node:net';
 import { hostname, userInfo } from 'node:os';
 import type { Duplex } from 'node:stream';
+import { request } from '../../process/http/node-http.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { tokenProblem } from '../../process/net/bearer-token.ts';
 import { isLoopback } from '../../process/net/bind.ts';

@@ -3,14 +3,10 @@
  * request: tokens and certificates are replaced while the process lives. The library's own clients open a connection
  * for every request, and its watch swallows what it cannot parse.
  */
-import {
-  Agent as HttpAgent,
-  request as httpRequest,
-  type IncomingMessage,
-  type OutgoingHttpHeaders,
-} from 'node:http';
+import type { Agent, IncomingMessage, OutgoingHttpHeaders } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest, type RequestOptions } from 'node:https';
 import type { KubeConfig } from '@kubernetes/client-node';
+import { Agent as HttpAgent, request as httpRequest } from '../../process/http/node-http.ts';
 import {
   errorText,
   isSystemError,
@@ -43,7 +39,7 @@ export class KubernetesClient implements KubernetesApi {
   readonly #timeoutMs: number;
   readonly #timers: Timers;
   readonly #server: URL;
-  readonly #agent: HttpAgent;
+  readonly #agent: Agent;
 
   constructor({
     config,
@@ -58,8 +54,8 @@ export class KubernetesClient implements KubernetesApi {
     this.#timeoutMs = timeoutMs;
     this.#timers = timers;
     this.#server = new URL(config.getCurrentCluster()?.server ?? '');
-    const Agent = this.#server.protocol === 'http:' ? HttpAgent : HttpsAgent;
-    this.#agent = new Agent({ keepAlive: true, keepAliveMsecs: keepAliveProbeMs });
+    const AgentOf = this.#server.protocol === 'http:' ? HttpAgent : HttpsAgent;
+    this.#agent = new AgentOf({ keepAlive: true, keepAliveMsecs: keepAliveProbeMs });
   }
 
   /** `https://10.0.0.1:443`: for messages. */

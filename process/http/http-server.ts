@@ -1,11 +1,5 @@
 /** An HTTP/1.1 listener, with or without TLS: opening, timeouts, and an end that lets requests in flight finish. Knows no paths, only their form. */
-import {
-  createServer,
-  type IncomingMessage,
-  type Server,
-  type ServerResponse,
-  STATUS_CODES,
-} from 'node:http';
+import type { IncomingMessage, Server, ServerResponse } from 'node:http';
 import { createServer as createTlsServer, type ServerOptions, type Server as TlsServer } from 'node:https';
 import type { Socket } from 'node:net';
 import type { SecureContextOptions, TLSSocket } from 'node:tls';
@@ -15,6 +9,7 @@ import { listenerCredentials } from '../net/tls-credentials.ts';
 import { handshakeProblem, handshakeTimeoutMs } from '../net/tls-handshake.ts';
 import { mostHeadBytes, type RequestHolding, unwatched } from './http-connection.ts';
 import { HttpConnections, type HttpConnectionsOptions } from './http-connections.ts';
+import { createServer, STATUS_CODES } from './node-http.ts';
 import { foreignPath, type RequestPath, requestPath, sendError, sendRedirect } from './text-response.ts';
 
 export interface HttpListener {

@@ -1,9 +1,9 @@
 /** What paths of `/v1` have in common on every listener: a JSON body that comes in, a problem (RFC 9457) that goes out. */
-import { STATUS_CODES } from 'node:http';
 import { bearerChallenge } from '../net/bearer-token.ts';
 import { ApiProblem, shown } from './api-route.ts';
 import { bytesOfPiece, freePieces } from './http-connection.ts';
 import type { HttpCall } from './http-server.ts';
+import { STATUS_CODES } from './node-http.ts';
 import { discardBody, readBody } from './request-body.ts';
 
 /** Chosen: how long the rest of a body that is not wanted is taken in. */
