@@ -74,9 +74,9 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
 
   it('are created for Services, and never changed', async () => {
     await start('creates');
-    const get = ['get', 'rlf', 'default', '-n', namespace, '-o', 'jsonpath={.spec}'];
+    const spec = () => api().read('ratelimitfleets', { name: 'default', namespace })?.spec;
     await eventually(() =>
-      expect(JSON.parse(api().kubectl(get).stdout || '{}')).toEqual({
+      expect(spec()).toEqual({
         service: { namespace, name: service },
         disconnectedGraceSeconds: 30,
         onDisconnected: 'Unknown',
@@ -87,11 +87,9 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
     api().mustKubectl(['patch', 'rlf', 'default', '-n', namespace, '--type=merge', '-p', patch]);
     await start('leaves-alone');
     await eventually(() => expect(fleet()).toEqual(['default', '0/0', '0', 'False']));
-    expect(JSON.parse(api().mustKubectl(get))).toMatchObject({ service: { name: 'another' } });
+    expect(spec()).toMatchObject({ service: { name: 'another' } });
     api().mustKubectl(['delete', 'rlf', 'default', '-n', namespace]);
-    await eventually(() =>
-      expect(JSON.parse(api().kubectl(get).stdout || '{}').service).toEqual({ namespace, name: service }),
-    );
+    await eventually(() => expect(spec()?.service).toEqual({ namespace, name: service }));
   }, 60_000);
 
   it('say that their endpoints may not be read, also where another one may not be created', async () => {
@@ -116,9 +114,10 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
         spec,
       });
       api().mustKubectl(['apply', '-f', '-'], { input });
-      const ready = ['get', 'rlf', 'edge', '-n', namespace, '-o', 'jsonpath={.status.conditions[0]}'];
       await eventually(() =>
-        expect(JSON.parse(api().mustKubectl(ready) || '{}')).toMatchObject({
+        expect(
+          api().read('ratelimitfleets', { name: 'edge', namespace }).status?.conditions?.[0],
+        ).toMatchObject({
           status: 'False',
           reason: 'EndpointsUnknown',
           message: expect.stringMatching(
@@ -222,14 +221,15 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
     // One that becomes ready and was never heard of runs nobody knows what.
     writeEndpoints(['lim-0', 'lim-1', 'lim-2']);
     await eventually(() => expect(programmed()).toBe('2 Unknown Disconnected'));
-    const version = ['get', 'rlc', 'shop', '-o', 'jsonpath={.metadata.resourceVersion}'];
+    const version = (): string =>
+      api().read('ratelimitconfigs', { name: 'shop', namespace: 'default' }).metadata.resourceVersion;
     await limiter(port, 'lim-2');
     await eventually(() => expect(programmed()).toBe('2 True AllLimiters'));
-    const before = api().mustKubectl(version);
+    const before = version();
     writeEndpoints(['lim-0', 'lim-1']);
     clients.pop()?.close();
     await eventually(() => expect(fleet()).toEqual(['default', '2/2', '2', 'True']));
     await sleep(500);
-    expect(api().mustKubectl(version)).toBe(before);
+    expect(version()).toBe(before);
   }, 120_000);
 });
