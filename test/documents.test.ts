@@ -8,7 +8,7 @@ import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { readCallersFile } from '../limiter/callers/callers-file.ts';
 import { group, kind } from '../rules/language/kinds.ts';
-import { looksLikeOverrides, readOverrideFile } from '../rules/read-override.ts';
+import { looksLikeOverrides, readOverrideFile } from '../rules/override.ts';
 import { readManifests } from '../rules/reader/read-manifests.ts';
 import { readRuleFiles } from '../rules/reader/read-rule-files.ts';
 import { readSpec } from '../rules/reader/read-spec.ts';

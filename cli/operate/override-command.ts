@@ -1,4 +1,4 @@
-import { readOverride } from '../../rules/read-override.ts';
+import { readOverride } from '../../rules/override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { clusterFlags, tellingOfClusters } from '../shared/cluster.ts';
 import {

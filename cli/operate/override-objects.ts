@@ -15,7 +15,7 @@ import {
   version,
 } from '../../rules/language/kinds.ts';
 import type { Entry } from '../../rules/model.ts';
-import { readOverride } from '../../rules/read-override.ts';
+import { readOverride } from '../../rules/override.ts';
 import { Cluster, placeText } from '../shared/cluster.ts';
 import { CommandError, type ParsedFlags, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';

@@ -5,8 +5,13 @@
 import { isDeepStrictEqual } from 'node:util';
 import { defaultFleet, dnsLabelLength, dnsLabelPattern, overrideKind } from '../../rules/language/kinds.ts';
 import { overridesRulesVersion } from '../../rules/model.ts';
-import { effectWords, type Override, overridePlace } from '../../rules/override.ts';
-import { type OverrideOrigin, readOverride } from '../../rules/read-override.ts';
+import {
+  effectWords,
+  type Override,
+  type OverrideOrigin,
+  overridePlace,
+  readOverride,
+} from '../../rules/override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { encodeOverride } from '../../rules/xds/override-resource.ts';
 import { byAge, type ConfigObject, objectKey } from '../model/config-object.ts';

@@ -19,7 +19,7 @@ import {
 import { needing, type SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
 import { defaultClass } from '../../rules/language/kinds.ts';
-import { defaultOverridesMaxSeconds } from '../../rules/read-override.ts';
+import { defaultOverridesMaxSeconds } from '../../rules/override.ts';
 import { domainOwnerships } from '../reconcile/claims.ts';
 import { parseLabelSelector } from '../source/label-selector.ts';
 import { isClientName } from '../xds/fleet-permissions.ts';

@@ -12,8 +12,14 @@ import {
 } from '../../process/http/api-route.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
-import { byAge, effectWords, type Override, overrideJson, overridePlace } from '../../rules/override.ts';
-import { readOverride } from '../../rules/read-override.ts';
+import {
+  byAge,
+  effectWords,
+  type Override,
+  overrideJson,
+  overridePlace,
+  readOverride,
+} from '../../rules/override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { limitLabel } from '../../rules/window.ts';
 import { grantEndMs } from '../decide/overridden.ts';

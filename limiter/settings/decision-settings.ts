@@ -13,7 +13,7 @@ import {
 } from '../../process/settings/settings-kinds.ts';
 import type { SettingNeed } from '../../process/settings/settings-needs.ts';
 import type { SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
-import { defaultOverridesMaxSeconds } from '../../rules/read-override.ts';
+import { defaultOverridesMaxSeconds } from '../../rules/override.ts';
 
 const responseHeaders: readonly SettingNeed[] = [{ name: 'LIMIT_RESPONSE_HEADERS_ENABLED', is: [true] }];
 const legacyHeaders: readonly SettingNeed[] = [

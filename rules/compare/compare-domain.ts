@@ -1,7 +1,11 @@
 /** Walks the rules of one domain in two versions, level by level: rules are the same when the matcher cannot tell them apart. */
-import { limitWords } from '../describe.ts';
+import { calendarText } from '../calendar.ts';
+import { changeWords, limitsWords, limitWords } from '../describe.ts';
+import { type NameForm, type RuleMatch, usualNames } from '../match-result.ts';
 import {
+  arePlainLimits,
   compositeOf,
+  type Entry,
   isObject,
   type JsonObject,
   type JsonValue,
@@ -10,11 +14,21 @@ import {
   type RuleSource,
 } from '../model.ts';
 import { ruleName } from '../review/explain-descriptor.ts';
+import { limitLabel, windowSeconds } from '../window.ts';
 import { ruleValue } from '../write-rules.ts';
-import { changedMeaning, crossingMeaning, movedMeaning } from './change-effect.ts';
-import { type Crossing, Crossings, overtakenPatterns } from './crossing.ts';
-import { Sides } from './domain-side.ts';
-import type { FieldChange, Meaning, RuleChange } from './limit-effect.ts';
+import { type Crossing, type CrossingEffect, Crossings, overtakenPatterns } from './crossing.ts';
+import { type DomainSide, Sides } from './domain-side.ts';
+import {
+  type FieldChange,
+  type LimitEffect,
+  limitEffect,
+  limitedRule,
+  type Meaning,
+  meaningOf,
+  type RuleChange,
+  replacingEffects,
+  sharingBelow,
+} from './limit-effect.ts';
 
 /** Fields that differ, as rule files spell them; without `descriptors`. An undefined rule has none. */
 function fieldChanges(before: Rule | undefined, after: Rule | undefined): FieldChange[] {
@@ -154,4 +168,167 @@ export function compareSources(
   return [...domains].flatMap((domain) => {
     return new DomainComparison(new Sides(domain, before, after), { fleet, domain }).changes;
   });
+}
+
+// What changes of rules mean for requests: those that the rules are for are asked of both versions.
+
+/** What stands for any value, in samples and so in names of counters and metrics. */
+const fillings = ['<any>', '', '<x>', 'a', '0'];
+
+/**
+ * Entries that find the last of these rules, each being on the level below the one before; undefined when none of those
+ * tried does, so that the rule is hardly ever found.
+ */
+function sampleRequest(path: readonly Rule[], side: DomainSide): Entry[] | undefined {
+  for (const filling of fillings) {
+    const entries = path.map((rule) => entryFor(rule, filling));
+    const found = side.walk(entries);
+    if (path.every((rule, i) => found[i] === rule)) return entries;
+  }
+  return undefined;
+}
+
+function entryFor({ key, value }: Rule, filling: string): Entry {
+  if (value !== '') return { key: key.replaceAll('*', filling), value: value.replaceAll('*', filling) };
+  if (!key.includes('*')) return { key, value: filling };
+  // A pattern without a value is compared with key and value joined.
+  const [first = '', ...rest] = key.split('_');
+  const fill = (text: string) => text.replaceAll('*', filling);
+  return { key: fill(first), value: fill(rest.join('_')) };
+}
+
+/** Counters, metrics and answers that are called otherwise, or carry something else. */
+function nameNotes(
+  { after, fields }: { after: readonly Rule[]; fields: readonly FieldChange[] },
+  sides: Sides,
+): string[] {
+  const names = new Set(fields.map(({ name }) => name));
+  return [...ownNames(after, sides), ...changeWords(after.at(-1)!, names)];
+}
+
+function ownNames(after: readonly Rule[], sides: Sides): string[] {
+  const sample = sampleRequest(after, sides.after);
+  const was = sample === undefined ? undefined : sides.before.match(sample);
+  const is = sample === undefined ? undefined : sides.after.match(sample);
+  if (was === undefined || is === undefined || was.rule.unlimited || is.rule.unlimited) return [];
+  const notes: string[] = [];
+  const [old, now] = [was.rule.limits, is.rule.limits];
+  const kept = now.filter((limit) => old.some((other) => counterOf(other) === counterOf(limit)));
+  if (was.counterStem !== is.counterStem) {
+    const goesOn =
+      kept.length > 0 && arePlainLimits(old) !== arePlainLimits(now) && isSameStem(sample!, sides);
+    const unless = goesOn
+      ? ` (with COUNTER_KEYS=unambiguous ${kept.map(limitWords).join('; ')} goes on)`
+      : '';
+    notes.push(
+      `other counter key, so counting starts anew${unless}: ${was.counterStem} -> ${is.counterStem}`,
+    );
+  } else if (kept.length < now.length) {
+    const anew = now.filter((limit) => !kept.includes(limit));
+    const [limit, ...others] = anew;
+    const isOne = old.length === 1 && now.length === 1;
+    const what = old[0]!.algorithm === limit!.algorithm ? 'another window' : 'another algorithm';
+    notes.push(
+      isOne && others.length === 0
+        ? `${what}, so counting starts anew`
+        : `a counter of its own, so counting starts anew: ${anew.map(limitWords).join('; ')}`,
+    );
+  }
+  const [oldNames, newNames] = [metricNames(was), metricNames(is)];
+  const gone = oldNames.filter((name) => !newNames.includes(name));
+  const come = newNames.filter((name) => !oldNames.includes(name));
+  // A limit more or less gives no other one a new name.
+  if (gone.length > 0 && come.length > 0)
+    notes.push(`other metric name: ${gone.join(', ')} -> ${come.join(', ')}`);
+  return notes;
+}
+
+/** What a counter's key says of its limit. */
+function counterOf({ unit, unitMultiplier, calendar, algorithm }: Limit): string {
+  const length = calendar === undefined ? windowSeconds(unit, unitMultiplier) : calendarText(calendar);
+  return `${length} ${algorithm}`;
+}
+
+function isSameStem(entries: readonly Entry[], { before, after }: Sides): boolean {
+  const names: NameForm = { ...usualNames, counterKeys: 'unambiguous' };
+  return before.match(entries, names)?.counterStem === after.match(entries, names)?.counterStem;
+}
+
+/** Each limit of several has its own. */
+function metricNames({ metricKey, rule: { limits } }: RuleMatch): string[] {
+  if (limits.length === 1) return [metricKey];
+  return limits.map((limit) => `${metricKey}.${limitLabel(limits, limit)}`);
+}
+
+const neverFound = 'no request finds this rule: other rules of its level come first';
+const unsure: LimitEffect = {
+  effect: 'mixed',
+  note: 'so many patterns fit the same requests that not all were compared',
+};
+
+/** Of a rule that one version has: `kind` says which. The effects of rules below it are their own. */
+function crossingMeaning(
+  kind: 'added' | 'removed',
+  crossings: readonly Crossing[],
+  source: Crossings,
+): Meaning {
+  const doubts = source.isComplete ? [] : [unsure];
+  const [first, ...others] = crossings.flatMap((crossing) => source.effects(crossing));
+  if (first === undefined) return meaningOf([...doubts, { effect: 'same', note: neverFound }]);
+  const telling = others.filter(({ effect }) => effect !== 'same');
+  const found = [first, ...telling.map((one) => ({ ...one, note: otherNote(kind, one) })), ...doubts];
+  const meaning = meaningOf(found);
+  const last = first.other?.at(-1);
+  if (
+    last === undefined ||
+    last.limits.length === 0 ||
+    (first.effect === 'same' && meaning.effect !== 'same')
+  )
+    return meaning;
+  const name = ruleName({ rule: last });
+  const where = kind === 'added' ? `before, '${name}' was for them` : `now '${name}' is for them`;
+  return { ...meaning, notes: meaning.notes.toSpliced(1, 0, where) };
+}
+
+/** Of a pattern that stands before others now, which had its requests. */
+function movedMeaning(
+  overtaken: readonly Rule[],
+  crossings: readonly Crossing[],
+  source: Crossings,
+): Meaning {
+  const isOvertaken = new Set<Rule | undefined>(overtaken);
+  const found = crossings
+    .filter(({ own, other }) => own.length === other.length && isOvertaken.has(other.at(-1)))
+    .flatMap((crossing) => source.deepEffects(crossing));
+  const doubts = source.isComplete ? [] : [unsure];
+  const names = overtaken.slice(0, 3).map((one) => `'${ruleName({ rule: one })}'`);
+  const more = overtaken.length > names.length ? ` and ${overtaken.length - names.length} more` : '';
+  const moved = `stands before ${names.join(', ')}${more} now: what fits both finds this one`;
+  const plain =
+    found.length === 0 ? { effect: 'same' as const, note: 'others take what fits both' } : undefined;
+  const meaning = meaningOf([...found, ...doubts, ...(plain === undefined ? [] : [plain])]);
+  return { ...meaning, notes: [moved, ...meaning.notes] };
+}
+
+function changedMeaning(
+  change: { before: readonly Rule[]; after: readonly Rule[]; fields: readonly FieldChange[] },
+  sides: Sides,
+): Meaning {
+  const [was, is] = [change.before.at(-1)!, change.after.at(-1)!];
+  const found = [
+    limitEffect(limitedRule(was), limitedRule(is)),
+    ...replacingEffects(was, is, sides),
+    ...sharingBelow(was, is),
+  ];
+  return meaningOf(found, nameNotes(change, sides));
+}
+
+/** `takes requests from 'path=/ab*' (10 per minute): 1000 per minute instead of 10 per minute`. */
+function otherNote(kind: 'added' | 'removed', { other, note, longerKey }: CrossingEffect): string {
+  if (longerKey !== undefined) return `of requests with a longer key, such as '${longerKey}': ${note}`;
+  const limits = other?.at(-1)?.limits ?? [];
+  if (other === undefined || limits.length === 0) return `of some of its requests: ${note}`;
+  const verb = kind === 'added' ? 'takes requests from' : 'leaves requests to';
+  const path = other.map((rule) => ruleName({ rule })).join(' > ');
+  return `${verb} '${path}' (${limitsWords(limits)}): ${note}`;
 }

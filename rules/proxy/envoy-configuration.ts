@@ -185,11 +185,12 @@ class ConfigurationReader {
     if (value['kind'] === 'EnvoyFilter') this.#envoyFilter(value, path);
     else if (Array.isArray(value['configs'])) this.#dump(value['configs'], [...path, 'configs']);
     else if (list(value, 'http_filters').length > 0) this.#manager(value, path);
-    else if (list(value, 'virtual_hosts').length > 0) this.#looseConfiguration(value, path);
+    else if (list(value, 'virtual_hosts').length > 0)
+      this.#loose(this.#configurationSites(value, path), true, value['name']);
     else if (isRateLimitFilter(value)) this.#filters.push(this.#filter(value, path));
     else if (type.endsWith('.config.cluster.v3.Cluster')) this.#cluster(value, path);
     else if (['rate_limits', 'typed_per_filter_config'].some((name) => field(value, name) !== undefined)) {
-      this.#routes.push({ name: undefined, sites: [this.#fragment(value, path)], isWhole: false });
+      this.#loose([this.#fragment(value, path)], false);
     } else {
       for (const [name, one] of Object.entries(value)) this.#any(one, [...path, name]);
     }
@@ -237,27 +238,24 @@ class ConfigurationReader {
   }
 
   #envoyFilter(object: Fields, path: Path): void {
+    const [name] = namedField(object['spec'], 'config_patches');
     for (const [index, one] of list(object['spec'], 'config_patches').entries()) {
       const [applyTo, patch] = [field(one, 'apply_to'), field(one, 'patch')];
-      const name =
-        isObject(object['spec']) && 'configPatches' in object['spec'] ? 'configPatches' : 'config_patches';
       const below = [...path, 'spec', name, index, 'patch', 'value'];
       const value = field(patch, 'value');
       if (!isObject(value) || field(patch, 'operation') === 'REMOVE') continue;
       if (applyTo === 'CLUSTER') this.#cluster(value, below);
+      else if (applyTo === 'HTTP_ROUTE') this.#loose(this.#routeSites(value, below, [], []));
       else if (applyTo === 'VIRTUAL_HOST' && list(value, 'routes').length > 0)
-        this.#routes.push({ name: undefined, sites: this.#hostSites(value, below, []), isWhole: true });
-      else if (applyTo === 'VIRTUAL_HOST')
-        this.#routes.push({ name: undefined, sites: [this.#fragment(value, below)], isWhole: true });
-      else if (applyTo === 'HTTP_ROUTE')
-        this.#routes.push({ name: undefined, sites: this.#routeSites(value, below, [], []), isWhole: true });
+        this.#loose(this.#hostSites(value, below, []));
+      else if (applyTo === 'VIRTUAL_HOST') this.#loose([this.#fragment(value, below)]);
       else this.#any(value, below);
     }
   }
 
   #manager(value: Fields, path: Path): void {
-    const filtersName = 'http_filters' in value ? 'http_filters' : 'httpFilters';
     const all = list(value, 'http_filters');
+    const [filtersName] = namedField(value, 'http_filters');
     const filters = all.flatMap((one, index) =>
       isObject(one) && isRateLimitFilter(one) ? [this.#filter(one, [...path, filtersName, index])] : [],
     );
@@ -279,9 +277,8 @@ class ConfigurationReader {
     });
   }
 
-  #looseConfiguration(value: Fields, path: Path): void {
-    const name = typeof value['name'] === 'string' ? value['name'] : undefined;
-    this.#routes.push({ name, sites: this.#configurationSites(value, path), isWhole: true });
+  #loose(sites: RouteSite[], isWhole = true, name?: unknown): void {
+    this.#routes.push({ name: typeof name === 'string' ? name : undefined, sites, isWhole });
   }
 
   #configurationSites(value: Fields, path: Path): RouteSite[] {

@@ -99,7 +99,7 @@ class EnvoyReview {
 
   findings(): EnvoyFinding[] {
     const { managers, problems } = this.#configuration;
-    for (const { place, code, text } of problems) this.#tell('error', code, place, text, undefined);
+    for (const { place, code, text } of problems) this.#error(code, place, text);
     if (problems.length > 0) this.isOpen = true;
     for (const manager of managers) this.#manager(manager);
     this.#rules();
@@ -109,12 +109,15 @@ class EnvoyReview {
     });
   }
 
+  readonly #error = this.#tell.bind(this, 'error');
+  readonly #warning = this.#tell.bind(this, 'warning');
+
   #tell(
     severity: EnvoyFinding['severity'],
     code: EnvoyFinding['code'],
-    { file, line, column }: { file: string; line: number | undefined; column: number | undefined },
+    { file, line, column }: Pick<EnvoyFinding, 'file' | 'line' | 'column'>,
     text: string,
-    hint: string | undefined,
+    hint?: string,
   ): void {
     const place = `${file}:${line}:${column}`;
     const told = this.#findings.get(`${code} ${text}`);
@@ -130,14 +133,14 @@ class EnvoyReview {
     if (filters.length === 0 && origin === 'manager') {
       if (first !== undefined) {
         const text = 'these rate_limits limit nothing: there is no rate limit filter before the routes';
-        this.#tell('error', 'unread-rate-limits', first.place, text, filterHint);
+        this.#error('unread-rate-limits', first.place, text, filterHint);
       }
       return;
     }
     if (filters.length === 0 && origin === 'routes' && first !== undefined) {
       const text =
         'no rate limit filter is in what was given: domain, stage and name of it are taken as fitting';
-      this.#tell('warning', 'no-rate-limit-filter', first.place, text, 'add its file with another --envoy');
+      this.#warning('no-rate-limit-filter', first.place, text, 'add its file with another --envoy');
     }
     if (!isComplete && filters.length > 0) this.isOpen = true;
     const asking = filters.length > 0 ? filters : [anyFilter];
@@ -165,7 +168,7 @@ class EnvoyReview {
     if (isAsked || !isComplete || filter === anyFilter || this.#asked.size > before) return;
     const text = `the rate limit filter "${filter.name}" limits nothing: no route tells it what to ask for`;
     const hint = '"weir envoy" writes the rate_limits that rules need';
-    this.#tell('error', 'filter-without-rate-limits', filter.place, text, hint);
+    this.#error('filter-without-rate-limits', filter.place, text, hint);
   }
 
   /** The cluster of the limiter, and what turns the filter off. */
@@ -173,67 +176,47 @@ class EnvoyReview {
     const { clusters, hasAllClusters, runtime } = this.#configuration;
     const enabled = enabledPercent ?? percent(runtime.get('ratelimit.http_filter_enabled'));
     if (enabled === 0)
-      this.#tell(
-        'error',
-        'rate-limits-off',
-        place,
-        `the rate limit filter "${name}" is off: enabled for 0 %`,
-        undefined,
-      );
+      this.#error('rate-limits-off', place, `the rate limit filter "${name}" is off: enabled for 0 %`);
     const enforced = enforcedPercent ?? percent(runtime.get('ratelimit.http_filter_enforcing'));
     if (enforced === 0)
-      this.#tell(
-        'warning',
+      this.#warning(
         'rate-limits-off',
         place,
         `the rate limit filter "${name}" refuses nothing: enforced for 0 %`,
-        undefined,
       );
     if (service === undefined) return;
     if (service.version !== 'V3' && service.version !== 2) {
       const text = `the rate limit filter "${name}" does not say transport_api_version: V3`;
-      this.#tell(
-        'error',
-        'rate-limit-service',
-        service.place,
-        text,
-        'Envoy refuses any other, and to say none',
-      );
+      this.#error('rate-limit-service', service.place, text, 'Envoy refuses any other, and to say none');
     }
     if (service.cluster === undefined) return;
     const cluster = clusters.get(service.cluster);
     if (service.cluster.startsWith('outbound|') && !service.hasAuthority) {
       const text = `the rate limit filter "${name}" says no authority: a sidecar before the limiter refuses that of "${service.cluster}", and all passes`;
       const hint = `envoy_grpc needs authority: ${service.cluster.split('|').at(-1)}`;
-      this.#tell('warning', 'rate-limit-service', service.place, text, hint);
+      this.#warning('rate-limit-service', service.place, text, hint);
     }
     if (cluster?.isIpv6Loopback === true) {
       const text = `the cluster "${service.cluster}" of the limiter asks ::1 of localhost, where limiters do not listen unless told to: all passes`;
       const hint = 'dns_lookup_family: V4_PREFERRED, or the address 127.0.0.1';
-      this.#tell('warning', 'rate-limit-service', cluster.place, text, hint);
+      this.#warning('rate-limit-service', cluster.place, text, hint);
     }
     if (cluster?.isHttp2 === false) {
       const text = `the cluster "${service.cluster}" of the limiter is without HTTP/2, and no question gets there`;
       const hint =
         'typed_extension_protocol_options with explicit_http_config: { http2_protocol_options: {} }';
-      this.#tell('error', 'rate-limit-service', cluster.place, text, hint);
+      this.#error('rate-limit-service', cluster.place, text, hint);
     } else if (cluster === undefined && hasAllClusters) {
       const near = this.#didYouMean(service.cluster, [...clusters.keys()]);
       const text = `there is no cluster "${service.cluster}" for the rate limit filter "${name}"${near}`;
-      this.#tell('error', 'rate-limit-service', service.place, text, undefined);
+      this.#error('rate-limit-service', service.place, text);
     }
   }
 
   #disabled({ config: { disableKey }, place }: PlacedRateLimit): void {
     const key = `ratelimit.${disableKey}.http_filter_enabled`;
     if (disableKey === '' || percent(this.#configuration.runtime.get(key)) !== 0) return;
-    this.#tell(
-      'error',
-      'rate-limits-off',
-      place,
-      `this limits nothing: ${key} is 0 in the runtime`,
-      undefined,
-    );
+    this.#error('rate-limits-off', place, `this limits nothing: ${key} is 0 in the runtime`);
   }
 
   /** Lists that no filter reads, and why; and those that others hide on some routes. */
@@ -244,7 +227,7 @@ class EnvoyReview {
         if (names.has(one.filterName) || filters.some(({ domain }) => domain === undefined)) continue;
         const near = [...names].map((name) => `"${name}"`).join(', ');
         const text = `no rate limit filter is called "${one.filterName}", so this is read by none`;
-        this.#tell('error', 'unread-rate-limits', one.place, text, `the filter is called ${near}`);
+        this.#error('unread-rate-limits', one.place, text, `the filter is called ${near}`);
         for (const item of one.rateLimits) this.#used.add(item);
       }
     }
@@ -256,18 +239,16 @@ class EnvoyReview {
         if (this.#used.has(item) || told.has(item)) continue;
         told.add(item);
         const why = this.#whyUnread(item, filters, site);
-        this.#tell('error', 'unread-rate-limits', item.place, `this limits nothing: ${why}`, undefined);
+        this.#error('unread-rate-limits', item.place, `this limits nothing: ${why}`);
       }
     }
     for (const filter of filters) {
       for (const item of filter.rateLimits) {
         if (this.#used.has(item) || sites.length === 0) continue;
-        this.#tell(
-          'error',
+        this.#error(
           'unread-rate-limits',
           item.place,
           `this limits nothing: all routes have rate_limits of their own`,
-          undefined,
         );
       }
     }
@@ -307,7 +288,7 @@ class EnvoyReview {
       const text = `the rate_limits of the virtual host are not read here: those of the route take their place`;
       const hint =
         'vh_rate_limits: INCLUDE in a RateLimitPerRoute takes both; OVERRIDE says that this is meant';
-      this.#tell('warning', 'shadowed-rate-limits', site.own[0]!.place, text, hint);
+      this.#warning('shadowed-rate-limits', site.own[0]!.place, text, hint);
     }
   }
 
@@ -342,14 +323,14 @@ class EnvoyReview {
 
   #unknownDomain({ text, place }: { text: string; place: EnvoyPlace }, known: string[]): void {
     const message = `no rules have the domain "${text}": nothing is limited${this.#didYouMean(text, known)}`;
-    this.#tell('error', 'domain-without-rules', place, message, `there are rules of ${firstFew(known)}`);
+    this.#error('domain-without-rules', place, message, `there are rules of ${firstFew(known)}`);
   }
 
   #unaskedDomain(domain: string): void {
     const loaded = this.#sources.find(({ source }) => source.domain === domain)!;
     const { line, column } = loaded.placeOf(['domain']) ?? { line: undefined, column: undefined };
     const text = `no rate limit filter asks for the domain "${domain}"`;
-    this.#tell('warning', 'unasked-domain', { file: loaded.file, line, column }, text, undefined);
+    this.#warning('unasked-domain', { file: loaded.file, line, column }, text);
   }
 
   #descriptor({ item }: Asked, tops: readonly PlacedRule[][], reached: Reached): void {
@@ -376,8 +357,7 @@ class EnvoyReview {
       return;
     }
     const deepest = ways.reduce((a, b) => (b.depth > a.depth ? b : a));
-    this.#tell(
-      'error',
+    this.#error(
       'unmatched-descriptor',
       // Where none is left out, entries stand as the actions do.
       variants.length === 1 ? item.placeOfAction(deepest.depth) : item.place,
@@ -394,7 +374,7 @@ class EnvoyReview {
         : 'is given back';
       const text = `this reserves, and nothing settles: all of it ${end} after the ttl of ${firstFew(open.map(ruleName))}`;
       const hint = 'add the same actions with "settle" and apply_on_stream_done, as "weir envoy" writes them';
-      this.#tell('warning', 'never-settled', place, text, hint);
+      this.#warning('never-settled', place, text, hint);
     }
   }
 
@@ -429,11 +409,11 @@ class EnvoyReview {
       const list = keys.join(', ');
       if (isLater) {
         const text = `descriptors of (${list}) are charged when requests are over: by themselves they refuse nothing`;
-        this.#tell('warning', 'charged-later', place, text, undefined);
+        this.#warning('charged-later', place, text);
       } else {
         const text = `no descriptor (${list}) of the domain "${domain}" reaches this rule${others}`;
         const hint = `"weir envoy" writes the rate_limits for it`;
-        this.#tell('error', 'unreached-rule', place, text, hint);
+        this.#error('unreached-rule', place, text, hint);
       }
     }
   }

@@ -72,39 +72,37 @@ export function reviewLoad({ sources, warnings: read }: ReviewedLoad, options: R
   const found = meantWarnings(sources).filter(
     ({ code }) => code !== 'dotted-metric' || !options.sanitizeDescriptorMetricDots,
   );
-  const warnings = read.slice(0, maxListed).map((error): LoadWarning => {
-    const { code, source, text, line, column, path } = error;
-    const rule = ruleName(byName.get(source), path);
-    return {
-      identity: identityOf([code, source, rule, text]),
-      domain: byName.get(source)?.domain ?? '',
-      source,
-      text,
-      line,
-      column,
-      rule,
-      hint: undefined,
-    };
+  const warnings = read.slice(0, maxListed).map((error) => {
+    return loadWarning(error, byName.get(error.source), error.path, [error.text]);
   });
   for (const warning of found.slice(0, maxListed - warnings.length)) {
-    const { code, source, text, line, column, hint } = placedWarning(warning, sources);
-    const rule = ruleName(plain[warning.source], warning.path);
+    const { source, path, text } = warning;
     // The text that is shown may name lines of another rule.
-    const identity = identityOf([code, source, rule, warning.text, ...warning.path.slice(-2)]);
-    warnings.push({
-      identity,
-      domain: plain[warning.source]!.domain,
-      source,
-      text,
-      line,
-      column,
-      rule,
-      hint,
-    });
+    const said = [text, ...path.slice(-2)];
+    warnings.push(loadWarning(placedWarning(warning, sources), plain[source], path, said));
   }
   const meetings =
     options.counterKeys === 'compatible' ? meetingsSummary(meetingCounters(plain), sources) : undefined;
   return { warnings, total: read.length + found.length, meetings };
+}
+
+/** `said`: what tells it from others of its rule. */
+function loadWarning(
+  {
+    code,
+    source,
+    text,
+    line,
+    column,
+    hint,
+  }: Omit<PlacedWarning, 'code' | 'hint'> & { code: string; hint?: string },
+  rules: RuleSource | undefined,
+  path: readonly (string | number)[],
+  said: readonly unknown[],
+): LoadWarning {
+  const rule = ruleName(rules, path);
+  const identity = identityOf([code, source, rule, ...said]);
+  return { identity, domain: rules?.domain ?? '', source, text, line, column, rule, hint };
 }
 
 /**

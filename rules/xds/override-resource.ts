@@ -11,8 +11,7 @@ import {
   RateLimitUnit,
 } from '../../gen/ratelimit/config/ratelimit/v3/rls_conf_pb.ts';
 import { maxUint32, Unit, unitName } from '../model.ts';
-import type { Override } from '../override.ts';
-import { type OverrideProblem, readOverride } from '../read-override.ts';
+import { type Override, type OverrideProblem, readOverride } from '../override.ts';
 import { largePart } from './resource.ts';
 
 const overrideField = RateLimitConfigSchema.field.override.number;

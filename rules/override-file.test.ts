@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { looksLikeOverrides, readOverrideFile } from './read-override.ts';
+import { looksLikeOverrides, readOverrideFile } from './override.ts';
 import { formatRuleError } from './rule-error.ts';
 
 const options = { nowMs: Date.UTC(2026, 0, 1), maxSeconds: 2_592_000 };

@@ -1,6 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { overrideJson, overridePlace } from './override.ts';
-import { type OverrideOrigin, readOverride } from './read-override.ts';
+import { type OverrideOrigin, overrideJson, overridePlace, readOverride } from './override.ts';
 import { formatManifestError } from './rule-error.ts';
 
 const nowMs = Date.UTC(2026, 10, 22, 10);
