@@ -47,6 +47,8 @@ export class ValueReader {
 
   /** Up to `mostRequests`. */
   requests(node: number): number {
+    const small = this.#small(node);
+    if (small >= 0) return small;
     const type = this.#walk.scalarType(node);
     const isTooMany =
       type === 'huge' || (type === 'int' && integerValue(this.#walk.tape.text(node)) > mostRequests);
@@ -67,12 +69,17 @@ export class ValueReader {
     return [];
   }
 
+  /** Most numbers are plain and of few digits, and need no look at what else they may be; -1 for others. */
+  #small(node: number): number {
+    const { tape } = this.#walk;
+    const isPlain = tape.kind(node) === NodeKind.SCALAR && tape.isPlain(node) && tape.tag(node) === undefined;
+    return isPlain ? smallDecimal(tape.text(node)) : -1;
+  }
+
   #whole(node: number, most: number): number | undefined {
     const { tape } = this.#walk;
-    if (tape.kind(node) === NodeKind.SCALAR && tape.isPlain(node) && tape.tag(node) === undefined) {
-      const value = smallDecimal(tape.text(node));
-      if (value >= 0) return value;
-    }
+    const small = this.#small(node);
+    if (small >= 0) return small;
     if (this.#walk.scalarType(node) === 'int') {
       const value = integerValue(tape.text(node));
       if (value >= 0n && value <= most) return Number(value);
