@@ -7,7 +7,7 @@ import { ControlPlane } from '../control-plane/control-plane.ts';
 import type { LimiterReport } from '../control-plane/model/fleet-snapshot.ts';
 import { noPolicy } from '../control-plane/reconcile/decide.ts';
 import { parseControlPlaneSettings } from '../control-plane/settings/settings.ts';
-import { createLogger } from '../process/log/logger.ts';
+import { createLogger } from '../process/log/pino-logger.ts';
 import { systemClock, systemTimers } from '../process/time/clock.ts';
 import { MemorySource, type ObjectNumbers } from './control-plane-objects.ts';
 

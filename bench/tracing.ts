@@ -22,7 +22,7 @@ import { StatsRegistry } from '../limiter/stats/registry/stats-registry.ts';
 import { TracedStore } from '../limiter/tracing/traced-store.ts';
 import { Health } from '../process/grpc/health.ts';
 import { HealthService } from '../process/grpc/health-service.ts';
-import { createLogger } from '../process/log/logger.ts';
+import { createLogger } from '../process/log/pino-logger.ts';
 import { systemClock, systemTimers } from '../process/time/clock.ts';
 import { compileRules } from '../rules/table/compile-rules.ts';
 import { RuleTable } from '../rules/table/rule-table.ts';

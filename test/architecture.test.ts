@@ -511,6 +511,26 @@ const allowed: Record<string, string[]> = {
     'rules/proxy',
     'rules/table',
   ],
+  'packages/limiter': [
+    'limiter/assembly',
+    'limiter/assembly/operators',
+    'limiter/config-source/file',
+    'limiter/decide',
+    'limiter/operate',
+    'limiter/operate/office',
+    'limiter/service',
+    'limiter/settings',
+    'limiter/stats/registry',
+    'limiter/stores',
+    'limiter/stores/redis',
+    'process/grpc',
+    'process/log',
+    'process/time',
+    'rules',
+    'rules/proxy',
+    'rules/reader',
+    'rules/table',
+  ],
   'process/files': ['process/log', 'process/time'],
   'process/grpc': ['gen', 'process/net', 'process/time'],
   'process/http': ['process/files', 'process/net', 'process/time'],
@@ -541,7 +561,7 @@ const allowed: Record<string, string[]> = {
   'rules/xds': ['gen', 'rules', 'rules/algorithms', 'rules/language'],
   'rules/yaml': [],
 };
-const roots = ['gen', 'rules', 'process', 'limiter', 'replay', 'control-plane', 'cli'];
+const roots = ['gen', 'rules', 'process', 'limiter', 'replay', 'control-plane', 'cli', 'packages/limiter'];
 
 interface Import {
   from: string;
@@ -558,7 +578,7 @@ function folderOf(path: string): string {
 function sourceFiles(): string[] {
   return roots.flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-      .filter((name) => /\.ts$/.test(name) && !/\.(test|suite)\.ts$/.test(name))
+      .filter((name) => /\.ts$/.test(name) && !/\.(test|suite|d)\.ts$/.test(name))
       .map((name) => join(folder, name)),
   );
 }

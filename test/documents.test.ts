@@ -201,6 +201,18 @@ it('docs/security.md names every secret setting', () => {
   expect(own.filter((name) => !text.includes(`\`${name}\``))).toEqual([]);
 });
 
+describe('the name of the package', () => {
+  // `weir` of npm is somebody else's.
+  it('is never installed from npm', () => {
+    const wrong = documents.flatMap((document) =>
+      [...readDocument(document).matchAll(/npm (?:install|i|add|exec)(?: -\S+)* weir\b(?![-/])/g)].map(
+        ([text]) => `${document}: ${text}`,
+      ),
+    );
+    expect(wrong).toEqual([]);
+  });
+});
+
 describe('the links in the documents', () => {
   it.each(documents)('of %s lead somewhere', (document) => {
     const broken = linksOf(readDocument(document))

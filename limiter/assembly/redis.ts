@@ -26,7 +26,7 @@ import { storeLimits } from '../settings/store-limits.ts';
 import { registerNodeStats, registerPoolStats } from '../stats/registry/limiter-stats.ts';
 import type { ClientTls } from '../stores/client-tls.ts';
 import { RedisClusterStore } from '../stores/redis/cluster-store.ts';
-import { RedisStore } from '../stores/redis/redis-store.ts';
+import { RedisStore, type ServerConnection } from '../stores/redis/redis-store.ts';
 import type { LimiterContext, OpenedStore } from './context.ts';
 import { openClientTls } from './store.ts';
 
@@ -43,20 +43,33 @@ const roles = {
 /** Chosen: who operates can wait longer than a request. */
 const leastOfficeMs = 1_000;
 
+/** A connection that somebody else has opened, and how logs name it. */
+export interface GivenRedis {
+  readonly connection: ServerConnection;
+  readonly label: string;
+}
+
+interface RedisStoreParts {
+  flushTurn: FlushTurn;
+  stopLeases: () => void;
+  /** In place of one to the address of the settings. */
+  given?: GivenRedis;
+}
+
 /** Throws an Error without credentials on an address that cannot be read, and on files of TLS that are no good. */
 export function openRedis(
   context: LimiterContext,
   storeName: keyof typeof roles,
-  { flushTurn, stopLeases }: { flushTurn: FlushTurn; stopLeases: () => void },
+  { flushTurn, stopLeases, given }: RedisStoreParts,
 ): OpenedStore {
   const { settings, clock, random, registry, health } = context;
   const { pool, component, prefix } = roles[storeName];
   const own = storeName === 'store' ? settings : perSecondRedis(settings);
   // Of one store it would say nothing.
   const log = settings.redisPerSecond ? withFields(context.log, { store: storeName }) : context.log;
-  const address = redisAddress(own);
-  const { label } = address;
-  const lines = redisLines({ log, clock, url: label, prefix, isCluster: 'seeds' in address });
+  const place = given ?? redisAddress(own);
+  const { label } = place;
+  const lines = redisLines({ log, clock, url: label, prefix, isCluster: 'seeds' in place });
   if (own.redisPipelineLimit > 0) redisPipelineLimitIgnored(log, label);
   const options = {
     calls: {
@@ -91,17 +104,17 @@ export function openRedis(
     },
   };
   const store =
-    'seeds' in address
+    'seeds' in place
       ? new RedisClusterStore({
           ...options,
-          address,
+          address: place,
           onNodeChange: lines.onNodeChange,
           parallelism: nodesAtATime(own),
           silenceMs: settings.storeBreakerSilenceMs,
           probeIntervalMs: settings.storeBreakerProbeIntervalMs,
           keepsReservations: storeLimits(settings).reservations === undefined,
         })
-      : new RedisStore({ ...options, address });
+      : new RedisStore({ ...options, ...('connection' in place ? place : { address: place }) });
   registerPoolStats(registry, pool, { connections: store.connectionCounts, calls: store.callCounts });
   if (store instanceof RedisClusterStore) registerNodeStats(registry, pool, () => store.nodeCounts);
   health.set(component, false);
@@ -124,9 +137,10 @@ function redisTls({ settings, log }: LimiterContext, own: RedisStoreSettings): C
 }
 
 /** The office of the process: connections of its own, opened when something is asked. Throws as `openRedis`. */
-export function openRedisOffice(context: LimiterContext): StoreOffice {
+export function openRedisOffice(context: LimiterContext, given?: RedisServers): StoreOffice {
   const { settings, timers, random, log } = context;
   const servers = (own: RedisStoreSettings): RedisServers =>
+    given ??
     openServers(redisAddress(own), {
       tls: redisTls(context, own),
       timeoutMs: Math.max(leastOfficeMs, own.redisTimeoutMs),

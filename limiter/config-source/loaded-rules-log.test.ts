@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
-import { createLogger } from '../../process/log/logger.ts';
+import { createLogger } from '../../process/log/pino-logger.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';

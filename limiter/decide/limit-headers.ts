@@ -39,6 +39,11 @@ export function shownPath({ hideIdentity, path }: MatchedRule): string | undefin
   return hideIdentity || path === '' ? undefined : path;
 }
 
+/** Hits of a window. */
+export function hitsPerWindow({ limit }: Pick<LimitPlan, 'limit'>): number {
+  return limit.requestsPerUnit;
+}
+
 /** A limit for callers: of a rule that hides itself without its name. */
 export function shownLimit({ hideIdentity }: MatchedRule, limit: Limit): Limit {
   return hideIdentity && limit.name !== '' ? { ...limit, name: '' } : limit;

@@ -298,6 +298,25 @@ function longestRefusal(
   return longest === undefined || firstQuota.seconds > longest.seconds ? firstQuota : longest;
 }
 
+/** The status that headers describe where they describe the longest refusal, and how long a refusal lasts: Infinity where waiting does not help. */
+export function decisive(
+  plans: readonly Plan[],
+  statuses: readonly DescriptorStatus[],
+  { quotaMode }: ResponseOptions,
+): { status: DescriptorStatus | undefined; refusedSeconds: number | undefined } {
+  return {
+    status: decidingStatus(plans, statuses, quotaMode),
+    refusedSeconds: longestRefusal(plans, statuses, quotaMode)?.seconds,
+  };
+}
+
+/** What the status of a counter that was looked at would be if so many hits were counted. */
+export function foreseenStatus(status: DescriptorStatus, hits: number): DescriptorStatus {
+  const { plan, limitRemaining } = status;
+  if (plan === undefined || plan.rule.shadowMode || limitRemaining >= hits) return status;
+  return { ...status, code: Code.OVER_LIMIT };
+}
+
 /**
  * What a descriptor gets whose counter could not be counted (STORE_FAILURE_MODE). It claims no count.
  * `error`: none, the request fails.

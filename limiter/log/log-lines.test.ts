@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
-import { createLogger, type Logger } from '../../process/log/logger.ts';
+import type { Logger } from '../../process/log/logger.ts';
+import { createLogger } from '../../process/log/pino-logger.ts';
 import { Algorithm } from '../../rules/algorithms/registry.ts';
 import { Unit } from '../../rules/model.ts';
 import type { RuleError } from '../../rules/rule-error.ts';

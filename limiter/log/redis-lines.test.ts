@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { createLogger } from '../../process/log/logger.ts';
+import { createLogger } from '../../process/log/pino-logger.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { redisLines } from './redis-lines.ts';
 

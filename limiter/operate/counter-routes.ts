@@ -13,10 +13,10 @@ import {
 import { errorText } from '../../process/log/error-text.ts';
 import type { Clock } from '../../process/time/clock.ts';
 import { shownKey, shownText, usualTextBytes } from '../../rules/long-text.ts';
-import type { RuleMatcher } from '../../rules/match-result.ts';
-import { arePlainLimits, type Entry } from '../../rules/model.ts';
+import type { RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
+import { arePlainLimits, type Entry, type Limit } from '../../rules/model.ts';
 import type { PlanSettings } from '../decide/plan.ts';
-import { counterWindow, isCalendarMonth, lengthOf } from '../decide/windows.ts';
+import { counterWindow, isCalendarMonth, lengthOf, type Window } from '../decide/windows.ts';
 import { StoreError } from '../stores/store-error.ts';
 import {
   CounterKeyReader,
@@ -310,6 +310,24 @@ async function readSlice(
   });
 }
 
+/** The counters of all limits of the rule that matched, in their windows of now, be they there or not. */
+export function countersNow(
+  { rule, counterStem }: RuleMatch,
+  nowMs: number,
+  settings: PlanSettings,
+): { ref: CounterRef; limit: Limit; window: Window }[] {
+  const isOwn = !arePlainLimits(rule.limits);
+  const perSecond = rule.limits.every((limit) => lengthOf(limit) < 60);
+  return rule.limits.map((limit) => {
+    const window = counterWindow(limit, isOwn, Math.floor(nowMs / 1000), settings);
+    return {
+      ref: { key: `${settings.cacheKeyPrefix}${counterStem}${window.keySuffix}`, perSecond },
+      limit,
+      window,
+    };
+  });
+}
+
 /** By the rules in force: those of all limits of the rule, in their windows of now, be they there or not. */
 async function countersOf(
   { office, clock, settings, rules, limitOf }: CounterParts,
@@ -329,13 +347,10 @@ async function countersOf(
   }
   const { rule } = match;
   const nowMs = clock.nowMs();
-  const isOwn = !arePlainLimits(rule.limits);
-  const perSecond = rule.limits.every((limit) => lengthOf(limit) < 60);
-  const counting = rule.limits.map((limit) => {
-    const window = counterWindow(limit, isOwn, Math.floor(nowMs / 1000), settings);
+  const counting = countersNow(match, nowMs, settings).map(({ ref, limit, window }) => {
     const isMonth = isCalendarMonth(limit, settings);
     return {
-      ref: { key: `${settings.cacheKeyPrefix}${match.counterStem}${window.keySuffix}`, perSecond },
+      ref,
       told: {
         entries: told.entries,
         cutEntries: undefined,

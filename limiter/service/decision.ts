@@ -67,8 +67,8 @@ export interface ServiceEvents {
   onServiceError(): void;
   /** A request failed with its counter: call.should_rate_limit.redis_error. Once a request. */
   onStoreError(error: StoreError): void;
-  /** A request with a counter that failed was answered nevertheless, by STORE_FAILURE_MODE. Once a request. */
-  onUncounted(): void;
+  /** A request with a counter that failed was answered nevertheless, by STORE_FAILURE_MODE. Once a request; the first error. */
+  onUncounted(error: StoreError): void;
   /** A caller gave up before anything of its request was sent to the store: it was not counted. Once a request. */
   onAbandoned(): void;
   /** Hits of one descriptor exceeded its limit, whether or not they were let pass. Undefined: nobody wants to know. */

@@ -38,12 +38,14 @@ export class Verdicts {
 
   /** Throws the first error that STORE_FAILURE_MODE has no answer for. */
   acceptFailures(ops: readonly CountedHit[]): void {
+    let first: StoreError | undefined;
     for (const { error } of ops) {
       if (error === undefined) continue;
       const hasAnswer = this.#options.counting.storeFailureMode !== 'error' && error instanceof StoreError;
       if (!hasAnswer) throw error;
+      first ??= error;
     }
-    this.#options.events.onUncounted();
+    if (first !== undefined) this.#options.events.onUncounted(first);
   }
 
   /** Of several limits that which refuses longest, else that of which the least is left. */

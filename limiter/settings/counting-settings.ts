@@ -206,6 +206,13 @@ export const budgetSettings = needing(reserving, {
 
 type BudgetSettings = SettingsOf<typeof budgetSettings>;
 
+/** Of reserving by an API. */
+export function longestReservation({
+  budgetMaxTtlMs: maxTtlMs,
+}: Pick<SettingsOf<typeof budgetSettings>, 'budgetMaxTtlMs'>): { maxTtlMs: number } {
+  return { maxTtlMs };
+}
+
 export function reservationBounds({
   budgetMaxReservations: maxReservations,
   budgetRecordTtlMs: recordMs,

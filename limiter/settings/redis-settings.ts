@@ -320,3 +320,25 @@ function urlProblem(given: Partial<RedisStoreSettings>, prefix: string): string 
     return (error as Error).message;
   }
 }
+
+/** Where a program that is configured by code counts. */
+export interface RedisPlace {
+  /** As `REDIS_URL`, or with `rediss://` for TLS. */
+  readonly url: string;
+  readonly type: 'single' | 'sentinel' | 'cluster';
+  readonly timeoutMs: number;
+}
+
+const types = { single: 'SINGLE', sentinel: 'SENTINEL', cluster: 'CLUSTER' } as const;
+
+export function redisAt({ url, type, timeoutMs }: RedisPlace): Partial<RedisSettings> {
+  return {
+    redisType: types[type],
+    redisSocketType: url.startsWith('/') ? 'unix' : 'tcp',
+    redisUrl: url.replace(/rediss:\/\//gi, 'redis://'),
+    redisTls: /^rediss:/i.test(url),
+    redisTimeoutMs: Math.ceil(timeoutMs),
+    redisStartupInitialIntervalMs: 125,
+    redisStartupMaxIntervalMs: 4_000,
+  };
+}

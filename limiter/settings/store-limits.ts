@@ -4,6 +4,7 @@
  */
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 import type { StoreLimits } from '../stores/store.ts';
+import { type RedisPlace, redisAt } from './redis-settings.ts';
 import type { LimiterSettings } from './settings.ts';
 
 /** The settings that decide it, for those who are told them alone. */
@@ -90,4 +91,14 @@ function clusterReason({
     cluster &&
     `${cluster} with COUNTER_KEYS=compatible keeps no reservations, because the windows of a counter are in different slots; set COUNTER_KEYS=unambiguous`
   );
+}
+
+/** The same settings with this store, of a program that is configured by code; undefined: memory. */
+export function withStore(
+  settings: LimiterSettings,
+  place: RedisPlace | undefined,
+  storeFailureMode: LimiterSettings['storeFailureMode'],
+): LimiterSettings {
+  if (place === undefined) return { ...settings, backendType: 'memory', storeFailureMode };
+  return { ...settings, ...redisAt(place), backendType: 'redis', storeFailureMode };
 }

@@ -97,7 +97,10 @@ function secureContext(files: ClientTlsFiles, { cert, key, ca }: Pem): SecureCon
 
 const keepAliveMs = 30_000;
 
-/** Begins a connection to a store; with TLS it is open at `secureConnect`. `onread` as in Node's `net.connect`. */
+/**
+ * Begins a connection to a store; with TLS it is open at `secureConnect`. `onread` as in Node's `net.connect`. It does not keep
+ * the process alive: whoever waits for an answer does.
+ */
 export function dial(
   endpoint: { host: string; port: number } | { path: string },
   tls: ClientTls | undefined,
@@ -106,6 +109,7 @@ export function dial(
   const options = { ...endpoint, ...(onread === undefined ? {} : { onread }) };
   const named = 'host' in endpoint && isIP(endpoint.host) === 0 ? { servername: endpoint.host } : {};
   const socket = tls === undefined ? connect(options) : connectTls({ ...options, ...named, ...tls.options });
+  socket.unref();
   socket.setNoDelay(true);
   socket.setKeepAlive(true, keepAliveMs);
   return socket;

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { LogLevelName } from '../../process/log/logger.ts';
-import { createLogger, logLevels } from '../../process/log/logger.ts';
+import { logLevels } from '../../process/log/logger.ts';
+import { createLogger } from '../../process/log/pino-logger.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { createPostedLog } from './posted-news.ts';
 

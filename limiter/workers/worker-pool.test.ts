@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events';
 import type { Worker, WorkerOptions } from 'node:worker_threads';
 import { beforeEach, expect, it } from 'vitest';
 import { Health } from '../../process/grpc/health.ts';
-import { createLogger } from '../../process/log/logger.ts';
+import { createLogger } from '../../process/log/pino-logger.ts';
 import { sharedCells } from '../../process/net/held-bytes.ts';
 import type { Override } from '../../rules/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';

@@ -1,6 +1,7 @@
 import { expect, it } from 'vitest';
 import { ManualClock } from '../../test/support/manual-clock.ts';
-import { createLogger, withFields } from './logger.ts';
+import { withFields } from './logger.ts';
+import { createLogger } from './pino-logger.ts';
 
 it('every line has the fields, whatever its level and its own', () => {
   const written: string[] = [];

@@ -97,6 +97,10 @@ export const fastApiProgram: ServerProgram = { command: 'python-fastapi', variab
 /** Runs what follows it, as in `java-spring javac`, with Spring Boot on the class path. */
 export const springProgram: ServerProgram = { command: 'java-spring', variable: 'WEIR_JAVA_SPRING' };
 
+/** Older Nodes, which run the library. */
+export const node22Program: ServerProgram = { command: 'node-22', variable: 'WEIR_NODE_22', ownOnly: true };
+export const node24Program: ServerProgram = { command: 'node-24', variable: 'WEIR_NODE_24', ownOnly: true };
+
 /** A browser, headless, for the consoles. */
 export const chromiumProgram: ServerProgram = { command: 'chromium', variable: 'WEIR_CHROMIUM' };
 

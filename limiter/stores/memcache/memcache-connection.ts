@@ -191,7 +191,7 @@ export class MemcacheConnection {
     this.#state = 'down';
     this.#failures += 1;
     const delayMs = retryDelayMs({ ...reconnecting, failures: this.#failures, random });
-    this.#retry = setTimeout(() => this.#connect(), delayMs);
+    this.#retry = setTimeout(() => this.#connect(), delayMs).unref();
     if (!this.#isDown) {
       this.#isDown = true;
       onChange(false, reason);

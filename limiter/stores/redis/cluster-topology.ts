@@ -95,7 +95,7 @@ export class ClusterTopology {
     if (this.#closed || this.#reading !== undefined || dueMs >= this.#dueMs) return;
     clearTimeout(this.#timer);
     this.#dueMs = dueMs;
-    this.#timer = setTimeout(() => void this.read().catch(() => {}), delayMs);
+    this.#timer = setTimeout(() => void this.read().catch(() => {}), delayMs).unref();
     this.#timer.unref();
   }
 

@@ -221,7 +221,7 @@ export class RedisConnection {
     this.#failures += 1;
     const { random } = this.#options;
     const delayMs = retryDelayMs({ ...reconnecting, failures: this.#failures, random });
-    this.#retry = setTimeout(() => void this.open().catch(() => {}), delayMs);
+    this.#retry = setTimeout(() => void this.open().catch(() => {}), delayMs).unref();
   }
 
   /** The sentinels made another server the master. While there is no connection, the next attempt asks them anyway. */
@@ -274,7 +274,7 @@ async function isReplica(link: RedisLink): Promise<boolean> {
 }
 
 /** All keys by one connection. */
-export function connectionCommands(connection: RedisConnection): KeyedCommands {
+export function connectionCommands(connection: Pick<RedisConnection, 'send' | 'errors'>): KeyedCommands {
   return {
     send: (_key, name, args) => connection.send(name, args),
     translate: (error) => (error instanceof StoreError ? error : connection.errors.fromCommand(error)),

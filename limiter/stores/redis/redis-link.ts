@@ -180,7 +180,7 @@ export class RedisLink {
     return call;
   }
 
-  /** One timer for all, as they have the same time. The socket keeps the process alive. */
+  /** One timer for all, as they have the same time. */
   #watch(delayMs: number): void {
     this.#isWatching = true;
     looseAttendedTimers.after(delayMs, () => {

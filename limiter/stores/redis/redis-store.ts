@@ -6,16 +6,24 @@ import { program } from './program.ts';
 import type { RedisAddress, SentinelAddress } from './redis-address.ts';
 import { type ConnectionCounts, connectionCommands, RedisConnection } from './redis-connection.ts';
 import { isNoScript } from './redis-error.ts';
-import type { SentCall } from './redis-link.ts';
+import type { RedisLink, SentCall } from './redis-link.ts';
 import { UnexpectedReply } from './reply-checks.ts';
 import { type Reply, ReplyError } from './resp.ts';
 import type { KeyedCommands } from './scripts.ts';
 import type { Batch } from './turn-batch.ts';
 
-export interface RedisStoreOptions extends GatheringStoreOptions {
-  /** One server, or the master that sentinels know. */
-  address: RedisAddress | SentinelAddress;
-}
+/** A way to one server: a `RedisConnection`, or a client that somebody else opened. */
+export type ServerConnection = Pick<
+  RedisConnection,
+  'connected' | 'counts' | 'errors' | 'notConnected' | 'open' | 'ping' | 'send' | 'close'
+> & { readonly link: Pick<RedisLink, 'begin' | 'send'> | undefined };
+
+/** One server, or the master that sentinels know; or a connection to one, and how logs name it. */
+export type RedisStoreOptions = GatheringStoreOptions &
+  (
+    | { readonly address: RedisAddress | SentinelAddress }
+    | { readonly connection: ServerConnection; readonly label: string }
+  );
 
 /** A script by its name, or with its source. */
 type How = 'evalsha' | 'eval';
@@ -32,7 +40,7 @@ interface Outcome {
  * Calls go out in order, so many at a time as there are places for them.
  */
 export class RedisStore extends GatheringStore {
-  readonly #connection: RedisConnection;
+  readonly #connection: ServerConnection;
   readonly #plain: PlainCounting;
   protected override readonly commands: KeyedCommands;
   readonly #outcome: Outcome = {
@@ -41,8 +49,9 @@ export class RedisStore extends GatheringStore {
   };
 
   constructor(options: RedisStoreOptions) {
-    const connection = new RedisConnection(options);
-    super(options, options.address.label, connection.errors);
+    const isGiven = 'connection' in options;
+    const connection = isGiven ? options.connection : new RedisConnection(options);
+    super(options, isGiven ? options.label : options.address.label, connection.errors);
     this.#connection = connection;
     this.commands = connectionCommands(connection);
     this.#plain = new PlainCounting({

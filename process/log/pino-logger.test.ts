@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { ManualClock } from '../../test/support/manual-clock.ts';
-import { createLogger, type LogFormat, type Logger, type LogLevel } from './logger.ts';
+import type { LogFormat, Logger, LogLevel } from './logger.ts';
+import { createLogger } from './pino-logger.ts';
 
 const clock = new ManualClock(Date.UTC(2026, 0, 2, 3, 4, 5, 678));
 

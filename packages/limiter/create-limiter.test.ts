@@ -1,0 +1,277 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { describe, expect, it, onTestFinished } from 'vitest';
+import type { Descriptors, Limiter, LimiterEvent, LimiterOptions, RuleFile } from './api.ts';
+import { createLimiter, LimiterError } from './index.ts';
+
+const minutes = (requests: number) => ({ unit: 'minute', requests_per_unit: requests });
+const shop: RuleFile = {
+  domain: 'shop',
+  descriptors: [
+    { key: 'account', rate_limit: minutes(2) },
+    { key: 'address', rate_limit: minutes(1) },
+    { key: 'free', rate_limit: { unlimited: true } },
+    { key: 'tried', shadow_mode: true, rate_limit: minutes(1) },
+    {
+      key: 'tokens',
+      rate_limits: [
+        { ...minutes(10), algorithm: 'token_bucket' },
+        { window: '1h', requests_per_unit: 50 },
+      ],
+    },
+  ],
+};
+
+async function open(options: Partial<LimiterOptions> = {}): Promise<Limiter & { events: LimiterEvent[] }> {
+  const events: LimiterEvent[] = [];
+  const limiter = await createLimiter({ rules: shop, onEvent: (event) => events.push(event), ...options });
+  onTestFinished(() => limiter.close());
+  return Object.assign(limiter, { events });
+}
+
+const of = (events: readonly LimiterEvent[], type: LimiterEvent['type']) =>
+  events.filter((one) => one.type === type);
+
+describe('check', () => {
+  it('counts, and refuses with a value', async () => {
+    const limiter = await open();
+    const first = await limiter.check('shop', { account: 'ann' });
+    expect(first).toMatchObject({
+      allowed: true,
+      reason: undefined,
+      rule: 'shop.account',
+      limit: 2,
+      remaining: 1,
+    });
+    expect(first.headers).toMatchObject({ 'RateLimit-Limit': '2', 'RateLimit-Remaining': '1' });
+    await limiter.check('shop', { account: 'ann' });
+    const refused = await limiter.check('shop', { account: 'ann' });
+    expect(refused).toMatchObject({ allowed: false, reason: 'limit', remaining: 0 });
+    expect(refused.retryAfterMs).toBe(refused.resetMs);
+    expect(refused.headers['Retry-After']).toBe(String(refused.retryAfterMs! / 1000));
+    expect(await limiter.check('shop', { account: 'bob' })).toMatchObject({ allowed: true, remaining: 1 });
+  });
+
+  it('takes pairs, several descriptors and hits', async () => {
+    const limiter = await open();
+    await limiter.check('shop', [['account', 'ann']], { hits: 2 });
+    const decision = await limiter.check('shop', [
+      { account: 'ann' },
+      { tokens: '1' },
+      [['free', '1']],
+      { none: 'x' },
+    ]);
+    expect(decision).toMatchObject({ allowed: false, reason: 'limit', rule: 'shop.account' });
+    expect(decision.perDescriptor.map(({ allowed, reason, rule }) => [allowed, reason, rule])).toEqual([
+      [false, 'limit', 'shop.account'],
+      [true, undefined, 'shop.tokens'],
+      [true, 'unlimited', 'shop.free'],
+      [true, 'no-rule', undefined],
+    ]);
+  });
+
+  it('says why it lets pass what no limit holds', async () => {
+    const limiter = await open();
+    const check = (descriptor: Descriptors) => limiter.check('shop', descriptor);
+    expect(await check({ free: 'x' })).toMatchObject({
+      allowed: true,
+      reason: 'unlimited',
+      limit: undefined,
+    });
+    expect(await check({ other: 'x' })).toMatchObject({ allowed: true, reason: 'no-rule', rule: undefined });
+    await check({ tried: 'x' });
+    expect(await check({ tried: 'x' })).toMatchObject({
+      allowed: true,
+      reason: 'shadow',
+      rule: 'shop.tried',
+    });
+    expect(of(limiter.events, 'no-domain')).toEqual([]);
+  });
+
+  it('reports a domain without rules once', async () => {
+    const limiter = await open();
+    for (const _ of [1, 2])
+      expect(await limiter.check('shpo', { a: 'b' })).toMatchObject({ reason: 'no-rule' });
+    expect(of(limiter.events, 'no-domain')).toEqual([{ type: 'no-domain', domain: 'shpo' }]);
+  });
+
+  it('counts what is no text by its JSON, and rejects what is no descriptor', async () => {
+    const limiter = await open();
+    for (const value of [null, undefined, ['a'], 1, true, '\ud800']) {
+      for (const _ of [1, 2]) await limiter.check('shop', { account: value });
+      expect(await limiter.check('shop', { account: value })).toMatchObject({ allowed: false });
+    }
+    expect(await limiter.peek('shop', { account: '["a"]' })).toMatchObject({ allowed: false });
+    const wrong: unknown[] = [[], {}, 'account', null, [['', 'x']]];
+    for (const descriptors of wrong)
+      await expect(limiter.check('shop', descriptors as Descriptors)).rejects.toThrow(LimiterError);
+    await expect(limiter.check('shop', { account: 'x' }, { hits: -1 })).rejects.toThrow(
+      'hits is a whole number',
+    );
+  });
+
+  it('refuses what no limiter takes, as a client may send it', async () => {
+    const limiter = await open();
+    const account = 'x'.repeat(300 * 1024);
+    expect(await limiter.check('shop', { account })).toMatchObject({ allowed: false, reason: 'too-large' });
+  });
+
+  it('rejects with the reason of a signal', async () => {
+    const limiter = await open();
+    const signal = AbortSignal.abort(new Error('gone'));
+    await expect(limiter.check('shop', { account: 'ann' }, { signal })).rejects.toThrow('gone');
+    expect(await limiter.peek('shop', { account: 'ann' })).toMatchObject({ remaining: 2 });
+  });
+});
+
+describe('peek, refund and reset', () => {
+  it('look ahead, and count nothing', async () => {
+    const limiter = await open();
+    await limiter.check('shop', { account: 'ann' });
+    expect(await limiter.peek('shop', { account: 'ann' })).toMatchObject({ allowed: true, remaining: 1 });
+    const two = await limiter.peek('shop', { account: 'ann' }, { hits: 2 });
+    expect(two).toMatchObject({ allowed: false, reason: 'limit', remaining: 1 });
+    expect(two.headers).toHaveProperty('Retry-After');
+    expect(await limiter.check('shop', { account: 'ann' })).toMatchObject({ allowed: true, remaining: 0 });
+  });
+
+  it('give hits back', async () => {
+    const limiter = await open();
+    await limiter.check('shop', { account: 'ann' }, { hits: 2 });
+    expect(await limiter.refund('shop', { account: 'ann' })).toMatchObject({ remaining: 1 });
+    expect(await limiter.check('shop', { account: 'ann' })).toMatchObject({ allowed: true });
+  });
+
+  it('remove the counters of all limits of a rule', async () => {
+    const limiter = await open();
+    await limiter.check('shop', { tokens: 'a' }, { hits: 10 });
+    await limiter.check('shop', { tokens: 'b' }, { hits: 10 });
+    expect(await limiter.reset('shop', { tokens: 'a' })).toBe(2);
+    expect(await limiter.peek('shop', { tokens: 'a' })).toMatchObject({ allowed: true, remaining: 10 });
+    expect(await limiter.peek('shop', { tokens: 'b' })).toMatchObject({ allowed: false });
+    expect(await limiter.reset('shop', { none: 'a' })).toBe(0);
+  });
+});
+
+describe('reserve', () => {
+  it('holds an amount, and charges what was used', async () => {
+    const limiter = await open();
+    const held = await limiter.reserve('shop', { tokens: 'a' }, { amount: 8 });
+    expect(held).toMatchObject({ allowed: true, amount: 8, reason: undefined });
+    expect(await limiter.reserve('shop', { tokens: 'a' }, { amount: 8 })).toMatchObject({
+      allowed: false,
+      reason: 'limit',
+    });
+    expect(await held.commit(3)).toBe(3);
+    expect(await limiter.peek('shop', { tokens: 'a' })).toMatchObject({ remaining: 7 });
+    const other = await limiter.reserve('shop', { tokens: 'a' }, { amount: 7 });
+    await other.release();
+    expect(await limiter.peek('shop', { tokens: 'a' })).toMatchObject({ remaining: 7 });
+  });
+
+  it('holds nothing where nothing is limited', async () => {
+    const limiter = await open();
+    expect(await limiter.reserve('shop', { free: 'a' }, { amount: 8 })).toMatchObject({
+      allowed: true,
+      reason: 'unlimited',
+    });
+    const none = await limiter.reserve('shpo', { free: 'a' }, { amount: 8 });
+    expect(none).toMatchObject({ allowed: true, reason: 'no-rule', id: undefined });
+    expect(await none.commit()).toBe(0);
+    await expect(limiter.reserve('shop', { tokens: 'a' }, { amount: 1, ttlMs: 1 })).rejects.toThrow(
+      'ttl must be',
+    );
+  });
+});
+
+describe('rules', () => {
+  const text = (requests: number) =>
+    `domain: shop\ndescriptors:\n  - key: account\n    rate_limit: { unit: minute, requests_per_unit: ${requests} }\n`;
+
+  it('come from a file, a folder, a text or objects', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'weir-test-'));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    writeFileSync(join(folder, 'shop.yaml'), text(7));
+    for (const rules of [folder, join(folder, 'shop.yaml'), text(7), [shop, { domain: 'other' }]]) {
+      const limiter = await open({ rules });
+      expect(await limiter.check('shop', { account: 'a' })).toMatchObject({ allowed: true });
+    }
+    await expect(open({ rules: join(folder, 'none.yaml') })).rejects.toThrow(
+      'none.yaml: no such file or directory',
+    );
+    await expect(open({ rules: text(7).replace('minute', 'x') })).rejects.toThrow(/^rules:\d+:\d+: /);
+  });
+
+  it('are read again; bad ones change nothing, and are reported', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'weir-test-'));
+    onTestFinished(() => rmSync(folder, { recursive: true, force: true }));
+    const path = join(folder, 'shop.yaml');
+    writeFileSync(path, text(3));
+    const limiter = await open({ rules: path });
+    await limiter.check('shop', { account: 'a' });
+    writeFileSync(path, text(0).replace('minute', 'fortnight'));
+    expect(await limiter.reload()).toBe(false);
+    expect(of(limiter.events, 'rules-rejected')).toEqual([
+      {
+        type: 'rules-rejected',
+        errors: [expect.stringContaining("shop.yaml:4:25: invalid rate limit unit 'fortnight'")],
+      },
+    ]);
+    expect(await limiter.peek('shop', { account: 'a' })).toMatchObject({ limit: 3, remaining: 2 });
+    writeFileSync(path, text(5));
+    expect(await limiter.reload()).toBe(true);
+    expect(await limiter.peek('shop', { account: 'a' })).toMatchObject({ limit: 5, remaining: 4 });
+    expect(await limiter.reload(shop)).toBe(true);
+    expect(await limiter.peek('shop', { account: 'a' })).toMatchObject({ limit: 2, remaining: 1 });
+  });
+});
+
+describe('options', () => {
+  it('are checked', async () => {
+    await expect(open({ settings: { GRPC_PORT: '1' } })).rejects.toThrow('settings.GRPC_PORT is no setting');
+    await expect(open({ settings: { COUNTER_KEYS: 'x' } })).rejects.toThrow('COUNTER_KEYS');
+    await expect(open({ onError: 'no' as 'deny' })).rejects.toThrow(
+      'onError is allow, deny or throw, not no',
+    );
+    await expect(open({ store: { redis: 'http://x' } })).rejects.toMatchObject({ code: 'invalid' });
+    await expect(open({ store: { redis: 'x', timeoutMs: 0 } })).rejects.toThrow(
+      'store.timeoutMs is at least 1',
+    );
+  });
+
+  it('let nobody decide who listens', async () => {
+    const limiter = await open({
+      onEvent: () => {
+        throw new Error('listener');
+      },
+    });
+    expect(await limiter.check('shpo', { account: 'a' })).toMatchObject({ allowed: true });
+  });
+
+  it('say what happens without a store', async () => {
+    const store = { redis: '127.0.0.1:1', timeoutMs: 50 };
+    const allowing = await open({ store });
+    const allowed = await allowing.check('shop', [{ account: 'a' }, { free: 'x' }]);
+    expect(allowed).toMatchObject({ allowed: true, reason: 'store', limit: undefined });
+    expect(of(allowing.events, 'store-error')).toHaveLength(1);
+    const denying = await open({ store, onError: 'deny' });
+    expect(await denying.check('shop', { account: 'a' })).toMatchObject({ allowed: false, reason: 'store' });
+    expect(await denying.check('shop', { free: 'a' })).toMatchObject({ allowed: true, reason: 'unlimited' });
+    expect(await denying.reserve('shop', { tokens: 'a' }, { amount: 1 })).toMatchObject({
+      allowed: false,
+      reason: 'store',
+    });
+    const throwing = await open({ store, onError: 'throw' });
+    await expect(throwing.check('shop', { account: 'a' })).rejects.toMatchObject({
+      name: 'LimiterError',
+      code: 'store',
+    });
+  });
+
+  it('end with the limiter', async () => {
+    const limiter = await open();
+    await limiter.close();
+    await expect(limiter.check('shop', { account: 'a' })).rejects.toMatchObject({ code: 'closed' });
+  });
+});

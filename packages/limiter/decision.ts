@@ -1,0 +1,95 @@
+/** The service's answers as values of a program. */
+import { hitsPerWindow, shownPath } from '../../limiter/decide/limit-headers.ts';
+import {
+  Code,
+  type DescriptorStatus,
+  type Header,
+  type RateLimitResponse,
+} from '../../limiter/decide/messages.ts';
+import type { LimitPlan, Plan } from '../../limiter/decide/plan.ts';
+import { decisive, type ResponseOptions } from '../../limiter/decide/response.ts';
+import type { Decision, DescriptorDecision, Reason } from './api.ts';
+
+/** What an answer does not say. */
+export interface Observed {
+  /** Limits that were exceeded, and may have let that pass. */
+  readonly exceeded: readonly LimitPlan[];
+  /** Some counter could not be asked. */
+  readonly isUncounted: boolean;
+  readonly options: ResponseOptions;
+}
+
+export function decisionOf(
+  response: RateLimitResponse,
+  plans: readonly Plan[],
+  observed: Observed,
+): Decision {
+  const { overallCode, statuses, responseHeadersToAdd } = response;
+  const perDescriptor = statuses.map((status, index) => descriptorDecision(status, plans[index]!, observed));
+  const allowed = overallCode !== Code.OVER_LIMIT;
+  const { status, refusedSeconds } = decisive(plans, statuses, observed.options);
+  const first = perDescriptor[status === undefined ? 0 : statuses.indexOf(status)]!;
+  const seconds = allowed ? undefined : refusedSeconds;
+  const { rule, limit, remaining, resetMs } = first;
+  return {
+    allowed,
+    reason: reasonOf(allowed, perDescriptor),
+    ...{ rule, limit, remaining, resetMs },
+    retryAfterMs:
+      seconds === undefined || !Number.isFinite(seconds) ? undefined : Math.max(1, seconds) * 1000,
+    headers: headersOf(responseHeadersToAdd),
+    perDescriptor,
+  };
+}
+
+export function headersOf(headers: readonly Header[]): Record<string, string> {
+  const all: Record<string, string> = {};
+  for (const header of headers) all[header.key] = header.value;
+  return all;
+}
+
+/** Of a request that no limiter takes. */
+export const tooLargeDecision: Decision = Object.freeze({
+  allowed: false,
+  reason: 'too-large',
+  ...{ rule: undefined, limit: undefined, remaining: undefined, resetMs: undefined, retryAfterMs: undefined },
+  headers: Object.freeze({}),
+  perDescriptor: Object.freeze([]),
+});
+
+function descriptorDecision(status: DescriptorStatus, plan: Plan, observed: Observed): DescriptorDecision {
+  const { code, limitRemaining, durationUntilResetSeconds } = status;
+  const isCounted = status.plan !== undefined;
+  return {
+    allowed: code !== Code.OVER_LIMIT,
+    reason: reasonOfDescriptor(status, plan, observed),
+    rule: plan.rule && shownPath(plan.rule),
+    limit: status.plan && hitsPerWindow(status.plan),
+    remaining: isCounted ? limitRemaining : undefined,
+    resetMs: isCounted ? (durationUntilResetSeconds ?? 0) * 1000 : undefined,
+  };
+}
+
+function reasonOfDescriptor(status: DescriptorStatus, plan: Plan, observed: Observed): Reason {
+  if (plan.kind === 'unlimited') return 'unlimited';
+  if (plan.kind !== 'limited') return 'no-rule';
+  if (observed.isUncounted && status.plan === undefined) return 'store';
+  if (status.code === Code.OVER_LIMIT) return 'limit';
+  return observed.exceeded.some((limit) => plan.limits.includes(limit)) ? 'shadow' : undefined;
+}
+
+/** What refuses, or what lets pass in spite of a limit, comes first. */
+const refusing: readonly Reason[] = ['limit', 'store'];
+const passing: readonly Reason[] = ['store', 'shadow', 'limit', undefined, 'unlimited', 'no-rule'];
+
+function reasonOf(allowed: boolean, all: readonly DescriptorDecision[]): Reason {
+  if (all.length === 1 && (allowed || all[0]!.reason !== undefined)) return shown(allowed, all[0]!.reason);
+  const order = allowed ? passing : refusing;
+  for (const reason of order) if (all.some((one) => one.reason === reason)) return shown(allowed, reason);
+  return undefined;
+}
+
+/** SHADOW_MODE lets everything pass, and a quota of several is no refusal. */
+function shown(allowed: boolean, reason: Reason): Reason {
+  return allowed && reason === 'limit' ? 'shadow' : reason;
+}

@@ -1,0 +1,3 @@
+export type * from './api.ts';
+export { createLimiter } from './create-limiter.ts';
+export { LimiterError } from './limiter-error.ts';

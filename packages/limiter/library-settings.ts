@@ -1,0 +1,54 @@
+/** The settings of a limiter that a program chooses: from its options and nothing else, never from the environment. */
+import {
+  budgetSettings,
+  counterSettings,
+  requestSettings,
+} from '../../limiter/settings/counting-settings.ts';
+import { decisionSettings, headerSettings } from '../../limiter/settings/decision-settings.ts';
+import { type RedisPlace, redisSettings } from '../../limiter/settings/redis-settings.ts';
+import { type LimiterSettings, parseLimiterSettings } from '../../limiter/settings/settings.ts';
+import { withStore } from '../../limiter/settings/store-limits.ts';
+import type { LimiterOptions, RedisStoreOptions } from './api.ts';
+import { LimiterError } from './limiter-error.ts';
+
+const tables = [budgetSettings, counterSettings, decisionSettings, headerSettings, requestSettings];
+const tlsNames = Object.values(redisSettings).filter(({ name }) => name.startsWith('REDIS_TLS_'));
+/** What says how is counted and answered, and TLS of Redis; all else is of the server, or an option of its own. */
+const settingNames: ReadonlySet<string> = new Set(
+  [...tables.flatMap((table) => Object.values(table)), ...tlsNames].map(({ name }) => name),
+);
+
+const usualTimeoutMs = 250;
+const failureModes = { allow: 'allow', deny: 'deny', throw: 'error' } as const;
+
+/** Throws a `LimiterError` for what cannot be used. */
+export function librarySettings({
+  store,
+  onError = 'allow',
+  settings = {},
+}: LimiterOptions): LimiterSettings {
+  if (!Object.hasOwn(failureModes, onError))
+    throw new LimiterError('invalid', `onError is allow, deny or throw, not ${String(onError)}`);
+  for (const name of Object.keys(settings)) {
+    if (!settingNames.has(name))
+      throw new LimiterError('invalid', `settings.${name} is no setting of the library`);
+  }
+  const { errors, settings: parsed } = parseLimiterSettings(settings);
+  if (errors !== undefined)
+    throw new LimiterError('invalid', errors.map(({ message }) => message).join('; '));
+  return withStore(parsed, placeOf(store), failureModes[onError]);
+}
+
+/** Undefined: memory. */
+function placeOf(store: LimiterOptions['store']): RedisPlace | undefined {
+  if (store === undefined) return undefined;
+  const { redis, type = 'single' } = store;
+  const timeoutMs = timeoutOf(store);
+  if (!(timeoutMs >= 1)) throw new LimiterError('invalid', `store.timeoutMs is at least 1, not ${timeoutMs}`);
+  return { url: typeof redis === 'string' ? redis : '', type, timeoutMs };
+}
+
+/** Of connecting and of every call. */
+export function timeoutOf({ timeoutMs = usualTimeoutMs }: RedisStoreOptions): number {
+  return timeoutMs;
+}

@@ -1,0 +1,168 @@
+import { createRequire } from 'node:module';
+import type { AddressInfo, Server } from 'node:net';
+import fastify from 'fastify';
+import { afterEach, describe, expect, it } from 'vitest';
+import type { LimiterEvent, LimiterOptions } from './api.ts';
+import { type ExpressRequest, type ExpressResponse, limitRequests as expressLimit } from './express.ts';
+import { limitRequests as fastifyLimit } from './fastify.ts';
+import { createLimiter } from './index.ts';
+import type { MiddlewareOptions } from './middleware.ts';
+
+/** Express has no types of its own. */
+interface Application {
+  set(name: string, value: unknown): void;
+  get(
+    path: string,
+    handler: (request: ExpressRequest, response: { send(body: string): unknown }) => void,
+  ): void;
+  use(handler: ReturnType<typeof expressLimit>): void;
+  use(
+    handler: (error: unknown, request: ExpressRequest, response: ExpressResponse, next: unknown) => void,
+  ): void;
+  listen(port: number, host: string): Server;
+}
+const express: () => Application = createRequire(import.meta.url)('express');
+
+const rules = {
+  domain: 'shop',
+  descriptors: ['remote_address', 'account'].map((key) => ({
+    key,
+    rate_limit: { unit: 'year', requests_per_unit: 1 },
+  })),
+};
+
+type Asked = (headers?: Record<string, string>, path?: string) => Promise<Response>;
+interface Started {
+  ask: Asked;
+  warnings: () => string[];
+}
+/** Anything of a request and its answer that both frameworks have. */
+interface Request {
+  readonly headers: Record<string, string | string[] | undefined>;
+  readonly ip?: string | undefined;
+  readonly socket: { readonly remoteAddress?: string | undefined };
+}
+type Options = MiddlewareOptions<Request, { statusCode: number }> & {
+  trust?: boolean | string;
+  limiter?: Partial<LimiterOptions>;
+};
+
+const closing: (() => unknown)[] = [];
+afterEach(async () => {
+  for (const close of closing.splice(0)) await close();
+});
+
+async function limiterOf({ limiter: more }: Options) {
+  const events: LimiterEvent[] = [];
+  const limiter = await createLimiter({ rules, onEvent: (event) => events.push(event), ...more });
+  closing.push(() => limiter.close());
+  const warnings = () => events.flatMap((event) => (event.type === 'warning' ? [event.message] : []));
+  return { limiter, warnings };
+}
+
+function asking(server: Server | undefined): Asked {
+  const { port } = server!.address() as AddressInfo;
+  return (headers = {}) => fetch(`http://127.0.0.1:${port}/`, { headers });
+}
+
+const frameworks: Record<string, (options: Options) => Promise<Started>> = {
+  async Express(options) {
+    const { limiter, warnings } = await limiterOf(options);
+    const app = express();
+    app.set('trust proxy', options.trust ?? false);
+    app.use(expressLimit(limiter, 'shop', options as object));
+    app.get('/', (_request, response) => void response.send('hello'));
+    const failed = (_error: unknown, _request: ExpressRequest, response: ExpressResponse, _next: unknown) =>
+      void response.status(500).json({});
+    app.use(failed);
+    const server = app.listen(0, '127.0.0.1');
+    closing.push(() => server.close());
+    await new Promise((listening) => server.once('listening', listening));
+    return { ask: asking(server), warnings };
+  },
+  async Fastify(options) {
+    const { limiter, warnings } = await limiterOf(options);
+    const app = fastify({ trustProxy: options.trust ?? false });
+    app.addHook('preHandler', fastifyLimit(limiter, 'shop', options as object));
+    app.get('/', async () => 'hello');
+    await app.listen({ port: 0, host: '127.0.0.1' });
+    closing.push(() => app.close());
+    return { ask: asking(app.server), warnings };
+  },
+};
+
+describe.each(Object.entries(frameworks))('middleware for %s', (_name, start) => {
+  it('counts clients by their addresses, and sets the standard headers', async () => {
+    const { ask, warnings } = await start({});
+    const first = await ask();
+    expect([first.status, await first.text()]).toEqual([200, 'hello']);
+    expect(first.headers.get('ratelimit-remaining')).toBe('0');
+    const second = await ask();
+    expect([second.status, await second.json()]).toEqual([429, { error: 'too many requests' }]);
+    expect(Number(second.headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(warnings()).toEqual([]);
+  });
+
+  it('describes requests later, skips some, and lets others answer', async () => {
+    const { ask } = await start({
+      describe: async ({ headers }) =>
+        headers['account'] === undefined ? undefined : { account: headers['account'] },
+      skip: ({ headers }) => headers['skip'] === 'yes',
+      onLimited: (_request, response, { reason }) => {
+        response.statusCode = reason === 'limit' ? 420 : 500;
+        (response as unknown as { send(body: string): void; end(): void }).send('later');
+      },
+    });
+    const statuses = [];
+    for (const headers of [{}, {}, { account: 'a' }, { account: 'a', skip: 'yes' }, { account: 'a' }])
+      statuses.push((await ask(headers as Record<string, string>)).status);
+    expect(statuses).toEqual([200, 200, 200, 200, 420]);
+  });
+
+  it.each([
+    ['allow', 200],
+    ['deny', 503],
+    ['throw', 500],
+  ] as const)('does with errors what it is told: %s', async (onError, status) => {
+    const describe = () => {
+      throw new Error('broken');
+    };
+    const { ask } = await start({ onError, describe });
+    expect((await ask()).status).toBe(status);
+  });
+
+  it('answers 503 where the store fails and nobody may pass', async () => {
+    const store = { redis: '127.0.0.1:1', timeoutMs: 20 };
+    const { ask } = await start({ limiter: { store, onError: 'deny' } });
+    expect((await ask()).status).toBe(503);
+  });
+
+  it('counts an IPv6 client by its network', async () => {
+    const { ask, warnings } = await start({ trust: 'loopback' });
+    const from = async (address: string) => (await ask({ 'X-Forwarded-For': address })).status;
+    expect(await from('2001:db8:1:200::1')).toBe(200);
+    expect(await from('2001:db8:1:2ff::2')).toBe(429);
+    expect(await from('2001:db8:1:300::1')).toBe(200);
+    expect(await from('::ffff:192.0.2.1')).toBe(200);
+    expect(await from('192.0.2.1')).toBe(429);
+    expect(warnings()).toEqual([]);
+  });
+
+  it('warns once of addresses that clients choose, and of a proxy that is not trusted', async () => {
+    const byHeader = await start({
+      describe: ({ headers }) => ({ remote_address: headers['x-forwarded-for'] }),
+    });
+    for (const _ of [1, 2]) await byHeader.ask({ 'X-Forwarded-For': '192.0.2.1' });
+    expect(byHeader.warnings()).toEqual([
+      expect.stringMatching(/^an address is taken from the header x-forwarded-for/),
+    ]);
+    const shared = await start({});
+    await shared.ask({ 'X-Forwarded-For': '192.0.2.1' });
+    expect(shared.warnings()).toEqual([expect.stringMatching(/all its clients share one counter/)]);
+  });
+
+  it('checks its options', async () => {
+    await expect(start({ ipv6Prefix: 0 })).rejects.toThrow('ipv6Prefix is from 1 to 128, not 0');
+    await expect(start({ onError: 'x' as 'deny' })).rejects.toThrow('onError is allow, deny or throw, not x');
+  });
+});

@@ -1,0 +1,70 @@
+/** Rules from a path, a text or objects, as a limiter reads its rule files. */
+import { readFileSync, statSync } from 'node:fs';
+import { basename } from 'node:path';
+import { fileLayout } from '../../limiter/config-source/file/change-watch.ts';
+import { loadRules } from '../../limiter/config-source/file/load-rules.ts';
+import type { LimiterSettings } from '../../limiter/settings/settings.ts';
+import { ruleSupport } from '../../limiter/settings/store-limits.ts';
+import { systemErrorReason } from '../../process/log/error-text.ts';
+import { readRuleFiles } from '../../rules/reader/read-rule-files.ts';
+import { formatRuleError } from '../../rules/rule-error.ts';
+import { compileRules } from '../../rules/table/compile-rules.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
+import type { Rules } from './api.ts';
+
+export type RulesRead =
+  | { readonly table: RuleTable; readonly warnings: readonly string[] }
+  | { readonly errors: readonly string[] };
+
+/** Chosen: a bound for a mistaken path. */
+const maxBytes = 256 * 1024 * 1024;
+
+interface NamedText {
+  name: string;
+  text: string | Uint8Array;
+}
+
+export function readRules(rules: Rules, settings: LimiterSettings): RulesRead {
+  const options = { mergeDomains: false, support: ruleSupport(settings) };
+  const texts = typeof rules === 'string' && !isText(rules) ? textAt(rules) : textsOf(rules);
+  if ('folder' in texts) {
+    const [root, subdirectory, appDirectory] = [texts.folder, '', ''];
+    const layout = fileLayout({ root, subdirectory, appDirectory, ignoreDotFiles: true, watchRoot: false });
+    const { outcome, reviewed } = loadRules({ layout, maxBytes, ...options });
+    if (!outcome.ok) return { errors: outcome.errors.map(formatRuleError) };
+    return {
+      table: new RuleTable(outcome.bytes),
+      warnings: reviewed?.().warnings.map(formatRuleError) ?? [],
+    };
+  }
+  if ('errors' in texts) return texts;
+  const { sources, errors, warnings } = readRuleFiles(texts.files, options);
+  if (errors.length > 0) return { errors: errors.map(formatRuleError) };
+  return { table: new RuleTable(compileRules(sources)), warnings: warnings.map(formatRuleError) };
+}
+
+/** A rule file has several lines, or is a map in braces. */
+function isText(rules: string): boolean {
+  return /^\s*\{|\n/.test(rules);
+}
+
+function textsOf(rules: Rules): { files: NamedText[] } {
+  if (typeof rules === 'string') return { files: [{ name: 'rules', text: rules }] };
+  const files = Array.isArray(rules) ? rules : [rules];
+  return {
+    // JSON is YAML.
+    files: files.map((file, index) => ({
+      name: files.length === 1 ? 'rules' : `rules[${index}]`,
+      text: JSON.stringify(file),
+    })),
+  };
+}
+
+function textAt(path: string): { files: NamedText[] } | { folder: string } | { errors: string[] } {
+  try {
+    if (statSync(path).isDirectory()) return { folder: path };
+    return { files: [{ name: basename(path), text: readFileSync(path) }] };
+  } catch (error) {
+    return { errors: [`${path}: ${systemErrorReason(error)}`] };
+  }
+}

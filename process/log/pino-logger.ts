@@ -1,0 +1,141 @@
+/** What the process has to say, in the Go service's two formats: text (logrus' key=value lines) and JSON. */
+import { type DestinationStream, pino } from 'pino';
+import { type Clock, systemClock } from '../time/clock.ts';
+import { type LogFields, type LogFormat, type Logger, type LogLevel, loggerOf } from './logger.ts';
+import { settingRefused, settingWarning } from './process-lines.ts';
+
+/** One line of LOG_FORMAT=text: `time="2026-01-02T03:04:05Z" level=warning msg="..." key=value`. */
+interface LogLine {
+  timeMs: number;
+  level: string;
+  message: string;
+  fields: Record<string, unknown>;
+}
+
+function formatLogLine(line: LogLine): string {
+  const time = `${new Date(line.timeMs).toISOString().slice(0, 19)}Z`;
+  let text = `time="${time}" level=${line.level} msg=${quote(line.message)}`;
+  for (const [key, value] of Object.entries(line.fields)) text += ` ${key}=${formatValue(value)}`;
+  return `${text}\n`;
+}
+
+/** What logrus leaves without quotes. */
+const bare = /^[A-Za-z0-9\-._/@^+]+$/;
+/** JSON leaves these as they are, a terminal does not. */
+const unprintable = /[\u007f-\u009f\u2028\u2029]/g;
+
+function formatValue(value: unknown): string {
+  const text = typeof value === 'object' && value !== null ? JSON.stringify(value) : String(value);
+  return bare.test(text) ? text : quote(text);
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text).replace(
+    unprintable,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
+/** Takes whole lines, newline included. */
+export interface LogDestination {
+  write(line: string): void;
+}
+
+/** Lines wait in memory up to here when standard error is not read; further ones are dropped. */
+const maxWaitingBytes = 4 * 1024 * 1024;
+
+const pinoLevels = {
+  panic: 'fatal',
+  fatal: 'fatal',
+  error: 'error',
+  warn: 'warn',
+  warning: 'warn',
+  info: 'info',
+  debug: 'debug',
+  trace: 'trace',
+} as const satisfies Record<LogLevel, string>;
+
+export function createLogger(options: {
+  level: LogLevel;
+  format: LogFormat;
+  clock: Clock;
+  /** Defaults to standard error, written in the background and at the latest when the process exits. */
+  destination?: LogDestination;
+}): Logger {
+  const destination =
+    options.destination ?? pino.destination({ fd: 2, sync: false, maxLength: maxWaitingBytes });
+  const log = pino(
+    {
+      level: pinoLevels[options.level],
+      base: null,
+      messageKey: '@message',
+      timestamp: () => `,"@timestamp":"${new Date(options.clock.nowMs()).toISOString()}"`,
+      formatters: { level: (label) => ({ level: levelName(label) }) },
+    },
+    options.format === 'json' ? destination : textStream(options.clock, destination),
+  );
+  const announcer = log.isLevelEnabled('warn') ? log.child({}, { level: 'info' }) : log;
+  return loggerOf(
+    (level, message, fields) => {
+      const [by, as] = level === 'announce' ? ([announcer, 'info'] as const) : ([log, level] as const);
+      if (fields === undefined) by[as](message);
+      else by[as](plainFields(fields), message);
+    },
+    (level) => log.isLevelEnabled(level),
+  );
+}
+
+/** pino leaves what it was given on a stream that asks for it, so that text need not be parsed back from JSON. */
+function textStream(clock: Clock, destination: LogDestination): DestinationStream {
+  const stream = {
+    [Symbol.for('pino.metadata')]: true,
+    lastLevel: 0,
+    lastMsg: '',
+    lastObj: undefined as LogFields | undefined,
+    write() {
+      const level = levelName(pino.levels.labels[this.lastLevel] ?? '');
+      destination.write(
+        formatLogLine({ timeMs: clock.nowMs(), level, message: this.lastMsg, fields: this.lastObj ?? {} }),
+      );
+    },
+  };
+  return stream;
+}
+
+function levelName(label: string): string {
+  return label === 'warn' ? 'warning' : label;
+}
+
+/** Errors as their message: their stacks are for a debugger, their other properties may hold secrets. */
+function plainFields(fields: LogFields): LogFields {
+  const plain: LogFields = {};
+  for (const [key, value] of Object.entries(fields)) {
+    if (value !== undefined) plain[key] = value instanceof Error ? value.message : value;
+  }
+  return plain;
+}
+
+/** The log of a process, as its settings say, in which is told what is odd about them, or why they cannot be used. */
+export function openLog(
+  parsed: {
+    readonly settings?: { readonly logLevel: LogLevel; readonly logFormat: LogFormat } | undefined;
+    readonly warnings: readonly string[];
+    readonly errors?: readonly { readonly message: string }[] | undefined;
+  },
+  host: {
+    readonly env: Readonly<Record<string, string | undefined>>;
+    readonly clock?: Clock;
+    readonly logDestination?: LogDestination;
+  },
+): Logger {
+  const isJson = host.env['LOG_FORMAT']?.toLowerCase() === 'json';
+  const { logLevel: level, logFormat: format } = parsed.settings ?? {
+    logLevel: 'warn',
+    logFormat: isJson ? 'json' : 'text',
+  };
+  const { clock = systemClock, logDestination: destination } = host;
+  const log = createLogger({ level, format, clock, ...(destination && { destination }) });
+  for (const warning of parsed.warnings) settingWarning(log, warning);
+  for (const error of parsed.errors ?? []) settingRefused(log, error);
+  return log;
+}
