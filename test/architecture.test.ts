@@ -91,6 +91,7 @@ const allowed: Record<string, string[]> = {
     'cli/shared',
     'control-plane/kubernetes',
     'limiter/stats/top',
+    'process/http',
     'process/log',
     'process/net',
     'process/settings',
@@ -198,7 +199,7 @@ const allowed: Record<string, string[]> = {
     'rules',
     'rules/xds',
   ],
-  'control-plane/kubernetes': ['process/log', 'process/time'],
+  'control-plane/kubernetes': ['process/http', 'process/log', 'process/time'],
   'control-plane/model': ['process/log', 'rules/language', 'rules'],
   'control-plane/reconcile': [
     'control-plane/model',
