@@ -58,7 +58,7 @@ export interface Backing {
   /** Of all living replicas, this one's first. */
   reports(): readonly ReplicaReport[];
   recordEvent(event: RecordedEvent): void;
-  /** By uid: the kept specs that have to outlive this process. Only the leader's are taken. */
+  /** By uid: the kept specs that have to outlive this process. Of another replica than the leader only newer ones are taken. */
   keep(specs: ReadonlyMap<string, StoredSpec>): void;
   /** The newest decision of a leader; undefined: it may be older than what the place has by now. */
   decided(decision: Decision | undefined): void;

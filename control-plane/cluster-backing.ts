@@ -86,7 +86,7 @@ export class ClusterBacking implements Backing {
     });
     this.#kept = new KeptSpecStore({
       ...options,
-      mayWrite: () => this.leads,
+      leads: () => this.leads,
       changed: listener.keptChanged,
     });
     this.schemas = new SchemaStore({ ...options, changed: listener.policyChanged });

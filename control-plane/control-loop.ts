@@ -145,7 +145,9 @@ export class ControlLoop {
 
   #cutOff(by: 'watch' | 'lease', isCutOff: boolean): void {
     this.#distribution.cutOff(by, isCutOff);
-    if (isCutOff) this.backing.decided(undefined);
+    if (!isCutOff) return;
+    this.backing.decided(undefined);
+    if (!this.backing.leads) this.backing.keep(new Map());
   }
 
   #backingListener(): BackingListener {
@@ -157,6 +159,7 @@ export class ControlLoop {
         this.#meetings?.update();
       },
       stoppedLeading: () => {
+        this.#keep();
         this.statuses.stoppedLeading();
         this.#meetings?.stoppedLeading();
       },
@@ -243,8 +246,10 @@ export class ControlLoop {
   /** Before the first decision nobody can say what may be forgotten. */
   #keep(): void {
     const { decision, kept, isCutOff } = this.#distribution;
-    if (decision === undefined || !this.backing.leads) return;
-    this.backing.keep(persistedKept(decision, kept));
-    if (!isCutOff) this.backing.decided(decision);
+    const { leads } = this.backing;
+    if (decision === undefined) return;
+    // What another replica knows may be older than what the leader has by now.
+    if (leads || !isCutOff) this.backing.keep(persistedKept(decision, kept));
+    if (leads && !isCutOff) this.backing.decided(decision);
   }
 }

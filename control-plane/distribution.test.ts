@@ -218,6 +218,24 @@ describe('Distribution', () => {
     expect(distribution.kept.size).toBe(0);
   });
 
+  it('keeps what is stored of an object that is read later, or was read at an older generation', () => {
+    distribution.useKept(new Map([['u1', { generation: 2, spec: configSpec({ domain: 'two' }) }]]));
+    const show = (...now: ConfigObject[]): void => {
+      objects = now;
+      distribution.changed();
+      timers.advance(100);
+    };
+    distribution.listed();
+    show();
+    show(shop(1, configSpec({ domain: 'one' })));
+    show(shop(1, configSpec({ domain: 'one' })));
+    show(shop(3, invalidSpec()));
+    expect(served.at(-1)).toEqual(['two']);
+    show(shop(4, configSpec({ domain: 'four' })));
+    show(shop(5, invalidSpec()));
+    expect(served.at(-1)).toEqual(['four']);
+  });
+
   it('does not go back to what another replica kept longer ago', () => {
     distribution.useKept(new Map());
     objects = [shop(3, configSpec({ domain: 'shop' }))];

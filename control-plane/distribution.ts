@@ -43,6 +43,7 @@ export class Distribution {
   readonly #options: DistributionOptions;
   readonly #pace: Pace;
   #kept: ReadonlyMap<string, KeptSpec> = new Map();
+  #stored: ReadonlyMap<string, KeptSpec> = new Map();
   #decision: Decision | undefined;
   #isListed = false;
   #hasKept = false;
@@ -84,9 +85,8 @@ export class Distribution {
 
   /** What outlived other processes. Nothing is decided before the first call; what is known here is as new or newer. */
   useKept(stored: ReadonlyMap<string, KeptSpec>): void {
-    const kept = new Map(this.#kept);
-    for (const [uid, spec] of stored) kept.set(uid, joinedKept(kept.get(uid), spec));
-    this.#kept = kept;
+    this.#stored = stored;
+    this.#join([...stored]);
     this.#hasKept = true;
     this.#ask();
   }
@@ -138,11 +138,24 @@ export class Distribution {
     if (isReady) this.#pace.ask();
   }
 
+  #join(stored: readonly (readonly [uid: string, spec: KeptSpec])[]): void {
+    if (stored.length === 0) return;
+    const joined = stored.map(([uid, spec]) => [uid, joinedKept(this.#kept.get(uid), spec)] as const);
+    this.#kept = new Map([...this.#kept, ...joined]);
+  }
+
+  /** Objects may be read later than what is stored of them. A decision that knew the object has forgotten its spec for good. */
+  #isBehind(uid: string, generation: number): boolean {
+    const known = this.#kept.get(uid);
+    return known === undefined ? this.#decision?.verdicts.has(uid) !== true : known.generation < generation;
+  }
+
   #decide(): void {
     const { source, decider, policy, ledger, xds, clock, metrics, log } = this.#options;
     const startMs = clock.monotonicMs();
     const last = this.#decision;
     const nowMs = clock.nowMs();
+    this.#join([...this.#stored].filter(([uid, { generation }]) => this.#isBehind(uid, generation)));
     const decision = decider.decide(source.objects(), this.#kept, policy(), nowMs);
     // What newer schemas may say otherwise is not decided: the store asks again.
     const { doubts, ignored } = decision.newerFields ?? noNewerFields;

@@ -240,12 +240,12 @@ export interface PartedJson {
   codec: Codec;
 }
 
-export interface Part {
+export interface Part<Map extends ConfigMap = ConfigMap> {
   revision: string;
   /** From 1. */
   part: number;
   parts: number;
-  map: ConfigMap;
+  map: Map;
 }
 
 /** A `revision` that no other process, and no other moment, comes to. */
@@ -279,7 +279,7 @@ export async function partedJson(parted: PartedJson): Promise<ConfigMap[]> {
 }
 
 /** Undefined for a ConfigMap that is no part. */
-export function readPart(map: ConfigMap): Part | undefined {
+export function readPart<Map extends ConfigMap>(map: Map): Part<Map> | undefined {
   const { revision, part: position } = map.data;
   const match = /^([1-9]\d{0,4})\/([1-9]\d{0,4})$/.exec(position ?? '');
   if (revision === undefined || match === null) return undefined;

@@ -4,28 +4,15 @@
  */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import { errorText } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { Pace } from '../../process/time/pacing.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
-import { ApiError } from '../kubernetes/api-error.ts';
 import { type Decision, type DomainRecord, type DomainRecords, domainKey } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import type { Codec } from './codec.ts';
-import {
-  ConfigMapApi,
-  type FoundValue,
-  jsonOfParts,
-  newRevision,
-  partedJson,
-  readPart,
-  type StoredConfigMap,
-  WatchedValues,
-  wholeOf,
-} from './config-maps.ts';
-import { type Failure, Pump } from './pump.ts';
-import { type ObjectRole, roleLabel } from './replica-name.ts';
+import { jsonOfParts, newRevision, partedJson, readPart, wholeOf } from './config-maps.ts';
+import { SharedValues } from './shared-values.ts';
 
 /** Of the first ConfigMap. */
 const mapName = 'weir-domains';
@@ -106,44 +93,41 @@ export interface DomainRecordOptions extends Pick<Telemetry, 'log'> {
 
 export class DomainRecordStore {
   readonly #options: DomainRecordOptions;
-  readonly #api: ConfigMapApi;
-  readonly #values: WatchedValues<DomainRecords>;
+  readonly #values: SharedValues<DomainRecords>;
   readonly #pace: Pace;
-  readonly #pump: Pump<DomainRecords, Failure>;
   #records: DomainRecords | undefined;
-  /** What the ConfigMaps say; undefined: nothing that can be read. */
+  /** What the ConfigMaps said last; undefined: nothing that can be read. */
   #shown: DomainRecords | undefined;
   #decision: Decision | undefined;
+  /** Of a leader, from its first decision on. */
   #wanted: DomainRecords | undefined;
-  #notBeforeMs = Number.NEGATIVE_INFINITY;
-  #isClosed = false;
   #callOff = (): void => {};
 
   constructor(options: DomainRecordOptions) {
-    const { client, namespace, log } = options;
+    const { log, codec } = options;
     this.#options = options;
-    this.#api = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
     this.#pace = new Pace({ ...options, gatherMs, intervalMs, run: () => this.#evaluate() });
-    this.#pump = new Pump({
+    this.#values = new SharedValues({
       ...options,
-      queue: {
-        next: () => (this.#dueMs() === 0 ? this.#wanted : undefined),
-        nextDueMs: () => this.#dueMs(),
+      role: 'domains',
+      intervalMs,
+      format: {
+        keyOf: () => mapName,
+        whole: (maps) => wholeOf(maps.flatMap((map) => readPart(map) ?? []))?.map(({ map }) => map),
+        decode: async (maps) => {
+          const parts = maps.flatMap((map) => readPart(map) ?? []);
+          return new Map(Object.entries(recordsModel.parse(await jsonOfParts(parts, jsonKey, codec))));
+        },
+        encode: (_, records) => this.#encode(records),
+        isSame: sameRecords,
       },
-      concurrency: 1,
-      mayRun: () => !this.#isClosed && this.#values.isRead && options.mayWrite(),
-      attempt: () => this.#write(),
-      firstRetryMs: 500,
-      mostRetryMs: 30_000,
-    });
-    this.#values = new WatchedValues({
-      ...options,
-      labels: { [roleLabel]: 'domains' satisfies ObjectRole },
-      find: (maps) => this.#find(maps),
       read: () => this.#read(),
-      unreachable: (reason) => lines.domainsUnreachable(log, reason),
-      reachable: () => lines.domainsReachable(log),
-      skipped: (key, reason) => lines.domainsSkipped(log, key, reason),
+      lines: {
+        unreachable: (reason) => lines.domainsUnreachable(log, reason),
+        reachable: () => lines.domainsReachable(log),
+        skipped: (name, reason) => lines.domainsSkipped(log, name, reason),
+        notStored: (_, error) => lines.domainsNotStored(log, error),
+      },
     });
   }
 
@@ -153,7 +137,7 @@ export class DomainRecordStore {
   }
 
   start(): void {
-    this.#values.start();
+    void this.#values.load();
   }
 
   /** Of a leader; undefined: it may be older than the objects, so nothing comes free by it. */
@@ -165,49 +149,26 @@ export class DomainRecordStore {
 
   stoppedLeading(): void {
     this.#wanted = undefined;
+    this.#values.sync(undefined);
     this.decided(undefined);
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true;
     this.#callOff();
     this.#pace.close();
-    await Promise.all([this.#values.close(), this.#pump.close()]);
-  }
-
-  #find(maps: readonly StoredConfigMap[]): FoundValue<DomainRecords>[] {
-    if (maps.length === 0) return [];
-    const whole = wholeOf(maps.flatMap((map) => readPart(map) ?? []));
-    const decode = async (): Promise<DomainRecords | undefined> => {
-      try {
-        const records = recordsModel.parse(await jsonOfParts(whole!, jsonKey, this.#options.codec));
-        return new Map(Object.entries(records));
-      } catch (error) {
-        lines.domainsSkipped(this.#options.log, mapName, errorText(error));
-        return undefined;
-      }
-    };
-    return [
-      {
-        key: mapName,
-        version: whole?.map(({ map }) => (map as StoredConfigMap).resourceVersion).join(),
-        decode,
-      },
-    ];
+    await this.#values.close();
   }
 
   /** What is missing or damaged leaves in force what was known. */
   #read(): void {
-    if (this.#isClosed) return;
     const before = this.#records;
-    const isMissing = this.#values.maps.length === 0;
+    const isMissing = this.#values.mapCount === 0;
     if (isMissing && this.#shown !== undefined && this.#shown.size > 0)
       lines.domainsMissing(this.#options.log);
-    [this.#shown] = this.#values.values;
+    this.#shown = this.#values.stored.get(mapName);
     this.#records = this.#shown ?? before ?? new Map();
     if (before === undefined || !sameRecords(before, this.#records)) this.#options.changed();
     if (before === undefined) this.#pace.ask();
-    this.#pump.wake();
   }
 
   #evaluate(): void {
@@ -216,44 +177,20 @@ export class DomainRecordStore {
     if (this.#decision === undefined || this.#records === undefined || !mayWrite()) return;
     const nowMs = clock.nowMs();
     this.#wanted = nextRecords(this.#wanted ?? this.#records, this.#decision, { nowMs, releaseMs });
-    this.#pump.wake();
+    // Nothing is stored for nothing.
+    const isNothing = this.#wanted.size === 0 && this.#values.mapCount === 0;
+    this.#values.sync(isNothing ? undefined : new Map([[mapName, this.#wanted]]));
     const ends = [...this.#wanted.values()].flatMap(({ heldUntilMs }) => heldUntilMs ?? []);
     if (ends.length === 0) return;
     const firstMs = ends.reduce((a, b) => Math.min(a, b));
     this.#callOff = timers.after(Math.max(1, firstMs - nowMs), () => this.#pace.ask());
   }
 
-  /** Milliseconds until something is to be written; undefined: nothing is. */
-  #dueMs(): number | undefined {
-    if (this.#wanted === undefined) return undefined;
-    const isShown = this.#shown === undefined ? this.#isNothing() : sameRecords(this.#shown, this.#wanted);
-    if (isShown) return undefined;
-    return Math.max(0, Math.ceil(this.#notBeforeMs - this.#options.clock.monotonicMs()));
-  }
-
-  #isNothing(): boolean {
-    return this.#wanted!.size === 0 && this.#values.maps.length === 0;
-  }
-
-  async #write(): Promise<Failure | undefined> {
-    const { clock, random, log, maxPartBytes, codec } = this.#options;
-    const wanted = this.#wanted;
-    // The lead was lost since the last attempt: the next decision says what is to be stored.
-    if (wanted === undefined) return undefined;
-    this.#notBeforeMs = clock.monotonicMs() + intervalMs;
-    const json = JSON.stringify(Object.fromEntries(wanted));
+  async #encode(records: DomainRecords) {
+    const { clock, random, maxPartBytes, codec } = this.#options;
+    const json = JSON.stringify(Object.fromEntries(records));
     const revision = newRevision(clock, random);
-    try {
-      const maps = await partedJson({ name: mapName, key: jsonKey, json, revision, maxPartBytes, codec });
-      for (const map of maps) await this.#api.apply(map, { role: 'domains' });
-      const names = new Set(maps.map(({ name }) => name));
-      const surplus = this.#values.maps.filter(({ name }) => !names.has(name));
-      for (const { name } of surplus) await this.#api.delete(name);
-      return undefined;
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      lines.domainsNotStored(log, error);
-      return error;
-    }
+    const maps = await partedJson({ name: mapName, key: jsonKey, json, revision, maxPartBytes, codec });
+    return { maps, isWhole: true };
   }
 }

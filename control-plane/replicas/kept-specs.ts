@@ -1,22 +1,20 @@
 /**
- * Kept specs that are served in place of a newer generation, in ConfigMaps of the control plane's own namespace: read
- * by every replica, written by the leader, so that no restart drops the limits of a team whose last change was bad, or
- * more than its old limiters obey. Of two that are kept for one object the older one is where a control plane of the
+ * Kept specs that are served in place of a newer generation, a ConfigMap each: read by every replica, written by the leader, so
+ * that no restart drops the limits of a team whose last change was bad, or more than its old limiters obey. A replica that
+ * accepted a newer generation than the one stored, which the leader missed, stores its own: all replicas then serve the newest
+ * one that any of them accepted. Of two that are kept for one object the older one is where a control plane of the
  * version before looks, which obeys that one too.
  */
 import { isDeepStrictEqual } from 'node:util';
-import { errorText } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
-import { ApiError } from '../kubernetes/api-error.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { KeptSpec, SpecGeneration } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import type { Codec } from './codec.ts';
-import { type ConfigMap, ConfigMapApi, maxConfigMapBytes, WatchedValues } from './config-maps.ts';
-import { type Failure, Pump } from './pump.ts';
-import { type ObjectRole, roleLabel } from './replica-name.ts';
+import { type ConfigMap, maxConfigMapBytes } from './config-maps.ts';
+import { type SharedFormat, SharedValues } from './shared-values.ts';
 
 /** With the name of the object that it belongs to. */
 export type StoredSpec = KeptSpec & Pick<ConfigObject, 'namespace' | 'name'>;
@@ -56,7 +54,7 @@ function keptSpecBytes({ binaryData }: ConfigMap): number {
 }
 
 /** Rejects when the ConfigMap does not hold a kept spec. */
-async function decodeKeptSpec(map: ConfigMap, codec: Codec): Promise<{ uid: string; kept: StoredSpec }> {
+async function decodeKeptSpec(map: ConfigMap, codec: Codec): Promise<StoredSpec> {
   const { uid, namespace, name, generation } = map.data;
   const compressed = map.binaryData[specKey];
   if (uid === undefined || namespace === undefined || name === undefined || compressed === undefined) {
@@ -65,9 +63,9 @@ async function decodeKeptSpec(map: ConfigMap, codec: Codec): Promise<{ uid: stri
   if (keptSpecName(uid) !== map.name) throw new Error(`its uid ${uid} does not fit its name`);
   const first = await decodeSpec(generation, compressed, codec);
   const later = map.binaryData[laterKeys.spec];
-  if (later === undefined) return { uid, kept: { namespace, name, ...first } };
+  if (later === undefined) return { namespace, name, ...first };
   const second = await decodeSpec(map.data[laterKeys.generation], later, codec);
-  return { uid, kept: { namespace, name, ...second, forOld: first } };
+  return { namespace, name, ...second, forOld: first };
 }
 
 async function decodeSpec(
@@ -81,21 +79,37 @@ async function decodeSpec(
 }
 
 /** One generation may have been accepted with more than one spec: a CRD of another version adds or drops fields. */
-function isSameKept(a: KeptSpec | undefined, b: KeptSpec): boolean {
-  return (
-    a?.forOld?.generation === b.forOld?.generation && isSameSpec(a, b) && isSameSpec(a?.forOld, b.forOld)
-  );
+function isSameKept(a: KeptSpec, b: KeptSpec): boolean {
+  return isSameSpec(a, b) && isSameSpec(a.forOld, b.forOld);
 }
 
 function isSameSpec(a: SpecGeneration | undefined, b: SpecGeneration | undefined): boolean {
   return a?.generation === b?.generation && isDeepStrictEqual(a?.spec, b?.spec);
 }
 
+function keptSpecFormat({
+  codec,
+  log,
+}: Pick<KeptSpecStoreOptions, 'codec' | 'log'>): SharedFormat<StoredSpec> {
+  return {
+    keyOf: ({ name, data: { uid = '' } }) => (keptSpecName(uid) === name ? uid : name),
+    decode: ([map]) => decodeKeptSpec(map!, codec),
+    encode: async (uid, spec) => {
+      const map = await encodeKeptSpec(uid, spec, codec);
+      const bytes = keptSpecBytes(map);
+      if (bytes <= maxConfigMapBytes) return { maps: [map], isWhole: true };
+      const object = `${spec.namespace}/${spec.name}`;
+      lines.keptSpecTooLarge(log, { object, bytes, mostBytes: maxConfigMapBytes });
+      return { maps: [], isWhole: false };
+    },
+    isSame: isSameKept,
+  };
+}
+
 export interface KeptSpecStoreOptions extends Pick<Telemetry, 'log'> {
   client: KubernetesApi;
   namespace: string;
-  /** Asked before each write. */
-  mayWrite(): boolean;
+  leads(): boolean;
   clock: Clock;
   timers: Timers;
   random(): number;
@@ -104,148 +118,97 @@ export interface KeptSpecStoreOptions extends Pick<Telemetry, 'log'> {
   changed(stored: ReadonlyMap<string, StoredSpec>): void;
 }
 
+/** Chosen: a leader that knows the same has long stored it. */
+const raiseAfterMs = 1_000;
+
 export class KeptSpecStore {
   readonly #options: KeptSpecStoreOptions;
-  readonly #api: ConfigMapApi;
-  readonly #values: WatchedValues<{ uid: string; kept: StoredSpec }>;
-  #stored: ReadonlyMap<string, StoredSpec> = new Map();
-  readonly #loaded = Promise.withResolvers<ReadonlyMap<string, StoredSpec>>();
-  #wanted: ReadonlyMap<string, StoredSpec> | undefined;
-  /** By uid: what was written or deleted, while the watch does not show it yet. */
-  readonly #written = new Map<string, StoredSpec | undefined>();
-  readonly #toldTooLarge = new Map<string, StoredSpec>();
-  readonly #pump: Pump<ReadonlyMap<string, StoredSpec>, Failure>;
-  /** What is stored may differ from what is wanted. */
-  #isDue = false;
-  #isClosed = false;
+  readonly #values: SharedValues<StoredSpec>;
+  #wanted: ReadonlyMap<string, StoredSpec> = new Map();
+  /** Whether what is to be stored was made up by a leader: nothing of it is written once that has changed. */
+  #isOfLeader = false;
+  /** By uid: the newest generation that was ever stored. Who leads and took it out again may not be able to read it. */
+  readonly #newest = new Map<string, number>();
+  #callOffRaise: (() => void) | undefined;
 
   constructor(options: KeptSpecStoreOptions) {
+    const { log, leads, changed } = options;
     this.#options = options;
-    const { client, namespace, log } = options;
-    this.#api = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
-    this.#pump = new Pump({
+    this.#values = new SharedValues({
       ...options,
-      queue: {
-        next: () => (this.#isDue ? this.#wanted : undefined),
-        nextDueMs: () => undefined,
+      role: 'kept-spec',
+      format: keptSpecFormat(options),
+      mayWrite: () => leads() === this.#isOfLeader,
+      read: () => {
+        for (const [uid, { generation }] of this.stored)
+          this.#newest.set(uid, Math.max(generation, this.#newest.get(uid) ?? 0));
+        changed(this.stored);
+        if (!leads()) this.#awaitLeader();
       },
-      concurrency: 1,
-      mayRun: () => !this.#isClosed && this.#values.isRead && options.mayWrite(),
-      attempt: () => this.#write(),
-      firstRetryMs: 500,
-      mostRetryMs: 30_000,
-    });
-    this.#values = new WatchedValues({
-      ...options,
-      labels: { [roleLabel]: 'kept-spec' satisfies ObjectRole },
-      find: (maps) =>
-        maps.map((map) => ({
-          key: map.name,
-          version: map.resourceVersion,
-          decode: () =>
-            decodeKeptSpec(map, options.codec).catch((error: unknown) => {
-              lines.keptSpecSkipped(log, map.name, errorText(error));
-              return undefined;
-            }),
-        })),
-      read: () => this.#read(),
-      unreachable: (reason) => lines.keptSpecsUnreachable(log, reason),
-      reachable: () => lines.keptSpecsReachable(log),
-      skipped: (key, reason) => lines.keptSpecSkipped(log, key, reason),
+      lines: {
+        unreachable: (reason) => lines.keptSpecsUnreachable(log, reason),
+        reachable: () => lines.keptSpecsReachable(log),
+        skipped: (name, reason) => lines.keptSpecSkipped(log, name, reason),
+        notStored: (uid, error) => lines.keptSpecNotStored(log, this.#objectText(uid), error),
+      },
     });
   }
 
-  /** Begins to watch; settles with the complete list, however long the API server is away. By uid. */
+  /** See `SharedValues.load`. By uid. */
   load(): Promise<ReadonlyMap<string, StoredSpec>> {
-    this.#values.start();
-    return this.#loaded.promise;
+    return this.#values.load();
   }
 
   /** By uid. */
   get stored(): ReadonlyMap<string, StoredSpec> {
-    return this.#stored;
+    return this.#values.stored;
   }
 
-  /** Makes what is stored the same as `wanted`, by uid: soon, and again after failures, while this process may write. */
+  /** What this replica knows to outlive it, by uid: stored as it is by the leader, by others where it is newer. */
   sync(wanted: ReadonlyMap<string, StoredSpec>): void {
     this.#wanted = wanted;
-    this.#ask();
+    for (const uid of this.#newest.keys())
+      if (!wanted.has(uid) && !this.stored.has(uid)) this.#newest.delete(uid);
+    if (!this.#options.leads()) {
+      this.#awaitLeader();
+      return;
+    }
+    this.#callOff();
+    this.#isOfLeader = true;
+    this.#values.sync(wanted);
   }
 
-  /** Nothing is deleted: what is stored is for the next process. */
   async close(): Promise<void> {
-    this.#isClosed = true;
-    await Promise.all([this.#values.close(), this.#pump.close()]);
+    this.#callOff();
+    await this.#values.close();
   }
 
-  #read(): void {
-    if (this.#isClosed) return;
-    this.#stored = new Map(this.#values.values.map(({ uid, kept }) => [uid, kept]));
-    this.#written.clear();
-    this.#options.changed(this.#stored);
-    this.#loaded.resolve(this.#stored);
-    this.#ask();
+  #awaitLeader(): void {
+    if (this.#ahead().length === 0) {
+      this.#callOff();
+      this.#values.sync(undefined);
+    } else this.#callOffRaise ??= this.#options.timers.after(raiseAfterMs, () => this.#raise());
   }
 
-  /** At once, whatever wait a failure has brought. */
-  #ask(): void {
-    this.#isDue = this.#wanted !== undefined;
-    this.#pump.endWaits();
-    this.#pump.wake();
+  #raise(): void {
+    this.#callOffRaise = undefined;
+    if (this.#options.leads()) return;
+    this.#isOfLeader = false;
+    this.#values.sync(new Map([...this.stored, ...this.#ahead()]));
   }
 
-  /** Undefined: all is as it is wanted, or the rest is the next leader's. */
-  async #write(): Promise<Failure | undefined> {
-    const wanted = this.#wanted ?? new Map<string, StoredSpec>();
-    this.#isDue = false;
-    let isDone = true;
-    const surplus = [...this.stored.keys()].filter((uid) => !wanted.has(uid));
-    for (const uid of surplus) if (!(await this.#delete(uid))) isDone = false;
-    for (const [uid, spec] of wanted) if (!(await this.#store(uid, spec))) isDone = false;
-    for (const uid of this.#toldTooLarge.keys()) if (!wanted.has(uid)) this.#toldTooLarge.delete(uid);
-    return isDone ? undefined : {};
+  /** What is newer here than what is stored. */
+  #ahead(): [uid: string, spec: StoredSpec][] {
+    return [...this.#wanted].filter(([uid, { generation }]) => generation > (this.#newest.get(uid) ?? 0));
   }
 
-  async #delete(uid: string): Promise<boolean> {
-    if (this.#written.has(uid) && this.#written.get(uid) === undefined) return true;
-    const object = objectText(uid, this.stored.get(uid));
-    return this.#attempt(object, async () => {
-      await this.#api.delete(keptSpecName(uid));
-      this.#written.set(uid, undefined);
-    });
+  #callOff(): void {
+    this.#callOffRaise?.();
+    this.#callOffRaise = undefined;
   }
 
-  async #store(uid: string, spec: StoredSpec): Promise<boolean> {
-    const present = this.#written.has(uid) ? this.#written.get(uid) : this.stored.get(uid);
-    if (isSameKept(present, spec) || isSameKept(this.#toldTooLarge.get(uid), spec)) return true;
-    const map = await encodeKeptSpec(uid, spec, this.#options.codec);
-    const bytes = keptSpecBytes(map);
-    if (bytes > maxConfigMapBytes) {
-      this.#toldTooLarge.set(uid, spec);
-      const fields = { object: objectText(uid, spec), bytes, mostBytes: maxConfigMapBytes };
-      lines.keptSpecTooLarge(this.#options.log, fields);
-      return true;
-    }
-    return this.#attempt(objectText(uid, spec), async () => {
-      await this.#api.apply(map, { role: 'kept-spec' });
-      this.#written.set(uid, spec);
-    });
+  #objectText(uid: string): string {
+    const spec = this.#wanted.get(uid) ?? this.stored.get(uid);
+    return spec === undefined ? uid : `${spec.namespace}/${spec.name}`;
   }
-
-  /** A process that no longer leads leaves the rest to the next leader. */
-  async #attempt(object: string, write: () => Promise<void>): Promise<boolean> {
-    if (!this.#options.mayWrite()) return true;
-    try {
-      await write();
-      return true;
-    } catch (error) {
-      if (!(error instanceof ApiError)) throw error;
-      lines.keptSpecNotStored(this.#options.log, object, error);
-      return false;
-    }
-  }
-}
-
-function objectText(uid: string, spec: StoredSpec | undefined): string {
-  return spec === undefined ? uid : `${spec.namespace}/${spec.name}`;
 }

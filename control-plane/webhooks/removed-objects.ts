@@ -2,23 +2,20 @@
  * Deleted objects whose receivers of webhooks are not told yet, in one ConfigMap of the control plane's own namespace: read
  * by every replica, written by the leader, so that the next one tells what this one could not.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
-import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { overrideKind } from '../../rules/language/kinds.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
-import { ApiError } from '../kubernetes/api-error.ts';
 import type { RemovedObject } from '../reconcile/removals.ts';
 import type { Codec } from '../replicas/codec.ts';
-import { ConfigMapApi, maxConfigMapBytes, WatchedValues } from '../replicas/config-maps.ts';
-import { Pump } from '../replicas/pump.ts';
-import { type ObjectRole, roleLabel } from '../replicas/replica-name.ts';
+import { maxConfigMapBytes } from '../replicas/config-maps.ts';
+import { SharedValues } from '../replicas/shared-values.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 
 const name = 'weir-removed';
-const role = 'removed' satisfies ObjectRole;
 const dataKey = 'objects.json.gz';
 /** Chosen: far above what the API server takes as an object. */
 const longestJson = 64 * 1024 * 1024;
@@ -54,112 +51,58 @@ export interface RemovedObjectStoreOptions extends Pick<Telemetry, 'log'> {
 
 export class RemovedObjectStore {
   readonly #options: RemovedObjectStoreOptions;
-  readonly #api: ConfigMapApi;
-  readonly #values: WatchedValues<RemovedObject[]>;
-  readonly #pump: Pump<string, ApiError>;
+  readonly #values: SharedValues<readonly RemovedObject[]>;
   readonly #tooLarge: Seldom<{ objects: number; stored: number }>;
-  /** JSON: what is stored as far as it is known, what should be, and what of that was too large. */
-  #stored = '[]';
-  #wanted = '[]';
-  #cut = '';
-  #writtenMs = Number.NEGATIVE_INFINITY;
-  #isClosed = false;
 
   constructor(options: RemovedObjectStoreOptions) {
+    const { clock, log, codec, changed } = options;
     this.#options = options;
-    const { client, namespace, clock, log } = options;
-    this.#api = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
     this.#tooLarge = new Seldom(clock, seldomMs, (counts) => lines.removedTooLarge(log, counts));
-    const waitMs = (nowMs: number): number => this.#writtenMs + writeIntervalMs - nowMs;
-    const isDue = (): boolean => this.#wanted !== this.#stored && this.#wanted !== this.#cut;
-    this.#pump = new Pump({
+    this.#values = new SharedValues<readonly RemovedObject[]>({
       ...options,
-      queue: {
-        next: (nowMs) => (isDue() && waitMs(nowMs) <= 0 ? name : undefined),
-        nextDueMs: (nowMs) => (isDue() ? waitMs(nowMs) : undefined),
+      role: 'removed',
+      intervalMs: writeIntervalMs,
+      format: {
+        keyOf: (map) => (map.name === name ? name : undefined),
+        decode: ([map]) => decode(map!.binaryData[dataKey], codec),
+        encode: (_, objects) => this.#encode(objects),
+        isSame: isDeepStrictEqual,
       },
-      concurrency: 1,
-      mayRun: () => !this.#isClosed && this.#values.isRead && options.mayWrite(),
-      attempt: () => this.#write(),
-      failed: (_, error) => lines.removedNotStored(log, error),
-      firstRetryMs: 500,
-      mostRetryMs: 30_000,
-    });
-    this.#values = new WatchedValues({
-      ...options,
-      labels: { [roleLabel]: role },
-      find: (maps) =>
-        maps
-          .filter((map) => map.name === name)
-          .map(({ resourceVersion, binaryData }) => ({
-            key: name,
-            version: resourceVersion,
-            decode: () =>
-              decode(binaryData[dataKey], options.codec).catch((error: unknown) => {
-                lines.removedSkipped(log, name, errorText(error));
-                return undefined;
-              }),
-          })),
-      read: () => this.#read(),
-      unreachable: (reason) => lines.removedUnreachable(log, reason),
-      reachable: () => lines.removedReachable(log),
-      skipped: (key, reason) => lines.removedSkipped(log, key, reason),
+      read: () => this.sync(changed(this.#values.stored.get(name) ?? [])),
+      lines: {
+        unreachable: (reason) => lines.removedUnreachable(log, reason),
+        reachable: () => lines.removedReachable(log),
+        skipped: (map, reason) => lines.removedSkipped(log, map, reason),
+        notStored: (_, error) => lines.removedNotStored(log, error),
+      },
     });
   }
 
   start(): void {
-    this.#values.start();
+    void this.#values.load();
   }
 
   /** Makes what is stored the same as these: soon, and again after failures, while this process may write. */
   sync(objects: readonly RemovedObject[]): void {
-    this.#wanted = JSON.stringify(objects);
-    this.#pump.wake();
+    this.#values.sync(new Map(objects.length === 0 ? [] : [[name, objects]]));
   }
 
-  /** Nothing is deleted: what is stored is for the next process. */
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    await Promise.all([this.#values.close(), this.#pump.close()]);
-  }
-
-  #read(): void {
-    if (this.#isClosed) return;
-    const stored = this.#values.values.flat();
-    this.#stored = JSON.stringify(stored);
-    this.sync(this.#options.changed(stored));
-  }
-
-  async #write(): Promise<ApiError | undefined> {
-    const wanted = this.#wanted;
-    try {
-      if (wanted === '[]') await this.#api.delete(name);
-      else await this.#apply(JSON.parse(wanted) as RemovedObject[]);
-      this.#stored = wanted;
-      this.#writtenMs = this.#options.clock.nowMs();
-      return undefined;
-    } catch (error) {
-      if (error instanceof ApiError) return error;
-      throw error;
-    }
+  close(): Promise<void> {
+    return this.#values.close();
   }
 
   /** The newest of them, where not all have room. */
-  async #apply(objects: readonly RemovedObject[]): Promise<void> {
+  async #encode(objects: readonly RemovedObject[]) {
     let kept = objects;
-    const { codec } = this.#options;
-    const encode = () => codec.compress(JSON.stringify(kept));
-    let bytes = await encode();
+    const compressed = () => this.#options.codec.compress(JSON.stringify(kept));
+    let bytes = await compressed();
     while (bytes.length > maxConfigMapBytes) {
       kept = kept.slice(Math.ceil(kept.length / 2));
-      bytes = await encode();
+      bytes = await compressed();
     }
-    if (kept.length < objects.length) {
-      this.#cut = JSON.stringify(objects);
-      this.#tooLarge.note({ objects: objects.length, stored: kept.length });
-    }
-    const map = { name, data: {}, binaryData: { [dataKey]: bytes.toString('base64') } };
-    await this.#api.apply(map, { role });
+    const isWhole = kept.length === objects.length;
+    if (!isWhole) this.#tooLarge.note({ objects: objects.length, stored: kept.length });
+    return { maps: [{ name, data: {}, binaryData: { [dataKey]: bytes.toString('base64') } }], isWhole };
   }
 }
 

@@ -19,7 +19,7 @@ function store(api: ApiServer, { leads = true } = {}) {
   const specs = new KeptSpecStore({
     client: clientOf(api, { user: 'control-plane' }),
     namespace,
-    mayWrite: () => state.leads,
+    leads: () => state.leads,
     clock: systemClock,
     timers: systemTimers,
     random: Math.random,

@@ -3,12 +3,15 @@ import { expect, it } from 'vitest';
 import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
 import { ResourceWatch } from '../../control-plane/kubernetes/watch.ts';
 import type { Decision, ServedConfig, Verdict } from '../../control-plane/model/decision.ts';
-import { gzipCodec } from '../../control-plane/replicas/codec.ts';
 import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
+import { KeptSpecStore } from '../../control-plane/replicas/kept-specs.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
 import { type Fault, kinds, MemoryApi } from './memory-api.ts';
 import { MemoryCluster } from './memory-cluster.ts';
+import { plainCodec } from './simulated-replica.ts';
 import { SimulatedProcess, VirtualTime } from './virtual-time.ts';
+
+const configMaps = kinds.find(({ plural }) => plural === 'configmaps')!;
 
 function world(fault: (request: ApiRequest) => Fault | undefined) {
   const time = new VirtualTime();
@@ -61,7 +64,7 @@ it('a leader that lost the lead while it could not store domains, and leads agai
   const store = new DomainRecordStore({
     ...parts,
     ...recordedTelemetry(),
-    codec: gzipCodec,
+    codec: plainCodec,
     namespace: 'weir-system',
     releaseMs: 60_000,
     mayWrite: () => true,
@@ -78,8 +81,7 @@ it('a leader that lost the lead while it could not store domains, and leads agai
   const served = { fleet: 'default', domain: 'shop' } as ServedConfig;
   const verdict: Verdict = { object: { ...object, status: undefined }, accepted: { status: true }, served };
   const decision: Decision = { fleets: new Map(), verdicts: new Map([['uid', verdict]]) };
-  const kind = kinds.find(({ plural }) => plural === 'configmaps')!;
-  const stored = () => cluster.list({ kind, namespace: undefined, labelSelector: '' });
+  const stored = () => cluster.list({ kind: configMaps, namespace: undefined, labelSelector: '' });
   store.start();
   await time.advance(100);
   store.decided(decision);
@@ -93,4 +95,43 @@ it('a leader that lost the lead while it could not store domains, and leads agai
   store.decided(decision);
   await time.advance(60_000);
   expect(stored()).toHaveLength(1);
+});
+
+it('what another replica accepted after the generation that the leader knows is stored, once, and not deleted unread', async () => {
+  const { time, cluster, ...parts } = world(() => undefined);
+  const told: number[] = [];
+  const open = (leads: boolean) =>
+    new KeptSpecStore({
+      ...parts,
+      ...recordedTelemetry(),
+      codec: plainCodec,
+      namespace: 'weir-system',
+      leads: () => leads,
+      changed: (stored) => {
+        const generation = stored.get('uid')?.generation;
+        if (leads && generation !== undefined) told.push(generation);
+      },
+    });
+  const [leader, other] = [open(true), open(false)];
+  const known = (generation: number) =>
+    new Map([['uid', { namespace: 'team', name: 'limits', generation, spec: { generation } }]]);
+  const stored = () => leader.stored.get('uid')?.generation;
+  await Promise.all([leader.load(), other.load(), time.advance(100)]);
+  leader.sync(known(1));
+  other.sync(known(2));
+  await time.advance(500);
+  expect(stored()).toBe(1);
+  await time.advance(2_000);
+  // The leader has not decided anew: what it wanted before is not written over what it was told of.
+  expect([stored(), told]).toEqual([2, [1, 2]]);
+  leader.sync(new Map());
+  await time.advance(10_000);
+  expect([stored(), cluster.list({ kind: configMaps, namespace: undefined, labelSelector: '' })]).toEqual([
+    undefined,
+    [],
+  ]);
+  leader.sync(known(1));
+  other.sync(known(1));
+  await time.advance(10_000);
+  expect(stored()).toBe(1);
 });

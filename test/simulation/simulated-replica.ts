@@ -52,7 +52,7 @@ export interface ReplicaOptions {
 }
 
 /** Answers in the same turn. */
-const plainCodec: Codec = {
+export const plainCodec: Codec = {
   compress: async (text) => Buffer.from(text),
   decompress: async (bytes) => bytes.toString(),
 };

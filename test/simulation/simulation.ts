@@ -45,8 +45,6 @@ const readyKnownMs = 1_500;
 const graceOfFleetsMs = 28_000;
 /** How long everything may take to be as it must be when nothing happens. */
 const settleMs = leaderGraceMs + 30_000;
-/** Longer than news take to all replicas, shorter than a status may be late. */
-const divergedMs = 3_000;
 /** Chosen: so long before a limiter loses a limit somebody may have brought it about. */
 const reasonMs = 90_000;
 
@@ -110,10 +108,8 @@ export class Simulation {
   /** Conditions that were ever stored, by uid, type, status, reason and time. */
   readonly #stored = new Set<string>();
   readonly #eventIds = new Map<string, string>();
-  /** By uid: since when replicas serve different generations of an object. */
-  #divergedMs = new Map<string, number>();
   /** How often a defect showed that is known, and is not counted as a violation. */
-  readonly known = { 'replicas keep different generations': 0, 'Disconnected too long': 0 };
+  readonly known = { 'Disconnected too long': 0 };
 
   constructor(options: SimulationOptions) {
     const random = new Random(options.seed);
@@ -432,7 +428,6 @@ export class Simulation {
     if (this.#underTrouble > 0) this.leaderTroubled();
     this.#sawLeader(this.#holder());
     this.#keepEndpoints();
-    this.#cureDiverged();
     this.looks.all += 1;
     if (this.isStrict) this.looks.strict += 1;
     const found = this.oracle.look({
@@ -446,30 +441,6 @@ export class Simulation {
       // Known: of limiters that are all back. It passes by itself, or `settle` finds it.
       if (!what.startsWith('Ready=Unknown Disconnected')) this.violated(`${key}: ${what}`);
       else this.known['Disconnected too long'] += 1;
-    }
-  }
-
-  /**
-   * A replica that could not follow the objects for a while may have missed a generation that another one accepted, and keeps
-   * an older one, or none, in force when a later generation is not accepted. Until that object changes, the limiters of a fleet
-   * run different snapshots, and none of its statuses says Ready=True. Known: what is kept is each replica's own memory.
-   */
-  #cureDiverged(): void {
-    const before = this.#divergedMs;
-    this.#divergedMs = new Map();
-    const decisions = this.replicas
-      .filter(({ isWell }) => isWell)
-      .flatMap(({ loop }) => loop?.decision ?? []);
-    for (const object of this.seen) {
-      const served = decisions.map(({ verdicts }) => verdicts.get(object.uid)?.served?.generation);
-      const isKept = decisions.some(({ verdicts }) => verdicts.get(object.uid)?.accepted.status === false);
-      if (!isKept || new Set(served).size < 2) continue;
-      const sinceMs = before.get(object.uid) ?? this.nowMs;
-      this.#divergedMs.set(object.uid, sinceMs);
-      if (this.nowMs - sinceMs < divergedMs) continue;
-      this.known['replicas keep different generations'] += 1;
-      this.tell(`known: replicas serve generations ${served.join(', ')} of ${object.key}, which is deleted`);
-      this.objects.delete(object);
     }
   }
 
