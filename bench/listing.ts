@@ -11,7 +11,7 @@ import { parseArgs } from 'node:util';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
-import { RedisLink } from '../limiter/stores/redis/redis-link.ts';
+import { RedisLink } from '../limiter/stores/redis/wire/redis-link.ts';
 import { ChildProgram } from '../test/support/child-program.ts';
 import { startRedisIfFound } from './bench-redis.ts';
 import { keepOffServerCore, startWeir } from './bench-targets.ts';

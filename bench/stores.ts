@@ -11,7 +11,7 @@ import { SlidingWindow } from '../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../limiter/algorithms/token-bucket.ts';
 import { BreakerStore } from '../limiter/stores/calm/breaker-store.ts';
 import { newOperation, type Operation, plainCounter } from '../limiter/stores/operation.ts';
-import { parseRedisAddress } from '../limiter/stores/redis/redis-address.ts';
+import { parseRedisAddress } from '../limiter/stores/redis/wire/redis-address.ts';
 import { RedisStore } from '../limiter/stores/redis/redis-store.ts';
 import type { Store } from '../limiter/stores/store.ts';
 import { systemClock, systemTimers } from '../process/time/clock.ts';

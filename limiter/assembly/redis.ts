@@ -25,7 +25,7 @@ import {
 import { storeLimits } from '../settings/store-limits.ts';
 import { registerNodeStats, registerPoolStats } from '../stats/registry/limiter-stats.ts';
 import type { ClientTls } from '../stores/client-tls.ts';
-import { RedisClusterStore } from '../stores/redis/cluster-store.ts';
+import { RedisClusterStore } from '../stores/redis/cluster/cluster-store.ts';
 import { RedisStore, type ServerConnection } from '../stores/redis/redis-store.ts';
 import type { LimiterContext, OpenedStore } from './context.ts';
 import { openClientTls } from './store.ts';

@@ -1,7 +1,16 @@
 import { type CallObserver, GrpcCode, type GrpcStatus, statusText } from '../../process/grpc/handlers.ts';
 import type { HeaderFields } from '../http2/request-handler.ts';
 import type { GrpcLimits } from './message-reader.ts';
-import type { Deadlines, DueCall } from './unary-call.ts';
+
+/** A call that is to end in time, and its place among the others. */
+export interface DueCall {
+  /** On the monotonic clock. */
+  readonly deadlineMs: number;
+  previousDue: DueCall | undefined;
+  nextDue: DueCall | undefined;
+  /** The deadline passed. */
+  expire(): void;
+}
 
 const needsEncoding = /[^ -$&-~]/;
 const hex = '0123456789ABCDEF';
@@ -53,10 +62,19 @@ export interface Call extends DueCall {
   shed(): void;
 }
 
+/** Ends calls whose deadline passed. */
+export interface DueCalls {
+  add(call: DueCall): void;
+  /** Of a call that was added. */
+  remove(call: DueCall): void;
+  close(): void;
+}
+
 /** What all calls of a server share. */
 export interface CallSite {
   observer: CallObserver;
-  deadlines: Deadlines;
+  /** Those that are to end in time. */
+  deadlines: DueCalls;
   limits: GrpcLimits;
 }
 

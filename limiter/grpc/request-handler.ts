@@ -27,9 +27,10 @@ import {
   trailersOnly,
 } from './call.ts';
 import { defaultGrpcLimits, type GrpcLimits, prefixOf } from './message-reader.ts';
-import type { GrpcMethod } from './server.ts';
-import { StreamCall } from './stream-call.ts';
+import { type DuplexMethod, StreamCall, type StreamMethod } from './stream-call.ts';
 import { Deadlines, UnaryCall, type UnaryMethod } from './unary-call.ts';
+
+export type GrpcMethod = UnaryMethod | StreamMethod | DuplexMethod;
 
 const unitMs: Readonly<Record<string, number>> = {
   H: 3_600_000,

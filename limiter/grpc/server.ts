@@ -9,11 +9,7 @@ import {
   type Http2SocketServerOptions,
   type SocketServerListener,
 } from '../sockets/socket-server.ts';
-import { GrpcRequestHandler } from './request-handler.ts';
-import type { DuplexMethod, StreamMethod } from './stream-call.ts';
-import type { UnaryMethod } from './unary-call.ts';
-
-export type GrpcMethod = UnaryMethod | StreamMethod | DuplexMethod;
+import { type GrpcMethod, GrpcRequestHandler } from './request-handler.ts';
 
 /** Makes the methods of reflection, by path, from the paths that are served. */
 type ReflectionMethods = (servedPaths: readonly string[]) => ReadonlyMap<string, GrpcMethod>;

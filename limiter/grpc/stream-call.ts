@@ -2,6 +2,7 @@
 import type { DuplexHandler, GrpcStatus, MessageStream, StreamHandler } from '../../process/grpc/handlers.ts';
 import { ErrorCode } from '../http2/constants.ts';
 import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';
+import type { DueCall } from './call.ts';
 import {
   type Call,
   type CallSite,
@@ -20,7 +21,6 @@ import {
   unfinished,
   withPrefix,
 } from './message-reader.ts';
-import type { DueCall } from './unary-call.ts';
 
 /** One message in, once the request has ended. */
 export interface StreamMethod {

@@ -12,6 +12,7 @@ import type { Peer } from '../../process/net/peer.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { readUint32 } from '../http2/frame-writer.ts';
 import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';
+import type { DueCall, DueCalls } from './call.ts';
 import {
   type Call,
   type CallSite,
@@ -185,18 +186,8 @@ export class UnaryCall implements Call, UnaryReply {
   }
 }
 
-/** A call that is to end in time, and its place among the others. */
-export interface DueCall {
-  /** On the monotonic clock. */
-  readonly deadlineMs: number;
-  previousDue: DueCall | undefined;
-  nextDue: DueCall | undefined;
-  /** The deadline passed. */
-  expire(): void;
-}
-
 /** Ends calls whose deadline passed, in coarse steps: most calls end long before, and a timer for each would be dear. */
-export class Deadlines {
+export class Deadlines implements DueCalls {
   readonly #clock: Clock;
   readonly #timers: Timers;
   readonly #sweepMs: number;

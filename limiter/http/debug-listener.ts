@@ -8,7 +8,7 @@ import type { PageKind } from '../../process/http/site-check.ts';
 import { requestPath, sendLines, sendRedirect, sendText } from '../../process/http/text-response.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
 import type { Clock } from '../../process/time/clock.ts';
-import { PprofPages, pprofRoot } from './pprof-pages.ts';
+import { PprofPages, pprofRoot, type WorkerProfiles } from './pprof-pages.ts';
 
 export interface DebugListenerOptions {
   /** The lines of `/rlconfig`, without newlines; read bit by bit while the answer is written. */
@@ -118,15 +118,4 @@ async function sendPage(response: ServerResponse, { status, contentType, lines }
   response.statusCode = status;
   response.setHeader('X-Content-Type-Options', 'nosniff');
   await sendLines(response, lines, contentType);
-}
-
-/** A profile that is asked of a thread: what `/debug/pprof/` takes as parameters. */
-export type ProfileQuestion = { of: 'cpu'; seconds: number } | { of: 'heap'; collect: boolean };
-
-/** Profiles of other threads, which answer callers in the place of this one. */
-export interface WorkerProfiles {
-  /** They are numbered from 1 to here. */
-  readonly count: number;
-  /** Gzipped pprof; undefined when the thread cannot answer now. */
-  profile(worker: number, question: ProfileQuestion): Promise<Uint8Array | undefined>;
 }

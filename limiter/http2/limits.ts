@@ -1,5 +1,4 @@
 /** What the server allows a peer, and what time and allowances say of one. */
-import type { Http2Connection } from './connection.ts';
 import { ErrorCode } from './constants.ts';
 import type { RequestHandler, Transport } from './request-handler.ts';
 import type { ViolationReason } from './violation.ts';
@@ -228,7 +227,7 @@ export interface Http2ConnectionOptions {
   limits: Http2Limits;
   nowMs: number;
   /** Something was gathered outside `receive`: `flush` is due, at the latest at the end of the turn. */
-  scheduleFlush(connection: Http2Connection): void;
+  scheduleFlush(connection: { flush(): void }): void;
   /** At most once: the connection is being ended. `error` is what was thrown where that is `internal_error`. */
   onViolation(reason: ViolationReason, error?: unknown): void;
   /** A request that was not complete in time was reset. */

@@ -10,39 +10,15 @@ import {
   largest31,
 } from './constants.ts';
 import { type OutputBuffer, writeFrameHeader, writeResetStream } from './frame-writer.ts';
-import type { HeaderFields, RequestConnection } from './request-handler.ts';
-import { ClosedBy, type Http2Stream, StreamState, type StreamTable } from './stream-table.ts';
-
-/** Body of one stream that waits for the peer's windows, and the trailers behind it. */
-export class SendQueue {
-  trailers: HeaderFields | undefined = undefined;
-  bytes = 0;
-  readonly #pieces: Uint8Array[] = [];
-  #offset = 0;
-
-  /** Copies the piece. */
-  add(piece: Uint8Array): void {
-    if (piece.length === 0) return;
-    this.#pieces.push(new Uint8Array(piece));
-    this.bytes += piece.length;
-  }
-
-  /** Moves so many bytes, at most `this.bytes`, to `target`. */
-  moveTo(target: Uint8Array, at: number, length: number): void {
-    this.bytes -= length;
-    for (let moved = 0; moved < length; ) {
-      const piece = this.#pieces[0] as Uint8Array;
-      const take = Math.min(length - moved, piece.length - this.#offset);
-      target.set(piece.subarray(this.#offset, this.#offset + take), at + moved);
-      moved += take;
-      this.#offset += take;
-      if (this.#offset === piece.length) {
-        this.#pieces.shift();
-        this.#offset = 0;
-      }
-    }
-  }
-}
+import type { HeaderFields } from './request-handler.ts';
+import {
+  ClosedBy,
+  type Http2Stream,
+  SendQueue,
+  StreamState,
+  type StreamTable,
+  type StreamWriter,
+} from './stream-table.ts';
 
 /** The header sections of the last response, which the next one mostly has too, and their bytes as long as the table stays the same. */
 interface KnownSections {
@@ -65,7 +41,7 @@ const mostKnownBytes = 64;
  * allow is copied and waits with its stream; WINDOW_UPDATE and SETTINGS send it on, the longest waiting stream first.
  * Frames are never larger than 16,384 bytes, which every peer must take (RFC 9113, section 4.2).
  */
-export class ResponseWriter implements RequestConnection {
+export class ResponseWriter implements StreamWriter {
   readonly peer: unknown;
   callerMemo: unknown = undefined;
   fieldsMemo: unknown = undefined;

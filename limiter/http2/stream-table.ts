@@ -1,7 +1,53 @@
 /** The streams of one connection: each by itself, and those that are open or closed last (RFC 9113, section 5.1). */
 import type { ErrorCode } from './constants.ts';
 import type { HeaderFields, RequestConnection, RequestStream } from './request-handler.ts';
-import type { ResponseWriter, SendQueue } from './response-writer.ts';
+
+/** Writes the answers of a connection's streams. */
+export interface StreamWriter extends RequestConnection {
+  respond(
+    stream: Http2Stream,
+    fields: HeaderFields,
+    body: Uint8Array,
+    trailers: HeaderFields,
+    lead: Uint8Array,
+  ): void;
+  sendHeaders(stream: Http2Stream, fields: HeaderFields, endStream: boolean): void;
+  sendData(stream: Http2Stream, body: Uint8Array): void;
+  sendTrailers(stream: Http2Stream, fields: HeaderFields): void;
+  hold(stream: Http2Stream, bytes: number): void;
+  reset(stream: Http2Stream, code: ErrorCode): void;
+}
+
+/** Body of one stream that waits for the peer's windows, and the trailers behind it. */
+export class SendQueue {
+  trailers: HeaderFields | undefined = undefined;
+  bytes = 0;
+  readonly #pieces: Uint8Array[] = [];
+  #offset = 0;
+
+  /** Copies the piece. */
+  add(piece: Uint8Array): void {
+    if (piece.length === 0) return;
+    this.#pieces.push(new Uint8Array(piece));
+    this.bytes += piece.length;
+  }
+
+  /** Moves so many bytes, at most `this.bytes`, to `target`. */
+  moveTo(target: Uint8Array, at: number, length: number): void {
+    this.bytes -= length;
+    for (let moved = 0; moved < length; ) {
+      const piece = this.#pieces[0] as Uint8Array;
+      const take = Math.min(length - moved, piece.length - this.#offset);
+      target.set(piece.subarray(this.#offset, this.#offset + take), at + moved);
+      moved += take;
+      this.#offset += take;
+      if (this.#offset === piece.length) {
+        this.#pieces.shift();
+        this.#offset = 0;
+      }
+    }
+  }
+}
 
 /**
  * One request and its response, as the server sees a stream (RFC 9113, section 5.1). An idle stream has no object, and
@@ -44,10 +90,10 @@ export class Http2Stream implements RequestStream {
   queue: SendQueue | undefined = undefined;
   requestIsStream = false;
   answerIsStream = false;
-  readonly #writer: ResponseWriter;
+  readonly #writer: StreamWriter;
 
   constructor(
-    writer: ResponseWriter,
+    writer: StreamWriter,
     id: number,
     state: StreamState,
     sendWindow: number,

@@ -2,7 +2,7 @@
 import type { Logger } from '../../process/log/logger.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import type { Clock } from '../../process/time/clock.ts';
-import { refusalHint } from '../stores/redis/redis-error.ts';
+import { refusalHint } from '../stores/redis/wire/redis-error.ts';
 import {
   redisConnectionBack,
   redisConnectionFailed,

@@ -16,7 +16,7 @@ import {
   parseSentinelAddress,
   type RedisAddress,
   type SentinelAddress,
-} from '../stores/redis/redis-address.ts';
+} from '../stores/redis/wire/redis-address.ts';
 
 const dayMs = 24 * 3_600_000;
 

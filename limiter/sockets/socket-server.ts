@@ -18,7 +18,7 @@ import type { Http2Limits } from '../http2/limits.ts';
 import type { RequestHandler } from '../http2/request-handler.ts';
 import { type ViolationReason, violationReasons, violationTexts } from '../http2/violation.ts';
 import { SocketTransport } from './socket-transport.ts';
-import { createTlsListener, type TlsOptions } from './tls-listener.ts';
+import { createTlsListener, type TlsOptions, type TlsRefusal, tlsRefusals } from './tls-listener.ts';
 
 /**
  * How old a connection may become, so that callers that keep theirs for ever find new limiters after all:
@@ -63,16 +63,6 @@ export class ConnectionAge {
     return 'drain';
   }
 }
-
-export const tlsRefusals = [
-  /** The handshake failed or took too long. */
-  'tls_handshake',
-  /** The client did not choose HTTP/2 by ALPN. */
-  'tls_no_h2',
-  /** Its certificate is good, and not of the name asked for. */
-  'tls_client_name',
-] as const;
-export type TlsRefusal = (typeof tlsRefusals)[number];
 
 type ConnectionRefusal =
   | ViolationReason

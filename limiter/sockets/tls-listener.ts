@@ -10,8 +10,17 @@ import {
 } from '../../process/net/tls-credentials.ts';
 import { handshakeBytes, handshakeProblem, handshakeTimeoutMs } from '../../process/net/tls-handshake.ts';
 import { violationTexts } from '../http2/violation.ts';
-import type { TlsRefusal } from './socket-server.ts';
 import { endSocket } from './socket-transport.ts';
+
+export const tlsRefusals = [
+  /** The handshake failed or took too long. */
+  'tls_handshake',
+  /** The client did not choose HTTP/2 by ALPN. */
+  'tls_no_h2',
+  /** Its certificate is good, and not of the name asked for. */
+  'tls_client_name',
+] as const;
+export type TlsRefusal = (typeof tlsRefusals)[number];
 
 interface FailedHandshake {
   refusal: TlsRefusal;

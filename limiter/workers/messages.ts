@@ -6,7 +6,7 @@ import type { Override } from '../../rules/override.ts';
 import type { Profile } from '../../rules/proxy/read-profiles.ts';
 import type { RuleLayer } from '../../rules/table/rule-table.ts';
 import type { CallersInForce } from '../callers/callers.ts';
-import type { ProfileQuestion } from '../http/debug-listener.ts';
+import type { ProfileQuestion } from '../http/pprof-pages.ts';
 import type { Order } from '../operate/orders.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import type { SlotName } from '../stats/registry/slot-table.ts';

@@ -7,7 +7,7 @@ import type { RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 import type { LimiterContext } from '../assembly/context.ts';
 import type { Serving } from '../assembly/serving.ts';
 import type { CallersInForce } from '../callers/callers.ts';
-import type { ProfileQuestion, WorkerProfiles } from '../http/debug-listener.ts';
+import type { ProfileQuestion, WorkerProfiles } from '../http/pprof-pages.ts';
 import type { Order } from '../operate/orders.ts';
 import { sinkOf } from '../settings/stats-settings.ts';
 import { createWorkerStats } from '../stats/registry/limiter-stats.ts';

@@ -19,7 +19,7 @@ import { requestFromJson, responseToJson } from '../../limiter/http/json-codec.t
 import { createShouldRateLimit } from '../../limiter/service/should-rate-limit.ts';
 import { parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';
-import { ReplyReader } from '../../limiter/stores/redis/resp.ts';
+import { ReplyReader } from '../../limiter/stores/redis/wire/resp.ts';
 import type { GrpcStatus, UnaryHandler } from '../../process/grpc/handlers.ts';
 import { ApiProblem } from '../../process/http/api-route.ts';
 import { systemClock } from '../../process/time/clock.ts';

@@ -36,7 +36,7 @@ export const longTestDefects = {
   },
   budgets: {
     defect: 'a reservation is never given back',
-    file: 'limiter/stores/redis/reservation-script.ts',
+    file: 'limiter/stores/redis/lua/reservation-script.ts',
     within: 'luaReservationSection',
     search: 'else counter.delta = 0 - my.giveBackOf(counter, record, 0 - more) end',
     replace: 'else counter.delta = 0 end',

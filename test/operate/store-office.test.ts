@@ -4,7 +4,7 @@ import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { MemoryOffice } from '../../limiter/operate/office/memory-office.ts';
 import type { CounterRef, MissingRight, StoreOffice } from '../../limiter/operate/office/office.ts';
-import { parseClusterAddress, parseSentinelAddress } from '../../limiter/stores/redis/redis-address.ts';
+import { parseClusterAddress, parseSentinelAddress } from '../../limiter/stores/redis/wire/redis-address.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
@@ -281,7 +281,7 @@ describeWithServer('the office of a Redis Cluster', redisProgram, (path) => {
   const open = () => openRedisOffice(parseClusterAddress({ url: cluster.url, auth: '' }));
   officeSuite(open, async (keys) => {
     for (const key of keys) {
-      const { keySlot } = await import('../../limiter/stores/redis/cluster-topology.ts');
+      const { keySlot } = await import('../../limiter/stores/redis/cluster/cluster-topology.ts');
       await (await cluster.ownerOf(keySlot(key))).client.set(key, '1');
     }
   });

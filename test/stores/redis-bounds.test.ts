@@ -10,7 +10,7 @@ import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
 import type { Operation } from '../../limiter/stores/operation.ts';
-import { program } from '../../limiter/stores/redis/program.ts';
+import { program } from '../../limiter/stores/redis/lua/program.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
 import type { Store } from '../../limiter/stores/store.ts';
 import { systemClock } from '../../process/time/clock.ts';

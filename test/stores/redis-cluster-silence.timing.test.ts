@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import { BreakerStore } from '../../limiter/stores/calm/breaker-store.ts';
 import type { Operation } from '../../limiter/stores/operation.ts';
-import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';
+import { keySlot } from '../../limiter/stores/redis/cluster/cluster-topology.ts';
 import { systemTimers } from '../../process/time/clock.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
-import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';
+import { keySlot } from '../../limiter/stores/redis/cluster/cluster-topology.ts';
 import { type CertificatePair, createAuthority, type TestAuthority } from '../support/certificates.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';

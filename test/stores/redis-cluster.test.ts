@@ -3,8 +3,8 @@ import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vites
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { LeaseStore } from '../../limiter/stores/leases/lease-store.ts';
 import type { Operation } from '../../limiter/stores/operation.ts';
-import type { RedisClusterStore } from '../../limiter/stores/redis/cluster-store.ts';
-import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';
+import type { RedisClusterStore } from '../../limiter/stores/redis/cluster/cluster-store.ts';
+import { keySlot } from '../../limiter/stores/redis/cluster/cluster-topology.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';

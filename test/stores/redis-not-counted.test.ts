@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';
+import { keySlot } from '../../limiter/stores/redis/cluster/cluster-topology.ts';
 import type { RedisStore, RedisStoreOptions } from '../../limiter/stores/redis/redis-store.ts';
 import type { Store } from '../../limiter/stores/store.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';

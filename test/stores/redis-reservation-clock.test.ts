@@ -1,8 +1,8 @@
 /** Reservations in a real Redis whose scripts read a time that the test sets. */
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
-import { program } from '../../limiter/stores/redis/program.ts';
-import { redisScript } from '../../limiter/stores/redis/scripts.ts';
+import { program } from '../../limiter/stores/redis/lua/program.ts';
+import { redisScript } from '../../limiter/stores/redis/lua/scripts.ts';
 import type { Store } from '../../limiter/stores/store.ts';
 import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { ManualClock } from '../support/manual-clock.ts';

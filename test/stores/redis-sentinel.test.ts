@@ -4,11 +4,11 @@ import { join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import type { Operation } from '../../limiter/stores/operation.ts';
+import { RedisStore, type RedisStoreOptions } from '../../limiter/stores/redis/redis-store.ts';
 import {
   parseSentinelAddress,
   type SentinelAddressSettings,
-} from '../../limiter/stores/redis/redis-address.ts';
-import { RedisStore, type RedisStoreOptions } from '../../limiter/stores/redis/redis-store.ts';
+} from '../../limiter/stores/redis/wire/redis-address.ts';
 import { counterOp, submit, totalOf } from '../support/counter-ops.ts';
 import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';

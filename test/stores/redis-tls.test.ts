@@ -4,8 +4,8 @@ import { getCACertificates, setDefaultCACertificates } from 'node:tls';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { ClientTls, type ClientTlsFiles } from '../../limiter/stores/client-tls.ts';
-import { parseSentinelAddress } from '../../limiter/stores/redis/redis-address.ts';
 import { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
+import { parseSentinelAddress } from '../../limiter/stores/redis/wire/redis-address.ts';
 import {
   type CertificatePair,
   createAuthority,

@@ -2,8 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import {
   RedisClusterStore,
   type RedisClusterStoreOptions,
-} from '../../limiter/stores/redis/cluster-store.ts';
-import { parseClusterAddress } from '../../limiter/stores/redis/redis-address.ts';
+} from '../../limiter/stores/redis/cluster/cluster-store.ts';
+import { parseClusterAddress } from '../../limiter/stores/redis/wire/redis-address.ts';
 
 /** A store that counts in a Redis Cluster and is connected; it tries every 20 ms. */
 export async function openClusterStore(

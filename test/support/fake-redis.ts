@@ -1,7 +1,7 @@
 /** A server that speaks Redis's protocol and answers as a test says: a Redis that is broken, or is none. */
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
-import { type Reply, ReplyReader } from '../../limiter/stores/redis/resp.ts';
+import { type Reply, ReplyReader } from '../../limiter/stores/redis/wire/resp.ts';
 
 /** The bytes that answer a command, its words in lower and upper case as they came. */
 export type FakeAnswer = (words: readonly string[]) => string;

@@ -6,7 +6,7 @@ import {
   parseRedisAddress,
   type RedisAddress,
   type SentinelAddress,
-} from '../../limiter/stores/redis/redis-address.ts';
+} from '../../limiter/stores/redis/wire/redis-address.ts';
 import { systemTimers } from '../../process/time/clock.ts';
 
 /** An office of a Redis, by `host:port` or an address; it connects when it is asked. */

@@ -1,6 +1,6 @@
 import { type GrpcLimits, withPrefix } from '../../limiter/grpc/message-reader.ts';
-import { GrpcRequestHandler } from '../../limiter/grpc/request-handler.ts';
-import { type GrpcMethod, grpcMethods } from '../../limiter/grpc/server.ts';
+import { type GrpcMethod, GrpcRequestHandler } from '../../limiter/grpc/request-handler.ts';
+import { grpcMethods } from '../../limiter/grpc/server.ts';
 import type {
   CallerGate,
   CallTracer,

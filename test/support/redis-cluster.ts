@@ -1,5 +1,5 @@
 import { Redis } from 'ioredis';
-import { keySlot } from '../../limiter/stores/redis/cluster-topology.ts';
+import { keySlot } from '../../limiter/stores/redis/cluster/cluster-topology.ts';
 import { eventually } from './eventually.ts';
 import { freePort } from './free-port.ts';
 import type { KeyLifetimes } from './key-lifetimes.ts';

@@ -1,6 +1,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { parseRedisAddress, type RedisAddressSettings } from '../../limiter/stores/redis/redis-address.ts';
 import { RedisStore, type RedisStoreOptions } from '../../limiter/stores/redis/redis-store.ts';
+import {
+  parseRedisAddress,
+  type RedisAddressSettings,
+} from '../../limiter/stores/redis/wire/redis-address.ts';
 
 /** A store that is not connected yet. */
 export function newRedisStore(

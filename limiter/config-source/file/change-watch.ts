@@ -5,7 +5,7 @@ import { entryIdentity, type FileIdentity } from '../../../process/files/watched
 import { isSystemError, systemErrorCode, systemErrorReason } from '../../../process/log/error-text.ts';
 import type { Timers } from '../../../process/time/clock.ts';
 import { ConfigSourceError } from '../config-source.ts';
-import { directoriesIn } from './list-files.ts';
+import { directoriesIn, type FileLayout } from './list-files.ts';
 
 /** The RUNTIME_* settings. */
 export interface RuntimePaths {
@@ -14,18 +14,6 @@ export interface RuntimePaths {
   appDirectory: string;
   ignoreDotFiles: boolean;
   watchRoot: boolean;
-}
-
-/** What the settings mean: which files are rules, and which path is watched. */
-export interface FileLayout {
-  /** Read with its subdirectories; config names are relative to it. */
-  readDirectory: string;
-  /** Only config names that begin with it are read; empty: all. */
-  namePrefix: string;
-  ignoreDotFiles: boolean;
-  /** False: a missing `readDirectory` means no rules. */
-  mustExist: boolean;
-  watch: { kind: 'root' | 'directory'; path: string };
 }
 
 /**

@@ -18,7 +18,8 @@ import {
   type LoadThreadOptions,
   runLoadThread,
 } from '../load-thread.ts';
-import { ChangeWatch, type FileLayout, fileLayout, type RuntimePaths } from './change-watch.ts';
+import { ChangeWatch, fileLayout, type RuntimePaths } from './change-watch.ts';
+import type { FileLayout } from './list-files.ts';
 import type { LoadRequest } from './load-rules.ts';
 
 /** Reads, checks and compiles rule files in a thread of its own. */

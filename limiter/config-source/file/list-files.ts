@@ -3,7 +3,18 @@ import { join } from 'node:path';
 import { isSystemError, systemErrorCode, systemErrorReason } from '../../../process/log/error-text.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
 import { unplacedError } from '../config-source.ts';
-import type { FileLayout } from './change-watch.ts';
+
+/** What the settings mean: which files are rules, and which path is watched. */
+export interface FileLayout {
+  /** Read with its subdirectories; config names are relative to it. */
+  readDirectory: string;
+  /** Only config names that begin with it are read; empty: all. */
+  namePrefix: string;
+  ignoreDotFiles: boolean;
+  /** False: a missing `readDirectory` means no rules. */
+  mustExist: boolean;
+  watch: { kind: 'root' | 'directory'; path: string };
+}
 
 export interface ListedFile {
   /** The config name: the path relative to the directory read, with `.` for `/`. */

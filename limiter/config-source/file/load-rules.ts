@@ -9,7 +9,7 @@ import type { RuleError } from '../../../rules/rule-error.ts';
 import { compileRules } from '../../../rules/table/compile-rules.ts';
 import type { CheckOptions } from '../../../rules/validate-sources.ts';
 import { type LoadOutcome, type MadeLoad, unplacedError } from '../config-source.ts';
-import type { FileLayout } from './change-watch.ts';
+import type { FileLayout } from './list-files.ts';
 import { type FileListing, type ListedFile, listRuleFiles } from './list-files.ts';
 
 /** Chosen: rule files by another name are few and small, and what stands beside rules may be anything. */

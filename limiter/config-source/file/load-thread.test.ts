@@ -5,8 +5,9 @@ import { systemTimers } from '../../../process/time/clock.ts';
 import { RuleTable } from '../../../rules/table/rule-table.ts';
 import { ManualTimers } from '../../../test/support/manual-timers.ts';
 import { temporaryFolder } from '../../../test/support/temporary-folder.ts';
-import { type FileLayout, fileLayout } from './change-watch.ts';
+import { fileLayout } from './change-watch.ts';
 import { startLoadThread } from './file-source.ts';
+import type { FileLayout } from './list-files.ts';
 
 const limits = { maxHeapMiB: 512, timeoutMs: 60_000, reviewTimeoutMs: 60_000, timers: systemTimers };
 const maxBytes = 1 << 26;

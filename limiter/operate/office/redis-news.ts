@@ -4,9 +4,9 @@
  */
 import type { Timers } from '../../../process/time/clock.ts';
 import { retryDelayMs } from '../../../process/time/pacing.ts';
-import { isClosed } from '../../stores/redis/redis-error.ts';
-import { RedisLink } from '../../stores/redis/redis-link.ts';
-import { type Reply, ReplyError } from '../../stores/redis/resp.ts';
+import { isClosed } from '../../stores/redis/wire/redis-error.ts';
+import { RedisLink } from '../../stores/redis/wire/redis-link.ts';
+import { type Reply, ReplyError } from '../../stores/redis/wire/resp.ts';
 import type { NewsListener } from './office.ts';
 import type { RedisServers } from './redis-servers.ts';
 

@@ -2,11 +2,16 @@
 import { attendedMs, type Timers } from '../../../process/time/clock.ts';
 import { exactMost, type Held } from '../../algorithms/bound.ts';
 import { ledgerKeyOf } from '../../stores/leases/lease-book.ts';
-import { isClosed } from '../../stores/redis/redis-error.ts';
-import { integerReply, textReply, textsReply, UnexpectedReply } from '../../stores/redis/reply-checks.ts';
+import { redisScript, runScript } from '../../stores/redis/lua/scripts.ts';
 import { reservationKeysOf } from '../../stores/redis/reservation-keys.ts';
-import { ReplyError } from '../../stores/redis/resp.ts';
-import { redisScript, runScript } from '../../stores/redis/scripts.ts';
+import { isClosed } from '../../stores/redis/wire/redis-error.ts';
+import {
+  integerReply,
+  textReply,
+  textsReply,
+  UnexpectedReply,
+} from '../../stores/redis/wire/reply-checks.ts';
+import { ReplyError } from '../../stores/redis/wire/resp.ts';
 import { StoreError } from '../../stores/store-error.ts';
 import {
   type CounterRef,

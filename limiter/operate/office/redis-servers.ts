@@ -1,14 +1,15 @@
 /** The servers of one Redis, on connections of the office's own: those that hold keys, each asked by itself or by its keys. */
 import type { Timers } from '../../../process/time/clock.ts';
 import type { ClientTls } from '../../stores/client-tls.ts';
-import { ClusterCommands } from '../../stores/redis/cluster-commands.ts';
-import { type ClusterNode, ClusterNodes, placeName } from '../../stores/redis/cluster-nodes.ts';
-import { ClusterTopology } from '../../stores/redis/cluster-topology.ts';
-import type { ClusterAddress, RedisAddress, SentinelAddress } from '../../stores/redis/redis-address.ts';
-import { connectionCommands, RedisConnection } from '../../stores/redis/redis-connection.ts';
-import { RedisErrors } from '../../stores/redis/redis-error.ts';
-import type { KeyedCommands } from '../../stores/redis/scripts.ts';
-import { Sentinels } from '../../stores/redis/sentinels.ts';
+import { ClusterCommands } from '../../stores/redis/cluster/cluster-commands.ts';
+import { type ClusterNode, ClusterNodes } from '../../stores/redis/cluster/cluster-nodes.ts';
+import { ClusterTopology } from '../../stores/redis/cluster/cluster-topology.ts';
+import type { ClusterAddress, RedisAddress, SentinelAddress } from '../../stores/redis/wire/redis-address.ts';
+import { placeName } from '../../stores/redis/wire/redis-address.ts';
+import type { KeyedCommands } from '../../stores/redis/wire/redis-connection.ts';
+import { connectionCommands, RedisConnection } from '../../stores/redis/wire/redis-connection.ts';
+import { RedisErrors } from '../../stores/redis/wire/redis-error.ts';
+import { Sentinels } from '../../stores/redis/wire/sentinels.ts';
 import { StoreError } from '../../stores/store-error.ts';
 
 export interface ServerToScan {

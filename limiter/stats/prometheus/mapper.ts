@@ -5,9 +5,9 @@ import {
   type Captured,
   defaultBuckets,
   defaultSummary,
+  type MappedMetric,
   type Mapping,
   type MappingRule,
-  type ObserverOptions,
   type StatKind,
   Template,
 } from './mapping-rules.ts';
@@ -108,19 +108,6 @@ export function literalEnd(expression: string): string {
 
 // Which metric a statistic becomes. All globs are tried before any regular expression; of the expressions the first one
 // that matches wins.
-
-/** A metric's name and labels, and how its values are kept. */
-export interface MappedMetric {
-  readonly name: string;
-  readonly labels: ReadonlyMap<string, string>;
-  /** False for what no rule matched. */
-  readonly isMapped: boolean;
-  readonly honorLabels: boolean;
-  readonly help: string | undefined;
-  readonly scale: number;
-  readonly ttlMs: number;
-  readonly observer: ObserverOptions;
-}
 
 interface PreparedRule {
   readonly rule: MappingRule;

@@ -4,6 +4,19 @@ import { maxNameLength } from '../registry/metric-name.ts';
 import { NameSearch } from '../registry/name-search.ts';
 import { quoted, type WrittenDefaults, type WrittenMapping } from './mapper-schema.ts';
 
+/** A metric's name and labels, and how its values are kept. */
+export interface MappedMetric {
+  readonly name: string;
+  readonly labels: ReadonlyMap<string, string>;
+  /** False for what no rule matched. */
+  readonly isMapped: boolean;
+  readonly honorLabels: boolean;
+  readonly help: string | undefined;
+  readonly scale: number;
+  readonly ttlMs: number;
+  readonly observer: ObserverOptions;
+}
+
 // A mapping from statistics to metrics of Prometheus, in the language of statsd_exporter, once it is read.
 
 export type StatKind = 'counter' | 'gauge' | 'observer';

@@ -12,8 +12,8 @@ import {
   type ObserverSeries,
   valueText,
 } from './exposition.ts';
-import type { MappedMetric, Mapper } from './mapper.ts';
-import type { HistogramOptions, ObserverOptions, SummaryOptions } from './mapping-rules.ts';
+import type { Mapper } from './mapper.ts';
+import type { HistogramOptions, MappedMetric, ObserverOptions, SummaryOptions } from './mapping-rules.ts';
 
 export interface ValueSource {
   valueOf(slot: number): number;

@@ -15,7 +15,6 @@ import { retryDelayMs } from '../../../process/time/pacing.ts';
 import { type ClientTls, dial, tlsErrorText } from '../client-tls.ts';
 import type { StoreError } from '../store-error.ts';
 import { type Command, CommandQueue, versionCommand } from './command.ts';
-import type { MemcacheAddress } from './memcache-nodes.ts';
 import {
   closedError,
   lostConnection,
@@ -24,6 +23,13 @@ import {
   timedOut,
   tooMuchWaiting,
 } from './reply-reader.ts';
+
+/** One node's address: MEMCACHE_HOST_PORT and the answers to MEMCACHE_SRV. */
+export interface MemcacheAddress {
+  endpoint: { host: string; port: number } | { path: string };
+  /** As given; tells nodes apart, and names them in logs. */
+  label: string;
+}
 
 export interface MemcacheConnectionOptions {
   address: MemcacheAddress;

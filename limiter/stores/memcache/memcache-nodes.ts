@@ -1,4 +1,8 @@
-import { MemcacheConnection, type MemcacheConnectionOptions } from './memcache-connection.ts';
+import {
+  type MemcacheAddress,
+  MemcacheConnection,
+  type MemcacheConnectionOptions,
+} from './memcache-connection.ts';
 import { keyHash } from './memcache-key.ts';
 
 export interface MemcacheNodesOptions
@@ -89,13 +93,6 @@ export class MemcacheNodes {
     const { connections } = this.#listed[hash % count] as MemcacheNode;
     return connections[Math.floor(hash / count) % connections.length];
   }
-}
-
-/** One node's address: MEMCACHE_HOST_PORT and the answers to MEMCACHE_SRV. */
-export interface MemcacheAddress {
-  endpoint: { host: string; port: number } | { path: string };
-  /** As given; tells nodes apart, and names them in logs. */
-  label: string;
 }
 
 /**

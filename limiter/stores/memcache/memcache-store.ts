@@ -19,9 +19,9 @@ import {
   type KeyCount,
   type PendingRequest,
 } from './counter-batch.ts';
-import type { MemcacheConnection } from './memcache-connection.ts';
+import type { MemcacheAddress, MemcacheConnection } from './memcache-connection.ts';
 import { memcacheKey } from './memcache-key.ts';
-import { type MemcacheAddress, MemcacheNodes } from './memcache-nodes.ts';
+import { MemcacheNodes } from './memcache-nodes.ts';
 import { closedError, notConnected } from './reply-reader.ts';
 
 export interface MemcacheEvents extends ChangeEvents {

@@ -8,9 +8,9 @@ import { admit } from '../admission.ts';
 import { maxTotal } from '../folded-run.ts';
 import { callAbandoned, failOp, type Operation } from '../operation.ts';
 import { StoreError } from '../store-error.ts';
-import { isTimeMicros, keyError, UnexpectedReply } from './reply-checks.ts';
-import { type KeysOver, keysOver, noteKeyOver } from './reserved-keys-over.ts';
-import type { Arguments } from './scripts.ts';
+import { type KeysOver, keysOver, noteKeyOver } from './lua/reserved-keys-over.ts';
+import { isTimeMicros, keyError, UnexpectedReply } from './wire/reply-checks.ts';
+import type { Arguments } from './wire/resp.ts';
 
 /** For ops that only a script can count. Nobody asked the server. */
 export const needsScripts = new StoreError(

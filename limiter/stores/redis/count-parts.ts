@@ -3,7 +3,6 @@ import { FoldedRun } from '../folded-run.ts';
 import { leaseArgument } from '../leases/ledger.ts';
 import { callAbandoned, failAll, failOp, type Operation } from '../operation.ts';
 import type { StoreError } from '../store-error.ts';
-import { answerLeased } from './bounded-scripts.ts';
 import {
   answerSteps,
   BoundTable,
@@ -15,13 +14,14 @@ import {
   Steps,
   stepArgument,
 } from './bounded-steps.ts';
-import type { Section } from './program.ts';
-import type { RedisErrors } from './redis-error.ts';
-import { replyNumber } from './reply-checks.ts';
+import { answerLeased } from './lua/bounded-scripts.ts';
+import type { Section } from './lua/program.ts';
+import { type KeysOver, keysOverAt, noteKeyOver } from './lua/reserved-keys-over.ts';
 import { reservationKeysOf } from './reservation-keys.ts';
-import { type KeysOver, keysOverAt, noteKeyOver } from './reserved-keys-over.ts';
-import { ReplyError } from './resp.ts';
-import type { Arguments } from './scripts.ts';
+import type { RedisErrors } from './wire/redis-error.ts';
+import { replyNumber } from './wire/reply-checks.ts';
+import type { Arguments } from './wire/resp.ts';
+import { ReplyError } from './wire/resp.ts';
 
 /** What a call asks of one section of the program. */
 export interface Part {

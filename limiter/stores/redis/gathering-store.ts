@@ -16,13 +16,13 @@ import {
   TurnGathering,
   usualCallBounds,
 } from './gathered-calls.ts';
-import { areScriptsRefused, isKeyRefused, type RedisErrors, type RedisScripts } from './redis-error.ts';
-import { hasSet, textReply } from './reply-checks.ts';
 import { noteKeyOf, ReservationNames, tallyKeyOf } from './reservation-keys.ts';
 import { ReservationPart } from './reservation-part.ts';
 import { shareTally } from './reservation-tally.ts';
-import type { KeyedCommands } from './scripts.ts';
 import { Batch, maxKeysPerCall, settle } from './turn-batch.ts';
+import type { KeyedCommands } from './wire/redis-connection.ts';
+import { areScriptsRefused, isKeyRefused, type RedisErrors, type RedisScripts } from './wire/redis-error.ts';
+import { hasSet, textReply } from './wire/reply-checks.ts';
 
 export interface GatheringStoreOptions {
   /** Undefined: none. */

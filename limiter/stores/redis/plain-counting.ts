@@ -7,9 +7,9 @@ import { holdBack } from '../stop-when-over.ts';
 import { StoreError } from '../store-error.ts';
 import { failSteps, needsScripts, opsOf, type Step, Steps } from './bounded-steps.ts';
 import type { PlainCommands } from './count-parts.ts';
-import { hasSet, integerReply, textReply, UnexpectedReply } from './reply-checks.ts';
-import { ReplyError } from './resp.ts';
-import type { KeyedCommands } from './scripts.ts';
+import type { KeyedCommands } from './wire/redis-connection.ts';
+import { hasSet, integerReply, textReply, UnexpectedReply } from './wire/reply-checks.ts';
+import { ReplyError } from './wire/resp.ts';
 
 /** Integers beyond this may be read one off; text is read exactly. */
 const exactReply = 2 ** 52;

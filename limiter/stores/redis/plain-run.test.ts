@@ -3,9 +3,9 @@ import { counterOp } from '../../../test/support/counter-ops.ts';
 import { FoldedRun } from '../folded-run.ts';
 import { StoreError } from '../store-error.ts';
 import { applyPlainly, inParallel } from './plain-counting.ts';
-import { RedisErrors } from './redis-error.ts';
-import { ReplyError } from './resp.ts';
-import type { KeyedCommands } from './scripts.ts';
+import type { KeyedCommands } from './wire/redis-connection.ts';
+import { RedisErrors } from './wire/redis-error.ts';
+import { ReplyError } from './wire/resp.ts';
 
 const errors = new RedisErrors({ timeoutMs: 1000, password: undefined });
 const refused = new ReplyError("READONLY You can't write against a read only replica.");

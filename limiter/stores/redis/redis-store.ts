@@ -1,16 +1,16 @@
 import { attendedMs } from '../../../process/time/clock.ts';
 import type { StoreError } from '../store-error.ts';
 import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts';
+import { program } from './lua/program.ts';
 import { PlainCounting } from './plain-counting.ts';
-import { program } from './program.ts';
-import type { RedisAddress, SentinelAddress } from './redis-address.ts';
-import { type ConnectionCounts, connectionCommands, RedisConnection } from './redis-connection.ts';
-import { isNoScript } from './redis-error.ts';
-import type { RedisLink, SentCall } from './redis-link.ts';
-import { UnexpectedReply } from './reply-checks.ts';
-import { type Reply, ReplyError } from './resp.ts';
-import type { KeyedCommands } from './scripts.ts';
 import type { Batch } from './turn-batch.ts';
+import type { RedisAddress, SentinelAddress } from './wire/redis-address.ts';
+import type { KeyedCommands } from './wire/redis-connection.ts';
+import { type ConnectionCounts, connectionCommands, RedisConnection } from './wire/redis-connection.ts';
+import { isNoScript } from './wire/redis-error.ts';
+import type { RedisLink, SentCall } from './wire/redis-link.ts';
+import { UnexpectedReply } from './wire/reply-checks.ts';
+import { type Reply, ReplyError } from './wire/resp.ts';
 
 /** A way to one server: a `RedisConnection`, or a client that somebody else opened. */
 export type ServerConnection = Pick<

@@ -14,10 +14,10 @@ import type { ReservationBounds } from '../store.ts';
 import type { StoreError } from '../store-error.ts';
 import { BoundTable, needsScripts } from './bounded-steps.ts';
 import type { Part, SpreadPart } from './count-parts.ts';
-import type { RedisErrors } from './redis-error.ts';
-import { isCount, isTimeMicros, keyError } from './reply-checks.ts';
 import { noteKeyOf, type ReservationNames, type ReservationPlace } from './reservation-keys.ts';
-import type { Arguments } from './scripts.ts';
+import type { RedisErrors } from './wire/redis-error.ts';
+import { isCount, isTimeMicros, keyError } from './wire/reply-checks.ts';
+import type { Arguments } from './wire/resp.ts';
 
 /** Calls whose counters are in one place. */
 export class ReservationPart implements Part {

@@ -1,6 +1,7 @@
 /** Tallies of reservations that limiters share in Redis: one key each, which ends with the last reservation that it counts. */
 import type { TallyChanges } from '../store.ts';
-import { type KeyedCommands, luaBase, redisScript, runScript } from './scripts.ts';
+import { luaBase, redisScript, runScript } from './lua/scripts.ts';
+import type { KeyedCommands } from './wire/redis-connection.ts';
 
 /**
  * KEYS is the tally, a text of `<end>:<count>` with ends in seconds since the epoch. ARGV is the time in these seconds, then an

@@ -1,9 +1,9 @@
 import type { Operation } from '../operation.ts';
 import type { StoreError } from '../store-error.ts';
 import type { Part, PartKind, PlainCommands } from './count-parts.ts';
-import { pushSection, severalSections } from './program.ts';
-import type { RedisErrors } from './redis-error.ts';
-import type { Arguments } from './scripts.ts';
+import { pushSection, severalSections } from './lua/program.ts';
+import type { RedisErrors } from './wire/redis-error.ts';
+import type { Arguments } from './wire/resp.ts';
 
 /** More would hold up Redis's other users: it does nothing else while a script runs. */
 export const maxKeysPerCall = 512;

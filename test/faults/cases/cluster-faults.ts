@@ -1,4 +1,4 @@
-import { keySlot } from '../../../limiter/stores/redis/cluster-topology.ts';
+import { keySlot } from '../../../limiter/stores/redis/cluster/cluster-topology.ts';
 import { eventually } from '../../support/eventually.ts';
 import { redisProgram } from '../../support/find-server.ts';
 import { type ClusterMember, type RedisCluster, startRedisCluster } from '../../support/redis-cluster.ts';

@@ -1,4 +1,13 @@
-import type { NodePlace } from './cluster-nodes.ts';
+/** Where a node listens. */
+export interface NodePlace {
+  host: string;
+  port: number;
+}
+
+/** Equal for equal places. */
+export function placeName({ host, port }: NodePlace): string {
+  return `${host}:${port}`;
+}
 
 /**
  * REDIS_URL as logs and errors may show it: `*****` in place of credentials, in every item of a list. Masks too much

@@ -1,22 +1,27 @@
-import { attendedMs, attendedTimers } from '../../../process/time/clock.ts';
-import type { Operation } from '../operation.ts';
-import { countAll, type SubmitOptions } from '../store.ts';
-import { StoreError } from '../store-error.ts';
+import { attendedMs, attendedTimers } from '../../../../process/time/clock.ts';
+import type { Operation } from '../../operation.ts';
+import { countAll, type SubmitOptions } from '../../store.ts';
+import { StoreError } from '../../store-error.ts';
+import { CountPart } from '../count-parts.ts';
+import { GatheringStore, type GatheringStoreOptions } from '../gathering-store.ts';
+import { program } from '../lua/program.ts';
+import { runScript } from '../lua/scripts.ts';
+import { PlainCounting } from '../plain-counting.ts';
+import { Batch } from '../turn-batch.ts';
+import type { ClusterAddress } from '../wire/redis-address.ts';
+import { type NodePlace, placeName } from '../wire/redis-address.ts';
+import {
+  type ConnectionCounts,
+  RedisConnection,
+  type RedisConnectionOptions,
+} from '../wire/redis-connection.ts';
+import { isTryAgain, RedisErrors } from '../wire/redis-error.ts';
+import { UnexpectedReply } from '../wire/reply-checks.ts';
 import { ClusterCommands } from './cluster-commands.ts';
 import { ClusterKeysOver } from './cluster-keys-over.ts';
-import { ClusterNodes, type NodePlace, type NodeSilence, placeName } from './cluster-nodes.ts';
+import { ClusterNodes, type NodeSilence } from './cluster-nodes.ts';
 import { submitToSlots } from './cluster-reservations.ts';
 import { ClusterTopology, keySlot } from './cluster-topology.ts';
-import { CountPart } from './count-parts.ts';
-import { GatheringStore, type GatheringStoreOptions } from './gathering-store.ts';
-import { PlainCounting } from './plain-counting.ts';
-import { program } from './program.ts';
-import type { ClusterAddress } from './redis-address.ts';
-import { type ConnectionCounts, RedisConnection, type RedisConnectionOptions } from './redis-connection.ts';
-import { isTryAgain, RedisErrors } from './redis-error.ts';
-import { UnexpectedReply } from './reply-checks.ts';
-import { runScript } from './scripts.ts';
-import { Batch } from './turn-batch.ts';
 
 export interface RedisClusterStoreOptions extends GatheringStoreOptions, Partial<NodeSilence> {
   address: ClusterAddress;

@@ -1,16 +1,10 @@
-import { attendedMs } from '../../../process/time/clock.ts';
-import { StoreError } from '../store-error.ts';
-import { type ClusterNode, type NodePlace, placeName } from './cluster-nodes.ts';
-import { type ClusterTopology, keySlot } from './cluster-topology.ts';
-import { notConnected, type RedisErrors } from './redis-error.ts';
-import type { KeyedCommands } from './scripts.ts';
-
-/** A node's word that a key is elsewhere. It ran nothing. */
-export interface Redirection extends NodePlace {
-  /** Only this command goes there, after ASKING: the slot is on its way. Otherwise the slot has moved. */
-  ask: boolean;
-  slot: number;
-}
+import { attendedMs } from '../../../../process/time/clock.ts';
+import { StoreError } from '../../store-error.ts';
+import { type NodePlace, placeName } from '../wire/redis-address.ts';
+import type { KeyedCommands } from '../wire/redis-connection.ts';
+import { notConnected, type RedisErrors } from '../wire/redis-error.ts';
+import type { ClusterNode } from './cluster-nodes.ts';
+import { type ClusterTopology, keySlot, type Redirection } from './cluster-topology.ts';
 
 /** Reads `MOVED <slot> <host>:<port>` and `ASK ...`; without a host it is that of the node that said it. */
 export function parseRedirection(error: unknown, from: NodePlace): Redirection | undefined {

@@ -1,14 +1,13 @@
-import { attendedTimers } from '../../../process/time/clock.ts';
-import type { FlushTurn } from '../../../process/time/loop-turns.ts';
-import { retryDelayMs } from '../../../process/time/pacing.ts';
-import type { ClientTls } from '../client-tls.ts';
-import { StoreError } from '../store-error.ts';
+import { attendedTimers } from '../../../../process/time/clock.ts';
+import type { FlushTurn } from '../../../../process/time/loop-turns.ts';
+import { retryDelayMs } from '../../../../process/time/pacing.ts';
+import type { ClientTls } from '../../client-tls.ts';
+import { StoreError } from '../../store-error.ts';
 import type { RedisAddress, SentinelAddress } from './redis-address.ts';
 import { connectingHint, isClosed, isTimeout, RedisErrors } from './redis-error.ts';
 import { RedisLink } from './redis-link.ts';
 import { UnexpectedReply } from './reply-checks.ts';
 import { type Reply, ReplyError } from './resp.ts';
-import type { KeyedCommands } from './scripts.ts';
 import { type MasterPlace, Sentinels } from './sentinels.ts';
 
 // The way to one Redis server: a connection, and another whenever that is lost. Nothing is queued while it is down and
@@ -271,6 +270,16 @@ async function isReplica(link: RedisLink): Promise<boolean> {
     if (error instanceof ReplyError) return false;
     throw error;
   }
+}
+
+/** Single commands, each about one key, for one server, a proxy before many, or a cluster. */
+export interface KeyedCommands {
+  /** Calls in one turn go out together, in order for one key. Rejects with an error for `translate`. */
+  send(key: string, name: string, args: string[]): Promise<unknown>;
+  /** What `send` rejected with, as an error of ours. */
+  translate(error: unknown): StoreError;
+  /** Equal for keys of one server, as far as is known. */
+  placeOf(key: string): unknown;
 }
 
 /** All keys by one connection. */

@@ -2,10 +2,10 @@
  * Reservations in a Redis Cluster, whose counters of one hash tag are in one place. The note of a reservation has a slot of
  * its own.
  */
-import { failAll, type Operation } from '../operation.ts';
-import { type Places, submitSpread } from '../spread-reservations.ts';
-import { hashTagOf, type Notes } from '../store.ts';
-import { StoreError } from '../store-error.ts';
+import { failAll, type Operation } from '../../operation.ts';
+import { type Places, submitSpread } from '../../spread-reservations.ts';
+import { hashTagOf, type Notes } from '../../store.ts';
+import { StoreError } from '../../store-error.ts';
 
 /** `submit`: to one slot. */
 export function submitToSlots(

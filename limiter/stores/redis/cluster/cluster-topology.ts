@@ -1,9 +1,16 @@
-import { attendedTimers } from '../../../process/time/clock.ts';
-import { hashTagOf } from '../store.ts';
-import { StoreError } from '../store-error.ts';
-import type { Redirection } from './cluster-commands.ts';
-import { type ClusterNode, type ClusterNodes, type NodePlace, placeName } from './cluster-nodes.ts';
-import { UnexpectedReply } from './reply-checks.ts';
+import { attendedTimers } from '../../../../process/time/clock.ts';
+import { hashTagOf } from '../../store.ts';
+import { StoreError } from '../../store-error.ts';
+import { type NodePlace, placeName } from '../wire/redis-address.ts';
+import { UnexpectedReply } from '../wire/reply-checks.ts';
+import type { ClusterNode, ClusterNodes } from './cluster-nodes.ts';
+
+/** A node's word that a key is elsewhere. It ran nothing. */
+export interface Redirection extends NodePlace {
+  /** Only this command goes there, after ASKING: the slot is on its way. Otherwise the slot has moved. */
+  ask: boolean;
+  slot: number;
+}
 
 /** Slots `first` to `last` and the node that takes writes for them. */
 interface SlotRange {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { ManualTimers } from '../../../test/support/manual-timers.ts';
+import { ManualTimers } from '../../../../test/support/manual-timers.ts';
 import { NodeBreaker } from './cluster-nodes.ts';
 
 class Answered extends Error {}

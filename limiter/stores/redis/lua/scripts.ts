@@ -1,12 +1,7 @@
 import { createHash } from 'node:crypto';
-import type { StoreError } from '../store-error.ts';
-import { isNoScript } from './redis-error.ts';
+import type { KeyedCommands } from '../wire/redis-connection.ts';
+import { isNoScript } from '../wire/redis-error.ts';
 import { luaTellOver } from './reserved-keys-over.ts';
-
-/** Takes a command's arguments, one after another. */
-export interface Arguments {
-  push(argument: string): unknown;
-}
 
 export interface RedisScript {
   readonly source: string;
@@ -162,16 +157,6 @@ export function runScript(
     if (!isNoScript(error)) throw error;
     return commands.send(key, 'eval', [script.source, ...args]);
   });
-}
-
-/** Single commands, each about one key, for one server, a proxy before many, or a cluster. */
-export interface KeyedCommands {
-  /** Calls in one turn go out together, in order for one key. Rejects with an error for `translate`. */
-  send(key: string, name: string, args: string[]): Promise<unknown>;
-  /** What `send` rejected with, as an error of ours. */
-  translate(error: unknown): StoreError;
-  /** Equal for keys of one server, as far as is known. */
-  placeOf(key: string): unknown;
 }
 
 /**

@@ -3,13 +3,13 @@
  * Lua that stands beside each formula in `limiter/algorithms/`.
  */
 
-import { algorithmsLua } from '../../algorithms/registry.ts';
-import type { FoldedRun } from '../folded-run.ts';
-import { luaLeases } from '../leases/ledger.ts';
-import type { StoreError } from '../store-error.ts';
-import { isCount, keyError, replyNumber } from './reply-checks.ts';
+import { algorithmsLua } from '../../../algorithms/registry.ts';
+import type { FoldedRun } from '../../folded-run.ts';
+import { luaLeases } from '../../leases/ledger.ts';
+import type { StoreError } from '../../store-error.ts';
+import { isCount, keyError, replyNumber } from '../wire/reply-checks.ts';
+import { ReplyError } from '../wire/resp.ts';
 import { luaTellOver } from './reserved-keys-over.ts';
-import { ReplyError } from './resp.ts';
 import { luaCounting, luaCountKeys } from './scripts.ts';
 
 /** What scripts with bounds know before they read what to do. Stands behind `luaBase`. */

@@ -2,7 +2,11 @@
  * Redis's protocol, RESP2: commands written as bytes, and replies taken apart as they come, a byte at a time or many together.
  * https://redis.io/docs/latest/develop/reference/protocol-spec/
  */
-import type { Arguments } from './scripts.ts';
+
+/** Takes a command's arguments, one after another. */
+export interface Arguments {
+  push(argument: string): unknown;
+}
 
 // What `write` calls, without looking for its encoding.
 const utf8Write = Buffer.prototype.utf8Write;

@@ -1,11 +1,11 @@
 import { once } from 'node:events';
 import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { describe, expect, it, onTestFinished } from 'vitest';
-import { FlushTurn } from '../../../process/time/loop-turns.ts';
-import { counterOp, submit } from '../../../test/support/counter-ops.ts';
-import { eventually } from '../../../test/support/eventually.ts';
+import { FlushTurn } from '../../../../process/time/loop-turns.ts';
+import { counterOp, submit } from '../../../../test/support/counter-ops.ts';
+import { eventually } from '../../../../test/support/eventually.ts';
+import { RedisStore, type RedisStoreOptions } from '../redis-store.ts';
 import { RedisLink, type RedisLinkOptions, type SentCall } from './redis-link.ts';
-import { RedisStore, type RedisStoreOptions } from './redis-store.ts';
 import { type Reply, ReplyReader } from './resp.ts';
 
 type Answer = (command: string, socket: Socket) => string | undefined;

@@ -1,11 +1,11 @@
 import type { Socket } from 'node:net';
-import { attendedMs, attendedTimers, looseAttendedTimers } from '../../../process/time/clock.ts';
-import type { FlushTurn } from '../../../process/time/loop-turns.ts';
-import { type ClientTls, dial } from '../client-tls.ts';
+import { attendedMs, attendedTimers, looseAttendedTimers } from '../../../../process/time/clock.ts';
+import type { FlushTurn } from '../../../../process/time/loop-turns.ts';
+import { type ClientTls, dial } from '../../client-tls.ts';
 import type { RedisAddress } from './redis-address.ts';
 import { commandTimedOut, connectionClosed, isTimeout, unexpectedAnswer } from './redis-error.ts';
+import type { Arguments } from './resp.ts';
 import { CommandWriter, type Reply, ReplyError, ReplyReader } from './resp.ts';
-import type { Arguments } from './scripts.ts';
 
 /** A command that was sent, in the line of those that wait for their replies. */
 export interface SentCall {

@@ -1,19 +1,9 @@
-import { looseAttendedTimers, type Timers } from '../../../process/time/clock.ts';
-import { BreakerState, BreakerTimer, type BreakerTimes } from '../calm/breaker-state.ts';
-import { StoreError } from '../store-error.ts';
-import type { ConnectionCounts, RedisConnection } from './redis-connection.ts';
-import { ReplyError } from './resp.ts';
-
-/** Where a node listens. */
-export interface NodePlace {
-  host: string;
-  port: number;
-}
-
-/** Equal for equal places. */
-export function placeName({ host, port }: NodePlace): string {
-  return `${host}:${port}`;
-}
+import { looseAttendedTimers, type Timers } from '../../../../process/time/clock.ts';
+import { BreakerState, BreakerTimer, type BreakerTimes } from '../../calm/breaker-state.ts';
+import { StoreError } from '../../store-error.ts';
+import { type NodePlace, placeName } from '../wire/redis-address.ts';
+import type { ConnectionCounts, RedisConnection } from '../wire/redis-connection.ts';
+import { ReplyError } from '../wire/resp.ts';
 
 /** How a node that hangs is found out, and found back. */
 export interface NodeSilence {

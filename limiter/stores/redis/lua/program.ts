@@ -2,9 +2,11 @@
  * The one program that runs in Redis: a section for each thing that a call may ask, of which a call runs those that it names. A
  * section makes only the functions that its call needs, so that a long text costs a call no more than a short one.
  */
+
+import type { Arguments } from '../wire/resp.ts';
 import { luaBoundedCountSection, luaBoundedStopSection } from './bounded-scripts.ts';
 import { luaReservationSection } from './reservation-script.ts';
-import { type Arguments, luaBase, luaCountSection, luaStopSection, redisScript } from './scripts.ts';
+import { luaBase, luaCountSection, luaStopSection, redisScript } from './scripts.ts';
 
 /** How a call names a section. */
 export type Section = 'count' | 'bounded' | 'stop' | 'bounded-stop' | 'reservations';

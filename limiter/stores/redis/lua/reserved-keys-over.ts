@@ -2,7 +2,7 @@
  * What scripts that count say of keys that are over their limits: whether anything is reserved on them, so that a hit is
  * refused by one call. Only what has expired is worth another one, which gives it back (reservation-script.ts).
  */
-import type { Operation } from '../operation.ts';
+import type { Operation } from '../../operation.ts';
 
 /** What a key that is over has beside it, as the scripts say it. */
 export const KeyOver = { open: 1, expired: 2 } as const;

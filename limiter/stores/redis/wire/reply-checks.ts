@@ -2,7 +2,7 @@
  * Checks of what Redis replies. A server that is broken, or is no Redis, must not decide about a request: a reply of another
  * type, length or range than its command gives becomes an error of the store, and STORE_FAILURE_MODE decides.
  */
-import { beyondTotal, maxTotal } from '../folded-run.ts';
+import { beyondTotal, maxTotal } from '../../folded-run.ts';
 import { ReplyError } from './resp.ts';
 
 /** A reply that the command never gives. Its text names the command and the form of the reply, and repeats no text of it. */

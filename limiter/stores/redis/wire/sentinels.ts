@@ -1,5 +1,5 @@
-import type { ClientTls } from '../client-tls.ts';
-import { StoreError } from '../store-error.ts';
+import type { ClientTls } from '../../client-tls.ts';
+import { StoreError } from '../../store-error.ts';
 import type { SentinelAddress } from './redis-address.ts';
 import { connectingHint, RedisErrors } from './redis-error.ts';
 import { RedisLink, type RedisLinkOptions } from './redis-link.ts';

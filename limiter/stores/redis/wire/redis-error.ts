@@ -1,5 +1,5 @@
-import { tlsErrorText } from '../client-tls.ts';
-import { StoreError } from '../store-error.ts';
+import { tlsErrorText } from '../../client-tls.ts';
+import { StoreError } from '../../store-error.ts';
 import { UnexpectedReply } from './reply-checks.ts';
 import { ReplyError } from './resp.ts';
 

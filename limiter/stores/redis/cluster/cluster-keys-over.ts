@@ -1,7 +1,7 @@
-import type { Operation } from '../operation.ts';
-import type { ReservationNames } from './reservation-keys.ts';
-import { KeyOver, noteKeyOver } from './reserved-keys-over.ts';
-import type { KeyedCommands } from './scripts.ts';
+import type { Operation } from '../../operation.ts';
+import { KeyOver, noteKeyOver } from '../lua/reserved-keys-over.ts';
+import type { ReservationNames } from '../reservation-keys.ts';
+import type { KeyedCommands } from '../wire/redis-connection.ts';
 
 export interface ClusterKeysOverOptions {
   readonly commands: KeyedCommands;
