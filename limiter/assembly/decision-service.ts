@@ -4,7 +4,7 @@ import { unitOfHits } from '../../rules/describe.ts';
 import { shownKey } from '../../rules/long-text.ts';
 import { limitLabel } from '../../rules/window.ts';
 import { policyName } from '../decide/limit-headers.ts';
-import type { LimitPlan } from '../decide/plan.ts';
+import type { LimitPlan } from '../decide/limit-plan.ts';
 import type { ResponseOptions, StoreFailureAnswer } from '../decide/response.ts';
 import { limitWarned, moreLimitsWarned } from '../log/lines.ts';
 import { budgetOutcomes } from '../service/budgets.ts';

@@ -13,7 +13,7 @@ import { randomBytes } from 'node:crypto';
 import type { Logger } from '../../process/log/logger.ts';
 import { ticksAfterReading } from '../../process/time/clock.ts';
 import type { FlushTurn } from '../../process/time/loop-turns.ts';
-import type { LimitPlan } from '../decide/plan.ts';
+import type { LimitPlan } from '../decide/limit-plan.ts';
 import { lengthOf } from '../decide/windows.ts';
 import {
   clientTlsRefused,

@@ -2,9 +2,11 @@ import { describe, expect, it } from 'vitest';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { type JsonObject, Unit } from '../../rules/model.ts';
 import { limitedPlan, type MatchedTraits, matchedRule } from '../../test/support/matched-rule.ts';
+import type { DescriptorStatus } from './decided.ts';
 import { dynamicMetadata, mergeMetadata } from './dynamic-metadata.ts';
-import { Code, type Descriptor, type DescriptorStatus, type RateLimitRequest } from './messages.ts';
-import { noLimit, type Plan } from './plan.ts';
+import type { Plan } from './limit-plan.ts';
+import { Code, type Descriptor, type RateLimitRequest } from './messages.ts';
+import { noLimit } from './plan.ts';
 import { okStatus, unlimitedStatus } from './response.ts';
 
 function descriptor(fields: Partial<Descriptor> = {}): Descriptor {

@@ -9,8 +9,9 @@ import { unitJson, unitOfHits } from '../../rules/describe.ts';
 import type { MatchedRule } from '../../rules/match-result.ts';
 import { burstOf, type JsonObject, type Limit } from '../../rules/model.ts';
 import { windowTextOf } from '../../rules/window.ts';
-import { type DescriptorStatus, type Header, HeaderForm, type LimitWarning } from './messages.ts';
-import type { LimitPlan, Plan } from './plan.ts';
+import type { DescriptorStatus, LimitWarning } from './decided.ts';
+import type { LimitPlan, Plan } from './limit-plan.ts';
+import { type Header, HeaderForm } from './messages.ts';
 import { isCalendarMonth, lengthOf, type WindowOptions } from './windows.ts';
 
 /** Of structured fields: 15 digits. RFC 9651, section 3.3.1. */
@@ -47,15 +48,6 @@ export function hitsPerWindow({ limit }: Pick<LimitPlan, 'limit'>): number {
 /** A limit for callers: of a rule that hides itself without its name. */
 export function shownLimit({ hideIdentity }: MatchedRule, limit: Limit): Limit {
   return hideIdentity && limit.name !== '' ? { ...limit, name: '' } : limit;
-}
-
-/** What answers say of a limit in the same words every time, from the first one on. */
-export interface LimitTexts {
-  policyName?: string;
-  policy?: Header;
-  standing?: HeaderForm;
-  identity?: HeaderForm;
-  identityEntry?: Uint8Array;
 }
 
 /** The length of its windows; undefined for those of a calendar, which have none of their own. */

@@ -6,7 +6,7 @@ import { RuleTable } from '../../rules/table/rule-table.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import type { RuleStats } from '../stats/registry/rule-stats.ts';
-import type { Plan } from './plan.ts';
+import type { Plan } from './limit-plan.ts';
 import { Planner } from './plan.ts';
 import { decodeRateLimitRequest } from './wire-codec.ts';
 

@@ -2,8 +2,7 @@
  * The two messages of `ShouldRateLimit` as the decision code handles them. Field meanings: the proto files.
  * The wire codec (`wire-codec.ts`) reads and writes them; the generated messages are for JSON and for tests.
  */
-import type { Entry, JsonObject } from '../../rules/model.ts';
-import type { LimitPlan } from './plan.ts';
+import type { Entry } from '../../rules/model.ts';
 import type { KnownEntries } from './wire-reader.ts';
 
 export interface RateLimitRequest {
@@ -59,16 +58,6 @@ export interface RequestedLimit {
 export const Code = { UNKNOWN: 0, OK: 1, OVER_LIMIT: 2 } as const;
 export type Code = (typeof Code)[keyof typeof Code];
 
-export interface RateLimitResponse {
-  overallCode: Code;
-  statuses: DescriptorStatus[];
-  responseHeadersToAdd: Header[];
-  requestHeadersToAdd: Header[];
-  dynamicMetadata: JsonObject | undefined;
-  /** RESPONSE_RULE_IDENTITY: the status whose limit the dynamic metadata names. */
-  decidedBy?: DescriptorStatus | undefined;
-}
-
 export interface CurrentLimit {
   readonly name: string;
   readonly requestsPerUnit: number;
@@ -78,33 +67,6 @@ export interface CurrentLimit {
   readonly policy?: string;
   /** The window then, `5m`. */
   readonly window?: string;
-}
-
-/** A limit of a descriptor that has reached a mark of `warn_at`. */
-export interface LimitWarning {
-  /** The highest that is reached, in percent. */
-  readonly mark: number;
-  readonly plan: LimitPlan;
-  readonly used: number;
-  readonly left: number;
-}
-
-export interface DescriptorStatus {
-  code: Code;
-  currentLimit: CurrentLimit | undefined;
-  /** 0 to 2^53 - 1. */
-  limitRemaining: number;
-  durationUntilResetSeconds: number | undefined;
-  /** Of a counted limit, where answers tell more of it than the protocol has room for. */
-  plan?: LimitPlan | undefined;
-  /** Hits in its counter; of one that the local cache knows to be full what fits in. */
-  used?: number;
-  /** What of `used` is held by open reservations, where answers tell that. */
-  reserved?: number;
-  /** It was refused more than any of its limits lets pass at once: to wait is of no use. */
-  neverFits?: true;
-  /** Of all its limits; undefined: none has reached a mark. */
-  warnings?: readonly LimitWarning[];
 }
 
 export interface Header {

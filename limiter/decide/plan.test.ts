@@ -6,8 +6,9 @@ import { limitedPlan, type MatchedTraits, matchedRule as rule } from '../../test
 import { limit as matchedLimit } from '../../test/support/rule-builder.ts';
 import { FixedWindow } from '../algorithms/fixed-window.ts';
 import type { RuleStats } from '../stats/registry/rule-stats.ts';
+import type { Plan } from './limit-plan.ts';
 import { type Descriptor, ServiceError } from './messages.ts';
-import { applyReplaces, noLimit, type Plan, Planner } from './plan.ts';
+import { applyReplaces, noLimit, Planner } from './plan.ts';
 import { KnownEntries } from './wire-reader.ts';
 
 /** Matches by the first entry's key alone. */

@@ -12,14 +12,13 @@ import {
   windowText,
   windowTextOf,
 } from '../../rules/window.ts';
-import type { Bound } from '../algorithms/bound.ts';
 import { countingOf } from '../algorithms/registry.ts';
 import type { RuleMetric, RuleStats } from '../stats/registry/rule-stats.ts';
-import type { Counter } from '../stores/operation.ts';
-import { type Marks, marksOf, nearThreshold } from './assess.ts';
+import { marksOf, nearThreshold } from './assess.ts';
 import { counterKey, overrideMetricKey } from './counter-key.ts';
-import { fixedSecondsOf, type LimitTexts, policiesOf } from './limit-headers.ts';
-import { type Marker, markerOf, unmarkedOf } from './marker.ts';
+import { fixedSecondsOf, policiesOf } from './limit-headers.ts';
+import type { LimitedPlan, LimitPlan, NoLimitPlan, Plan, UnlimitedPlan } from './limit-plan.ts';
+import { markerOf, unmarkedOf } from './marker.ts';
 import { type CurrentLimit, type Descriptor, type RequestedLimit, ServiceError } from './messages.ts';
 import { changesLimit, limitUnder, overridable, plainLimit } from './overridden.ts';
 import type { OverrideIndex, OverridesFound } from './override-index.ts';
@@ -35,37 +34,6 @@ import {
 } from './windows.ts';
 import { type KnownEntries, knownEntriesSlots } from './wire-reader.ts';
 
-/** One limit of a plan, with its counter. */
-export interface LimitPlan extends Counter {
-  readonly charging: Bound;
-  readonly rule: MatchedRule;
-  readonly limit: Limit;
-  /** What answers say of it. */
-  readonly currentLimit: CurrentLimit;
-  /** What they say of it where the settings want more. */
-  readonly texts: LimitTexts;
-  /** The length of its window; undefined for one of a calendar. */
-  readonly windowSeconds: number | undefined;
-  readonly nearThreshold: number;
-  /** Of `warn_at`. Undefined: none. */
-  readonly marks: Marks | undefined;
-  /** Whether any limit of its rule has marks. */
-  readonly warns: boolean;
-  /** What an answer says until reset where nothing is known of a counter without a window's end. */
-  readonly secondsUncounted: number;
-  /** Whether its keys are unambiguous in any case. */
-  readonly isOwn: boolean;
-  /** What lies over it for a time, the strongest; a block leaves the numbers as they are. */
-  readonly override: Override | undefined;
-  /** The limit's statistics. */
-  readonly metric: RuleMetric;
-  /** The window counted in last, undefined before the first hit, and the counter's key in it. */
-  window: Window | undefined;
-  key: string;
-  /** The row in the memory of refusals that was its last; 0: none. */
-  refusal: number;
-}
-
 /** What all plans for one limit of a rule have in common. */
 type SharedPlan = Omit<LimitPlan, 'counterStem' | 'metric' | 'window' | 'key' | 'refusal' | 'place'>;
 
@@ -76,33 +44,6 @@ export function enterWindow(plan: LimitPlan, window: Window): Window {
   plan.place = undefined;
   return window;
 }
-
-export interface LimitedPlan {
-  readonly kind: 'limited';
-  readonly rule: MatchedRule;
-  /** All have to allow. At least one. */
-  readonly limits: readonly LimitPlan[];
-  /** How the descriptor asks to be reserved; undefined: its hits count. */
-  readonly marker: Marker | undefined;
-}
-
-export interface UnlimitedPlan {
-  readonly kind: 'unlimited';
-  readonly rule: MatchedRule;
-  /** Where an override makes it so: what its limits count in all the same. */
-  readonly metrics?: readonly RuleMetric[];
-}
-
-export interface NoLimitPlan {
-  readonly kind: 'no-limit' | 'domain-not-found';
-  readonly rule: undefined;
-}
-
-/**
- * What is to be done for a descriptor: which rule, which counter, which statistics. A plan depends on the rules, the
- * domain, the entries and the override only; never on hits addends, which may differ in every request.
- */
-export type Plan = LimitedPlan | UnlimitedPlan | NoLimitPlan;
 
 /** Whether being over makes the request over only together with all other quotas. */
 export function isQuota(plan: Plan, quotaModeForAll: boolean): boolean {

@@ -1,6 +1,7 @@
 /** The answer to a request, from what was decided of its descriptors: overall code, headers and dynamic metadata. */
 import { maxUint32, Unit } from '../../rules/model.ts';
 import { asksForHits, type Verb } from '../stores/operation.ts';
+import type { DescriptorStatus, RateLimitResponse } from './decided.ts';
 import { type DecidedRequest, dynamicMetadata } from './dynamic-metadata.ts';
 import {
   fieldInteger,
@@ -10,8 +11,9 @@ import {
   warningHeader,
   warningMetadata,
 } from './limit-headers.ts';
-import { Code, type DescriptorStatus, type Header, HeaderForm, type RateLimitResponse } from './messages.ts';
-import { isQuota, type LimitPlan, type Plan } from './plan.ts';
+import type { LimitPlan, Plan } from './limit-plan.ts';
+import { Code, type Header, HeaderForm } from './messages.ts';
+import { isQuota } from './plan.ts';
 
 /**
  * OVER_LIMIT when a descriptor that is no quota is, or when there are quotas and all of them are. `quotaModeForAll`

@@ -3,17 +3,16 @@
  * generated codec in gen/, for valid and for damaged bytes. Field numbers: the proto files.
  */
 import { type Entry, type JsonObject, type JsonValue, maxUint32 } from '../../rules/model.ts';
+import type { DescriptorStatus, RateLimitResponse } from './decided.ts';
 import { identityEntry } from './limit-headers.ts';
 import { isMarkerKey, markerEntry, markerKey } from './marker.ts';
 import type {
   CrowdedDescriptor,
   Descriptor,
-  DescriptorStatus,
   Header,
   HeaderForm,
   LeftOut,
   RateLimitRequest,
-  RateLimitResponse,
   RequestedLimit,
 } from './messages.ts';
 import { KnownEntriesCache, WireReader } from './wire-reader.ts';

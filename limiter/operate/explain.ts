@@ -7,10 +7,11 @@ import { type Explanation, explainDescriptor } from '../../rules/review/explain-
 import type { PlacedRule } from '../../rules/review/rule-level.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import { counterKey } from '../decide/counter-key.ts';
+import type { LimitPlan } from '../decide/limit-plan.ts';
 import { unmarkedOf } from '../decide/marker.ts';
 import type { Descriptor } from '../decide/messages.ts';
 import { OverrideIndex } from '../decide/override-index.ts';
-import { applyReplaces, type LimitPlan, Planner } from '../decide/plan.ts';
+import { applyReplaces, Planner } from '../decide/plan.ts';
 import { counterWindow } from '../decide/windows.ts';
 import type { RuleStats } from '../stats/registry/rule-stats.ts';
 

@@ -1,6 +1,7 @@
 /** Counts the hits of whole requests by the answer that they got: `passed` and `limited` of every limit. */
+
+import type { LimitPlan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';
-import type { LimitPlan } from '../decide/plan.ts';
 import { RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 import { reservedAmount } from './commit.ts';
 import type { CountedHit, Decision } from './decision.ts';

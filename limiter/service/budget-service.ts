@@ -1,8 +1,8 @@
 import type { Clock } from '../../process/time/clock.ts';
 import { marksReached } from '../decide/assess.ts';
 import { shownLimit, shownPath } from '../decide/limit-headers.ts';
+import type { Plan } from '../decide/limit-plan.ts';
 import { type RateLimitRequest, ServiceError } from '../decide/messages.ts';
-import type { Plan } from '../decide/plan.ts';
 import { RequestTooLarge } from '../decide/request-bounds.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
 import { type Caller, copyOperation, type Fullness } from '../stores/operation.ts';

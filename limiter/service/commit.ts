@@ -1,6 +1,7 @@
 /** The phase of a decision that settles reservations which its request names by marker entries. The others are in decision.ts. */
+
+import type { LimitedPlan, Plan } from '../decide/limit-plan.ts';
 import type { RateLimitRequest } from '../decide/messages.ts';
-import type { LimitedPlan, Plan } from '../decide/plan.ts';
 import type { Decision } from './decision.ts';
 import { addendOf } from './hit-maker.ts';
 import type { Held, Holding, Reserving } from './reserving.ts';

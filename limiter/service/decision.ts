@@ -12,8 +12,9 @@
  */
 import type { Entry } from '../../rules/model.ts';
 import type { OverrideEffect } from '../../rules/override.ts';
+import type { LimitPlan, Plan } from '../decide/limit-plan.ts';
 import type { RateLimitRequest } from '../decide/messages.ts';
-import type { LimitPlan, Plan, PlanSettings } from '../decide/plan.ts';
+import type { PlanSettings } from '../decide/plan.ts';
 import type { StoreFailureAnswer } from '../decide/response.ts';
 import type { WindowOptions } from '../decide/windows.ts';
 import type { Caller, Operation } from '../stores/operation.ts';

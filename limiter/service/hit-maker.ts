@@ -1,6 +1,7 @@
 import type { Clock } from '../../process/time/clock.ts';
+import type { LimitPlan } from '../decide/limit-plan.ts';
 import type { Descriptor, RateLimitRequest } from '../decide/messages.ts';
-import { enterWindow, type LimitPlan } from '../decide/plan.ts';
+import { enterWindow } from '../decide/plan.ts';
 import { Windows } from '../decide/windows.ts';
 import { type RuleMetric, RuleStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';

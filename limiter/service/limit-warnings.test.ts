@@ -10,7 +10,7 @@ import { openMemoryStore } from '../../test/support/open-memory-store.ts';
 import { bareResponse, plainCounting, unheardEvents } from '../../test/support/plain-service.ts';
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { policyName } from '../decide/limit-headers.ts';
-import type { LimitPlan } from '../decide/plan.ts';
+import type { LimitPlan } from '../decide/limit-plan.ts';
 import { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
 import { failOp } from '../stores/operation.ts';

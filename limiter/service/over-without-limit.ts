@@ -1,12 +1,7 @@
 /** The answer of an exceeded limit, for requests that no limit refuses: beyond a bound, or beyond the rate of their caller. */
 import { retryAfterSeconds } from '../../process/grpc/handlers.ts';
-import {
-  Code,
-  type DescriptorStatus,
-  type Header,
-  HeaderForm,
-  type RateLimitResponse,
-} from '../decide/messages.ts';
+import type { DescriptorStatus, RateLimitResponse } from '../decide/decided.ts';
+import { Code, type Header, HeaderForm } from '../decide/messages.ts';
 
 export interface ShadowOptions {
   /** SHADOW_MODE: the answer of an exceeded limit is OK. */

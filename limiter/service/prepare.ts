@@ -1,7 +1,7 @@
 /** The first phase of a decision: plans, and the hits that the store is to count. The others are in decision.ts. */
 import type { Clock } from '../../process/time/clock.ts';
+import type { Plan } from '../decide/limit-plan.ts';
 import type { RateLimitRequest } from '../decide/messages.ts';
-import type { Plan } from '../decide/plan.ts';
 import type { Caller } from '../stores/operation.ts';
 import type { CountedHit, CountingOptions, Decision, Marked } from './decision.ts';
 import { added, addendOf, type HitMaker } from './hit-maker.ts';

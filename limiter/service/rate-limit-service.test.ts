@@ -7,13 +7,8 @@ import { ManualClock } from '../../test/support/manual-clock.ts';
 import { matchedRule as rule } from '../../test/support/matched-rule.ts';
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
 import { limit as matchedLimit } from '../../test/support/rule-builder.ts';
-import {
-  Code,
-  type Descriptor,
-  type RateLimitRequest,
-  type RateLimitResponse,
-  ServiceError,
-} from '../decide/messages.ts';
+import type { RateLimitResponse } from '../decide/decided.ts';
+import { Code, type Descriptor, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import type { ResponseOptions } from '../decide/response.ts';
 import {
   leasedHitsName,

@@ -2,13 +2,10 @@
 import type { Clock } from '../../process/time/clock.ts';
 import type { RuleMatcher } from '../../rules/match-result.ts';
 import type { Override } from '../../rules/override.ts';
-import {
-  type DescriptorStatus,
-  type RateLimitRequest,
-  type RateLimitResponse,
-  ServiceError,
-} from '../decide/messages.ts';
-import { isQuota, type Plan } from '../decide/plan.ts';
+import type { DescriptorStatus, RateLimitResponse } from '../decide/decided.ts';
+import type { Plan } from '../decide/limit-plan.ts';
+import { type RateLimitRequest, ServiceError } from '../decide/messages.ts';
+import { isQuota } from '../decide/plan.ts';
 import { type ResponseOptions, tellsLimits } from '../decide/response.ts';
 import type { RuleStats } from '../stats/registry/rule-stats.ts';
 import type { BoundedLocalCache } from '../stores/local-cache.ts';

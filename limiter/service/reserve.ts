@@ -1,6 +1,8 @@
 /** The phase of a decision that reserves what its marked descriptors ask for. The others are in decision.ts. */
-import { Code, type DescriptorStatus } from '../decide/messages.ts';
-import type { Plan } from '../decide/plan.ts';
+
+import type { DescriptorStatus } from '../decide/decided.ts';
+import type { Plan } from '../decide/limit-plan.ts';
+import { Code } from '../decide/messages.ts';
 import type { ResponseOptions } from '../decide/response.ts';
 import { holdingsById, inTurn, reservedAmount } from './commit.ts';
 import type { Decision } from './decision.ts';

@@ -3,8 +3,9 @@
  * knows them, and writes its answers into hits, of which statuses and statistics are made as of any others.
  */
 import { Assessment, assessTotal, countAssessment } from '../decide/assess.ts';
-import { Code, type DescriptorStatus } from '../decide/messages.ts';
-import type { LimitedPlan, LimitPlan, Plan } from '../decide/plan.ts';
+import type { DescriptorStatus } from '../decide/decided.ts';
+import type { LimitedPlan, LimitPlan, Plan } from '../decide/limit-plan.ts';
+import { Code } from '../decide/messages.ts';
 import type { ResponseOptions } from '../decide/response.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
 import {

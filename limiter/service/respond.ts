@@ -1,5 +1,5 @@
 /** The last phase of a decision: statuses of its descriptors, and the answer. The others are in decision.ts. */
-import type { DescriptorStatus, RateLimitResponse } from '../decide/messages.ts';
+import type { DescriptorStatus, RateLimitResponse } from '../decide/decided.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
 import type { AnsweredHits } from './answered-hits.ts';
 import type { Decision, ServiceEvents } from './decision.ts';

@@ -7,14 +7,9 @@ import {
   type UnaryHandler,
   type UnaryReply,
 } from '../../process/grpc/handlers.ts';
-import {
-  Code,
-  type LeftOut,
-  type RateLimitRequest,
-  type RateLimitResponse,
-  ServiceError,
-} from '../decide/messages.ts';
-import type { Plan } from '../decide/plan.ts';
+import type { RateLimitResponse } from '../decide/decided.ts';
+import type { Plan } from '../decide/limit-plan.ts';
+import { Code, type LeftOut, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import type { ResponseOptions } from '../decide/response.ts';
 import { DecodeError, encodeRateLimitResponse } from '../decide/wire-codec.ts';

@@ -8,7 +8,8 @@ import {
   assessTotal,
   countAssessment,
 } from '../decide/assess.ts';
-import { Code, type DescriptorStatus } from '../decide/messages.ts';
+import type { DescriptorStatus } from '../decide/decided.ts';
+import { Code } from '../decide/messages.ts';
 import { uncountedStatus } from '../decide/response.ts';
 import { leasedHitsStat, type RuleStats } from '../stats/registry/rule-stats.ts';
 import { maxTotal } from '../stores/folded-run.ts';

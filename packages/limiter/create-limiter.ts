@@ -10,12 +10,9 @@ import {
 } from '../../limiter/assembly/decision-service.ts';
 import { openOffice } from '../../limiter/assembly/operators/office.ts';
 import { openStore } from '../../limiter/assembly/store.ts';
-import {
-  type RateLimitRequest,
-  type RateLimitResponse,
-  ServiceError,
-} from '../../limiter/decide/messages.ts';
-import type { LimitPlan, Plan } from '../../limiter/decide/plan.ts';
+import type { RateLimitResponse } from '../../limiter/decide/decided.ts';
+import type { LimitPlan, Plan } from '../../limiter/decide/limit-plan.ts';
+import { type RateLimitRequest, ServiceError } from '../../limiter/decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../../limiter/decide/request-bounds.ts';
 import { assembleResponse, foreseenStatus, type ResponseOptions } from '../../limiter/decide/response.ts';
 import { encodeRateLimitRequest } from '../../limiter/decide/wire-codec.ts';

@@ -1,12 +1,9 @@
 /** The service's answers as values of a program. */
+
+import type { DescriptorStatus, RateLimitResponse } from '../../limiter/decide/decided.ts';
 import { hitsPerWindow, shownPath } from '../../limiter/decide/limit-headers.ts';
-import {
-  Code,
-  type DescriptorStatus,
-  type Header,
-  type RateLimitResponse,
-} from '../../limiter/decide/messages.ts';
-import type { LimitPlan, Plan } from '../../limiter/decide/plan.ts';
+import type { LimitPlan, Plan } from '../../limiter/decide/limit-plan.ts';
+import { Code, type Header } from '../../limiter/decide/messages.ts';
 import { decisive, type ResponseOptions } from '../../limiter/decide/response.ts';
 import type { Decision, DescriptorDecision, Reason } from './api.ts';
 

@@ -2,10 +2,10 @@
 
 import type { ServingModules } from '../../limiter/assembly/context.ts';
 import { openRedis, openRedisOffice } from '../../limiter/assembly/redis.ts';
+import type { ServerConnection } from '../../limiter/stores/redis/redis-store.ts';
 import { connectionCommands } from '../../limiter/stores/redis/wire/redis-connection.ts';
 import { commandTimedOut, RedisErrors } from '../../limiter/stores/redis/wire/redis-error.ts';
 import type { SentCall } from '../../limiter/stores/redis/wire/redis-link.ts';
-import type { ServerConnection } from '../../limiter/stores/redis/redis-store.ts';
 import { type Reply, ReplyError } from '../../limiter/stores/redis/wire/resp.ts';
 import { StoreError } from '../../limiter/stores/store-error.ts';
 import type { IoredisClient, NodeRedisClient } from './api.ts';

@@ -1,5 +1,5 @@
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
-import type { LimitPlan } from '../../limiter/decide/plan.ts';
+import type { LimitPlan } from '../../limiter/decide/limit-plan.ts';
 import { type Counter, newOperation, type Operation, plainCounter } from '../../limiter/stores/operation.ts';
 import type { Store } from '../../limiter/stores/store.ts';
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest';
-import { helpText, labelText, metricName, valueText } from './exposition.ts';
+import { helpText, labelText, metricName, valueText } from './metric-text.ts';
 
 describe('metricName', () => {
   for (const [name, wanted] of [

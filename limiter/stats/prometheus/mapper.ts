@@ -1,6 +1,5 @@
 import { NameSearch } from '../registry/name-search.ts';
 import { leasedHitsName } from '../registry/rule-stats.ts';
-import { metricName } from './exposition.ts';
 import {
   type Captured,
   defaultBuckets,
@@ -11,6 +10,7 @@ import {
   type StatKind,
   Template,
 } from './mapping-rules.ts';
+import { metricName } from './metric-text.ts';
 
 /**
  * Finds the rule whose pattern fits a name segment by segment: `*` is any one segment. Patterns stand in a tree by

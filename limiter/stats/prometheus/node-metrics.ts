@@ -2,7 +2,7 @@
 import { readdir } from 'node:fs/promises';
 import { collectDefaultMetrics, Gauge, Registry } from 'prom-client';
 import type { Tags } from '../registry/metric-name.ts';
-import { metricName } from './exposition.ts';
+import { metricName } from './metric-text.ts';
 
 export interface NodeMetrics {
   readonly names: ReadonlySet<string>;

@@ -6,12 +6,13 @@ import type { ListenAddress } from '../../../process/net/bind.ts';
 import type { Clock, Timers } from '../../../process/time/clock.ts';
 import type { Tags } from '../registry/metric-name.ts';
 import type { StatsSource } from '../registry/stats-registry.ts';
-import { expositionSlices, labelText, MetricFamilies, metricName } from './exposition.ts';
+import { expositionSlices, MetricFamilies } from './exposition.ts';
 import { Mapper } from './mapper.ts';
 import type { Mapping } from './mapping-rules.ts';
+import { labelText, metricName } from './metric-text.ts';
 import { createNodeMetrics, type NodeMetrics } from './node-metrics.ts';
 import { createPrometheusListener, ScrapeBodies } from './prometheus-listener.ts';
-import { SeriesIndex } from './value-series.ts';
+import { SeriesIndex } from './series-index.ts';
 
 export interface PrometheusSinkOptions {
   source: StatsSource;

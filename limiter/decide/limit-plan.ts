@@ -1,0 +1,78 @@
+/** What is to be done for a descriptor. plan.ts makes it. */
+import type { MatchedRule } from '../../rules/match-result.ts';
+import type { Limit } from '../../rules/model.ts';
+import type { Override } from '../../rules/override.ts';
+import type { Bound } from '../algorithms/bound.ts';
+import type { RuleMetric } from '../stats/registry/rule-stats.ts';
+import type { Counter } from '../stores/operation.ts';
+import type { Marks } from './assess.ts';
+import type { Marker } from './marker.ts';
+import type { CurrentLimit, Header, HeaderForm } from './messages.ts';
+import type { Window } from './windows.ts';
+
+/** What answers say of a limit in the same words every time, from the first one on. */
+export interface LimitTexts {
+  policyName?: string;
+  policy?: Header;
+  standing?: HeaderForm;
+  identity?: HeaderForm;
+  identityEntry?: Uint8Array;
+}
+
+/** One limit of a plan, with its counter. */
+export interface LimitPlan extends Counter {
+  readonly charging: Bound;
+  readonly rule: MatchedRule;
+  readonly limit: Limit;
+  /** What answers say of it. */
+  readonly currentLimit: CurrentLimit;
+  /** What they say of it where the settings want more. */
+  readonly texts: LimitTexts;
+  /** The length of its window; undefined for one of a calendar. */
+  readonly windowSeconds: number | undefined;
+  readonly nearThreshold: number;
+  /** Of `warn_at`. Undefined: none. */
+  readonly marks: Marks | undefined;
+  /** Whether any limit of its rule has marks. */
+  readonly warns: boolean;
+  /** What an answer says until reset where nothing is known of a counter without a window's end. */
+  readonly secondsUncounted: number;
+  /** Whether its keys are unambiguous in any case. */
+  readonly isOwn: boolean;
+  /** What lies over it for a time, the strongest; a block leaves the numbers as they are. */
+  readonly override: Override | undefined;
+  /** The limit's statistics. */
+  readonly metric: RuleMetric;
+  /** The window counted in last, undefined before the first hit, and the counter's key in it. */
+  window: Window | undefined;
+  key: string;
+  /** The row in the memory of refusals that was its last; 0: none. */
+  refusal: number;
+}
+
+export interface LimitedPlan {
+  readonly kind: 'limited';
+  readonly rule: MatchedRule;
+  /** All have to allow. At least one. */
+  readonly limits: readonly LimitPlan[];
+  /** How the descriptor asks to be reserved; undefined: its hits count. */
+  readonly marker: Marker | undefined;
+}
+
+export interface UnlimitedPlan {
+  readonly kind: 'unlimited';
+  readonly rule: MatchedRule;
+  /** Where an override makes it so: what its limits count in all the same. */
+  readonly metrics?: readonly RuleMetric[];
+}
+
+export interface NoLimitPlan {
+  readonly kind: 'no-limit' | 'domain-not-found';
+  readonly rule: undefined;
+}
+
+/**
+ * What is to be done for a descriptor: which rule, which counter, which statistics. A plan depends on the rules, the
+ * domain, the entries and the override only; never on hits addends, which may differ in every request.
+ */
+export type Plan = LimitedPlan | UnlimitedPlan | NoLimitPlan;
