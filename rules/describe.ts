@@ -141,9 +141,13 @@ export function unitOfHits({ hitsUnit }: Limit): string {
   return hitsUnit;
 }
 
+export function countsRequests({ hitsUnit }: Limit): boolean {
+  return hitsUnit === defaultLimit.hitsUnit;
+}
+
 /** For JSON: the same, where they are no requests. */
-export function unitJson({ hitsUnit }: Limit): UnitJson {
-  return hitsUnit === defaultLimit.hitsUnit ? {} : { hitsUnit };
+export function unitJson(limit: Limit): UnitJson {
+  return countsRequests(limit) ? {} : { hitsUnit: limit.hitsUnit };
 }
 export type UnitJson = Partial<Pick<Limit, 'hitsUnit'>>;
 

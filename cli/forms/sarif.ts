@@ -58,6 +58,10 @@ const knownCodes: Readonly<Record<Report['command'], KnownCodes>> = {
     'burst-of-zero': ['warning', 'A token bucket that lets nothing pass'],
     'never-tighter': ['warning', 'A limit that never refuses anything, for another one beside it'],
     'never-leased': ['warning', 'A lease of which nothing is taken ahead'],
+    'mixed-hits-units': [
+      'warning',
+      'Limits that count different things, of which one request charges one number',
+    ],
     'large-estimate': ['error', 'An estimate that no reservation can hold'],
     'taken-as-written': ['warning', 'A value that looks like a pattern and is compared as it is written'],
     'dotted-metric': ['warning', 'Dots that make more levels in the names of statistics'],

@@ -149,6 +149,63 @@ describe('/v1/reserve', () => {
     expect([status, body.errors]).toEqual([400, [{ path, detail }]]);
   });
 
+  it('takes amounts of descriptors, beside one for the others or in its place', async () => {
+    const budgets = new ScriptedBudgets();
+    const own = { entries: [{ team: 'a' }], amount: 600 };
+    const ask = (body: object, path = '/v1/reserve') => post(budgets, path, { domain: 'llm', ...body });
+    const { body } = await ask({ descriptors: [own, { entries: [{ user: 'b' }], amount: 0 }] });
+    expect(body.amount).toBeNull();
+    await ask({ descriptors: [[{ user: 'b' }], own], amount: 5 });
+    await ask({ descriptors: [own], reservationId: 'mine' }, '/v1/commit');
+    expect(budgets.asked).toMatchObject([
+      { amount: undefined, amounts: [600, 0] },
+      { amount: 5, amounts: [undefined, 600] },
+      { actual: undefined, amounts: [600] },
+    ]);
+    expect(budgets.asked.map((asked) => (asked as ReserveQuestion).descriptors.length)).toEqual([2, 2, 1]);
+  });
+
+  it.each([
+    [
+      [{ entries: [{ team: 'a' }], amount: -1, hits: 2 }],
+      [
+        { path: 'descriptors[0].hits', detail: 'is not known: expected entries, amount' },
+        { path: 'descriptors[0].amount', detail: `${amounts} -1` },
+      ],
+    ],
+    [[{ amount: 1 }], [{ path: 'descriptors[0].entries', detail: expect.stringContaining('is missing') }]],
+    [
+      [{ entries: [{ team: 'a' }], amount: 1 }, [{ team: 'b' }]],
+      [{ path: 'amount', detail: `is missing: expected a whole number from 0 to ${most}` }],
+    ],
+    [
+      ['team'],
+      [
+        { path: 'amount', detail: expect.stringContaining('is missing') },
+        {
+          path: 'descriptors[0]',
+          detail: expect.stringContaining('or an object of such "entries" and an "amount", not "team"'),
+        },
+      ],
+    ],
+  ])('refuses the descriptors %j', async (descriptors, errors) => {
+    const { status, body } = await post(new ScriptedBudgets(), '/v1/reserve', { domain: 'llm', descriptors });
+    expect([status, body.errors]).toEqual([400, errors]);
+  });
+
+  it('refuses an amount that stands twice in one descriptor, and one in a release', async () => {
+    const text = '{"domain":"llm","descriptors":[{"entries":[{"team":"a"}],"amount":1,"amount":2}]}';
+    const { body } = await post(new ScriptedBudgets(), '/v1/reserve', text);
+    expect(body.detail).toContain('has a key twice');
+    const release = {
+      domain: 'llm',
+      descriptors: [{ entries: [{ team: 'a' }], amount: 1 }],
+      reservationId: 'x',
+    };
+    const released = await post(new ScriptedBudgets(), '/v1/release', release);
+    expect([released.status, released.body.errors[0].path]).toEqual([400, 'descriptors[0]']);
+  });
+
   it.each([30, '30', '-1s', '0s', '', 'soon', '1e9h'])('refuses the ttl %j', async (ttl) => {
     const { status, body } = await post(new ScriptedBudgets(), '/v1/reserve', { ...about, amount: 1, ttl });
     const detail = `is a length of time such as "30s", "5m" or "1h", not ${JSON.stringify(ttl)}`;

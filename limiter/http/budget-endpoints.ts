@@ -5,8 +5,7 @@ import { checkParameters } from '../../process/http/api-router.ts';
 import type { HttpCall } from '../../process/http/http-server.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
 import { limitJson, limitWords } from '../../rules/describe.ts';
-import type { Entry } from '../../rules/model.ts';
-import type { Descriptor } from '../decide/messages.ts';
+import { type Entry, isObject } from '../../rules/model.ts';
 import { RequestTooLarge } from '../decide/request-bounds.ts';
 import { encodeRateLimitRequest } from '../decide/wire-codec.ts';
 import type {
@@ -16,6 +15,7 @@ import type {
   Budgets,
   RecalledReservation,
   ReserveAnswer,
+  ReserveQuestion,
   SettleAnswer,
 } from '../service/budgets.ts';
 import { kindOfId, reservationIdForm } from '../service/reservation-id.ts';
@@ -50,22 +50,32 @@ export const budgetEndpoints: ReadonlyMap<string, { right: number; answer: Answe
 
 const mostAmount = Number.MAX_SAFE_INTEGER;
 
-const reserveForm: BodyForm<{ amount: number; ttlMs: number | undefined; id: string | undefined }> = {
+const reserveForm: BodyForm<Pick<ReserveQuestion, 'amount' | 'ttlMs' | 'id'>> = {
   members: ['amount', 'ttl', 'reservationId'],
   right: Right.RESERVE,
   mayLeaveOut: false,
-  read: ({ amount, ttl, reservationId: id }, mistakes) => ({
-    amount: readWhole('amount', amount, mostAmount, mistakes),
+  takesAmounts: true,
+  read: ({ amount, ttl, reservationId: id }, mistakes, { descriptors }) => ({
+    amount:
+      amount === undefined && haveAmounts(descriptors)
+        ? undefined
+        : readWhole('amount', amount, mostAmount, mistakes),
     ttlMs: ttl === undefined ? undefined : readTtl(ttl, mistakes),
     id: id === undefined ? undefined : readChosenId(id, mistakes),
   }),
 };
 
+/** Whether each has its own. */
+function haveAmounts(descriptors: unknown): boolean {
+  return Array.isArray(descriptors) && descriptors.every((one) => isObject(one) && 'amount' in one);
+}
+
 const commitForm: BodyForm<{ id: string; actual: number | undefined }> = {
   members: ['reservationId', 'actualAmount'],
   right: Right.RESERVE,
   mayLeaveOut: true,
-  read: ({ reservationId: id, actualAmount: actual }, mistakes, domain) => ({
+  takesAmounts: true,
+  read: ({ reservationId: id, actualAmount: actual }, mistakes, { domain }) => ({
     id: readSettledId(id, domain, mistakes),
     actual: actual === undefined ? undefined : readWhole('actualAmount', actual, mostAmount, mistakes),
   }),
@@ -73,7 +83,10 @@ const commitForm: BodyForm<{ id: string; actual: number | undefined }> = {
 
 const releaseForm: BodyForm<{ id: string; actual: 0 }> = {
   ...{ members: ['reservationId'], right: Right.RESERVE, mayLeaveOut: true },
-  read: ({ reservationId: id }, mistakes, domain) => ({ id: readSettledId(id, domain, mistakes), actual: 0 }),
+  read: ({ reservationId: id }, mistakes, { domain }) => ({
+    id: readSettledId(id, domain, mistakes),
+    actual: 0,
+  }),
 };
 
 async function answerReserve(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
@@ -87,7 +100,7 @@ async function answerReserve(call: HttpCall, asker: HttpAsker, options: BudgetOp
   sendJson(call.response, allowed ? 200 : 429, {
     code: allowed ? 'OK' : 'OVER_LIMIT',
     reservationId: allowed ? id : null,
-    amount,
+    amount: amount ?? null,
     expiresAt: allowed ? new Date(expiresAtMs).toISOString() : null,
     repeated: isRepeated,
     scopes: scopes.map((scope) => ({ ...scopeJson(scope), refused: scope.refused })),
@@ -242,15 +255,13 @@ export function budgetRoutes(
 
 /** Bounds of requests hold, and what is remembered of entries is found. */
 function questionOf(
-  { domain, descriptors }: Asked,
+  { domain, descriptors, amounts }: Asked,
   { request }: HttpCall,
   { bounds, tooLarge }: BudgetOptions,
-): { domain: string; descriptors: Descriptor[] } {
+): BudgetQuestion {
   try {
-    return {
-      domain,
-      descriptors: bounds.decodeWhole(encodeRateLimitRequest(domain, descriptors, 1)).descriptors,
-    };
+    const decoded = bounds.decodeWhole(encodeRateLimitRequest(domain, descriptors, 1));
+    return { domain, descriptors: decoded.descriptors, ...(amounts && { amounts }) };
   } catch (error) {
     if (!(error instanceof RequestTooLarge)) throw error;
     tooLarge.note(error, originOf(request));

@@ -27,10 +27,10 @@ export async function answerCheck(call: HttpCall, asker: HttpAsker, options: Che
   if (!(bytes instanceof Uint8Array)) return answerTooLarge(call, bytes, options);
   const decision = await options.decide(readQuestion(bytes, asker), asker);
   if ('failure' in decision) throw problemOf(decision.failure);
-  const { code, descriptors, headers, tooLarge } = decision;
+  const { code, descriptors, headers, tooLarge, warnings } = decision;
   for (const [name, value] of headers) call.response.setHeader(name, value);
   if (tooLarge !== undefined) writeTooLarge(call.response, tooLarge);
-  const body = { code, descriptors: descriptors.map(answerJson) };
+  const body = { code, descriptors: descriptors.map(answerJson), ...(warnings && { warnings }) };
   sendJson(call.response, code === 'OVER_LIMIT' ? 429 : 200, body);
 }
 

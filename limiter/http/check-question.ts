@@ -30,7 +30,10 @@ export class Mistakes {
 }
 
 /** Which requests a body is about. */
-export type Asked = Pick<HttpQuestion, 'domain' | 'descriptors'>;
+export interface Asked extends Pick<HttpQuestion, 'domain' | 'descriptors'> {
+  /** Of descriptors, in their order; undefined where none has one of its own. */
+  readonly amounts?: readonly (number | undefined)[] | undefined;
+}
 
 /** What a body may have beside domain and descriptors. */
 export interface BodyForm<More> {
@@ -39,8 +42,14 @@ export interface BodyForm<More> {
   right: number;
   /** Whether descriptors may be left out, and with them the domain. */
   mayLeaveOut: boolean;
-  /** `domain` as the body has it, read or not. */
-  read(body: Readonly<Record<string, unknown>>, mistakes: Mistakes, domain: unknown): More;
+  /** Whether a descriptor may be an object of entries and an amount. */
+  takesAmounts?: boolean;
+  /** `domain` and `descriptors` as the body has them, read or not. */
+  read(
+    body: Readonly<Record<string, unknown>>,
+    mistakes: Mistakes,
+    about: { readonly domain: unknown; readonly descriptors: unknown },
+  ): More;
 }
 
 /** What a body says. */
@@ -54,6 +63,7 @@ interface Said<More> {
 
 const entryForm = 'an object with exactly one key, such as {"remote_address": "203.0.113.7"}';
 const descriptorForm = 'a list of entries, such as [{"remote_address": "203.0.113.7"}]';
+const ownAmountForm = 'an object of such "entries" and an "amount"';
 
 const checkForm: BodyForm<number> = {
   members: ['hits'],
@@ -75,7 +85,7 @@ export function readQuestion(bytes: Uint8Array, asker: Pick<HttpAsker, 'caller'>
 export function readBody<More>(
   bytes: Uint8Array,
   { caller }: Pick<HttpAsker, 'caller'>,
-  { members, right, mayLeaveOut, read }: BodyForm<More>,
+  { members, right, mayLeaveOut, takesAmounts = false, read }: BodyForm<More>,
 ): Said<More> {
   const body = parseJson(bytes);
   const mistakes = new Mistakes();
@@ -95,14 +105,18 @@ export function readBody<More>(
   const isLeftOut = mayLeaveOut && descriptors === undefined;
   if (!isLeftOut || domain !== undefined) checkText('domain', domain, mistakes);
   if (domain === '') mistakes.add('domain', 'is empty');
-  const more = read(others, mistakes, domain);
-  const entries = isLeftOut ? [] : readDescriptors(descriptors, mistakes);
+  const more = read(others, mistakes, { domain, descriptors });
+  const found = isLeftOut ? noDescriptors : readDescriptors(descriptors, takesAmounts, mistakes);
   mistakes.throwIfAny();
+  const { entries, amounts } = found;
   // Each object has no other keys than it may have. What else was written came twice, and JSON.parse took the last.
-  const keys = entries.reduce((sum, one) => sum + one.length, Object.keys(body as object).length);
+  const keys = entries.reduce(
+    (sum, one) => sum + one.length,
+    Object.keys(body as object).length + found.keys,
+  );
   if (writtenKeys(bytes) > keys) mistakes.add('', 'has a key twice in one object: an entry has one key');
   mistakes.throwIfAny();
-  const asked = isLeftOut ? undefined : { domain: domain as string, descriptors: entries };
+  const asked = isLeftOut ? undefined : { domain: domain as string, descriptors: entries, amounts };
   return { domain: domain as string | undefined, asked, more };
 }
 
@@ -114,14 +128,40 @@ export function readWhole(path: string, value: unknown, most: number, mistakes: 
   return value as number;
 }
 
-function readDescriptors(value: unknown, mistakes: Mistakes): Entry[][] {
-  const form = `a list of descriptors, each ${descriptorForm}`;
-  return readList('descriptors', value, form, mistakes).map((one, n) => {
+interface FoundDescriptors {
+  readonly entries: Entry[][];
+  readonly amounts: Asked['amounts'];
+  /** Of objects around entries. */
+  readonly keys: number;
+}
+
+const noDescriptors: FoundDescriptors = { entries: [], amounts: undefined, keys: 0 };
+
+function readDescriptors(value: unknown, takesAmounts: boolean, mistakes: Mistakes): FoundDescriptors {
+  const descriptor = takesAmounts ? `${descriptorForm}, or ${ownAmountForm}` : descriptorForm;
+  const amounts: (number | undefined)[] = [];
+  let keys = 0;
+  const form = `a list of descriptors, each ${descriptor}`;
+  const entries = readList('descriptors', value, form, mistakes).map((one, n) => {
     const path = `descriptors[${n}]`;
-    return readList(path, one, descriptorForm, mistakes).map((entry, m) =>
-      readEntry(`${path}[${m}]`, entry, mistakes),
-    );
+    if (!takesAmounts || !isObject(one)) return readEntries(path, one, descriptor, mistakes);
+    const { entries: list, amount, ...others } = one;
+    keys += Object.keys(one).length;
+    for (const name of Object.keys(others))
+      mistakes.add(`${path}.${shownKey(name)}`, 'is not known: expected entries, amount');
+    if (amount !== undefined)
+      amounts[n] = readWhole(`${path}.amount`, amount, Number.MAX_SAFE_INTEGER, mistakes);
+    return readEntries(`${path}.entries`, list, descriptorForm, mistakes);
   });
+  return {
+    entries,
+    amounts: amounts.length === 0 ? undefined : Array.from(entries, (_, n) => amounts[n]),
+    keys,
+  };
+}
+
+function readEntries(path: string, value: unknown, form: string, mistakes: Mistakes): Entry[] {
+  return readList(path, value, form, mistakes).map((entry, m) => readEntry(`${path}[${m}]`, entry, mistakes));
 }
 
 /** In all objects of a text that is JSON: the colons outside of strings. */

@@ -8,6 +8,7 @@ import { policyName, shownLimit, shownPath } from '../decide/limit-headers.ts';
 import type { Plan } from '../decide/limit-plan.ts';
 import { Code } from '../decide/messages.ts';
 import { encodeRateLimitRequest } from '../decide/wire-codec.ts';
+import { mixedUnits } from '../service/mixed-units.ts';
 import type { WholeReply } from '../service/should-rate-limit.ts';
 import { type HttpAsker, replyTo } from './http-asker.ts';
 
@@ -42,6 +43,8 @@ export interface HttpDecision {
   headers: (readonly [name: string, value: string])[];
   /** Undefined: the request is within the bounds. */
   tooLarge?: string;
+  /** Undefined: nothing about the question looks like a mistake. */
+  warnings?: readonly string[];
 }
 
 /**
@@ -64,7 +67,8 @@ export function createDecideForHttp({ ask, domains }: DecideForHttpOptions): Dec
     new Promise((resolve) => {
       const reply = replyTo(asker, {
         answer: (response: RateLimitResponse, plans: readonly Plan[]) => {
-          if (plans.some(({ kind }) => kind !== 'domain-not-found')) resolve(decisionOf(response, plans));
+          if (plans.some(({ kind }) => kind !== 'domain-not-found'))
+            resolve({ ...decisionOf(response, plans), ...warningsOf(plans, hits) });
           else resolve({ failure: noDomain(domain, domains(), asker) });
         },
         answerTooLarge: (response: RateLimitResponse, reason: string) =>
@@ -85,6 +89,14 @@ function decisionOf(
     descriptors: statuses.map((status, index) => descriptorAnswer(plans[index], status)),
     headers: responseHeadersToAdd.map(({ key, value }) => [key, value] as const),
   };
+}
+
+/** Of a hit that one request makes every rule counts one. More are often tokens, or money, which are not both. */
+function warningsOf(plans: readonly Plan[], hits: number): Pick<HttpDecision, 'warnings'> {
+  const mixed = hits > 1 ? mixedUnits(plans.filter((plan) => plan.kind === 'limited')) : undefined;
+  if (mixed === undefined) return {};
+  const words = `${hits} hits are counted by rules of different hits_unit: ${mixed.words}`;
+  return { warnings: [mixed.isOneRule ? words : `${words}; ask for each in a call of its own`] };
 }
 
 function descriptorAnswer(plan: Plan | undefined, status: DescriptorStatus): DescriptorAnswer {

@@ -41,7 +41,8 @@ function now<Answer>(ask: (done: (answer: Answer) => void) => void): Answer {
 }
 
 interface Asking {
-  amount?: number;
+  amount?: number | undefined;
+  amounts?: (number | undefined)[];
   ttlMs?: number | undefined;
   id?: string | undefined;
   descriptors?: Descriptor[];
@@ -64,10 +65,14 @@ function settle(
   { budgets }: BudgetLimiter,
   id: string,
   actual: number | undefined,
-  { descriptors = [descriptor('team')], unknown = 'charge' as 'charge' | 'tell' } = {},
+  {
+    descriptors = [descriptor('team')],
+    unknown = 'charge' as 'charge' | 'tell',
+    amounts = undefined as (number | undefined)[] | undefined,
+  } = {},
 ): SettleAnswer {
   const answer = now<SettleAnswer | BudgetFailure>((done) =>
-    budgets.settle({ domain: 'd', descriptors, id, actual, unknown }, asker, done),
+    budgets.settle({ domain: 'd', descriptors, id, actual, unknown, amounts }, asker, done),
   );
   if ('failure' in answer) throw new Error(answer.message);
   return answer;
@@ -139,6 +144,65 @@ describe('BudgetService', () => {
     expect(reserve(limiter, { descriptors, amount: 500 }).allowed).toBe(true);
     const [header] = reserve(limiter, { descriptors, amount: 1 }).headers;
     expect(header).toMatchObject({ key: 'Retry-After', value: '30' });
+  });
+
+  describe('amounts of descriptors', () => {
+    const tokensAndMoney = [
+      rule({ key: 'user', limits: [limit({ ...day, hitsUnit: 'tokens' })] }),
+      teamRule({ limits: [limit({ ...day, requestsPerUnit: 9_000, hitsUnit: 'micro-dollars' })] }),
+    ];
+    const descriptors = [descriptor('user'), descriptor('team')];
+
+    it('are all held, or none, and settled each by its own', () => {
+      const limiter = budgetLimiter({ rules: tokensAndMoney });
+      const asked = { descriptors, amount: undefined, amounts: [600, 5_000], id: 'mine' };
+      expect(figures(reserve(limiter, asked).scopes)).toEqual(['600/600/400', '5000/5000/4000']);
+      expect(reserve(limiter, asked).isRepeated).toBe(true);
+      expect(tryReserve(limiter, { ...asked, amounts: [600, 5_001] })).toMatchObject({ failure: 'conflict' });
+      const refused = reserve(limiter, { ...asked, id: undefined, amounts: [400, 4_001] });
+      expect([refused.allowed, ...figures(refused.scopes)]).toEqual([
+        ...[false, '600/600/400', '5000/5000/4000'],
+      ]);
+      settle(limiter, 'mine', undefined, { descriptors, amounts: [100, 4_500] });
+      expect(figures(status(limiter, ...descriptors))).toEqual(['100/0/900', '4500/0/4500']);
+    });
+
+    it('go before the common one, add up on one counter, and are what was reserved where nothing is said', () => {
+      const limiter = budgetLimiter({ rules: tokensAndMoney });
+      const twice = [...descriptors, descriptor('user')];
+      reserve(limiter, { descriptors: twice, amount: 10, amounts: [undefined, 5_000, 20], id: 'mine' });
+      const held = figures(status(limiter, ...descriptors));
+      expect(held).toEqual(['30/30/970', '5000/5000/4000']);
+      settle(limiter, 'mine', undefined, { descriptors: twice });
+      expect(figures(status(limiter, ...descriptors))).toEqual(['30/0/970', '5000/0/4000']);
+      settle(limiter, 'lost', 1, { descriptors, amounts: [undefined, 7] });
+      expect(figures(status(limiter, ...descriptors))).toEqual(['31/0/969', '5007/0/3993']);
+    });
+
+    it('are needed where one amount meets rules of different hits_unit; nothing is charged then', () => {
+      const limiter = budgetLimiter({ rules: tokensAndMoney });
+      const message = (amount: number) =>
+        `the amount ${amount} cannot be charged to rules of different hits_unit: d.user counts tokens, d.team counts micro-dollars; give each descriptor an amount of its own`;
+      expect(tryReserve(limiter, { descriptors })).toEqual({ failure: 'invalid', message: message(600) });
+      reserve(limiter, { descriptors, amounts: [600, 5_000], id: 'mine' });
+      expect(() => settle(limiter, 'mine', 5, { descriptors })).toThrow(message(5));
+      expect(figures(status(limiter, ...descriptors))).toEqual(['600/600/400', '5000/5000/4000']);
+      // Nothing is nothing, in whatever it is counted; hits that are reported are no amount.
+      settle(limiter, 'mine', 0, { descriptors });
+      expect(settle(limiter, '', 5, { descriptors }).charged).toBe(5);
+      expect(figures(status(limiter, ...descriptors))).toEqual(['5/0/995', '5/0/8995']);
+    });
+
+    it('are none of a rule whose limits count different things', () => {
+      const limits = [limit(day), limit({ unit: 'hour', requestsPerUnit: 700, hitsUnit: 'tokens' })];
+      const limiter = budgetLimiter({ rules: [teamRule({ limits, hideIdentity: true })] });
+      expect(tryReserve(limiter, { amounts: [600] })).toMatchObject({
+        failure: 'invalid',
+        message: expect.stringContaining(
+          'a rule that hides its name counts both requests and tokens; the limits of a rule need one hits_unit',
+        ),
+      });
+    });
   });
 
   it('answers the same reserve and commit again, and counts nothing', () => {
@@ -311,6 +375,7 @@ describe('BudgetService', () => {
 
     it.each([
       ['another amount', { amount: 601 }],
+      ['another amount of a descriptor', { amounts: [601] }],
       ['another TTL', { ttlMs: 30_001 }],
       ['other descriptors', { descriptors: [descriptor('other', 'b')] }],
       ['descriptors that are limited', { descriptors: [descriptor('team')] }],

@@ -26,6 +26,7 @@ import {
 import type { CountedHit, ServiceEvents } from './decision.ts';
 import type { HitMaker } from './hit-maker.ts';
 import type { LimitWarnings } from './limit-warnings.ts';
+import { mixedUnits } from './mixed-units.ts';
 import type { PlansInForce } from './plans-in-force.ts';
 import { kindOfId, ReservationIds } from './reservation-id.ts';
 import { heldNoteOf, recalledFrom, unheldNoteOf } from './reservation-note.ts';
@@ -69,6 +70,13 @@ interface Planned {
   readonly holdings: readonly Holding[];
 }
 
+interface PlanTerms {
+  readonly amount: number | undefined;
+  readonly ttlMs?: number;
+  /** One amount may be charged to rules of different `hits_unit`. */
+  readonly mixesUnits?: boolean;
+}
+
 export class BudgetService implements Budgets {
   readonly #parts: DecisionParts;
   readonly #options: BudgetOptions;
@@ -93,7 +101,7 @@ export class BudgetService implements Budgets {
       done({ failure: 'invalid', message: `ttl must be from ${bounds}, not ${ttlMs / 1000}s` });
       return;
     }
-    const planned = this.#plan(question, amount, ttlMs);
+    const planned = this.#plan(question, { amount, ttlMs });
     if ('failure' in planned) {
       done(planned);
       return;
@@ -102,7 +110,8 @@ export class BudgetService implements Budgets {
     const otherQuotaPasses = plans.some((plan) => plan.kind !== 'limited' && this.#parts.isQuota(plan));
     const given = question.id ?? this.#ids.make(domain);
     const stored = question.id === undefined ? given : this.#ids.inStore(domain, given);
-    const isUnheldKept = question.id !== undefined && amount > 0;
+    const isUnheldKept =
+      question.id !== undefined && planned.request.descriptors.some(({ hitsAddend = 0 }) => hitsAddend > 0);
     const noteUntil = isUnheldKept
       ? (expiresAtMs: number) => unheldNoteOf(question, { ttlMs, expiresAtMs })
       : undefined;
@@ -120,7 +129,7 @@ export class BudgetService implements Budgets {
       (reserved) => {
         const isNothing = reserved.call.width === 0 && !isUnheldKept;
         const id = isNothing ? this.#ids.makeForNothing(domain, question.id) : given;
-        done(this.#reserveAnswer(planned, reserved, id, asker));
+        done(this.#reserveAnswer({ ...planned, amount }, reserved, id, asker));
       },
     );
   }
@@ -132,17 +141,19 @@ export class BudgetService implements Budgets {
   ): void {
     const { domain, id, actual, unknown, isUnheld = false } = question;
     const holdsNothing = isUnheld || kindOfId(id) === 'nothing';
-    const planned = holdsNothing ? nothingPlanned : this.#plan(question, actual, 0);
+    // Without an id hits are reported: they count as those of any other request do.
+    const terms = { amount: actual, mixesUnits: id === '' };
+    const planned = holdsNothing ? nothingPlanned : this.#plan(question, terms);
     if ('failure' in planned) {
       done(planned);
       return;
     }
     // Of a marker that nobody made nothing is remembered.
-    const terms =
+    const settling =
       id === ''
         ? ({ domain, id: this.#options.newId(), isMarker: true, unknown: 'charge' } as const)
         : { domain, id: this.#ids.inStore(domain, id), isMarker: false, unknown };
-    this.#parts.reserving.settle(planned.holdings, terms, asker, (settled) =>
+    this.#parts.reserving.settle(planned.holdings, settling, asker, (settled) =>
       done(settleAnswer(settled, this.#parts.clock.nowMs())),
     );
   }
@@ -152,7 +163,7 @@ export class BudgetService implements Budgets {
     asker: Caller,
     done: (answer: readonly BudgetScope[] | BudgetFailure) => void,
   ): void {
-    const planned = this.#plan(question, undefined, 0);
+    const planned = this.#plan(question, { amount: undefined });
     if ('failure' in planned) {
       done(planned);
       return;
@@ -180,14 +191,13 @@ export class BudgetService implements Budgets {
   }
 
   #plan(
-    { domain, descriptors, leftOut }: BudgetQuestion,
-    amount: number | undefined,
-    ttlMs: number,
+    { domain, descriptors, amounts, leftOut }: BudgetQuestion,
+    { amount, ttlMs = 0, mixesUnits = false }: PlanTerms,
   ): Planned | BudgetFailure {
     const { clock, isQuota, plans: inForce } = this.#parts;
     const request = {
       domain,
-      descriptors: descriptors.map((one) => ({ ...one, hitsAddend: amount })),
+      descriptors: descriptors.map((one, index) => ({ ...one, hitsAddend: amounts?.[index] ?? amount })),
       hitsAddend: amount ?? 0,
       leftOut,
     };
@@ -207,14 +217,15 @@ export class BudgetService implements Budgets {
     const holdings: Holding[] = [];
     for (const [index, plan] of plans.entries()) {
       if (plan.kind !== 'limited') continue;
-      const quota = isQuota(plan);
-      holdings.push({ index, plan, isQuota: quota, amount, ttlMs, onExpiry: 'release' });
+      const own = request.descriptors[index]!.hitsAddend;
+      holdings.push({ index, plan, isQuota: isQuota(plan), amount: own, ttlMs, onExpiry: 'release' });
     }
-    return { request, plans, holdings };
+    const mixed = mixesUnits ? undefined : mixedUnitsOf(holdings, amounts);
+    return mixed ?? { request, plans, holdings };
   }
 
   #reserveAnswer(
-    planned: Planned,
+    { amount, ...planned }: Planned & Pick<ReserveQuestion, 'amount'>,
     { call, held, error }: Answered,
     id: string,
     asker: Caller,
@@ -235,7 +246,7 @@ export class BudgetService implements Budgets {
     return {
       allowed,
       id,
-      amount: planned.request.hitsAddend,
+      amount,
       expiresAtMs: allowed ? expiresAtMs : 0,
       isRepeated,
       headers: this.#concluded(planned, held, isRepeated, asker),
@@ -275,6 +286,26 @@ export class BudgetService implements Budgets {
     const { response } = this.#options;
     return assembleResponse({ request, plans, statuses }, response, events).responseHeadersToAdd;
   }
+}
+
+/** Why an amount cannot be charged to all of its rules. 0 is nothing of whatever they count. */
+function mixedUnitsOf(
+  holdings: readonly Holding[],
+  amounts: BudgetQuestion['amounts'],
+): BudgetFailure | undefined {
+  const charged = holdings.filter(({ amount = 0 }) => amount > 0);
+  const isOwn = ({ index }: Holding): boolean => amounts?.[index] !== undefined;
+  const shared = charged.filter((one) => !isOwn(one));
+  for (const group of [shared, ...charged.filter(isOwn).map((one) => [one])]) {
+    const mixed = mixedUnits(group.map(({ plan }) => plan));
+    if (mixed === undefined) continue;
+    const advice = mixed.isOneRule
+      ? 'the limits of a rule need one hits_unit'
+      : 'give each descriptor an amount of its own';
+    const words = `the amount ${group[0]!.amount} cannot be charged to rules of different hits_unit`;
+    return { failure: 'invalid', message: `${words}: ${mixed.words}; ${advice}` };
+  }
+  return undefined;
 }
 
 /** Of a settle that has nothing to do. */

@@ -13,13 +13,15 @@ export const usualTtlMs = 60_000;
 export interface BudgetQuestion {
   readonly domain: string;
   readonly descriptors: readonly Descriptor[];
+  /** Amounts of single descriptors, by their index, where they differ from the amount of the question. */
+  readonly amounts?: readonly (number | undefined)[] | undefined;
   /** As of a `RateLimitRequest`. */
   readonly leftOut?: LeftOut | undefined;
 }
 
 export interface ReserveQuestion extends BudgetQuestion {
-  /** 0 to 2^53 - 1. */
-  readonly amount: number;
+  /** 0 to 2^53 - 1. Undefined: each descriptor has its own. */
+  readonly amount: number | undefined;
   /** Undefined: `usualTtlMs`, or BUDGET_MAX_TTL where that is less. */
   readonly ttlMs: number | undefined;
   /** The caller's own, which makes it repeatable in its domain; undefined: Weir makes one. */
@@ -101,7 +103,8 @@ export interface BudgetFailure {
 export interface ReserveAnswer {
   readonly allowed: boolean;
   readonly id: string;
-  readonly amount: number;
+  /** That of the question. */
+  readonly amount: number | undefined;
   /** 0 where it was refused. */
   readonly expiresAtMs: number;
   readonly isRepeated: boolean;
@@ -113,6 +116,7 @@ export interface ReserveAnswer {
 
 export interface SettleAnswer {
   readonly outcome: 'settled' | 'late' | 'repeated' | 'unknown';
+  /** Of the first budget, where descriptors have amounts of their own; as `amount`, what had been reserved. */
   readonly charged: number;
   readonly amount: number;
   /** What a counter no longer held of the reservation, the most of any; undefined: nothing was lost. */

@@ -109,6 +109,31 @@ describe('Reserve', () => {
     ]);
   });
 
+  it('takes the hits of a descriptor as its amount, as its commit does', () => {
+    const own = [{ ...descriptors[0]!, hitsAddend: 600n }, descriptors[0]!];
+    reserve({ domain, descriptors: own, amount: 5n });
+    commit({ domain, descriptors: own, actualAmount: 4n, reservationId: 'ours' });
+    const amounts = [600, undefined];
+    expect(budgets.asked).toMatchObject([
+      { amount: 5, amounts },
+      { actual: 4, amounts },
+    ]);
+  });
+
+  it('refuses hits of a descriptor that are negative, or beside a limit', () => {
+    const own = { ...descriptors[0]!, hitsAddend: 1n };
+    const code = GrpcCode.INVALID_ARGUMENT;
+    for (const ask of [reserve, commit]) {
+      expect(ask({ domain, descriptors: [{ ...own, isNegativeHits: true }] })).toEqual({
+        ...{ code, message: 'the hits_addend of a descriptor is its amount, and must not be negative' },
+      });
+      expect(ask({ domain, descriptors: [{ ...own, limit: { requestsPerUnit: 5 } }] })).toEqual({
+        ...{ code, message: 'a descriptor with a limit of its own takes no hits_addend' },
+      });
+    }
+    expect(budgets.asked).toEqual([]);
+  });
+
   it('cuts a ttl to the longest that there is, and holds for a second at least', () => {
     reserve({ domain, descriptors, ttl: { seconds: 315_576_000_000n } });
     reserve({ domain, descriptors, ttl: { nanos: 500_000_000 } });

@@ -203,14 +203,13 @@ function reserve(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions)
   const own = readOwn(bytes, reply, options);
   if (own === undefined) return;
   const { request, number: amount, ttlMs } = own;
-  const problem = ttlMs < 0 ? invalid('ttl must not be negative') : amountProblem('amount', amount);
+  const problem = ttlMs < 0 ? invalid('ttl must not be negative') : amountsProblem('amount', own);
   if (problem !== undefined) {
     reply.fail(problem);
     return;
   }
-  const { domain, descriptors } = request;
   const holdMs = Math.min(Math.max(ttlMs === 0 ? usualTtlMs : ttlMs, leastTtlMs), options.maxTtlMs);
-  const question = { domain, descriptors, amount, ttlMs: holdMs, id: undefined, recalled: false };
+  const question = { ...questionOf(request), amount, ttlMs: holdMs, id: undefined, recalled: false };
   options.budgets.reserve(question, reply, (answer) => {
     if (!('failure' in answer)) reply.send(reserveResponse(answer.allowed, answer.id));
     else if (answer.failure === 'no-domain') reply.send(reserveResponse(true, ''));
@@ -225,13 +224,12 @@ function commit(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions):
   if (own === undefined) return;
   const { request, number: actual, id } = own;
   const isId = id === '' || reservationIdForm.test(id);
-  const problem = isId ? amountProblem('actual_amount', actual) : notAnId;
+  const problem = isId ? amountsProblem('actual_amount', own) : notAnId;
   if (problem !== undefined) {
     reply.fail(problem);
     return;
   }
-  const { domain, descriptors } = request;
-  options.budgets.settle({ domain, descriptors, id, actual, unknown: 'charge' }, reply, (answer) => {
+  options.budgets.settle({ ...questionOf(request), id, actual, unknown: 'charge' }, reply, (answer) => {
     if (!('failure' in answer)) {
       const { outcome } = answer;
       // The same again is told the same.
@@ -239,6 +237,13 @@ function commit(bytes: Uint8Array, reply: UnaryReply, options: KuadrantOptions):
     } else if (answer.failure === 'no-domain') reply.send(commitResponse(false));
     else reply.fail(statusOf(answer));
   });
+}
+
+/** Descriptors with `hits_addend` have an amount of their own. */
+function questionOf({ domain, descriptors }: RateLimitRequest): BudgetQuestion {
+  const amounts = descriptors.map(({ hitsAddend }) => hitsAddend);
+  const hasOwn = amounts.some((amount) => amount !== undefined);
+  return { domain, descriptors, amounts: hasOwn ? amounts : undefined };
 }
 
 /** What `ReserveRequest` and `CommitRequest` have beside domain and descriptors: 3 and 4, either way round. */
@@ -351,6 +356,18 @@ function amountProblem(field: string, amount: number): GrpcStatus | undefined {
   return amount > most ? invalid(`${field} must be at most ${most}`) : undefined;
 }
 
+/** Counters of one descriptor and several limits of requests are reserved as one, which has one amount. */
+function amountsProblem(field: string, { request, number }: OwnFields): GrpcStatus | undefined {
+  for (const { hitsAddend, isNegativeHits, limit } of request.descriptors) {
+    if (hitsAddend === undefined) continue;
+    if (isNegativeHits) return negativeAmount;
+    if (limit !== undefined) return limitWithAmount;
+  }
+  return amountProblem(field, number);
+}
+
+const negativeAmount = invalid('the hits_addend of a descriptor is its amount, and must not be negative');
+const limitWithAmount = invalid('a descriptor with a limit of its own takes no hits_addend');
 const notAnId = invalid('reservation_id must be 1 to 255 visible ASCII characters, or empty');
 const negativeHits = invalid('a report takes no negative hits: ShouldRateLimit gives hits back');
 const noDescriptors = invalid('rate limit descriptor list must not be empty');

@@ -1,5 +1,5 @@
 /** The note that a store keeps of a reservation under its id, for callers that settle it without descriptors. */
-import type { BudgetQuestion, RecalledReservation } from './budgets.ts';
+import type { BudgetQuestion, RecalledReservation, ReserveQuestion } from './budgets.ts';
 import { sha256 } from './reservation-id.ts';
 
 interface HeldNote extends BudgetQuestion {
@@ -25,10 +25,16 @@ export function heldNoteOf({ domain, descriptors }: BudgetQuestion): string {
 
 /** Its size does not depend on the question. */
 export function unheldNoteOf(
-  question: BudgetQuestion & { readonly amount: number },
+  question: Pick<ReserveQuestion, 'domain' | 'descriptors' | 'amounts' | 'amount'>,
   { ttlMs, expiresAtMs }: { ttlMs: number; expiresAtMs: number },
 ): string {
-  const asked = JSON.stringify([heldNoteOf(question), question.amount, ttlMs]);
+  const { amount, amounts } = question;
+  const asked = JSON.stringify([
+    heldNoteOf(question),
+    amount,
+    ttlMs,
+    ...(amounts === undefined ? [] : [amounts]),
+  ]);
   const note: UnheldNote = {
     domain: question.domain,
     unheld: { hash: sha256(asked, 'base64url'), expiresAtMs },

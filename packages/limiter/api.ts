@@ -117,9 +117,18 @@ export interface Decision extends Outcome {
   readonly perDescriptor: readonly DescriptorDecision[];
 }
 
+/** A descriptor with an amount of its own, for rules that count different things: `{ entries: { user: 'ann' }, amount: 600 }`. */
+export interface DescriptorAmount {
+  readonly entries: Entries;
+  readonly amount: number;
+}
+
+/** One descriptor, or several, each with or without an amount of its own. */
+export type ReservedDescriptors = Entries | DescriptorAmount | readonly (Entries | DescriptorAmount)[];
+
 export interface ReserveOptions {
-  /** What the request may cost at most. */
-  amount: number;
+  /** What the request may cost at most. Required unless every descriptor has its own amount. */
+  amount?: number | undefined;
   /** When an uncommitted reservation expires. Defaults to a minute. */
   ttlMs?: number | undefined;
   /** Yours, which makes the call repeatable in its domain. */
@@ -133,12 +142,16 @@ export interface Reservation {
   readonly reason: Reason | 'full';
   /** Undefined where nothing is reserved. */
   readonly id: string | undefined;
-  readonly amount: number;
+  /** That of the options. */
+  readonly amount: number | undefined;
   readonly expiresAt: Date | undefined;
   readonly retryAfterMs: number | undefined;
   readonly headers: Readonly<Record<string, string>>;
-  /** Charges what the request cost; defaults to the amount. Resolves with what was charged. */
-  commit(actual?: number): Promise<number>;
+  /**
+   * Charges what the request cost, one number or one for each descriptor; defaults to the amounts. Resolves with what was charged, to the
+   * first descriptor where they differ.
+   */
+  commit(actual?: number | readonly number[]): Promise<number>;
   /** Gives all of it back. */
   release(): Promise<void>;
 }
@@ -153,7 +166,7 @@ export interface Limiter {
   /** Removes the counters of these descriptors. Resolves with how many there were. */
   reset(domain: string, descriptors: Descriptors): Promise<number>;
   /** Holds an amount on all limits, or on none of them. */
-  reserve(domain: string, descriptors: Descriptors, options: ReserveOptions): Promise<Reservation>;
+  reserve(domain: string, descriptors: ReservedDescriptors, options?: ReserveOptions): Promise<Reservation>;
   /**
    * Takes new rules, or reads the path again. Bad rules change nothing: `rules-rejected` says why, and the result is false.
    */

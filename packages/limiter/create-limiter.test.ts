@@ -170,6 +170,44 @@ describe('reserve', () => {
     expect(await limiter.peek('shop', { tokens: 'a' })).toMatchObject({ remaining: 7 });
   });
 
+  it('takes amounts of descriptors, all or none, and one cost for each', async () => {
+    const limiter = await open({
+      rules: {
+        domain: 'llm',
+        descriptors: [
+          { key: 'user', rate_limit: { ...minutes(1_000), hits_unit: 'tokens' } },
+          { key: 'team', rate_limit: { ...minutes(9_000), hits_unit: 'micro-dollars' } },
+        ],
+      },
+    });
+    const ask = (tokens: number, money: number) =>
+      limiter.reserve('llm', [
+        { entries: { user: 'ann' }, amount: tokens },
+        { entries: [['team', 'a']], amount: money },
+      ]);
+    const left = async () => {
+      const peeks = [{ user: 'ann' }, { team: 'a' }].map((one) => limiter.peek('llm', one));
+      return (await Promise.all(peeks)).map(({ remaining }) => remaining);
+    };
+    const held = await ask(600, 5_000);
+    expect([held.allowed, await left()]).toEqual([true, [400, 4_000]]);
+    expect([(await ask(100, 4_001)).allowed, await left()]).toEqual([false, [400, 4_000]]);
+    await expect(held.commit([100])).rejects.toThrow('2 descriptors, and 1 amounts');
+    await expect(held.commit(5)).rejects.toThrow('llm.user counts tokens, llm.team counts micro-dollars');
+    expect(await held.commit([100, 4_500])).toBe(100);
+    expect(await left()).toEqual([900, 4_500]);
+    const both = [{ user: 'ann' }, { team: 'a' }];
+    await expect(limiter.reserve('llm', both, { amount: 5 })).rejects.toThrow('give each descriptor');
+    await expect(
+      limiter.reserve('llm', [{ entries: { user: 'a' }, amount: 1 }, { team: 'a' }]),
+    ).rejects.toThrow('amount is a whole number');
+    await expect(limiter.reserve('llm', { entries: { user: 'a' }, amount: -1 })).rejects.toThrow('not -1');
+    // Keys of these names are keys.
+    expect(await limiter.reserve('llm', { entries: 'x', amount: 1 }, { amount: 1 })).toMatchObject({
+      reason: 'unlimited',
+    });
+  });
+
   it('holds nothing where nothing is limited', async () => {
     const limiter = await open();
     expect(await limiter.reserve('shop', { free: 'a' }, { amount: 8 })).toMatchObject({

@@ -43,11 +43,12 @@ import type {
   LimiterEvent,
   LimiterOptions,
   Reservation,
+  ReservedDescriptors,
   ReserveOptions,
   Rules,
 } from './api.ts';
 import { decisionOf, headersOf, tooLargeDecision } from './decision.ts';
-import { descriptorsOf } from './descriptors.ts';
+import { descriptorsOf, reservedOf } from './descriptors.ts';
 import { librarySettings, timeoutOf } from './library-settings.ts';
 import { LimiterError } from './limiter-error.ts';
 import { type RulesRead, readRules } from './read-rules.ts';
@@ -278,12 +279,18 @@ class ProcessLimiter implements Limiter {
     });
   }
 
-  async reserve(domain: string, descriptors: Descriptors, options: ReserveOptions): Promise<Reservation> {
-    const { amount, ttlMs, id, signal } = options;
+  async reserve(
+    domain: string,
+    given: ReservedDescriptors,
+    { amount, ttlMs, id, signal }: ReserveOptions = {},
+  ): Promise<Reservation> {
     this.#throwIfClosed();
     signal?.throwIfAborted();
-    checkHits('amount', amount);
-    const question = this.#decoded(domain, descriptorsOf(descriptors), 1);
+    const { descriptors, amounts } = reservedOf(given);
+    if (amounts === undefined || amount !== undefined || amounts.includes(undefined))
+      checkHits('amount', amount);
+    for (const one of amounts ?? []) if (one !== undefined) checkHits('amount', one);
+    const question = this.#decoded(domain, descriptors, 1);
     if (question === undefined) return nothingReserved(amount, { allowed: false, reason: 'too-large' });
     const { descriptors: decoded } = question;
     const asker = {
@@ -295,19 +302,23 @@ class ProcessLimiter implements Limiter {
     const answer = await this.#whileOpen(
       () =>
         new Promise<Parameters<Parameters<Budgets['reserve']>[2]>[0]>((done) =>
-          this.#budgets.reserve({ ...about, amount, ttlMs, id, recalled: false }, asker, done),
+          this.#budgets.reserve({ ...about, amount, amounts, ttlMs, id, recalled: false }, asker, done),
         ),
     );
     if ('failure' in answer) return this.#notReserved(amount, answer, domain);
     const { allowed, id: made, expiresAtMs, headers, scopes } = answer;
     const seconds = Math.max(0, ...scopes.map(({ refused, resetSeconds }) => (refused ? resetSeconds : 0)));
-    const settle = async (actual: number | undefined): Promise<number> => {
+    const settle = async (cost: number | readonly number[] | undefined): Promise<number> => {
+      const [actual, actuals] = typeof cost === 'object' ? [undefined, cost] : [cost, undefined];
+      if (actuals !== undefined && actuals.length !== decoded.length)
+        throw new LimiterError('invalid', `${decoded.length} descriptors, and ${actuals.length} amounts`);
+      for (const one of actuals ?? [actual]) if (one !== undefined) checkHits('actual', one);
       if (!allowed) return 0;
       const settled = await this.#whileOpen(
         () =>
           new Promise<Parameters<Parameters<Budgets['settle']>[2]>[0]>((done) =>
             this.#budgets.settle(
-              { ...about, id: made, actual, unknown: 'charge' },
+              { ...about, id: made, actual, amounts: actuals, unknown: 'charge' },
               { abandoned: false },
               done,
             ),
@@ -435,7 +446,7 @@ class ProcessLimiter implements Limiter {
     else call.reject(storeFailure(error));
   }
 
-  #notReserved(amount: number, failure: BudgetFailure, domain: string): Reservation {
+  #notReserved(amount: number | undefined, failure: BudgetFailure, domain: string): Reservation {
     const { onError = 'allow' } = this.#options;
     const { message, retryAfterSeconds } = failure;
     switch (failure.failure) {
@@ -486,13 +497,13 @@ class ProcessLimiter implements Limiter {
   }
 }
 
-function checkHits(name: string, hits: number): void {
-  if (!Number.isSafeInteger(hits) || hits < 0)
+function checkHits(name: string, hits: number | undefined): void {
+  if (hits === undefined || !Number.isSafeInteger(hits) || hits < 0)
     throw new LimiterError('invalid', `${name} is a whole number from 0 to 2^53 - 1, not ${String(hits)}`);
 }
 
 function nothingReserved(
-  amount: number,
+  amount: number | undefined,
   { allowed, reason }: Pick<Reservation, 'allowed' | 'reason'>,
 ): Reservation {
   return {

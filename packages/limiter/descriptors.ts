@@ -1,6 +1,6 @@
 /** What a program may write for a descriptor, as entries. */
 import type { Entry } from '../../rules/model.ts';
-import type { Descriptors, Entries, Value } from './api.ts';
+import type { DescriptorAmount, Descriptors, Entries, ReservedDescriptors, Value } from './api.ts';
 import { LimiterError } from './limiter-error.ts';
 
 type Pairs = readonly (readonly [key: string, value: Value])[];
@@ -8,8 +8,41 @@ type Pairs = readonly (readonly [key: string, value: Value])[];
 /** Throws a `LimiterError` for what is none. */
 export function descriptorsOf(given: Descriptors): Entry[][] {
   if (!isList(given) || isPairs(given)) return [entriesOf(given)];
-  if (given.length === 0) throw new LimiterError('invalid', 'there are no descriptors');
+  if (given.length === 0) throw noDescriptors();
   return (given as readonly Entries[]).map(entriesOf);
+}
+
+/** The same with the amounts of those that have one; undefined where none has. */
+export function reservedOf(given: ReservedDescriptors): {
+  descriptors: Entry[][];
+  amounts: (number | undefined)[] | undefined;
+} {
+  const all: readonly (Entries | DescriptorAmount)[] = isReservedList(given) ? given : [given];
+  if (all.length === 0) throw noDescriptors();
+  return {
+    descriptors: all.map((one) => entriesOf(hasAmount(one) ? one.entries : one)),
+    amounts: all.some(hasAmount) ? all.map((one) => (hasAmount(one) ? one.amount : undefined)) : undefined,
+  };
+}
+
+function isReservedList(given: ReservedDescriptors): given is readonly (Entries | DescriptorAmount)[] {
+  return Array.isArray(given) && !isPairs(given);
+}
+
+/** Not a descriptor with keys of these names, whose values are texts and numbers. */
+function hasAmount(one: Entries | DescriptorAmount): one is DescriptorAmount {
+  if (typeof one !== 'object' || one === null || Array.isArray(one)) return false;
+  const { entries, amount, ...others } = one as Readonly<Record<string, Value>>;
+  return (
+    typeof entries === 'object' &&
+    entries !== null &&
+    typeof amount === 'number' &&
+    Object.keys(others).length === 0
+  );
+}
+
+function noDescriptors(): LimiterError {
+  return new LimiterError('invalid', 'there are no descriptors');
 }
 
 function isList(given: Descriptors): given is Pairs | readonly Entries[] {

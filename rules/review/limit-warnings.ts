@@ -1,4 +1,4 @@
-import { limitWords } from '../describe.ts';
+import { countsRequests, limitWords, unitOfHits } from '../describe.ts';
 import { leaseMost, leaseText, wholeLimit } from '../lease.ts';
 import { sanitizeMetricKey } from '../match-result.ts';
 import { compositeOf, type Limit, type Rule, type RuleSource } from '../model.ts';
@@ -39,6 +39,7 @@ export function limitWarnings(
     }
   }
   warnings.push(...ringWarnings(limits, replaced), ...neverLeased(rules), ...largeEstimates(rules));
+  warnings.push(...mixedUnitsOfRule(limits), ...mixedUnitsOfDomain(limits));
   warnings.push(...dottedWarnings(domain, rules), ...sharedMetrics(rules), ...innerSharedWildcards(rules));
   return warnings;
 }
@@ -109,6 +110,45 @@ function largeEstimates(rules: readonly PlacedRule[]): RuleWarning[] {
     const hint = 'write an estimate that requests need, or a larger limit';
     return [warningAt(one, ['reserve', 'estimate'], { code: 'large-estimate', text, hint })];
   });
+}
+
+/** Limits of one rule count the same hits, whatever they are. */
+function mixedUnitsOfRule(limits: readonly PlacedLimit[]): RuleWarning[] {
+  const first = new Map<Rule, Limit>();
+  const told = new Set<Rule>();
+  return limits.flatMap(({ one, limit, path }) => {
+    const other = first.get(one.rule) ?? limit;
+    first.set(one.rule, other);
+    const [unit, otherUnit] = [unitOfHits(limit), unitOfHits(other)];
+    if (unit === otherUnit || told.has(one.rule)) return [];
+    told.add(one.rule);
+    const text = `counts ${unit} beside a limit that counts ${otherUnit}: a request charges both the same number`;
+    const hint = 'give each a rule of its own, and requests a descriptor for each';
+    return [warningAt(one, path, { code: 'mixed-hits-units', text, hint })];
+  });
+}
+
+/** Rules of a domain whose amounts one request can charge. Requests are counted beside them as a matter of course. One is told. */
+function mixedUnitsOfDomain(limits: readonly PlacedLimit[]): RuleWarning[] {
+  const amounts = limits.filter(({ limit }) => !limit.unlimited && !countsRequests(limit));
+  const [first] = amounts;
+  const other = amounts.find(
+    ({ one, limit }) => one.rule !== first!.one.rule && unitOfHits(limit) !== unitOfHits(first!.limit),
+  );
+  if (first === undefined || other === undefined) return [];
+  const { source, path } = first.one;
+  const text = `counts ${unitOfHits(other.limit)}, and '${compositeOf(first.one.rule)}' counts ${unitOfHits(first.limit)}: a request with descriptors for both charges them the same number, if it says one`;
+  const hint =
+    'give each descriptor its own amount in /v1/reserve and /v1/commit; other calls ask for one of the two';
+  const where = { source, path: [...path, ...first.path] };
+  return [
+    warningAt(other.one, [...other.path], {
+      code: 'mixed-hits-units',
+      text,
+      hint,
+      other: where,
+    }),
+  ];
 }
 
 /** By name: whether a limit of that name is counted. One that is unlimited cannot be replaced. */

@@ -202,6 +202,23 @@ describe('a review', () => {
       ],
     ],
     [
+      'limits that count different things, and one request can charge: within a rule, and once in a domain',
+      [
+        rule({
+          key: 'a',
+          limits: [limit(), limit({ unit: 'hour', requestsPerUnit: 500, hitsUnit: 'tokens' })],
+        }),
+        rule({ key: 'b', limits: [limit({ hitsUnit: 'tokens' })] }),
+        rule({ key: 'c', descriptors: [rule({ key: 'd', limits: [limit({ hitsUnit: 'bytes' })] })] }),
+        rule({ key: 'e', limits: [limit({ hitsUnit: 'micro-dollars' })] }),
+        rule({ key: 'f', limits: [limit({ hitsUnit: 'requests' })] }),
+      ],
+      [
+        'mixed-hits-units descriptors.0.rate_limits.1: counts tokens beside a limit that counts requests: a request charges both the same number',
+        "mixed-hits-units descriptors.2.descriptors.0.rate_limit: counts bytes, and 'a' counts tokens: a request with descriptors for both charges them the same number, if it says one",
+      ],
+    ],
+    [
       'limits that another one of their rule always keeps, once where two keep each other',
       [
         rule({

@@ -170,6 +170,7 @@ export type RuleWarningCode =
   | 'never-tighter'
   | 'never-leased'
   | 'large-estimate'
+  | 'mixed-hits-units'
   | 'taken-as-written'
   | 'no-rules'
   | 'dotted-metric'

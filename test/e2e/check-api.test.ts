@@ -28,6 +28,10 @@ descriptors:
   - key: quiet
     shadow_mode: true
     rate_limit: { unit: day, requests_per_unit: 0 }
+  - key: used
+    rate_limit: { unit: day, requests_per_unit: 1000, hits_unit: tokens }
+  - key: paid
+    rate_limit: { unit: day, requests_per_unit: 1000, hits_unit: micro-dollars }
   - key: near
     rate_limits:
       - { unit: minute, unit_multiplier: 1000, requests_per_unit: 10, warn_at: [50] }
@@ -139,6 +143,20 @@ describe('an answer', () => {
       429,
       '75;policy="daily";r=2, 50;policy="1000m";r=4',
     ]);
+  });
+
+  it('warns of several hits that rules of different hits_unit count', async () => {
+    const descriptors = [[{ used: 'x' }], [{ paid: 'x' }], [{ nobody: 'x' }]];
+    const warningsOf = async (asked: object) => {
+      const { status, body } = await ask(limiter, { body: { domain: 'shop', ...asked } });
+      expect(status).toBe(200);
+      return JSON.parse(body).warnings;
+    };
+    expect(await warningsOf({ descriptors, hits: 6 })).toEqual([
+      '6 hits are counted by rules of different hits_unit: shop.used counts tokens, shop.paid counts micro-dollars; ask for each in a call of its own',
+    ]);
+    expect(await warningsOf({ descriptors })).toBeUndefined();
+    expect(await warningsOf({ descriptors: descriptors.slice(1), hits: 6 })).toBeUndefined();
   });
 
   it('has every member where nothing is limited, and says which of several limits decided', async () => {

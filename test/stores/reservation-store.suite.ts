@@ -174,6 +174,27 @@ export function reservationStoreSuite(
     });
   });
 
+  it('holds another amount on each counter, all or none, and settles each by its own', async () => {
+    const [tokens, money] = [fresh(), fresh()];
+    const counters = (...amounts: (number | undefined)[]) =>
+      [tokens, money].flatMap((stem, index) => countersOf([stem], { amount: amounts[index] }));
+    const id = freshId();
+    expect((await reserve(id, counters(2, 7))).outcome).toBe('reserved');
+    expect((await reserve(id, counters(7, 2))).outcome).toBe('conflict');
+    const held = [
+      [2, 2, 1],
+      [7, 7, 1],
+    ];
+    expect(await look(counters())).toEqual(held);
+    expect((await reserve(freshId(), counters(1, 4))).outcome).toBe('refused');
+    expect(await look(counters())).toEqual(held);
+    expect(await settle(id, counters(1, undefined))).toMatchObject({ charged: 1, amount: 2 });
+    expect(await look(counters())).toEqual([
+      [1, 0, 0],
+      [7, 0, 0],
+    ]);
+  });
+
   it('answers the same again with the same, and counts nothing', async () => {
     const counters = () => countersOf([stem], { amount: 4 });
     const stem = fresh();
