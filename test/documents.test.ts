@@ -164,7 +164,7 @@ describe('README.md', () => {
     ['198,773 decisions a second', 'docs/performance.md', /Weir, Redis \| 8 x 50 \| 198,773 \|/],
     ['345,552 in memory', 'docs/performance.md', /Weir, memory \| 8 x 50 \| 345,552 \|/],
     ['71 µs', 'docs/performance.md', /5,000\/s, each alone \| 71\.0 \| 1\.20/],
-    ['65 are', 'docs/performance.md', /5,000\/s, each alone \| 65\.0 \| 1\.00/],
+    ['65 of them', 'docs/performance.md', /5,000\/s, each alone \| 65\.0 \| 1\.00/],
     ['16 ms (p50)', 'docs/performance.md', /p50 16 ms and\s+p99 68 ms/],
     ['68 ms at p99', 'docs/performance.md', /p50 16 ms and\s+p99 68 ms/],
     [

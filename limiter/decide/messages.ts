@@ -16,6 +16,8 @@ export interface RateLimitRequest {
   longTexts?: number | undefined;
   /** Undefined: all of it is within the bounds. */
   leftOut?: LeftOut | undefined;
+  /** Of a request that only looks, with 0 hits: how many it asks about. The answer is as if they were counted. */
+  foreseenHits?: number | undefined;
 }
 
 /** What a request has beyond the bounds on numbers, of which nothing was made. */

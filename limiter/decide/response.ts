@@ -312,13 +312,6 @@ export function decisive(
   };
 }
 
-/** What the status of a counter that was looked at would be if so many hits were counted. */
-export function foreseenStatus(status: DescriptorStatus, hits: number): DescriptorStatus {
-  const { plan, limitRemaining } = status;
-  if (plan === undefined || plan.rule.shadowMode || limitRemaining >= hits) return status;
-  return { ...status, code: Code.OVER_LIMIT };
-}
-
 /**
  * What a descriptor gets whose counter could not be counted (STORE_FAILURE_MODE). It claims no count.
  * `error`: none, the request fails.

@@ -121,6 +121,16 @@ describe('BudgetService', () => {
     expect(figures(status(limiter, descriptor('team')))).toEqual(['501/0/499']);
   });
 
+  it('asks the store for whole amounts alone', () => {
+    const limiter = budgetLimiter({ rules: [teamRule()] });
+    for (const wrong of [Number.NaN, -1, 1.5, 2 ** 53]) {
+      expect(() => reserve(limiter, { amount: wrong })).toThrow('an amount is a whole number');
+      expect(() => settle(limiter, 'chosen', wrong)).toThrow('an amount is a whole number');
+    }
+    expect(() => reserve(limiter, { ttlMs: Number.NaN })).toThrow('ttl must be');
+    expect(figures(status(limiter, descriptor('team')))).toEqual(['0/0/1000']);
+  });
+
   it('names the scope that refused, and holds nothing of the others', () => {
     const limiter = budgetLimiter({
       rules: [

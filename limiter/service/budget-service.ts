@@ -96,7 +96,7 @@ export class BudgetService implements Budgets {
     const { maxTtlMs } = this.#options;
     const { domain, amount, recalled } = question;
     const { ttlMs = Math.min(usualTtlMs, maxTtlMs) } = question;
-    if (ttlMs < leastTtlMs || ttlMs > maxTtlMs) {
+    if (!(ttlMs >= leastTtlMs && ttlMs <= maxTtlMs)) {
       const bounds = `${leastTtlMs / 1000}s to ${maxTtlMs / 1000}s (BUDGET_MAX_TTL)`;
       done({ failure: 'invalid', message: `ttl must be from ${bounds}, not ${ttlMs / 1000}s` });
       return;
@@ -191,7 +191,7 @@ export class BudgetService implements Budgets {
   }
 
   #plan(
-    { domain, descriptors, amounts, leftOut }: BudgetQuestion,
+    { domain, descriptors, amounts, leftOut, plans: known }: BudgetQuestion & Pick<SettleQuestion, 'plans'>,
     { amount, ttlMs = 0, mixesUnits = false }: PlanTerms,
   ): Planned | BudgetFailure {
     const { clock, isQuota, plans: inForce } = this.#parts;
@@ -201,9 +201,15 @@ export class BudgetService implements Budgets {
       hitsAddend: amount ?? 0,
       leftOut,
     };
+    // Whoever asks: a number that is none would spoil the counter in the store.
+    const wrong = request.descriptors.find(({ hitsAddend = 0 }) => !isAmount(hitsAddend));
+    if (wrong !== undefined) {
+      const message = `an amount is a whole number from 0 to 2^53 - 1, not ${wrong.hitsAddend}`;
+      return { failure: 'invalid', message };
+    }
     let plans: readonly Plan[];
     try {
-      plans = inForce.plan(request, clock.nowMs());
+      plans = known ?? inForce.plan(request, clock.nowMs());
     } catch (error) {
       if (error instanceof RequestTooLarge)
         return { failure: 'invalid', message: error.message, tooLarge: error };
@@ -249,6 +255,7 @@ export class BudgetService implements Budgets {
       amount,
       expiresAtMs: allowed ? expiresAtMs : 0,
       isRepeated,
+      plans: planned.plans,
       headers: this.#concluded(planned, held, isRepeated, asker),
       // Not every protocol tells them.
       get scopes() {
@@ -306,6 +313,10 @@ function mixedUnitsOf(
     return { failure: 'invalid', message: `${words}: ${mixed.words}; ${advice}` };
   }
   return undefined;
+}
+
+function isAmount(amount: number): boolean {
+  return Number.isSafeInteger(amount) && amount >= 0;
 }
 
 /** Of a settle that has nothing to do. */
@@ -376,6 +387,7 @@ function scopeOf(
     limit: shownLimit(rule, limit),
     isShadow: rule.shadowMode,
     refused: hit.full || hit.over,
+    isExceeded: used > capacity,
     used,
     reserved,
     open,

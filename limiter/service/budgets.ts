@@ -1,5 +1,6 @@
 /** Budgets as callers of an API know them: reserve, commit, release, and how they stand. */
 import type { Limit } from '../../rules/model.ts';
+import type { Plan } from '../decide/limit-plan.ts';
 import type { Descriptor, Header, LeftOut } from '../decide/messages.ts';
 import type { RequestTooLarge } from '../decide/request-bounds.ts';
 import type { Caller, Reservation } from '../stores/operation.ts';
@@ -45,6 +46,8 @@ export interface SettleQuestion extends BudgetQuestion {
   readonly actual: number | undefined;
   /** Of an unknown id: charge `actual` once, or only tell. */
   readonly unknown: 'charge' | 'tell';
+  /** Those of the reserve, for a caller that has kept them: rules may have changed since. Undefined: by the rules in force. */
+  readonly plans?: readonly Plan[];
 }
 
 /** How one counter of a budget stands. */
@@ -59,6 +62,8 @@ export interface BudgetScope {
   readonly isQuota: boolean;
   /** It refused the amount. */
   readonly refused: boolean;
+  /** More is used than the limit allows. */
+  readonly isExceeded: boolean;
   /** `reserved` is part of it. */
   readonly used: number;
   readonly reserved: number;
@@ -108,6 +113,8 @@ export interface ReserveAnswer {
   /** 0 where it was refused. */
   readonly expiresAtMs: number;
   readonly isRepeated: boolean;
+  /** One a descriptor. */
+  readonly plans: readonly Plan[];
   readonly scopes: readonly BudgetScope[];
   readonly unlimited: readonly UnlimitedDescriptor[];
   /** As of a hit that `/v1/check` answers: limit headers of the tightest, on a refusal Retry-After as well. */

@@ -100,6 +100,7 @@ export class Verdicts {
     const { stats, localCache, events } = this.#options;
     const { counter: plan, hits, after, leased } = hit;
     const assessment = this.#assessment;
+    if (request.foreseenHits !== undefined) foresee(hit, request.foreseenHits, this.#options.clock.nowMs());
     if (hit.full) {
       assessRemembered(plan, hits, assessment);
       if (plan.override?.effect.kind === 'block') assessment.overLimitWithLocalCache = 0;
@@ -110,8 +111,9 @@ export class Verdicts {
       if (hit.over) assessRefused(plan, hits, after, assessment);
       else assessTotal(plan, hits, after, leased, assessment);
       // Rules that came meanwhile may allow more, and a counter that was reset has hits left.
-      if (assessment.over && !hit.mayReturn && localCache !== undefined && epoch === this.#inForce.epoch) {
-        this.#remember(hit, localCache);
+      const isCounted = request.foreseenHits === undefined;
+      if (assessment.over && isCounted && !hit.mayReturn && localCache !== undefined) {
+        if (epoch === this.#inForce.epoch) this.#remember(hit, localCache);
       }
     }
     const slot = stats.slotOf(plan.metric);
@@ -130,6 +132,16 @@ export class Verdicts {
       localCache.remember(hit.key, this.#options.clock.monotonicMs() + Math.floor(hit.waitMicros / 1000));
     }
   }
+}
+
+/** Of a counter that was looked at: whether so many hits would be over, and how long they would have to wait. */
+function foresee(hit: CountedHit, hits: number, nowMs: number): void {
+  const { counter, after, leased, held, full } = hit;
+  if (full || hits <= Math.max(0, counter.capacity - after - leased)) return;
+  hit.over = true;
+  // As of hits that are counted: until a single one passes.
+  const isFull = after >= counter.capacity && counter.bound !== undefined && held !== undefined;
+  hit.waitMicros = isFull ? counter.bound.untilRoomMicros(held, nowMs * 1000) : 0;
 }
 
 /**

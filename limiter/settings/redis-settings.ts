@@ -339,6 +339,7 @@ export function redisAt({ url, type, timeoutMs }: RedisPlace): Partial<RedisSett
     redisTls: /^rediss:/i.test(url),
     redisTimeoutMs: Math.ceil(timeoutMs),
     redisStartupInitialIntervalMs: 125,
-    redisStartupMaxIntervalMs: 4_000,
+    // Chosen: a program that limits its own requests should soon count when its Redis is there.
+    redisStartupMaxIntervalMs: 1_000,
   };
 }

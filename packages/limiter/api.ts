@@ -23,7 +23,7 @@ export interface RedisStoreOptions {
   redis: string | IoredisClient | NodeRedisClient;
   /** `sentinel`: `redis` is `name,host:port,...`; `cluster`: `host:port,...`. Defaults to `single`. */
   type?: 'single' | 'sentinel' | 'cluster';
-  /** Bounds connecting and every call. Defaults to 250. */
+  /** How long connecting and every command to the store may take. Defaults to 250; `reset` waits at least 1000. */
   timeoutMs?: number;
 }
 
@@ -64,14 +64,14 @@ export interface LimiterOptions {
   store?: RedisStoreOptions | undefined;
   /** Defaults to `allow`. */
   onError?: OnError | undefined;
-  /** What it throws is lost. */
-  onEvent?: ((event: LimiterEvent) => void) | undefined;
-  /** Settings of a limiter by their names, such as `CACHE_KEY_PREFIX`: those that it shares counters with need the same. */
+  /** What it throws, or rejects with, is lost. */
+  onEvent?: ((event: LimiterEvent) => unknown) | undefined;
+  /** Settings of a limiter by their names, such as `CACHE_KEY_PREFIX`. Limiters that share its counters need the same. */
   settings?: Readonly<Record<string, string>> | undefined;
 }
 
-/** Values that are no strings are counted as their JSON. */
-export type Value = string | number | boolean | null | undefined | object;
+/** A value that is not a string counts as its JSON, and a list of one value as that value. */
+export type Value = string | number | bigint | boolean | null | undefined | object;
 
 /** The entries of one descriptor, in their order. */
 export type Entries = Readonly<Record<string, Value>> | readonly (readonly [key: string, value: Value])[];
@@ -82,7 +82,7 @@ export type Descriptors = Entries | readonly Entries[];
 export interface CallOptions {
   /** Defaults to 1. */
   hits?: number | undefined;
-  /** Rejects with its reason. Hits that the store has been asked for may be counted all the same. */
+  /** The call rejects with its reason. Hits that were sent to the store may be counted all the same. */
   signal?: AbortSignal | undefined;
 }
 

@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import type { Descriptors, Limiter, LimiterEvent, LimiterOptions, RuleFile } from './api.ts';
 import { createLimiter, LimiterError } from './index.ts';
+import { librarySettings } from './library-settings.ts';
 
 const minutes = (requests: number) => ({ unit: 'minute', requests_per_unit: requests });
 const shop: RuleFile = {
@@ -98,14 +99,20 @@ describe('check', () => {
 
   it('counts what is no text by its JSON, and rejects what is no descriptor', async () => {
     const limiter = await open();
-    for (const value of [null, undefined, ['a'], 1, true, '\ud800']) {
+    for (const value of [null, 1n, true, ['a', 'b'], '\ud800']) {
       for (const _ of [1, 2]) await limiter.check('shop', { account: value });
       expect(await limiter.check('shop', { account: value })).toMatchObject({ allowed: false });
     }
-    expect(await limiter.peek('shop', { account: '["a"]' })).toMatchObject({ allowed: false });
-    const wrong: unknown[] = [[], {}, 'account', null, [['', 'x']]];
+    const same = [undefined, 'null', [[null]], 1, '1', [1], ['["a","b"]'], [[['a', 'b']]]];
+    for (const account of same)
+      expect(await limiter.peek('shop', { account })).toMatchObject({ allowed: false });
+    const circle: unknown[] = [];
+    circle.push(circle);
+    const wrong: unknown[] = [[], {}, 'account', null, [['', 'x']], [['a', 'x'], null], { account: circle }];
     for (const descriptors of wrong)
       await expect(limiter.check('shop', descriptors as Descriptors)).rejects.toThrow(LimiterError);
+    const domain: unknown = 7;
+    await expect(limiter.check(domain as string, { account: 'x' })).rejects.toThrow('domain is text');
     await expect(limiter.check('shop', { account: 'x' }, { hits: -1 })).rejects.toThrow(
       'hits is a whole number',
     );
@@ -122,6 +129,54 @@ describe('check', () => {
     const signal = AbortSignal.abort(new Error('gone'));
     await expect(limiter.check('shop', { account: 'ann' }, { signal })).rejects.toThrow('gone');
     expect(await limiter.peek('shop', { account: 'ann' })).toMatchObject({ remaining: 2 });
+  });
+});
+
+describe('a refusal says how long to wait', () => {
+  it('only where that helps', async () => {
+    const limiter = await open();
+    for (const [descriptors, hits] of [
+      [{ account: 'a' }, 10],
+      [{ tokens: 'a' }, 20],
+    ] as const)
+      for (const ask of [limiter.peek, limiter.check]) {
+        const refused = await ask.call(limiter, 'shop', descriptors, { hits });
+        expect(refused).toMatchObject({ allowed: false, retryAfterMs: undefined });
+        expect(refused.headers).not.toHaveProperty('Retry-After');
+      }
+    const reserved = await limiter.reserve('shop', { tokens: 'a' }, { amount: 100 });
+    expect(reserved).toMatchObject({ allowed: false, reason: 'limit', retryAfterMs: undefined });
+    const held = await limiter.reserve('shop', { tokens: 'a' }, { amount: 8 });
+    const later = await limiter.reserve('shop', { tokens: 'a' }, { amount: 8 });
+    expect([held.retryAfterMs, later.allowed, later.retryAfterMs! > 0]).toEqual([undefined, false, true]);
+  });
+
+  it('the same to those who look and to those who count', async () => {
+    const rules: RuleFile = {
+      domain: 'shop',
+      descriptors: [
+        { key: 'two', rate_limits: [minutes(10), { window: '1d', requests_per_unit: 11 }] },
+        { key: 'bucket', rate_limit: { unit: 'day', requests_per_unit: 10, algorithm: 'token_bucket' } },
+        { key: 'quota', quota_mode: true, rate_limit: minutes(10) },
+      ],
+    };
+    const limiter = await open({ rules });
+    for (const key of ['two', 'bucket', 'quota'])
+      for (const [before, hits] of [
+        [9, 5],
+        [1, 1],
+      ] as const) {
+        await limiter.check('shop', { [key]: 'x' }, { hits: before });
+        const foreseen = await limiter.peek('shop', { [key]: 'x' }, { hits });
+        const { allowed, reason, limit, retryAfterMs, ...counted } = await limiter.check(
+          'shop',
+          { [key]: 'x' },
+          { hits },
+        );
+        expect(foreseen).toMatchObject({ allowed, reason, limit });
+        expect(Math.abs((foreseen.retryAfterMs ?? 0) - (retryAfterMs ?? 0))).toBeLessThanOrEqual(1000);
+        expect(Math.abs(foreseen.resetMs! - counted.resetMs!)).toBeLessThanOrEqual(1000);
+      }
   });
 });
 
@@ -204,7 +259,7 @@ describe('reserve', () => {
     await expect(limiter.reserve('llm', { entries: { user: 'a' }, amount: -1 })).rejects.toThrow('not -1');
     // Keys of these names are keys.
     expect(await limiter.reserve('llm', { entries: 'x', amount: 1 }, { amount: 1 })).toMatchObject({
-      reason: 'unlimited',
+      reason: 'no-rule',
     });
   });
 
@@ -217,9 +272,45 @@ describe('reserve', () => {
     const none = await limiter.reserve('shpo', { free: 'a' }, { amount: 8 });
     expect(none).toMatchObject({ allowed: true, reason: 'no-rule', id: undefined });
     expect(await none.commit()).toBe(0);
-    await expect(limiter.reserve('shop', { tokens: 'a' }, { amount: 1, ttlMs: 1 })).rejects.toThrow(
-      'ttl must be',
-    );
+    expect(await limiter.reserve('shop', { none: 'a' }, { amount: 8 })).toMatchObject({ reason: 'no-rule' });
+  });
+
+  it('lets pass in shadow mode, and says so', async () => {
+    const limiter = await open();
+    const amounts = [1, 8];
+    const reasons = [];
+    for (const amount of amounts)
+      reasons.push((await limiter.reserve('shop', { tried: 'a' }, { amount })).reason);
+    expect(reasons).toEqual([undefined, 'shadow']);
+  });
+
+  it('rejects what is no amount, time or id, and holds nothing', async () => {
+    const limiter = await open();
+    const wrong = [
+      ...[{ amount: Number.NaN }, { amount: 1.5 }, { amount: 1, ttlMs: 1 }, { amount: 1, ttlMs: Number.NaN }],
+      ...['', 'w0.a', 'w1.a', 'a b', 'ä', 'x'.repeat(256)].map((id) => ({ amount: 1, id })),
+    ];
+    for (const options of wrong)
+      await expect(limiter.reserve('shop', { tokens: 'a' }, options)).rejects.toMatchObject({
+        code: 'invalid',
+      });
+    expect(await limiter.peek('shop', { tokens: 'a' })).toMatchObject({ remaining: 10 });
+    const held = await limiter.reserve('shop', { tokens: 'a' }, { amount: 8 });
+    for (const actual of [Number.NaN, -1, 1.5, 2 ** 53])
+      await expect(held.commit(actual)).rejects.toMatchObject({ code: 'invalid' });
+    expect(await limiter.peek('shop', { tokens: 'a' })).toMatchObject({ remaining: 2 });
+    expect(await held.commit(3)).toBe(3);
+  });
+
+  it('settles by the rules of then, where they have changed', async () => {
+    const limiter = await open();
+    const held = await limiter.reserve('shop', { tokens: 'a' }, { amount: 8 });
+    await limiter.reload({ domain: 'other' });
+    expect(await held.commit(3)).toBe(3);
+    await limiter.reload(shop);
+    expect(await limiter.peek('shop', { tokens: 'a' })).toMatchObject({ remaining: 7 });
+    await limiter.close();
+    await expect(held.commit()).rejects.toMatchObject({ code: 'closed' });
   });
 });
 
@@ -262,29 +353,49 @@ describe('rules', () => {
     expect(await limiter.peek('shop', { account: 'a' })).toMatchObject({ limit: 5, remaining: 4 });
     expect(await limiter.reload(shop)).toBe(true);
     expect(await limiter.peek('shop', { account: 'a' })).toMatchObject({ limit: 2, remaining: 1 });
+    rmSync(path);
+    const none: unknown[] = [folder, [], [shop, 1n], { domain: 'shop', descriptors: [{ key: 1n }] }, null];
+    for (const rules of none) {
+      expect(await limiter.reload(rules as RuleFile)).toBe(false);
+      await expect(open({ rules: rules as RuleFile })).rejects.toMatchObject({ code: 'invalid' });
+    }
+    expect(of(limiter.events, 'rules-rejected')).toHaveLength(1 + none.length);
+    expect(await limiter.peek('shop', { account: 'a' })).toMatchObject({ limit: 2, remaining: 1 });
   });
 });
 
 describe('options', () => {
   it('are checked', async () => {
-    await expect(open({ settings: { GRPC_PORT: '1' } })).rejects.toThrow('settings.GRPC_PORT is no setting');
+    await expect(open({ settings: { GRPC_PORT: '1' } })).rejects.toThrow(
+      'settings.GRPC_PORT is not a setting',
+    );
     await expect(open({ settings: { COUNTER_KEYS: 'x' } })).rejects.toThrow('COUNTER_KEYS');
     await expect(open({ onError: 'no' as 'deny' })).rejects.toThrow(
       'onError is allow, deny or throw, not no',
     );
     await expect(open({ store: { redis: 'http://x' } })).rejects.toMatchObject({ code: 'invalid' });
-    await expect(open({ store: { redis: 'x', timeoutMs: 0 } })).rejects.toThrow(
-      'store.timeoutMs is at least 1',
-    );
+    for (const timeoutMs of [0, Number.NaN, Number.POSITIVE_INFINITY])
+      await expect(open({ store: { redis: 'x', timeoutMs } })).rejects.toThrow('store.timeoutMs is from 1');
+    const none: unknown = undefined;
+    await expect(open({ rules: none as RuleFile })).rejects.toThrow('rules: expected a path');
+    const client = { status: 'ready', callBuffer: async () => null };
+    for (const [redis, message] of [
+      [undefined, 'store.redis is an address, or a client'],
+      [{ ...client, isCluster: true }, 'store.redis is a client of a cluster'],
+      [{ ...client, options: { keyPrefix: 'app:' } }, 'store.redis has a keyPrefix'],
+    ] as const)
+      await expect(open({ store: { redis: redis as unknown as string } })).rejects.toThrow(message);
   });
 
   it('let nobody decide who listens', async () => {
-    const limiter = await open({
-      onEvent: () => {
-        throw new Error('listener');
-      },
-    });
-    expect(await limiter.check('shpo', { account: 'a' })).toMatchObject({ allowed: true });
+    const fail = () => {
+      throw new Error('listener');
+    };
+    // A rejection that nobody handles would fail the run.
+    for (const onEvent of [fail, async () => fail()]) {
+      const limiter = await open({ onEvent });
+      expect(await limiter.check('shpo', { account: 'a' })).toMatchObject({ allowed: true });
+    }
   });
 
   it('say what happens without a store', async () => {
@@ -294,7 +405,9 @@ describe('options', () => {
     expect(allowed).toMatchObject({ allowed: true, reason: 'store', limit: undefined });
     expect(of(allowing.events, 'store-error')).toHaveLength(1);
     const denying = await open({ store, onError: 'deny' });
-    expect(await denying.check('shop', { account: 'a' })).toMatchObject({ allowed: false, reason: 'store' });
+    const denied = await denying.check('shop', { account: 'a' });
+    expect(denied).toMatchObject({ allowed: false, reason: 'store', retryAfterMs: 1000 });
+    expect(denied.headers['Retry-After']).toBe('1');
     expect(await denying.check('shop', { free: 'a' })).toMatchObject({ allowed: true, reason: 'unlimited' });
     expect(await denying.reserve('shop', { tokens: 'a' }, { amount: 1 })).toMatchObject({
       allowed: false,
@@ -305,6 +418,11 @@ describe('options', () => {
       name: 'LimiterError',
       code: 'store',
     });
+  });
+
+  it('look for a Redis that comes later every second at least', () => {
+    const { redisStartupMaxIntervalMs } = librarySettings({ rules: shop, store: { redis: 'x' } });
+    expect(redisStartupMaxIntervalMs).toBe(1000);
   });
 
   it('end with the limiter', async () => {

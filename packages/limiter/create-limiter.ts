@@ -10,17 +10,25 @@ import {
 } from '../../limiter/assembly/decision-service.ts';
 import { openOffice } from '../../limiter/assembly/operators/office.ts';
 import { openStore } from '../../limiter/assembly/store.ts';
-import type { RateLimitResponse } from '../../limiter/decide/decided.ts';
+import type { DescriptorStatus, RateLimitResponse } from '../../limiter/decide/decided.ts';
 import type { LimitPlan, Plan } from '../../limiter/decide/limit-plan.ts';
-import { type RateLimitRequest, ServiceError } from '../../limiter/decide/messages.ts';
+import { Code, type RateLimitRequest, ServiceError } from '../../limiter/decide/messages.ts';
 import { type RequestBounds, RequestTooLarge } from '../../limiter/decide/request-bounds.ts';
-import { assembleResponse, foreseenStatus, type ResponseOptions } from '../../limiter/decide/response.ts';
+import { assembleResponse, type ResponseOptions } from '../../limiter/decide/response.ts';
 import { encodeRateLimitRequest } from '../../limiter/decide/wire-codec.ts';
 import { countersNow } from '../../limiter/operate/counter-routes.ts';
 import type { StoreOffice } from '../../limiter/operate/office/office.ts';
 import { CounterResets } from '../../limiter/operate/resets.ts';
-import type { BudgetFailure, Budgets } from '../../limiter/service/budgets.ts';
+import type {
+  BudgetFailure,
+  BudgetQuestion,
+  Budgets,
+  ReserveAnswer,
+  SettleAnswer,
+  SettleQuestion,
+} from '../../limiter/service/budgets.ts';
 import { type Decided, RateLimitService } from '../../limiter/service/rate-limit-service.ts';
+import { kindOfId, reservationIdForm } from '../../limiter/service/reservation-id.ts';
 import { longestReservation, requestBounds } from '../../limiter/settings/counting-settings.ts';
 import type { LimiterSettings } from '../../limiter/settings/settings.ts';
 import { storeLimits } from '../../limiter/settings/store-limits.ts';
@@ -42,6 +50,7 @@ import type {
   Limiter,
   LimiterEvent,
   LimiterOptions,
+  Reason,
   Reservation,
   ReservedDescriptors,
   ReserveOptions,
@@ -51,6 +60,7 @@ import { decisionOf, headersOf, tooLargeDecision } from './decision.ts';
 import { descriptorsOf, reservedOf } from './descriptors.ts';
 import { librarySettings, timeoutOf } from './library-settings.ts';
 import { LimiterError } from './limiter-error.ts';
+import { OpenCalls, unlessAborted } from './open-calls.ts';
 import { type RulesRead, readRules } from './read-rules.ts';
 import { warn } from './warn.ts';
 
@@ -58,10 +68,12 @@ import { warn } from './warn.ts';
 const mostUnknownDomains = 100;
 
 /**
- * Rejects with a `LimiterError` for rules or options that cannot be used. A Redis that does not answer within `timeoutMs` is none:
- * `onError` decides until it does.
+ * Rejects with a `LimiterError` for rules or options that cannot be used. If Redis does not answer within `timeoutMs`, the limiter opens
+ * all the same, and `onError` decides until Redis answers.
  */
 export async function createLimiter(options: LimiterOptions): Promise<Limiter> {
+  if (typeof options !== 'object' || options === null)
+    throw new LimiterError('invalid', 'createLimiter takes an object with rules');
   const settings = librarySettings(options);
   const read = readRules(options.rules, settings);
   if ('errors' in read) throw new LimiterError('invalid', read.errors.join('\n'));
@@ -100,23 +112,26 @@ const looseTimers: Timers = {
   },
 };
 
+/** Chosen: when to try again where the store failed. */
+const retryFailedSeconds = 1;
+
 /** One call. */
 class Call implements Caller {
   readonly #signal: AbortSignal | undefined;
-  /** To peek: hits that would have to fit in. Undefined: the hits were counted, or taken back. */
-  readonly peeked: number | undefined;
+  /** Hits that have to fit in, counted or not. Undefined: they are taken back. */
+  readonly asked: number | undefined;
   readonly request: RateLimitRequest;
   readonly resolve: (decision: Decision) => void;
   readonly reject: (reason: unknown) => void;
 
   constructor(
     request: RateLimitRequest,
-    { signal, peeked }: { signal: AbortSignal | undefined; peeked: number | undefined },
+    { signal, asked }: { signal: AbortSignal | undefined; asked: number | undefined },
     { resolve, reject }: Pick<PromiseWithResolvers<Decision>, 'resolve' | 'reject'>,
   ) {
     this.request = request;
     this.#signal = signal;
-    this.peeked = peeked;
+    this.asked = asked;
     this.resolve = resolve;
     this.reject = reject;
   }
@@ -146,16 +161,14 @@ class ProcessLimiter implements Limiter {
   readonly #budgets: Budgets;
   readonly #office: StoreOffice;
   readonly #resets: CounterResets;
-  /** Keeps the process alive while a call is open. */
-  readonly #alive = setInterval(() => {}, 0x7fff_ffff).unref();
-  #open = 0;
+  readonly #calls = new OpenCalls();
   #rules: Rules;
   #table: RuleTable;
   readonly #unknownDomains = new Set<string>();
   /** Of the decision that is made now. */
   #exceeded: LimitPlan[] = [];
   #isUncounted = false;
-  #isClosed = false;
+  #closing: Promise<void> | undefined;
   readonly #decided: Decided<Call>;
 
   constructor(options: LimiterOptions, settings: LimiterSettings, { rules, redis }: LimiterParts) {
@@ -262,6 +275,7 @@ class ProcessLimiter implements Limiter {
 
   async reset(domain: string, descriptors: Descriptors): Promise<number> {
     this.#throwIfClosed();
+    if (typeof domain !== 'string') throw new LimiterError('invalid', `domain is text, not ${typeof domain}`);
     const nowMs = systemClock.nowMs();
     const settings = countingOptions(this.#settings);
     const table = this.#table;
@@ -270,7 +284,7 @@ class ProcessLimiter implements Limiter {
       return match === undefined || match.rule.unlimited ? [] : countersNow(match, nowMs, settings);
     });
     if (refs.length === 0) return 0;
-    return this.#whileOpen(async () => {
+    return this.#calls.while(async () => {
       try {
         return (await this.#resets.reset(refs.map(({ ref }) => ref))).reset;
       } catch (error) {
@@ -290,6 +304,8 @@ class ProcessLimiter implements Limiter {
     if (amounts === undefined || amount !== undefined || amounts.includes(undefined))
       checkHits('amount', amount);
     for (const one of amounts ?? []) if (one !== undefined) checkHits('amount', one);
+    if (id !== undefined && !isChosenId(id))
+      throw new LimiterError('invalid', 'id is 1 to 255 visible ASCII characters, not w0. or w1. first');
     const question = this.#decoded(domain, descriptors, 1);
     if (question === undefined) return nothingReserved(amount, { allowed: false, reason: 'too-large' });
     const { descriptors: decoded } = question;
@@ -299,45 +315,59 @@ class ProcessLimiter implements Limiter {
       },
     };
     const about = { domain, descriptors: decoded };
-    const answer = await this.#whileOpen(
-      () =>
-        new Promise<Parameters<Parameters<Budgets['reserve']>[2]>[0]>((done) =>
-          this.#budgets.reserve({ ...about, amount, amounts, ttlMs, id, recalled: false }, asker, done),
-        ),
-    );
+    const ask = { ...about, amount, amounts, ttlMs: ttlMs && Math.ceil(ttlMs), id, recalled: false };
+    const reserving = this.#calls.while(async () => {
+      const answered = await new Promise<ReserveAnswer | BudgetFailure>((done) =>
+        this.#budgets.reserve(ask, asker, done),
+      );
+      // Nobody will settle it.
+      if (asker.abandoned && 'allowed' in answered) await this.#settle({ ...about, actual: 0 }, answered);
+      return answered;
+    });
+    const answer = await unlessAborted(signal, reserving);
     if ('failure' in answer) return this.#notReserved(amount, answer, domain);
-    const { allowed, id: made, expiresAtMs, headers, scopes } = answer;
-    const seconds = Math.max(0, ...scopes.map(({ refused, resetSeconds }) => (refused ? resetSeconds : 0)));
+    const { allowed, id: made, expiresAtMs } = answer;
+    const headers = headersOf(answer.headers);
+    const seconds = headers['Retry-After'];
     const settle = async (cost: number | readonly number[] | undefined): Promise<number> => {
+      this.#throwIfClosed();
       const [actual, actuals] = typeof cost === 'object' ? [undefined, cost] : [cost, undefined];
       if (actuals !== undefined && actuals.length !== decoded.length)
         throw new LimiterError('invalid', `${decoded.length} descriptors, and ${actuals.length} amounts`);
       for (const one of actuals ?? [actual]) if (one !== undefined) checkHits('actual', one);
-      if (!allowed) return 0;
-      const settled = await this.#whileOpen(
-        () =>
-          new Promise<Parameters<Parameters<Budgets['settle']>[2]>[0]>((done) =>
-            this.#budgets.settle(
-              { ...about, id: made, actual, amounts: actuals, unknown: 'charge' },
-              { abandoned: false },
-              done,
-            ),
-          ),
-      );
+      const costs = { ...about, actual, amounts: actuals };
+      const settled = await this.#calls.while(() => this.#settle(costs, answer));
       if ('failure' in settled) throw new LimiterError(codeOf(settled), settled.message);
       return settled.charged;
     };
     return {
       allowed,
-      reason: allowed ? (scopes.length === 0 ? 'unlimited' : undefined) : 'limit',
+      reason: allowed ? this.#whyHeld(answer) : 'limit',
       id: allowed ? made : undefined,
       amount,
       expiresAt: allowed && expiresAtMs > 0 ? new Date(expiresAtMs) : undefined,
-      retryAfterMs: allowed ? undefined : seconds * 1000,
-      headers: headersOf(headers),
+      retryAfterMs: seconds === undefined ? undefined : Number(seconds) * 1000,
+      headers,
       commit: (actual) => settle(actual),
       release: async () => void (await settle(0)),
     };
+  }
+
+  /** By the rules of then, as those of now may have no counter for it. */
+  #settle(
+    costs: BudgetQuestion & Pick<SettleQuestion, 'actual'>,
+    { allowed, id, plans }: ReserveAnswer,
+  ): Promise<Pick<SettleAnswer, 'charged'> | BudgetFailure> {
+    if (!allowed) return Promise.resolve({ charged: 0 });
+    const question = { ...costs, id, plans, unknown: 'charge' } as const;
+    return new Promise((done) => this.#budgets.settle(question, { abandoned: false }, done));
+  }
+
+  /** Why limits did not refuse it; undefined: it fits in. */
+  #whyHeld({ amount, plans, scopes }: ReserveAnswer): Reason {
+    if (plans.every(({ kind }) => kind !== 'limited'))
+      return plans.some(({ kind }) => kind === 'unlimited') ? 'unlimited' : 'no-rule';
+    return amount !== 0 && scopes.some((one) => one.refused || one.isExceeded) ? 'shadow' : undefined;
   }
 
   async reload(rules: Rules = this.#rules): Promise<boolean> {
@@ -352,12 +382,15 @@ class ProcessLimiter implements Limiter {
     return true;
   }
 
-  async close(): Promise<void> {
-    if (this.#isClosed) return;
-    this.#isClosed = true;
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    await this.#calls.end();
     await this.#office.close();
     await this.#store.close();
-    clearInterval(this.#alive);
   }
 
   /** For middleware. */
@@ -384,6 +417,7 @@ class ProcessLimiter implements Limiter {
     checkHits('hits', peeked ?? hits);
     const request = this.#decoded(domain, descriptorsOf(given), hits);
     if (request === undefined) return tooLargeDecision;
+    request.foreseenHits = peeked;
     if (takesBack) for (const descriptor of request.descriptors) descriptor.isNegativeHits = true;
     const { promise, resolve, reject } = Promise.withResolvers<Decision>();
     let isOver = false;
@@ -393,16 +427,19 @@ class ProcessLimiter implements Limiter {
         then(value);
       };
     };
-    const call = new Call(request, { signal, peeked }, { resolve: over(resolve), reject: over(reject) });
+    const asked = takesBack ? undefined : (peeked ?? hits);
+    const call = new Call(request, { signal, asked }, { resolve: over(resolve), reject: over(reject) });
     this.#service.decide(request, call, this.#decided);
     if (isOver) return promise;
-    const giveUp = (): void => call.giveUp();
-    signal?.addEventListener('abort', giveUp);
-    return this.#whileOpen(() => promise).finally(() => signal?.removeEventListener('abort', giveUp));
+    return unlessAborted(
+      signal,
+      this.#calls.while(() => promise),
+    );
   }
 
   /** As a limiter reads a request off the wire: texts beyond their bound are counted by hash. Undefined: it is too large. */
   #decoded(domain: string, descriptors: Entry[][], hits: number): RateLimitRequest | undefined {
+    if (typeof domain !== 'string') throw new LimiterError('invalid', `domain is text, not ${typeof domain}`);
     try {
       return this.#bounds.decodeWhole(encodeRateLimitRequest(domain, descriptors, hits));
     } catch (error) {
@@ -417,23 +454,30 @@ class ProcessLimiter implements Limiter {
     this.#isUncounted = false;
     if (plans.some(({ kind }) => kind === 'domain-not-found')) this.#noteNoDomain(call.request.domain);
     const observed = { exceeded, isUncounted, options: this.#response };
-    const answer = call.peeked === undefined ? response : this.#peeked(response, call, plans, exceeded);
-    call.resolve(decisionOf(answer, plans, observed));
+    const { foreseenHits = 0 } = call.request;
+    for (const { plan, limitRemaining } of response.statuses)
+      if (plan !== undefined && limitRemaining < foreseenHits) exceeded.push(plan);
+    call.resolve(decisionOf(this.#withUsefulWaits(response, call, plans), plans, observed));
   }
 
-  /** What the answer would be if so many hits were counted. */
-  #peeked(
-    { statuses }: RateLimitResponse,
-    { request, peeked = 0 }: Call,
+  /** Waiting does not help hits that never fit in, and a store is back sooner than a window ends. */
+  #withUsefulWaits(
+    response: RateLimitResponse,
+    { request, asked = 0 }: Call,
     plans: readonly Plan[],
-    exceeded: LimitPlan[],
   ): RateLimitResponse {
-    for (const { plan, limitRemaining } of statuses)
-      if (plan !== undefined && limitRemaining < peeked) exceeded.push(plan);
-    const foreseen = statuses.map((status) => foreseenStatus(status, peeked));
-    return assembleResponse({ request, plans, statuses: foreseen }, this.#response, {
-      onGlobalShadow: () => {},
+    let isOther = false;
+    const statuses = response.statuses.map((status, index): DescriptorStatus => {
+      if (status.code !== Code.OVER_LIMIT) return status;
+      const isCounted = status.plan !== undefined;
+      if (isCounted && !neverFits(plans[index]!, asked)) return status;
+      isOther = true;
+      return isCounted
+        ? { ...status, neverFits: true }
+        : { ...status, durationUntilResetSeconds: retryFailedSeconds };
     });
+    if (!isOther) return response;
+    return assembleResponse({ request, plans, statuses }, this.#response, { onGlobalShadow: () => {} });
   }
 
   #refuse(error: unknown, call: Call): void {
@@ -461,7 +505,10 @@ class ProcessLimiter implements Limiter {
       case 'unavailable':
         this.#tell({ type: 'store-error', message });
         if (onError === 'throw') throw new LimiterError('store', message);
-        return nothingReserved(amount, { allowed: onError === 'allow', reason: 'store' });
+        return {
+          ...nothingReserved(amount, { allowed: onError === 'allow', reason: 'store' }),
+          retryAfterMs: onError === 'allow' ? undefined : retryFailedSeconds * 1000,
+        };
       default:
         throw new LimiterError(codeOf(failure), message);
     }
@@ -473,33 +520,31 @@ class ProcessLimiter implements Limiter {
     this.#tell({ type: 'no-domain', domain });
   }
 
-  async #whileOpen<Value>(work: () => Promise<Value>): Promise<Value> {
-    if (this.#open === 0) this.#alive.ref();
-    this.#open += 1;
-    try {
-      return await work();
-    } finally {
-      this.#open -= 1;
-      if (this.#open === 0) this.#alive.unref();
-    }
-  }
-
   #throwIfClosed(): void {
-    if (this.#isClosed) throw new LimiterError('closed', 'the limiter is closed');
+    if (this.#closing !== undefined) throw new LimiterError('closed', 'the limiter is closed');
   }
 
   #tell(event: LimiterEvent): void {
+    // A listener must not decide about requests, at once or later.
     try {
-      this.#options.onEvent?.(event);
-    } catch {
-      // A listener must not decide about requests.
-    }
+      const later: unknown = this.#options.onEvent?.(event);
+      if (later !== undefined) Promise.resolve(later).catch(() => {});
+    } catch {}
   }
 }
 
 function checkHits(name: string, hits: number | undefined): void {
   if (hits === undefined || !Number.isSafeInteger(hits) || hits < 0)
     throw new LimiterError('invalid', `${name} is a whole number from 0 to 2^53 - 1, not ${String(hits)}`);
+}
+
+function isChosenId(id: string): boolean {
+  return reservationIdForm.test(id) && kindOfId(id) === 'chosen';
+}
+
+/** So many hits exceed one of the limits also when nothing is used. */
+function neverFits(plan: Plan, hits: number): boolean {
+  return plan.kind === 'limited' && plan.limits.some(({ capacity }) => hits > capacity);
 }
 
 function nothingReserved(

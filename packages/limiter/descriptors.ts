@@ -1,7 +1,11 @@
 /** What a program may write for a descriptor, as entries. */
+import { errorText } from '../../process/log/error-text.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { DescriptorAmount, Descriptors, Entries, ReservedDescriptors, Value } from './api.ts';
 import { LimiterError } from './limiter-error.ts';
+
+/** Chosen: lists within lists, one of which may be within itself. */
+const mostDepth = 100;
 
 type Pairs = readonly (readonly [key: string, value: Value])[];
 
@@ -57,18 +61,37 @@ function isPairs(given: readonly unknown[]): given is Pairs {
 
 function entriesOf(given: Entries): Entry[] {
   if (typeof given !== 'object' || given === null)
-    throw new LimiterError('invalid', `a descriptor is an object or a list of pairs, not ${typeof given}`);
+    throw new LimiterError('invalid', `a descriptor is an object or a list of pairs, not ${kindOf(given)}`);
   const pairs = Array.isArray(given) ? (given as Pairs) : Object.entries(given as Record<string, Value>);
   if (pairs.length === 0) throw new LimiterError('invalid', 'a descriptor has no entries');
-  return pairs.map(([key, value]) => {
+  return pairs.map((pair: unknown) => {
+    if (!Array.isArray(pair))
+      throw new LimiterError('invalid', `an entry is a pair of key and value, not ${kindOf(pair)}`);
+    const [key, value] = pair;
     if (typeof key !== 'string' || key === '')
-      throw new LimiterError('invalid', 'an entry has a key that is empty or no text');
+      throw new LimiterError('invalid', 'the key of an entry must be a string that is not empty');
     return { key, value: textOf(value) };
   });
 }
 
-/** A client that sends a number, a list or nothing must not get around its limit, or cause an error. */
-function textOf(value: Value): string {
-  if (typeof value === 'string') return value.isWellFormed() ? value : value.toWellFormed();
-  return JSON.stringify(value ?? null) ?? 'null';
+function kindOf(value: unknown): string {
+  return value === null ? 'null' : typeof value;
+}
+
+/**
+ * A client that sends a number, a list or nothing must not get around its limit, or cause an error. A list of one value becomes the
+ * same text as the value wherever a program makes a text of it, so it counts as the value.
+ */
+function textOf(value: unknown): string {
+  let single = value;
+  for (let depth = 0; depth < mostDepth && Array.isArray(single) && single.length === 1; depth++)
+    [single] = single;
+  if (typeof single === 'string') return single.isWellFormed() ? single : single.toWellFormed();
+  const inJson = (_key: string, one: unknown) => (typeof one === 'bigint' ? String(one) : one);
+  if (typeof single === 'bigint') return String(single);
+  try {
+    return JSON.stringify(single ?? null, inJson) ?? 'null';
+  } catch (error) {
+    throw new LimiterError('invalid', `a value has no JSON: ${errorText(error)}`, { cause: error });
+  }
 }

@@ -7,6 +7,7 @@ export interface ExpressRequest extends RequestView {
 }
 
 export interface ExpressResponse {
+  readonly headersSent?: boolean | undefined;
   setHeader(name: string, value: string): unknown;
   status(code: number): { json(body: object): unknown };
 }
@@ -23,11 +24,14 @@ export function limitRequests<
   const decide = createGate<Request, Response>(limiter, domain, options, {
     setHeader: (response, name, value) => void response.setHeader(name, value),
     answer: (response, status, body) => void response.status(status).json(body),
+    isAnswered: ({ headersSent }) => headersSent === true,
     trustsAnybody: (request) => request.app?.get('trust proxy') === true,
   });
   return (request, response, next) => {
-    decide(request, response).then((passage) => {
+    const decided = decide(request, response).then((passage) => {
       if (passage === 'pass') next();
-    }, next);
+    });
+    // What comes next may throw as well; then Express tells its handlers of errors the same way.
+    decided.catch(next);
   };
 }

@@ -18,7 +18,9 @@ const settingNames: ReadonlySet<string> = new Set(
   [...tables.flatMap((table) => Object.values(table)), ...tlsNames].map(({ name }) => name),
 );
 
-const usualTimeoutMs = 250;
+const defaultTimeoutMs = 250;
+/** What Node's timers know: beyond it they fire at once. */
+const mostTimeoutMs = 0x7fff_ffff;
 const failureModes = { allow: 'allow', deny: 'deny', throw: 'error' } as const;
 
 /** Throws a `LimiterError` for what cannot be used. */
@@ -31,7 +33,7 @@ export function librarySettings({
     throw new LimiterError('invalid', `onError is allow, deny or throw, not ${String(onError)}`);
   for (const name of Object.keys(settings)) {
     if (!settingNames.has(name))
-      throw new LimiterError('invalid', `settings.${name} is no setting of the library`);
+      throw new LimiterError('invalid', `settings.${name} is not a setting that the library accepts`);
   }
   const { errors, settings: parsed } = parseLimiterSettings(settings);
   if (errors !== undefined)
@@ -44,11 +46,36 @@ function placeOf(store: LimiterOptions['store']): RedisPlace | undefined {
   if (store === undefined) return undefined;
   const { redis, type = 'single' } = store;
   const timeoutMs = timeoutOf(store);
-  if (!(timeoutMs >= 1)) throw new LimiterError('invalid', `store.timeoutMs is at least 1, not ${timeoutMs}`);
+  if (!(timeoutMs >= 1 && timeoutMs <= mostTimeoutMs))
+    throw new LimiterError('invalid', `store.timeoutMs is from 1 to ${mostTimeoutMs}, not ${timeoutMs}`);
+  checkRedis(redis);
   return { url: typeof redis === 'string' ? redis : '', type, timeoutMs };
 }
 
+function checkRedis(redis: unknown): void {
+  if (typeof redis === 'string') return;
+  if (typeof redis !== 'object' || redis === null || !('callBuffer' in redis || 'sendCommand' in redis))
+    throw new LimiterError('invalid', 'store.redis is an address, or a client of ioredis or redis');
+  // Its commands go where their first key is, and a call of ours has many keys.
+  if (('isCluster' in redis && redis.isCluster === true) || 'slots' in redis)
+    throw new LimiterError(
+      'invalid',
+      "store.redis is a client of a cluster, which cannot be used: give the addresses of its nodes, and type: 'cluster'",
+    );
+  if (keyPrefixOf(redis) !== '')
+    throw new LimiterError(
+      'invalid',
+      'store.redis has a keyPrefix, so that it would share no counters: take it away, and set settings.CACHE_KEY_PREFIX',
+    );
+}
+
+function keyPrefixOf(client: object): string {
+  const options = 'options' in client ? client.options : undefined;
+  if (typeof options !== 'object' || options === null || !('keyPrefix' in options)) return '';
+  return String(options.keyPrefix ?? '');
+}
+
 /** Of connecting and of every call. */
-export function timeoutOf({ timeoutMs = usualTimeoutMs }: RedisStoreOptions): number {
+export function timeoutOf({ timeoutMs = defaultTimeoutMs }: RedisStoreOptions): number {
   return timeoutMs;
 }

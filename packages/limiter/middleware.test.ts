@@ -161,8 +161,76 @@ describe.each(Object.entries(frameworks))('middleware for %s', (_name, start) =>
     expect(shared.warnings()).toEqual([expect.stringMatching(/all its clients share one counter/)]);
   });
 
+  it('warns of a framework that takes every proxy’s word, and of no other', async () => {
+    const from = { 'X-Forwarded-For': '192.0.2.1' };
+    const believing = await start({ trust: true });
+    for (const _ of [1, 2]) await believing.ask(from);
+    expect(believing.warnings()).toEqual([expect.stringMatching(/^every proxy is trusted/)]);
+    const careful = await start({ trust: 'loopback' });
+    await careful.ask(from);
+    expect(careful.warnings()).toEqual([]);
+  });
+
   it('checks its options', async () => {
     await expect(start({ ipv6Prefix: 0 })).rejects.toThrow('ipv6Prefix is from 1 to 128, not 0');
     await expect(start({ onError: 'x' as 'deny' })).rejects.toThrow('onError is allow, deny or throw, not x');
+  });
+});
+
+describe('middleware of a framework without addresses of its own', () => {
+  const response = { setHeader: () => {}, status: () => ({ json: () => {} }) };
+
+  function passes(limit: ReturnType<typeof expressLimit>, request: ExpressRequest): Promise<boolean> {
+    return new Promise((resolve) => {
+      const refused = () => ({ json: () => resolve(false) });
+      limit(request, { ...response, status: refused }, () => resolve(true));
+    });
+  }
+
+  it('takes the address of the socket', async () => {
+    const { limiter, warnings } = await limiterOf({});
+    const limit = expressLimit(limiter, 'shop');
+    const by = (remoteAddress: string) => passes(limit, { headers: {}, socket: { remoteAddress } });
+    expect([await by('192.0.2.1'), await by('192.0.2.1'), await by('192.0.2.2')]).toEqual([
+      true,
+      false,
+      true,
+    ]);
+    expect(warnings()).toEqual([]);
+  });
+
+  it('warns once where there is none', async () => {
+    const { limiter, warnings } = await limiterOf({});
+    const limit = expressLimit(limiter, 'shop');
+    for (const allowed of [true, false])
+      expect(await passes(limit, { headers: {}, socket: {} })).toBe(allowed);
+    expect(warnings()).toEqual([expect.stringMatching(/^requests come without an address/)]);
+  });
+
+  it('adds nothing to an answer that was given meanwhile', async () => {
+    const { limiter } = await limiterOf({});
+    const told: string[] = [];
+    const late = {
+      ...{ headersSent: true, sent: true },
+      ...{ setHeader: () => void told.push('header'), header: () => void told.push('header') },
+      ...{ status: () => ({ json: () => void told.push('json') }), code: () => ({ send: () => {} }) },
+    };
+    const request = { headers: {}, ip: '192.0.2.9' };
+    expressLimit(limiter, 'shop')(request, late, () => void told.push('next'));
+    expect(await fastifyLimit(limiter, 'shop')(request, late)).toBe(late);
+    expect(told).toEqual([]);
+  });
+
+  it('hands on what comes next throws', async () => {
+    const { limiter } = await limiterOf({});
+    const limit = expressLimit(limiter, 'shop', { skip: () => true });
+    const error = new Error('next');
+    const handed = await new Promise((resolve) => {
+      limit({ headers: {} }, response, (given) => {
+        if (given === undefined) throw error;
+        resolve(given);
+      });
+    });
+    expect(handed).toBe(error);
   });
 });

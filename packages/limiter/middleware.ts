@@ -8,7 +8,7 @@ export interface RequestView {
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   /** The client's address, by the framework's rules for proxies. */
   readonly ip?: string | undefined;
-  readonly socket: { readonly remoteAddress?: string | undefined };
+  readonly socket?: { readonly remoteAddress?: string | undefined } | undefined;
 }
 
 export interface MiddlewareOptions<Request, Response> {
@@ -26,7 +26,7 @@ export interface MiddlewareOptions<Request, Response> {
    * the framework. Defaults to `throw`.
    */
   onError?: 'allow' | 'deny' | 'throw' | undefined;
-  /** An IPv6 client is counted by so many bits of its address, because it can choose the others. Defaults to 56; 128: by all. */
+  /** IPv6 clients are grouped by the first bits of their address, because a client can choose the others. Defaults to 56. */
   ipv6Prefix?: number | undefined;
 }
 
@@ -34,14 +34,16 @@ export interface MiddlewareOptions<Request, Response> {
 export interface Framework<Request, Response> {
   setHeader(response: Response, name: string, value: string): void;
   answer(response: Response, status: number, body: { error: string }): void;
-  /** Whether the framework takes every proxy's word, so that a client may claim any address. */
+  /** Whether something else has answered meanwhile, such as a timeout. */
+  isAnswered(response: Response): boolean;
+  /** Whether the framework takes every proxy's word, so that a client may claim any address. The same for all requests. */
   trustsAnybody(request: Request): boolean;
 }
 
 /** `pass`: to go on; `answered`: the response is on its way. */
 export type Passage = 'pass' | 'answered';
 
-const usualIpv6Prefix = 56;
+const defaultIpv6Prefix = 56;
 /** Headers in which proxies, and clients as well, say whom a request comes from. */
 const addressHeaders = [
   'x-forwarded-for',
@@ -61,19 +63,24 @@ export function createGate<Request extends RequestView, Response>(
   options: MiddlewareOptions<Request, Response>,
   framework: Framework<Request, Response>,
 ): (request: Request, response: Response) => Promise<Passage> {
-  const { describe, skip, onLimited, onError = 'throw', ipv6Prefix = usualIpv6Prefix } = options;
+  const { describe, skip, onLimited, onError = 'throw', ipv6Prefix = defaultIpv6Prefix } = options;
   if (!['allow', 'deny', 'throw'].includes(onError))
     throw new TypeError(`onError is allow, deny or throw, not ${onError}`);
   if (!Number.isInteger(ipv6Prefix) || ipv6Prefix < 1 || ipv6Prefix > 128)
     throw new TypeError(`ipv6Prefix is from 1 to 128, not ${ipv6Prefix}`);
   const tell = warnOnce(limiter);
+  let trusts: boolean | undefined;
+  const trustsAnybody = (request: Request): boolean => {
+    trusts ??= framework.trustsAnybody(request);
+    return trusts;
+  };
   const asked = async (request: Request): Promise<Decision | undefined> => {
     if (skip !== undefined && (await skip(request))) return undefined;
-    const described = describe === undefined ? addressOf(request) : await describe(request);
-    if (described === undefined) return undefined;
     const values = new Addresses(request, ipv6Prefix);
+    const described = describe === undefined ? values.describe(tell) : await describe(request);
+    if (described === undefined) return undefined;
     const descriptors = counted(described, values);
-    values.report(framework.trustsAnybody(request), tell);
+    values.report(() => trustsAnybody(request), tell);
     return limiter.check(domain, descriptors);
   };
   return async (request, response) => {
@@ -86,6 +93,7 @@ export function createGate<Request extends RequestView, Response>(
       framework.answer(response, 503, { error: 'try again later' });
       return 'answered';
     }
+    if (framework.isAnswered(response)) return 'answered';
     if (decision === undefined) return 'pass';
     for (const [name, value] of Object.entries(decision.headers)) framework.setHeader(response, name, value);
     if (decision.allowed) return 'pass';
@@ -94,10 +102,6 @@ export function createGate<Request extends RequestView, Response>(
     else framework.answer(response, 429, { error: 'too many requests' });
     return 'answered';
   };
-}
-
-function addressOf({ ip }: RequestView): Descriptors {
-  return { remote_address: ip };
 }
 
 /** The values of one request that are addresses of its client. */
@@ -110,8 +114,16 @@ class Addresses {
 
   constructor(request: RequestView, ipv6Prefix: number) {
     this.#request = request;
-    this.#own = request.ip ?? request.socket.remoteAddress;
+    this.#own = request.ip ?? request.socket?.remoteAddress;
     this.#ipv6Prefix = ipv6Prefix;
+  }
+
+  describe(tell: (message: string) => void): Descriptors {
+    if (this.#own === undefined)
+      tell(
+        'requests come without an address, as over a Unix socket, and all share one counter. Tell the framework to trust the proxy before it, or describe requests by something else',
+      );
+    return { remote_address: this.#own };
   }
 
   /** As it is counted. */
@@ -128,18 +140,18 @@ class Addresses {
     return value;
   }
 
-  report(trustsAnybody: boolean, tell: (message: string) => void): void {
+  report(trustsAnybody: () => boolean, tell: (message: string) => void): void {
     const { headers, socket } = this.#request;
     if (this.#claimed !== undefined)
       tell(
         `an address is taken from the header ${this.#claimed} as it came: a client can write what it likes there. Use request.ip, and tell the framework which proxies to trust`,
       );
     if (!this.#usesOwn || headers['x-forwarded-for'] === undefined) return;
-    if (this.#own === socket.remoteAddress)
+    if (this.#own === socket?.remoteAddress)
       tell(
         'requests come with X-Forwarded-For from an address that is not trusted as a proxy: if it is your proxy, all its clients share one counter. Tell the framework to trust it',
       );
-    else if (trustsAnybody)
+    else if (trustsAnybody())
       tell(
         'every proxy is trusted, so that a client can choose its address by X-Forwarded-For. Trust the addresses of your proxies, or their number',
       );

@@ -5,7 +5,7 @@ import { fileLayout } from '../../limiter/config-source/file/change-watch.ts';
 import { loadRules } from '../../limiter/config-source/file/load-rules.ts';
 import type { LimiterSettings } from '../../limiter/settings/settings.ts';
 import { ruleSupport } from '../../limiter/settings/store-limits.ts';
-import { systemErrorReason } from '../../process/log/error-text.ts';
+import { errorText, systemErrorReason } from '../../process/log/error-text.ts';
 import { readRuleFiles } from '../../rules/reader/read-rule-files.ts';
 import { formatRuleError } from '../../rules/rule-error.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
@@ -32,10 +32,11 @@ export function readRules(rules: Rules, settings: LimiterSettings): RulesRead {
     const layout = fileLayout({ root, subdirectory, appDirectory, ignoreDotFiles: true, watchRoot: false });
     const { outcome, reviewed } = loadRules({ layout, maxBytes, ...options });
     if (!outcome.ok) return { errors: outcome.errors.map(formatRuleError) };
-    return {
-      table: new RuleTable(outcome.bytes),
-      warnings: reviewed?.().warnings.map(formatRuleError) ?? [],
-    };
+    const table = new RuleTable(outcome.bytes);
+    // Of a folder that is being written, or is not the one: without rules nothing is limited.
+    if (table.domainNames().length === 0)
+      return { errors: [`${texts.folder}: the folder has no rule files`] };
+    return { table, warnings: reviewed?.().warnings.map(formatRuleError) ?? [] };
   }
   if ('errors' in texts) return texts;
   const { sources, errors, warnings } = readRuleFiles(texts.files, options);
@@ -48,16 +49,26 @@ function isText(rules: string): boolean {
   return /^\s*\{|\n/.test(rules);
 }
 
-function textsOf(rules: Rules): { files: NamedText[] } {
+function textsOf(rules: Rules): { files: NamedText[] } | { errors: string[] } {
   if (typeof rules === 'string') return { files: [{ name: 'rules', text: rules }] };
-  const files = Array.isArray(rules) ? rules : [rules];
-  return {
-    // JSON is YAML.
-    files: files.map((file, index) => ({
-      name: files.length === 1 ? 'rules' : `rules[${index}]`,
-      text: JSON.stringify(file),
-    })),
-  };
+  const given: unknown[] = Array.isArray(rules) ? rules : [rules];
+  if (given.length === 0) return { errors: ['rules: the list is empty'] };
+  const [files, errors]: [NamedText[], string[]] = [[], []];
+  for (const [index, file] of given.entries()) {
+    const name = given.length === 1 ? 'rules' : `rules[${index}]`;
+    if (typeof file !== 'object' || file === null)
+      errors.push(
+        `${name}: expected a path, the text of a rule file or an object, not ${file === null ? 'null' : typeof file}`,
+      );
+    else
+      try {
+        // JSON is YAML.
+        files.push({ name, text: JSON.stringify(file) });
+      } catch (error) {
+        errors.push(`${name}: ${errorText(error)}`);
+      }
+  }
+  return errors.length > 0 ? { errors } : { files };
 }
 
 function textAt(path: string): { files: NamedText[] } | { folder: string } | { errors: string[] } {

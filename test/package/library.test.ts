@@ -221,12 +221,39 @@ const after = await limiter.check('shop', { account: 'fay' });
 await held.release();
 await limiter.reset('shop', { account: 'fay' });
 const all = await Promise.all([1, 2, 3].map(() => limiter.check('shop', { account: 'fay' })));
+let sent = 0;
+let late;
+const slow = {
+  status: 'ready',
+  callBuffer: async (...words) => {
+    sent += 1;
+    const reply = await client.callBuffer(...words);
+    await late?.promise;
+    return reply;
+  },
+};
+const closing = await createLimiter({ rules: 'rules.json', store: { redis: slow, timeoutMs: 5000 }, onError: 'throw' });
+await closing.peek('shop', { account: 'gus' });
+[sent, late] = [0, Promise.withResolvers()];
+const giving = new AbortController();
+const given = closing.reserve('shop', { account: 'gus' }, { amount: 2, signal: giving.signal });
+const counted = closing.check('shop', { account: 'hal' });
+while (sent === 0) await new Promise((next) => setTimeout(next, 1));
+giving.abort('gone');
+const reason = await given.catch((one) => one);
+const closed = closing.close();
+const commit = await closing.check('shop', { account: 'hal' }).catch(({ code }) => code);
+late.resolve();
+const inFlight = await counted;
+await closed;
+const gus = await limiter.peek('shop', { account: 'gus' });
+process.stderr.write(JSON.stringify([reason, commit, inFlight.remaining, gus.remaining]));
 process.stderr.write(JSON.stringify([held.allowed, after.allowed, all.map(({ remaining }) => remaining)]));
 await limiter.close();
 process.stderr.write(client.status);
 client.disconnect();
 `;
-    const expected = `[true,false,[1,0,0]]ready`;
+    const expected = `["gone","closed",1,2][true,false,[1,0,0]]ready`;
     expect(run(process.execPath, 'client.mjs', text)).toEqual({ status: 0, stdout: '', stderr: expected });
   });
 });

@@ -14,7 +14,15 @@ export const budgetScope: BudgetScope = {
   descriptor: 0,
   rule: 'llm.team_a',
   limit: limit({ unit: 'day', requestsPerUnit: most, hitsUnit: 'tokens', warnAt: [80], name: 'daily' }),
-  ...{ isShadow: false, isQuota: false, refused: false, used: 700, reserved: 600, open: 1 },
+  ...{
+    isShadow: false,
+    isQuota: false,
+    refused: false,
+    isExceeded: false,
+    used: 700,
+    reserved: 600,
+    open: 1,
+  },
   ...{ oldestSeconds: 12, left: 300, resetSeconds: 40, mark: 80 },
 };
 
@@ -40,6 +48,7 @@ export class ScriptedBudgets implements Budgets {
       amount,
       expiresAtMs: 1_000,
       isRepeated: false,
+      plans: [],
       scopes: [budgetScope],
       unlimited: [],
       headers: [],
