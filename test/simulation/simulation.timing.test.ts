@@ -27,5 +27,10 @@ it('a control plane holds what it must, while things happen by chance', async ()
 });
 
 it('a control plane with a known defect is found', async () => {
-  expect(await simulate('--faults', '1000', '--seed', '9', '--with-defect')).toContain('wrong');
+  // Which seeds meet it changes with the control plane; about half of them do.
+  for (const seed of ['2', '4', '6', '8', '10', '12']) {
+    const output = await simulate('--faults', '1000', '--seed', seed, '--with-defect').catch(() => '');
+    if (/, \d+ wrong/.test(output)) return;
+  }
+  throw new Error('no seed finds the defect');
 });

@@ -105,9 +105,12 @@ describeWithServer('a Redis Cluster with one node that hangs', redisProgram, (pa
       // The last ones came when it was back.
       const refused = own.filter(({ op }) => op.error !== undefined);
       expect(refused.length).toBeGreaterThan(100);
-      expect(new Set(refused.map(({ op }) => `${op.error?.message} ${op.error?.notCounted}`))).toEqual(
-        new Set([`node ${name} is not asked until it answers again true`]),
-      );
+      // The second where a look at the node took too long, so that its connection was given up.
+      const texts = new Set([
+        `node ${name} is not asked until it answers again`,
+        `node ${name} is not connected`,
+      ]);
+      expect(refused.filter(({ op }) => !texts.has(op.error!.message) || !op.error!.notCounted)).toEqual([]);
       expect(Math.max(...answered.map(({ tookMs }) => tookMs))).toBeLessThan(timeoutMs / 4);
       expect(store.opened).toBe(0);
       const held = await cluster.valuesOf(answered.map(({ op }) => op.key));
