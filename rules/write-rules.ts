@@ -135,6 +135,19 @@ export function manifestValue(
   return { apiVersion, kind, metadata, spec };
 }
 
+/** A name that the API server takes, as near to the domain as can be. */
+export function objectName(domain: string): string {
+  const name = domain
+    .toLowerCase()
+    .replace(/[^a-z0-9.-]+/g, '-')
+    .replace(/\.+/g, '.')
+    .replace(/^[^a-z0-9]+|[^a-z0-9]+$/g, '')
+    .replace(/-*\.-*/g, '.')
+    .slice(0, 253)
+    .replace(/[^a-z0-9]+$/, '');
+  return name === '' ? 'rules' : name;
+}
+
 /** As `ruleFileValue`, of one rule. */
 export function ruleValue(rule: Rule): JsonObject {
   return ofRuleFiles.rule(rule);

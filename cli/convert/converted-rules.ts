@@ -4,7 +4,7 @@ import type { JsonObject } from '../../rules/model.ts';
 import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
 import { readSpec } from '../../rules/reader/read-spec.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
-import { type ManifestIdentity, manifestValue, ruleFileValue } from '../../rules/write-rules.ts';
+import { type ManifestIdentity, manifestValue, objectName, ruleFileValue } from '../../rules/write-rules.ts';
 import { resourcesToJson } from '../../rules/xds/resource.ts';
 
 /** The spelling that is asked for. */
@@ -120,19 +120,6 @@ function identityOf(
     fleet: given.fleet ?? fleet ?? defaultFleet,
     className: given.className ?? className,
   };
-}
-
-/** A name that the API server takes, as near to the domain as can be. */
-function objectName(domain: string): string {
-  const name = domain
-    .toLowerCase()
-    .replace(/[^a-z0-9.-]+/g, '-')
-    .replace(/\.+/g, '.')
-    .replace(/^[^a-z0-9]+|[^a-z0-9]+$/g, '')
-    .replace(/-*\.-*/g, '.')
-    .slice(0, 253)
-    .replace(/[^a-z0-9]+$/, '');
-  return name === '' ? 'rules' : name;
 }
 
 /** Name and namespace of an object say nothing about its rules, and are no loss. */

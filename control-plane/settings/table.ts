@@ -38,14 +38,14 @@ const source = {
     name: 'SOURCE',
     kind: choice({ values: ['KUBERNETES', 'DIRECTORY'] }),
     default: 'KUBERNETES',
-    summary: 'Where RateLimitConfigs come from: a cluster, or a directory of manifests.',
+    summary: 'Where RateLimitConfigs come from: a cluster, or a directory of manifests and rule files.',
   },
   manifestsDirectory: {
     name: 'MANIFESTS_DIRECTORY',
     needs: [{ name: 'SOURCE', is: ['DIRECTORY'] }],
     kind: text(),
     summary:
-      'The directory of `*.yaml`, `*.yml` and `*.json` manifests; needed with `SOURCE=DIRECTORY`, and for nothing else.',
+      'The directory of manifests and rule files, `*.yaml`, `*.yml` and `*.json`; needed with `SOURCE=DIRECTORY`, and for nothing else.',
   },
   className: {
     name: 'CLASS_NAME',

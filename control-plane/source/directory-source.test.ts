@@ -35,11 +35,11 @@ spec: { domain: ${domain} }
 const write = (file: string, ...manifests: string[]) =>
   writeFileSync(join(folder, file), manifests.join('---\n'));
 
-async function start(limits: { maxBytes?: number } = {}): Promise<DirectorySource> {
+async function start(limits: { maxBytes?: number } = {}, className = 'weir'): Promise<DirectorySource> {
   source = new DirectorySource({
     ...recordedTelemetry(tellTo(told)),
     folder,
-    className: 'weir',
+    className,
     clock: systemClock,
     timers: systemTimers,
     limits: { quietMs: 5, checkIntervalMs: 10, ...limits },
@@ -97,6 +97,42 @@ describe('DirectorySource', () => {
       'team/two: second, 1',
     ]);
     expect(source?.objects()[0]).toMatchObject({ createdMs: 0, status: undefined });
+  });
+
+  it('reads rule files, each as an object of its domain, and passes over their tests', async () => {
+    const rules = (domain: string, requests: number) =>
+      `domain: ${domain}\ndescriptors:\n  - key: path\n    rate_limit: { unit: minute, requests_per_unit: ${requests} }\n`;
+    write('a.yaml', rules('Shop_EU', 5));
+    write('b.yaml', manifest('two'));
+    write('shop.test.yaml', 'domain: Shop_EU\nsteps:\n  - path=/ -> OK\n');
+    await start();
+    expect(told).toEqual([listed(2)]);
+    expect(objects()).toEqual(['default/shop-eu: Shop_EU, 1', 'default/two: two, 1']);
+    const { spec } = source!.objects().find(({ name }) => name === 'shop-eu')!;
+    const rateLimit = { unit: 'minute', requestsPerUnit: 5 };
+    expect(spec).toEqual({ domain: 'Shop_EU', descriptors: [{ key: 'path', rateLimit }] });
+    write('a.yaml', rules('Shop_EU', 7));
+    await objectsAre('default/shop-eu: Shop_EU, 2', 'default/two: two, 1');
+    write('a.yaml', rules('Shop_EU', -1));
+    write('c.yaml', 'replicas: 3\n');
+    write('d.yaml', rules('shop_EU', 9));
+    await toldIs(
+      ...[
+        expect.stringMatching(/^a\.yaml:4:\d+: .*; correct the file: its last good rules stay/),
+        expect.stringMatching(
+          /^c\.yaml: is neither a rule file .* nor a manifest .* move it out of the folder$/,
+        ),
+        'd.yaml:1: default/shop-eu is already defined at a.yaml:1; this one is left out',
+      ],
+    );
+    await objectsAre('default/shop-eu: Shop_EU, 2', 'default/two: two, 1');
+  });
+
+  it('takes rule files into its class', async () => {
+    write('a.yaml', 'domain: shop\n');
+    source = undefined;
+    await start({}, 'edge');
+    expect(source!.objects().map(({ spec }) => spec)).toEqual([{ className: 'edge', domain: 'shop' }]);
   });
 
   it('reads manifests of its class, and those whose class is no text', async () => {

@@ -55,7 +55,7 @@ export class DirectorySource implements ObjectSource {
   readonly #options: DirectorySourceOptions;
   readonly #limits: DirectorySourceLimits;
   readonly #schedule: ReloadSchedule;
-  readonly #files = new ManifestFiles();
+  readonly #files: ManifestFiles;
   readonly #objects = new ManifestObjects();
   #listener: SourceListener | undefined;
   #watch: DirectoryWatch | undefined;
@@ -67,6 +67,7 @@ export class DirectorySource implements ObjectSource {
 
   constructor(options: DirectorySourceOptions) {
     this.#options = options;
+    this.#files = new ManifestFiles(options.className);
     this.#limits = { ...defaultDirectorySourceLimits, ...options.limits };
     this.#schedule = new ReloadSchedule(this.#limits);
   }

@@ -2,14 +2,22 @@ import { constants } from 'node:fs';
 import { open, readdir, readlink, realpath } from 'node:fs/promises';
 import { join } from 'node:path';
 import { isSystemError, systemErrorCode, systemErrorReason } from '../../process/log/error-text.ts';
-import { overrideKind } from '../../rules/language/kinds.ts';
+import { defaultFleet, overrideKind } from '../../rules/language/kinds.ts';
 import { readManifests } from '../../rules/reader/read-manifests.ts';
+import { isTestFile, looksLikeRules, readRuleFiles } from '../../rules/reader/read-rule-files.ts';
+import { textKind } from '../../rules/reader/read-rule-texts.ts';
 import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
+import { manifestValue, objectName } from '../../rules/write-rules.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
 import { hashOf } from '../model/fleet-snapshot.ts';
 
 /** A file of manifests, or why it cannot be read. */
-type ManifestFile = { name: string; text: string } | { name: string; unreadable: string };
+type ManifestFile = TextFile | { name: string; unreadable: string };
+
+interface TextFile {
+  name: string;
+  text: string;
+}
 
 /** Chosen: swaps come minutes apart, and each of them is followed by a reading of its own. */
 const maxAttempts = 3;
@@ -124,9 +132,15 @@ interface ReadFile {
   manifests: ReadonlyMap<string, FileManifest>;
 }
 
-/** What the files of a folder say. A file with errors keeps what it said before, apart from what can be read of it. */
+/** What the files of a folder say: manifests, and rule files, each as one object of its domain. A file with errors keeps what it said before, apart from what can be read of it. */
 export class ManifestFiles {
+  /** Of rule files, which name none. */
+  readonly #className: string;
   #files = new Map<string, ReadFile>();
+
+  constructor(className: string) {
+    this.#className = className;
+  }
 
   /** In the order of the files' names, and of their places. */
   get manifests(): FileManifest[] {
@@ -137,41 +151,89 @@ export class ManifestFiles {
   update(files: readonly ManifestFile[]): ManifestProblem[] {
     const problems: ManifestProblem[] = [];
     const next = new Map<string, ReadFile>();
-    for (const file of files)
-      next.set(file.name, readManifestFile(file, this.#files.get(file.name), problems));
+    for (const file of files) next.set(file.name, this.#read(file, problems));
     this.#files = next;
     return problems;
   }
+
+  #read(file: ManifestFile, problems: ManifestProblem[]): ReadFile {
+    const before = this.#files.get(file.name);
+    const fingerprint = 'text' in file ? hashOf(file.text) : `unreadable ${file.unreadable}`;
+    if (before?.fingerprint === fingerprint) return before;
+    const lastGood = before?.manifests ?? new Map<string, FileManifest>();
+    if (!('text' in file)) {
+      problems.push({ place: file.name, text: file.unreadable });
+      return { fingerprint, manifests: lastGood };
+    }
+    const { found, errors } = isRuleFile(file.text)
+      ? readRuleFile(file, this.#className)
+      : readManifestFile(file);
+    problems.push(...errors);
+    const read = new Map<string, FileManifest>();
+    for (const manifest of found) {
+      const key = objectKey(manifest);
+      const first = read.get(key);
+      if (first === undefined) read.set(key, manifest);
+      else problems.push(duplicate(manifest.place, key, first.place));
+    }
+    return { fingerprint, manifests: errors.length === 0 ? read : new Map([...lastGood, ...read]) };
+  }
 }
 
-function readManifestFile(
-  file: ManifestFile,
-  before: ReadFile | undefined,
-  problems: ManifestProblem[],
-): ReadFile {
-  const fingerprint = 'text' in file ? hashOf(file.text) : `unreadable ${file.unreadable}`;
-  if (before?.fingerprint === fingerprint) return before;
-  const lastGood = before?.manifests ?? new Map<string, FileManifest>();
-  if (!('text' in file)) {
-    problems.push({ place: file.name, text: file.unreadable });
-    return { fingerprint, manifests: lastGood };
-  }
-  const { manifests, overrides, errors } = readManifests(file.text, file.name);
-  problems.push(...errors.map(problemOf));
-  const read = new Map<string, FileManifest>();
+interface FileContent {
+  found: FileManifest[];
+  errors: ManifestProblem[];
+}
+
+function readManifestFile({ name: file, text }: TextFile): FileContent {
+  const { manifests, overrides, errors } = readManifests(text, file);
   const found = [
     ...manifests.map((manifest) => ({ ...manifest, kind: undefined })),
     ...overrides.map((manifest) => ({ ...manifest, kind: overrideKind })),
-  ];
-  for (const { kind, metadata, spec, line } of found) {
-    const { namespace, name } = metadata;
-    const place = `${file.name}:${line}`;
-    const key = objectKey({ kind, namespace, name });
-    const first = read.get(key);
-    if (first === undefined) read.set(key, { ...(kind && { kind }), namespace, name, spec, place });
-    else problems.push(duplicate(place, key, first.place));
+  ].map(({ kind, metadata: { namespace, name }, spec, line }) => {
+    return { ...(kind && { kind }), namespace, name, spec, place: `${file}:${line}` };
+  });
+  return { found, errors: errors.map(problemOf) };
+}
+
+/** Comments alone are an empty file of manifests. */
+function isRuleFile(text: string): boolean {
+  return textKind(text) === 'rule-file' && /^\s*[^#\s-]/m.test(text);
+}
+
+/** As of manifests that name none. */
+const defaultNamespace = 'default';
+
+/** One object, named as its domain. Tests of rules are passed over. */
+function readRuleFile(file: TextFile, className: string): FileContent {
+  if (isTestFile(file.name, file.text)) return { found: [], errors: [] };
+  const { sources, errors } = readRuleFiles([file], { mergeDomains: false });
+  const [source] = sources;
+  if (source !== undefined) {
+    const name = objectName(source.domain);
+    const { spec } = manifestValue(source, {
+      name,
+      namespace: undefined,
+      labels: {},
+      fleet: defaultFleet,
+      className,
+    });
+    return { found: [{ namespace: defaultNamespace, name, spec, place: `${file.name}:1` }], errors: [] };
   }
-  return { fingerprint, manifests: errors.length === 0 ? read : new Map([...lastGood, ...read]) };
+  const isForeign = !looksLikeRules(file.text) && errors.every(({ code }) => code !== 'syntax');
+  return { found: [], errors: isForeign ? [{ place: file.name, text: foreign }] : errors.map(ruleProblemOf) };
+}
+
+const foreign =
+  'is neither a rule file (domain and descriptors) nor a manifest (apiVersion and kind): correct it, or move it out of the folder';
+
+function ruleProblemOf(error: RuleError): ManifestProblem {
+  const { place, text: lines } = problemOf({ ...error, path: [] });
+  const text = lines.replaceAll(/\s*\n\s*/g, ' ');
+  return {
+    place,
+    text: `${text}; correct the file: its last good rules stay, and "weir check" shows all errors`,
+  };
 }
 
 /** Of two manifests of one object the first one counts. */
