@@ -142,7 +142,7 @@ export function stepArgument(steps: readonly Step[], bounds: BoundTable): string
     const times = rest === undefined ? 1 : 1 + rest.length / size;
     text += `${size} ${heldBack ? 0 : verb === 'refund' ? -hits : hits} ${times} `;
     for (let i = first; i < first + size; i += 1)
-      text += `${bounds.numberOf(ops[i]!.counter.bound)} ${ops[i]!.ttlSeconds} `;
+      text += `${ops[i]!.ttlSeconds} ${bounds.numberOf(ops[i]!.counter.bound)} `;
   }
   return text;
 }

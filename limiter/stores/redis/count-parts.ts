@@ -331,7 +331,11 @@ export class StopPart implements Part {
   #sizes: number[] = [];
 
   get section(): Section {
-    return this.#plain < this.#ops.length ? 'bounded-stop' : 'stop';
+    return 'stop';
+  }
+
+  get #hasBounds(): boolean {
+    return this.#plain < this.#ops.length;
   }
 
   get keys(): number {
@@ -385,45 +389,33 @@ export class StopPart implements Part {
   }
 
   pushArguments(args: Arguments): void {
-    if (this.section === 'stop') this.#pushPlain(args);
-    else this.#pushBounded(args);
-  }
-
-  #pushPlain(args: Arguments): void {
+    const bounds = this.#hasBounds ? new BoundTable() : undefined;
+    const words: string[] = [];
     let next = 0;
     for (const size of this.#sizes) {
-      args.push(String(size));
+      words.push(String(size));
       for (const end = next + size; next < end; next += 1) {
         const op = this.#ops[next] as Operation;
-        args.push(hitsArgument(op));
-        args.push(String(op.ttlSeconds));
-        args.push(String(op.counter.capacity));
-        args.push(op.holdsBack.charAt(0));
+        words.push(
+          hitsArgument(op),
+          String(op.counter.capacity),
+          op.holdsBack.charAt(0),
+          String(op.ttlSeconds),
+        );
+        if (bounds !== undefined) words.push(String(bounds.numberOf(op.counter.bound)), String(op.groupSize));
       }
     }
-  }
-
-  #pushBounded(args: Arguments): void {
-    const bounds = new BoundTable();
-    let text = '';
-    let next = 0;
-    for (const size of this.#sizes) {
-      text += `${size} `;
-      for (const end = next + size; next < end; next += 1) {
-        const op = this.#ops[next] as Operation;
-        text += `${bounds.numberOf(op.counter.bound)} ${op.ttlSeconds} ${hitsArgument(op) || '?'} ${op.counter.capacity} `;
-        text += `${op.holdsBack.charAt(0)} ${op.groupSize} `;
-      }
+    if (bounds === undefined) for (const word of words) args.push(word);
+    else {
+      args.push(words.join(' '));
+      args.push(bounds.toArgument());
     }
-    args.push(bounds.toArgument());
-    args.push(text);
   }
 
   answer(reply: unknown, errors: RedisErrors): boolean {
     if (!Array.isArray(reply)) return false;
-    const isPlain = this.section === 'stop';
-    const texts = isPlain ? undefined : textsOf(reply, this.#plain, errors);
-    const over = isPlain ? keysOverAt(reply, this.#plain) : texts?.over;
+    const texts = this.#hasBounds ? textsOf(reply, this.#plain, errors) : undefined;
+    const over = this.#hasBounds ? texts?.over : keysOverAt(reply, this.#plain);
     if (over === undefined) return false;
     const ops = this.#ops;
     let plain = 0;
@@ -480,6 +472,6 @@ function textsOf(reply: readonly unknown[], plain: number, errors: RedisErrors):
 }
 
 function hitsArgument(op: Operation): string {
-  if (op.verb === 'refund') return op.hits === 0 ? '' : `-${op.hits}`;
-  return op.verb === 'peek' ? '' : String(op.hits);
+  if (op.verb === 'refund') return op.hits === 0 ? '?' : `-${op.hits}`;
+  return op.verb === 'peek' ? '?' : String(op.hits);
 }

@@ -61,7 +61,7 @@ describe('CountPart', () => {
     part.pushKeys(args);
     part.pushArguments(args);
     expect(args.join(' ')).toBe(
-      'a b c b a b 0 0 fixed 9 2 1 3 1 60 1 60 1 1 1 1 60 1 1 1 1 60 2 1 1 1 60 1 60   0',
+      'a b c b a b 0 0 fixed 9 2 1 3 60 1 60 1 1 1 1 60 1 1 1 1 60 1 2 1 1 60 1 60 1   0',
     );
   });
 });

@@ -12,14 +12,20 @@ import { ReplyError } from '../wire/resp.ts';
 import { luaTellOver } from './reserved-keys-over.ts';
 import { luaCounting, luaCountKeys } from './scripts.ts';
 
+/** Reads words of an argument. */
+function luaWords(argument: number): string {
+  return `
+words = {}
+for word in string.gmatch(ARGV[${argument}], '%S+') do words[#words + 1] = word end
+`;
+}
+
 /** What scripts with bounds know before they read what to do. Stands behind `luaBase`. */
 export const luaBoundsSetUp = `
 local floor = math.floor
 local bounds = {}
 -- What keys held, each with a space behind, and the errors of those that could not be read.
 local texts, errors = {}, {}
--- Of the argument that says what to do with groups.
-local words = {}
 
 -- Redis before 5.0 writes nothing after TIME otherwise.
 if redis.replicate_commands then redis.replicate_commands() end
@@ -76,22 +82,16 @@ local function write(key, bound, ttl, text, a, b, c)
 end
 `;
 
-/** All that scripts about groups with bounds begin with. */
-export const luaBounds = `${luaBoundsSetUp}
-local function readArguments(ofBounds, ofGroups)
-  for text in string.gmatch(ofBounds, '[^;]+') do
+/** Counting groups of keys with bounds. Stands behind `luaWords` and `over`, which is as for `luaTellOver`. */
+const luaSteps = `${luaBoundsSetUp}
+local function readBounds(argument)
+  for text in string.gmatch(argument, '[^;]+') do
     local bound = {}
     for part in string.gmatch(text, '%S+') do bound[#bound + 1] = tonumber(part) or part end
     bounds[#bounds + 1] = bound
   end
-  for word in string.gmatch(ofGroups, '%S+') do words[#words + 1] = word end
 end
-${luaBoundKinds}`;
-
-/** Counting groups of keys with bounds. Stands behind `luaBounds`. */
-const luaSteps = `
--- As for \`luaTellOver\`.
-local over
+${luaBoundKinds}
 local function isOver(i)
   over = over or {}
   over[#over + 1] = i
@@ -101,13 +101,13 @@ end
 local before, as, bs, cs = {}, {}, {}, {}
 
 -- Counts a group of size keys, those of KEYS behind first, so many times as it passes whole; hits below 0 are given back.
--- Each key's bound and life are among the words, the first at at, the others each stride further. Gives an error, or nothing:
+-- Each key's life and bound are among the words, the first at at, the others each stride further. Gives an error, or nothing:
 -- what each key held is in before.
 local function step(first, size, at, stride, hits, times)
   if not now then return redis.error_reply('NOPERM limits with bounds need TIME: ' .. time.err) end
   local wanted = times
   for i = 1, size do
-    local bound = bounds[tonumber(words[at + (i - 1) * stride])]
+    local bound = bounds[tonumber(words[at + (i - 1) * stride + 1])]
     local text, a, b, c = read(KEYS[first + i], bound)
     if type(text) == 'table' then return text end
     before[i] = text
@@ -124,11 +124,11 @@ local function step(first, size, at, stride, hits, times)
   if times == 0 or hits == 0 then return end
   for i = 1, size do
     if hits > 0 or before[i] then
-      local bound = bounds[tonumber(words[at + (i - 1) * stride])]
+      local bound = bounds[tonumber(words[at + (i - 1) * stride + 1])]
       local a, b, c = as[i], bs[i], cs[i]
       if hits > 0 then a, b, c = take(bound, a, b, c, times * hits)
       else a, b, c = giveBack(bound, a, b, c, times * -hits) end
-      local wrote = write(KEYS[first + i], bound, words[at + (i - 1) * stride + 1], before[i], a, b, c)
+      local wrote = write(KEYS[first + i], bound, words[at + (i - 1) * stride], before[i], a, b, c)
       if type(wrote) == 'table' and wrote.err then return wrote end
     end
   end
@@ -152,12 +152,14 @@ end
  * A section that counts as `luaCountSection`, then keys with leases, then groups, one after another. ARGV is how many additions and how many other plain
  * keys there are, the bounds, the groups, the leases (`leaseArgument`), 1 in a cluster, what `luaCountSection` wants for the plain keys, and what is
  * reserved on those with leases (`reservationKeysOf`). A group is its size, hits, how many times, and for
- * each of its keys the number of its bound and its life. Answers for the plain keys as `luaCountSection`, with three numbers for
+ * each of its keys its life and the number of its bound. Answers for the plain keys as `luaCountSection`, with three numbers for
  * each key with leases (`answerLeased`), then with what all others held before (`HeldTexts`), the time in microseconds, an error
  * for each group that has one, and what `luaTellOver` says.
  */
-export const luaBoundedCountSection = `${luaCounting}${luaBounds}${luaSteps}${luaLeases}
-readArguments(ARGV[3], ARGV[4])
+export const luaBoundedCountSection = `${luaCounting}
+local words, over
+${luaWords(4)}${luaSteps}${luaLeases}
+readBounds(ARGV[3])
 local additions, plain, at, isCluster = tonumber(ARGV[1]), ARGV[1] + ARGV[2], 7, ARGV[6] == '1'
 ${luaCountKeys}
 local first = countLeased(plain, ARGV[5], out)
@@ -195,88 +197,87 @@ export function answerLeased(
 }
 
 /**
- * As `luaStopSection`, with groups among the ops. ARGV is the bounds, and all requests: of each how many ops it has, and of each of
- * them the number of its bound, 0 without one, ttl, hits, or '?' to look only, limit, how it holds back, and the size of the
- * group that begins there. Answers for ops without a bound as `luaStopSection`, then as `luaBoundedCountSection`, with a star before
- * what is told of a group that others held back.
+ * A section of stop-when-over for whole requests, in the order they came. ARGV has of each request how many ops it has, and of each of
+ * them hits, '?' to look only, limit, how it holds back ('a'lone, 't'ogether, 'n'ever) and life. Hits below 0 are taken back.
+ * If any op has a bound, each has the number of its own, too, 0 without one, and the size of the group that begins there;
+ * all of that is one text then, and the bounds are a second one.
+ * Answers for each op without a bound with the total after, -1 - total where it was held back; then, where there are
+ * bounds, as `luaBoundedCountSection`, with a star before what is told of a group that others held back; and with what `luaTellOver`
+ * says. Which ops are held back: `holdBack` in stop-when-over.ts.
  */
-export const luaBoundedStopSection = `${luaCounting}${luaBounds}${luaSteps}
-local function used(key, bound)
-  if not bound then return look(key) end
-  local text, a, b, c = read(key, bound)
-  if not now or type(text) == 'table' then return false end
-  a, b, c = heldAt(bound, a, b, c)
-  if bound[1] == 'fixed' then return a end
-  return bound[2] - room(bound, a, b, c)
-end
-
-local function isAnyOver(first, size, at, hits)
-  for i = 0, size - 1 do
-    local total = used(KEYS[first + i], bounds[tonumber(words[at + 6 * i])])
-    if type(total) == 'number' and total + hits > tonumber(words[at + 6 * i + 3]) then return true end
+export const luaStopSection = `${luaCounting}
+local words, size = ARGV, argc
+local out, over, isCluster = {}, nil, false
+local stride, usedOf, countGroup, tellGroups = 4, look, nil, nil
+if argc == 2 then
+  ${luaWords(1)}${luaSteps}
+  readBounds(ARGV[2])
+  size, stride, tellGroups = #words, 6, told
+  usedOf = function(key, arg)
+    local bound = bounds[tonumber(words[arg + 4])]
+    if not bound then return look(key) end
+    local text, a, b, c = read(key, bound)
+    if not now or type(text) == 'table' then return false end
+    a, b, c = heldAt(bound, a, b, c)
+    if bound[1] == 'fixed' then return a end
+    return bound[2] - room(bound, a, b, c)
   end
-  return false
-end
-
-local function countPlain(i, at, hits, heldBack)
-  local key, after = KEYS[i], nil
-  if hits and hits < 0 then
-    after = clamp(key, hits, '0', max, '0')
-    if type(after) == 'number' then after = math.max(0, after + hits) end
-  elseif hits and hits > 0 and not heldBack then
-    after = add(key, words[at + 2], words[at + 1])
-    if type(after) == 'number' then after = math.min(max + 1, after + hits) end
-  else
-    after = look(key)
+  countGroup = function(first, size, arg, hits, isHeldBack)
+    tell(step(first, size, arg + 3, 6, isHeldBack and 0 or hits, 1), size, isHeldBack and '*' or '')
   end
-  if type(after) == 'number' and not (hits and hits < 0) then
-    if after - words[at + 3] > 0 then isOver(i) end
-    if heldBack then after = -1 - after end
-  end
-  return exact(after)
 end
-
-readArguments(ARGV[1], ARGV[2])
-local out = {}
-local first = 1
-local at = 1
-while at <= #words do
-  local count = tonumber(words[at])
-  at = at + 1
-  local exceeds, stop, together, overTogether = {}, false, 0, 0
-  local i = 0
-  while i < count do
-    local arg = at + 6 * i
-    local hits, holdsBack, size = tonumber(words[arg + 2]), words[arg + 4], tonumber(words[arg + 5])
+local first, at, count = 0, 1, 0
+while at <= size do
+  local exceeds, stop, together, overTogether, arg, i = {}, false, 0, 0, at + 1, 1
+  count = tonumber(words[at])
+  while i <= count do
+    local hits, group = tonumber(words[arg]), countGroup and tonumber(words[arg + 5]) or 1
     if hits and hits >= 0 then
-      exceeds[i] = isAnyOver(first + i, size, arg, hits)
-      if holdsBack == 't' then
+      for n = 0, group - 1 do
+        local used = usedOf(KEYS[first + i + n], arg + stride * n)
+        if type(used) == 'number' and used + hits > tonumber(words[arg + stride * n + 1]) then exceeds[i] = true end
+      end
+      if words[arg + 2] == 't' then
         together = together + 1
         if exceeds[i] then overTogether = overTogether + 1 end
-      elseif exceeds[i] and holdsBack == 'a' then
+      elseif exceeds[i] and words[arg + 2] == 'a' then
         stop = true
       end
     end
-    i = i + size
+    i, arg = i + group, arg + stride * group
   end
   if together > 0 and together == overTogether then stop = true end
-  i = 0
-  while i < count do
-    local arg = at + 6 * i
-    local hits, size = tonumber(words[arg + 2]), tonumber(words[arg + 5])
-    local heldBack = not hits or (hits >= 0 and stop and not exceeds[i])
-    if words[arg] == '0' then
-      out[#out + 1] = countPlain(first + i, arg, hits, heldBack)
+  i, arg = 1, at + 1
+  while i <= count do
+    local hits, group = tonumber(words[arg]), countGroup and tonumber(words[arg + 5]) or 1
+    local isHeldBack = not hits or hits >= 0 and stop and not exceeds[i]
+    if countGroup and words[arg + 4] ~= '0' then
+      countGroup(first + i - 1, group, arg, hits, isHeldBack)
     else
-      tell(step(first + i - 1, size, arg, 6, heldBack and 0 or hits, 1), size, heldBack and '*' or '')
+      local key, after = KEYS[first + i], nil
+      if hits and hits < 0 then
+        after = clamp(key, hits, '0', max, '0')
+        if type(after) == 'number' then after = math.max(0, after + hits) end
+      elseif hits and hits > 0 and not isHeldBack then
+        after = add(key, words[arg], words[arg + 3])
+        if type(after) == 'number' then after = math.min(max + 1, after + hits) end
+      else
+        after = look(key)
+      end
+      if type(after) == 'number' and (not hits or hits >= 0) then
+        if after - words[arg + 1] > 0 then
+          over = over or {}
+          over[#over + 1] = first + i
+        end
+        if isHeldBack then after = -1 - after end
+      end
+      out[#out + 1] = exact(after)
     end
-    i = i + size
+    i, arg = i + group, arg + stride * group
   end
-  first = first + count
-  at = at + 6 * count
+  first, at = first + count, arg
 end
-told(out)
-local isCluster = false
+if tellGroups then tellGroups(out) end
 ${luaTellOver}
 answer = out
 `;

@@ -4,18 +4,17 @@
  */
 
 import type { Arguments } from '../wire/resp.ts';
-import { luaBoundedCountSection, luaBoundedStopSection } from './bounded-scripts.ts';
+import { luaBoundedCountSection, luaStopSection } from './bounded-scripts.ts';
 import { luaReservationSection } from './reservation-script.ts';
-import { luaBase, luaCountSection, luaStopSection, redisScript } from './scripts.ts';
+import { luaBase, luaCountSection, redisScript } from './scripts.ts';
 
 /** How a call names a section. */
-export type Section = 'count' | 'bounded' | 'stop' | 'bounded-stop' | 'reservations';
+export type Section = 'count' | 'bounded' | 'stop' | 'reservations';
 
 const sections: { readonly [name in Section]: string } = {
   count: luaCountSection,
   bounded: luaBoundedCountSection,
   stop: luaStopSection,
-  'bounded-stop': luaBoundedStopSection,
   reservations: luaReservationSection,
 };
 

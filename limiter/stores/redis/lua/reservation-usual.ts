@@ -30,7 +30,7 @@ local function wordsOf(text)
   for word in string.gmatch(text, '%S+') do list[#list + 1] = word end
   return list
 end
-words = wordsOf(ARGV[3])
+local words = wordsOf(ARGV[3])
 -- Of each counter its life, which by its jitter is another one each; read when the first is needed.
 local lives
 local maxOpen, recordMs = tonumber(words[1]), tonumber(words[2])
