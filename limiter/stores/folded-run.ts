@@ -120,6 +120,19 @@ export class FoldedRun {
     this.lease!.top = after + granted;
   }
 
+  /** Of a run that the store could not count: refuses hits on a counter that is exhausted already, and fails the others. */
+  answerUncounted(held: number, error: StoreError): void {
+    this.forEach((op) => {
+      if (op.verb === 'refund' || (op.hits > 0 && held < op.counter.capacity)) {
+        failOp(op, error);
+        return;
+      }
+      op.applied = 0;
+      op.after = toldAfter(held, op.hits, false);
+      op.error = undefined;
+    });
+  }
+
   /** Does so for each op. */
   forEach(act: (op: Operation) => void): void {
     act(this.#first);

@@ -11,6 +11,8 @@ export interface FaultCase {
   /** What it runs besides the limiter. */
   needs: readonly ServerProgram[];
   bounds: FaultBounds;
+  /** An exhausted limit may refuse hits without counting them: they are not lost. Defaults to false. */
+  refusesUncounted?: boolean;
   /** Appended to every key: makes keys of any length. */
   keyPadding?: string;
   /** Starts the store, which is empty. */

@@ -25,6 +25,7 @@ const figuresOf = (
     held: new Map(Object.entries(held)),
     openSpans: [{ fromMs: 100, toMs: 200 }],
     stalls: new GeneratorStalls(),
+    refusesUncounted: false,
     ...evidence,
   });
 
@@ -50,6 +51,12 @@ describe('faultFigures', () => {
     const answers = [answer(), answer({ outcome: 'OVER_LIMIT' }), answer({ counter: 'b' })];
     expect(figuresOf(answers, { a: 1 }).lost).toBe(2);
     expect(figuresOf(answers, { a: 2, b: 1 }).lost).toBe(0);
+  });
+
+  it('call a refusal lost that an exhausted limit may give uncounted only where less than the limit is held', () => {
+    const answers = [answer({ limit: 1 }), answer({ limit: 1, outcome: 'OVER_LIMIT' })];
+    const lost = (a: number) => figuresOf(answers, { a }, { refusesUncounted: true }).lost;
+    expect([0, 1, 2].map(lost)).toEqual([2, 0, 0]);
   });
 
   it('call a hit counted twice that neither an answer nor a lost reply accounts for', () => {

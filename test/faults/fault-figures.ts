@@ -38,6 +38,8 @@ export interface FaultEvidence {
   held: ReadonlyMap<string, number>;
   openSpans: readonly OpenSpan[];
   stalls: GeneratorStalls;
+  /** An exhausted limit may refuse hits without counting them. */
+  refusesUncounted: boolean;
 }
 
 interface CounterTally {
@@ -55,7 +57,8 @@ const troubledMs = 1500;
 /** Errors of requests that never left for the store. */
 const neverSent = /^(?:the store is not asked until it answers again|(?:Redis|node \S+) is not connected)/;
 
-export function faultFigures({ sent, answers, held, openSpans, stalls }: FaultEvidence): FaultFigures {
+export function faultFigures(evidence: FaultEvidence): FaultFigures {
+  const { sent, answers, held, openSpans, stalls, refusesUncounted } = evidence;
   const errors = answers.filter(({ outcome }) => outcome === 'ERROR').length;
   const tallies = tallied(answers);
   const sum = (of: (tally: CounterTally, held: number) => number): number => {
@@ -76,7 +79,7 @@ export function faultFigures({ sent, answers, held, openSpans, stalls }: FaultEv
       stalls,
     ),
     overAdmitted: sum(({ admitted, limit }) => admitted - limit),
-    lost: sum(({ counted }, there) => counted - there),
+    lost: sum(({ counted, limit }, there) => (refusesUncounted && there >= limit ? 0 : counted - there)),
     countedTwice: sum(({ counted, uncertain }, there) => there - counted - uncertain),
   };
 }

@@ -87,7 +87,14 @@ async function underFault(
     memory.close();
     const { answers, sent, stalls } = load;
     return {
-      figures: faultFigures({ sent, answers, held, openSpans: watch.spans, stalls }),
+      figures: faultFigures({
+        sent,
+        answers,
+        held,
+        openSpans: watch.spans,
+        stalls,
+        refusesUncounted: faultCase.refusesUncounted === true,
+      }),
       heapGrowthBytes,
       internalFaults: await faultsAtItsEnd(limiter),
       messages: countedMessages(load),

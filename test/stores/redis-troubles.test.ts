@@ -112,11 +112,12 @@ describeWithServer('a Redis in trouble', redisProgram, (path) => {
   it('that is full says so in one line with what to do', async () => {
     const { client, url } = await startServer(['--maxmemory-policy', 'noeviction']);
     const limiter = await startLimiter(url);
-    expect((await ask(limiter)).status).toBe(200);
+    expect((await limiter.ask('d', [{ one: 'spent' }], 5000)).status).toBe(200);
     await client.config('SET', 'maxmemory', '1');
     for (const value of ['b', 'c', 'd']) {
       expect((await ask(limiter, value)).error).toMatch(/OOM /);
     }
+    expect((await ask(limiter, 'spent')).status).toBe(429);
     expect(about(limiter, 'OOM')).toEqual([
       expect.stringMatching(
         /^level=warning msg="Redis answers with an error" .* hint="it is at its maxmemory: /,

@@ -243,7 +243,7 @@ export class CountPart implements Part {
       const before = replyNumber(reply[i]);
       if (before !== undefined) run.answer(before);
       else if (reply[i] instanceof ReplyError) run.fail(errors.fromCommand(reply[i]));
-      else return false;
+      else if (!answerUncounted(run, reply[i], errors)) return false;
     }
     for (let i = plain; i < sent.length; i += 1) {
       answerLeased(sent[i]!, reply, 3 * i - 2 * plain, (error) => errors.fromCommand(error));
@@ -300,6 +300,15 @@ export class CountPart implements Part {
     }
     return { placed, rest: rest.#runs.length > 0 ? rest : undefined };
   }
+}
+
+/** Of a key that is over in a full Redis: what it holds, and the error. False for anything else. */
+function answerUncounted(run: FoldedRun, reply: unknown, errors: RedisErrors): boolean {
+  if (!Array.isArray(reply) || reply.length !== 2) return false;
+  const held = replyNumber(reply[0]);
+  if (held === undefined || !(reply[1] instanceof ReplyError)) return false;
+  run.answerUncounted(held, errors.fromCommand(reply[1]));
+  return true;
 }
 
 /** What plain commands do as a script does. */

@@ -22,9 +22,16 @@ const exactReply = 2 ** 52;
 export async function applyPlainly(commands: KeyedCommands, run: FoldedRun): Promise<void> {
   // The ledger hears nothing.
   run.lease = undefined;
-  if (run.isAddition) run.answer(await add(commands, run, run.shift));
-  else if (run.isLook) run.answer(await totalHeld(commands, run.key));
-  else run.answer(await clamp(commands, run));
+  if (run.isLook) {
+    run.answer(await totalHeld(commands, run.key));
+    return;
+  }
+  try {
+    run.answer(await (run.isAddition ? add(commands, run, run.shift) : clamp(commands, run)));
+  } catch (error) {
+    if (!(error instanceof ReplyError && error.message.startsWith('OOM '))) throw error;
+    run.answerUncounted(await totalHeld(commands, run.key), commands.translate(error));
+  }
 }
 
 /** The total of a key, 0 when it is missing. Rejects likewise. */

@@ -9,9 +9,10 @@ const needs = [redisProgram];
 
 const full: FaultCase = {
   name: 'redis-full',
-  what: 'Redis reaches its `maxmemory` under `noeviction` and refuses writes, then has room again',
+  what: 'Redis reaches its `maxmemory` under `noeviction` and refuses writes, then has room again. Exhausted limits refuse hits meanwhile without counting them',
   needs,
   bounds: { slowestMs, minErrors: 1, opened: 0 },
+  refusesUncounted: true,
   prepare: redisInDanger(['--maxmemory-policy', 'noeviction'], async ({ port }, { outage }) => {
     await withRedis({ port }, (client) => client.config('SET', 'maxmemory', '1mb'));
     await outage();

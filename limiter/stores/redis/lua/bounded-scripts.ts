@@ -10,7 +10,7 @@ import type { StoreError } from '../../store-error.ts';
 import { isCount, keyError, replyNumber } from '../wire/reply-checks.ts';
 import { ReplyError } from '../wire/resp.ts';
 import { luaTellOver } from './reserved-keys-over.ts';
-import { luaCounting, luaCountKeys } from './scripts.ts';
+import { luaCounting, luaCountKeys, oomError } from './scripts.ts';
 
 /** Reads words of an argument. */
 function luaWords(argument: number): string {
@@ -260,7 +260,15 @@ while at <= size do
         if type(after) == 'number' then after = math.max(0, after + hits) end
       elseif hits and hits > 0 and not isHeldBack then
         after = add(key, words[arg], words[arg + 3])
-        if type(after) == 'number' then after = math.min(max + 1, after + hits) end
+        if type(after) == 'number' then
+          after = math.min(max + 1, after + hits)
+        elseif string.find(after.err, '${oomError}') then
+          -- An exhausted limit refuses hits that a full Redis cannot count.
+          local held = look(key)
+          if type(held) == 'number' and held >= tonumber(words[arg + 1]) and held + hits <= max then
+            after, isHeldBack = held + hits, true
+          end
+        end
       else
         after = look(key)
       end

@@ -480,7 +480,9 @@ function my.writeSide(side)
   return err
 end
 
+-- makes: whether any of the calls makes a record.
 function my.begin()
+  my.makes = false
   sides, counters, sideList, counterList = {}, {}, {}, {}
 end
 

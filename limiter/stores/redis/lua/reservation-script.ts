@@ -2,6 +2,7 @@
 import { luaBoundKinds, luaBoundsSetUp } from './bounded-scripts.ts';
 import { luaReservations } from './reservation-records.ts';
 import { luaReservationSetUp, luaUsualReservations } from './reservation-usual.ts';
+import { oomError } from './scripts.ts';
 
 /**
  * KEYS are of each counter the counter, the hash and the set, and behind those of a reserve with a note the note. ARGV is the bounds,
@@ -22,6 +23,7 @@ if not doUnusual then
 ${luaBoundKinds}${luaReservations}
 -- Remembers what was just charged, or, as \`l\`, that nothing was. A marker that holds nothing is of no use after its TTL.
 function my.hold(call, counter, state)
+  my.makes = true
   local side, id = counter.side, call.id
   local name, due = 'p' .. id, nowMs + counter.ttl
   if call.isMarker then
@@ -213,6 +215,7 @@ end
 
 -- Charges what nobody reserved, once where there is an id.
 function my.chargeUnreserved(call, counter, name)
+  my.makes = true
   counter.delta = my.chargeAnyway(counter, counter.amount)
   counter.outcome = 'c'
   if call.isMarker or call.id == '' then return end
@@ -348,6 +351,11 @@ doUnusual = function()
     local next = shapes[words[at]]
   until not next or (next.isUsual and outcome ~= 'refused' and outcome ~= 'full')
   local err = my.writeAll()
+  if err and not my.makes and find(err.err, '${oomError}') then
+    -- Redis is full: as for a usual settle.
+    pcall('HDEL', sideList[1].hash, '')
+    err = my.writeAll()
+  end
   if err then
     -- Nothing of all these was charged.
     for i = before + 1, told do out[i] = err end

@@ -6,6 +6,7 @@
  */
 
 import { anyReservedKey } from './reserved-keys-over.ts';
+import { oomError } from './scripts.ts';
 
 /** Stands behind `luaBase` and `luaBoundsSetUp`. */
 export const luaReservationSetUp = `
@@ -113,6 +114,11 @@ while at <= #words do
     end
     -- First of all, as it says what the counter holds; taken back where that is not usual.
     local total = pcall('INCRBY', counter, changeText)
+    if shape.isSettle and type(total) == 'table' and find(total.err, '${oomError}') then
+      -- Behind a first write that could free memory a full Redis refuses none: what is reserved is settled in it, too.
+      pcall('HDEL', hash, '')
+      total = pcall('INCRBY', counter, changeText)
+    end
     if type(total) ~= 'number' then break end
     local former, set, err = total - change, KEYS[key + 2], nil
     -- A counter that holds less than what is open on it was evicted, reset or paid back.

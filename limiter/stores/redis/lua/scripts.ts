@@ -14,6 +14,9 @@ export function redisScript(source: string): RedisScript {
   return { source, sha1: createHash('sha1').update(source).digest('hex') };
 }
 
+/** A pattern of what a full Redis says to a write, before its version 7 with a minus. The script may look and go on. */
+export const oomError = '^%-?OOM ';
+
 /** What all scripts begin with. */
 export const luaBase = `
 local pcall = redis.pcall
@@ -95,11 +98,12 @@ end
 /**
  * Counts the first `plain` keys, `additions` of them first: ARGV from `at` on has for each addition hits, ttl and most, then
  * for each other key shift, low, high, ttl and most (`FoldedRun`). Most calls only add to keys that are there: all other
- * functions are made when the first key needs them. What is over goes into `over`, for `luaTellOver`.
+ * functions are made when the first key needs them. What is over goes into `over`, for `luaTellOver`. Where Redis is full, it
+ * is answered with what the key holds, and the error: an exhausted limit refuses hits that are not counted, too.
  */
 export const luaCountKeys = `
 local out = {}
-local type, doAdd, doClamp, toText = type, nil, nil, nil
+local type, doAdd, doClamp, doLook, toText = type, nil, nil, nil, nil
 local i = 1
 while i <= plain do
   local before, after
@@ -118,7 +122,7 @@ while i <= plain do
   if i > plain then break end
   if not doAdd then
     ${luaCounting}
-    doAdd, doClamp, toText = add, clamp, exact
+    doAdd, doClamp, doLook, toText = add, clamp, look, exact
   end
   if i <= additions then
     before = doAdd(KEYS[i], ARGV[at], ARGV[at + 1], after)
@@ -127,9 +131,12 @@ while i <= plain do
     before = doClamp(KEYS[i], ARGV[at], ARGV[at + 1], ARGV[at + 2], ARGV[at + 3])
     at = at + 5
   end
-  if type(before) == 'number' and before - ARGV[at - 1] > 0 then
+  local held = before
+  if type(before) == 'table' and string.find(before.err, '${oomError}') then held = doLook(KEYS[i]) end
+  if type(held) == 'number' and held - ARGV[at - 1] > 0 then
     over = over or {}
     over[#over + 1] = i
+    if held ~= before then before = { toText(held), before } end
   end
   out[i] = toText(before)
   i = i + 1
