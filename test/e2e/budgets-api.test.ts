@@ -25,6 +25,10 @@ descriptors:
     rate_limit: { unit: year, requests_per_unit: 500 }
   - key: tenant
     rate_limit: { unit: year, requests_per_unit: ${most} }
+  - key: tokens
+    rate_limit: { unit: year, requests_per_unit: 1000, hits_unit: tokens }
+  - key: money
+    rate_limit: { unit: year, requests_per_unit: 5000, hits_unit: micro-dollars }
 `;
 
 beforeAll(() => {
@@ -103,6 +107,43 @@ describe('budgets', () => {
       expect([settled.status, settled.body]).toMatchObject([200, { outcome, charged: 480, amount: 600 }]);
     }
     expect(await left('a')).toMatchObject([{ used: 480, reserved: 0, open: 0, oldestSeconds: null }, {}]);
+  });
+
+  it('hold tokens and money together, each by an amount of its own, or nothing', async () => {
+    const both = (tokens: number, money: number) => ({
+      domain: 'llm',
+      descriptors: [
+        { entries: [{ tokens: 'ada' }], amount: tokens },
+        { entries: [{ money: 'a' }], amount: money },
+      ],
+    });
+    const standing = async () =>
+      Promise.all(
+        ['tokens=ada', 'money=a'].map(async (entry) => {
+          const { body } = await httpAsk(limiter.ports.http, `/v1/budgets?domain=llm&entry=${entry}`);
+          const [{ used, reserved }] = JSON.parse(body).budgets;
+          return [used, reserved];
+        }),
+      );
+    const reservationId = 'answer-18';
+    expect(await reserve({ ...both(600, 4800), reservationId, ttl: '30s' })).toMatchObject({ status: 200 });
+    expect(await standing()).toEqual([
+      [600, 600],
+      [4800, 4800],
+    ]);
+    // Tokens are left, money is not.
+    expect(await reserve(both(100, 4800))).toMatchObject({ status: 429 });
+    expect(await commit({ ...both(480, 3840), reservationId })).toMatchObject({ status: 200 });
+    expect(await standing()).toEqual([
+      [480, 0],
+      [3840, 0],
+    ]);
+    const one = await reserve({ ...about({ tokens: 'ada' }, { money: 'a' }), amount: 10 });
+    expect([one.status, one.body.detail]).toEqual([400, expect.stringMatching(/llm\.tokens.*llm\.money/)]);
+    expect(await standing()).toEqual([
+      [480, 0],
+      [3840, 0],
+    ]);
   });
 
   it('refuse what they have not, say who refused, and hold nothing of it', async () => {
