@@ -8,6 +8,7 @@ import type { Denial, KubernetesApi } from './kubernetes/api.ts';
 import { KubernetesClient } from './kubernetes/client.ts';
 import { loadKubernetesConfig } from './kubernetes/client-config.ts';
 import { reviewToken } from './kubernetes/token-review.ts';
+import { addressOf, type ConfigObject } from './model/config-object.ts';
 import type { Decision } from './model/decision.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
 import { noPolicy, type Policy } from './reconcile/decide.ts';
@@ -33,7 +34,7 @@ export interface ClusterBackingOptions extends OpenBackingOptions {
 export class ClusterBacking implements Backing {
   readonly source: KubernetesSource;
   readonly controllerName: string;
-  readonly statusWriter: StatusWriter;
+  readonly statusWriter: StatusWriter<ConfigObject>;
   readonly fleets: FleetStore;
   readonly schemas: SchemaStore;
   readonly removed: RemovedObjectStore | undefined;
@@ -55,7 +56,11 @@ export class ClusterBacking implements Backing {
       labelSelector: settings.labelSelector,
       controllerName: this.controllerName,
     });
-    this.statusWriter = new StatusWriter({ client, writing: (object) => this.source.writing(object) });
+    this.statusWriter = new StatusWriter({
+      client,
+      addressOf,
+      writing: (object) => this.source.writing(object),
+    });
     this.#replicas = new Replicas({
       ...options,
       leaseName: settings.leaseName,

@@ -16,7 +16,7 @@ import type { FleetAccesses } from '../reconcile/claims.ts';
 import type { VersionLedger } from '../reconcile/fleet-standing.ts';
 import type { LimiterView } from '../reconcile/limiter-view.ts';
 import { Pump } from '../replicas/pump.ts';
-import { serverSideApply } from '../replicas/replica-name.ts';
+import { StatusWriter } from '../replicas/status-pump.ts';
 import type { Labels } from '../source/label-selector.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
@@ -77,13 +77,14 @@ export class FleetStore {
   readonly #statuses = new Map<string, { fleet: FleetObject; status: FleetStatus }>();
   /** By fleet: what the last write followed from, and what it made of that; the watch may be behind. */
   readonly #written = new Map<string, { from: string | undefined; version: string }>();
+  readonly #writer: StatusWriter<FleetObject>;
   readonly #failures: Seldom<string>;
   readonly #pump: Pump<string, ApiError>;
   #isClosed = false;
 
   constructor(options: FleetStoreOptions) {
     this.#options = options;
-    const { namespace, clock, log } = options;
+    const { client, namespace, clock, log } = options;
     const resource = { group, version, plural: fleetPlural, namespace };
     this.#path = resourcePath(resource);
     this.#fleets = new ResourceWatch({
@@ -95,6 +96,10 @@ export class FleetStore {
         () => this.#fleetsChanged(),
         (failure) => this.#fleetsFailed(failure),
       ),
+    });
+    this.#writer = new StatusWriter({
+      client,
+      addressOf: ({ name }) => ({ kind: fleetKind, plural: fleetPlural, namespace, name }),
     });
     this.#failures = new Seldom<string>(clock, seldomMs, (reason, times) => {
       lines.fleetNotWritten(log, { reason, times });
@@ -346,21 +351,13 @@ export class FleetStore {
     const due = this.#statuses.get(name);
     if (due === undefined) return;
     const { status, fleet } = due;
-    const { client, namespace } = this.#options;
     const from = fleet.resourceVersion;
     const last = this.#written.get(name);
     const resourceVersion = last !== undefined && last.from === from ? last.version : from;
-    try {
-      const { metadata } = await client.request<{ metadata: { resourceVersion: string } }>({
-        ...serverSideApply,
-        path: `${this.#path}/${name}/status`,
-        timeoutMs: 10_000,
-        body: { apiVersion, kind: fleetKind, metadata: { namespace, name, resourceVersion }, status },
-      });
-      this.#written.set(name, { from, version: metadata.resourceVersion });
-    } catch (error) {
-      if (!(error instanceof ApiError && [404, 409].includes(error.status))) throw error;
-    }
+    const outcome = await this.#writer.write({ ...fleet, resourceVersion }, status);
+    if ('error' in outcome) throw outcome.error;
+    if (outcome.is === 'written' && outcome.version !== undefined)
+      this.#written.set(name, { from, version: outcome.version });
     if (this.#statuses.get(name) === due) this.#statuses.delete(name);
   }
 

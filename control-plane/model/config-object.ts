@@ -37,6 +37,16 @@ export function kindOf({ kind }: Pick<ConfigObject, 'kind'>): { kind: string; pl
     : { kind: overrideKind, plural: overridePlural };
 }
 
+/** Where the API has the object. */
+export function addressOf({ kind, namespace, name }: ConfigObject): {
+  kind: string;
+  plural: string;
+  namespace: string;
+  name: string;
+} {
+  return { ...kindOf({ kind }), namespace, name };
+}
+
 /**
  * `namespace/name`, of a RateLimitOverride `override/namespace/name`: how messages, resources and reports name an object. No
  * part of it has a slash.

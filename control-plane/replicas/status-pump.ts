@@ -29,30 +29,38 @@ export type WriteOutcome =
   /** The same write may succeed soon: see `isTransient`. */
   | { is: 'failed'; error: ApiError };
 
-export interface StatusWriterOptions {
+/** An object of the API with a status that this process writes. */
+export interface StatusOwner {
+  resourceVersion?: string | undefined;
+  status: object | undefined;
+}
+
+export interface StatusWriterOptions<Kind extends StatusOwner> {
   client: KubernetesApi;
+  /** Where the API has the object. */
+  addressOf(object: Kind): { kind: string; plural: string; namespace: string; name: string };
   /** Of one request; defaults to 10,000. */
   timeoutMs?: number;
   /** Called before each attempt; what it returns is called after it, with the version that was written if that is known. */
-  writing?(object: ConfigObject): (resourceVersion?: string) => void;
+  writing?(object: Kind): (resourceVersion?: string) => void;
 }
 
 /**
  * Writes `status` of objects by server-side apply: what is not in it any more goes. Each follows from a version of
  * the object, and is not written over another one.
  */
-export class StatusWriter {
-  readonly #options: StatusWriterOptions;
+export class StatusWriter<Kind extends StatusOwner> {
+  readonly #options: StatusWriterOptions<Kind>;
 
-  constructor(options: StatusWriterOptions) {
+  constructor(options: StatusWriterOptions<Kind>) {
     this.#options = options;
   }
 
   /** One attempt. */
-  async write(object: ConfigObject, status: ConfigStatus): Promise<WriteOutcome> {
-    const { namespace, name, resourceVersion } = object;
-    const { client, timeoutMs = 10_000, writing } = this.#options;
-    const { kind, plural } = kindOf(object);
+  async write(object: Kind, status: NonNullable<Kind['status']>): Promise<WriteOutcome> {
+    const { client, addressOf, timeoutMs = 10_000, writing } = this.#options;
+    const { kind, plural, namespace, name } = addressOf(object);
+    const { resourceVersion } = object;
     const settle = writing?.(object);
     let version: string | undefined;
     try {
@@ -95,7 +103,7 @@ export interface StatusEntries {
 
 export interface StatusPumpOptions extends Telemetry {
   queue: StatusEntries;
-  writer: Pick<StatusWriter, 'write'>;
+  writer: Pick<StatusWriter<ConfigObject>, 'write'>;
   /** Asked before each write: whether this process leads. */
   mayWrite(): boolean;
   /** Writes under way at once. Defaults to 8. */

@@ -2,7 +2,7 @@ import { expect, it } from 'vitest';
 import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject } from '../../test/support/config-object-builder.ts';
 import { type ApiAnswer, ScriptedApi } from '../../test/support/scripted-api.ts';
-import type { ConfigObject } from '../model/config-object.ts';
+import { addressOf, type ConfigObject } from '../model/config-object.ts';
 import { StatusWriter } from './status-pump.ts';
 
 const object = configObject({ name: 'shop', namespace: 'team', resourceVersion: '7' });
@@ -18,6 +18,7 @@ async function write(answer: ApiAnswer, written: ConfigObject = object) {
   };
   const writer = new StatusWriter({
     client,
+    addressOf,
     writing: ({ name }) => {
       called.push(`writing ${name}`);
       return (version) => called.push(`settled ${version}`);

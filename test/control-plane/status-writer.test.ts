@@ -1,5 +1,10 @@
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
-import type { Condition, ConfigObject, ConfigStatus } from '../../control-plane/model/config-object.ts';
+import {
+  addressOf,
+  type Condition,
+  type ConfigObject,
+  type ConfigStatus,
+} from '../../control-plane/model/config-object.ts';
 import { EventRecorder, type RecordedEvent } from '../../control-plane/replicas/event-recorder.ts';
 import { lacksRight, StatusWriter } from '../../control-plane/replicas/status-pump.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
@@ -49,6 +54,16 @@ function condition(type: Condition['type'], fields: Partial<Condition> = {}): Co
   };
 }
 
+function writerOf(
+  api: ApiServer,
+  {
+    user = 'control-plane',
+    timeoutMs = 10_000,
+  }: { user?: 'control-plane' | 'nobody'; timeoutMs?: number } = {},
+): StatusWriter<ConfigObject> {
+  return new StatusWriter({ client: clientOf(api, { user }), addressOf, timeoutMs });
+}
+
 function recorder(api: ApiServer) {
   const told: string[] = [];
   const telemetry = recordedTelemetry(tellTo(told));
@@ -80,7 +95,7 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
 
   it('is the whole status: what is not said any more is gone', async () => {
     const object = create(api(), 'whole');
-    const writer = new StatusWriter({ client: clientOf(api(), { user: 'control-plane' }) });
+    const writer = writerOf(api());
     const first: ConfigStatus = {
       observedGeneration: 1,
       domain: 'whole',
@@ -101,7 +116,7 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
 
   it('is not for an object that is gone, or for another one of its name', async () => {
     const before = create(api(), 'again');
-    const writer = new StatusWriter({ client: clientOf(api(), { user: 'control-plane' }) });
+    const writer = writerOf(api());
     api().mustKubectl(['delete', 'rlc', 'again']);
     const status: ConfigStatus = { observedGeneration: 1, conditions: [condition('Accepted')] };
     expect(await writer.write(before, status)).toEqual({ is: 'gone' });
@@ -112,7 +127,7 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
 
   it('is only written over the version that it follows from', async () => {
     const before = create(api(), 'versions');
-    const writer = new StatusWriter({ client: clientOf(api(), { user: 'control-plane' }) });
+    const writer = writerOf(api());
     const first: ConfigStatus = { observedGeneration: 1, conditions: [condition('Accepted')] };
     const second: ConfigStatus = { observedGeneration: 1, rules: 2, conditions: [condition('Accepted')] };
     expect(await writer.write(before, first)).toMatchObject({ is: 'written' });
@@ -125,7 +140,7 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
 
   it('is refused where the schema does not allow it', async () => {
     const object = create(api(), 'refused');
-    const writer = new StatusWriter({ client: clientOf(api(), { user: 'control-plane' }) });
+    const writer = writerOf(api());
     const conditions = [condition('Accepted', { message: 'x'.repeat(40_000) })];
     const outcome = await writer.write(object, { observedGeneration: 1, conditions });
     expect(outcome).toMatchObject({ is: 'refused', error: { status: 422 } });
@@ -133,7 +148,7 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
 
   it('is refused in words that name the right where that is missing', async () => {
     const object = create(api(), 'forbidden');
-    const writer = new StatusWriter({ client: clientOf(api(), { user: 'nobody' }) });
+    const writer = writerOf(api(), { user: 'nobody' });
     const outcome = await writer.write(object, { observedGeneration: 1, conditions: [] });
     expect(outcome).toMatchObject({ is: 'refused' });
     expect('error' in outcome && lacksRight(outcome.error)).toBe(true);
@@ -141,7 +156,7 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
 
   it('is worth another attempt when there is no answer', async () => {
     const object = create(api(), 'unanswered');
-    const writer = new StatusWriter({ client: clientOf(api(), { user: 'control-plane' }), timeoutMs: 0 });
+    const writer = writerOf(api(), { timeoutMs: 0 });
     const outcome = await writer.write(object, { observedGeneration: 1, conditions: [] });
     expect(outcome).toMatchObject({ is: 'failed', error: { reason: 'Timeout' } });
   });
