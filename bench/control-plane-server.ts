@@ -5,6 +5,8 @@
 import type { Backing } from '../control-plane/backing.ts';
 import { ControlPlane } from '../control-plane/control-plane.ts';
 import type { LimiterReport } from '../control-plane/model/fleet-snapshot.ts';
+import { WriteLedger } from '../control-plane/model/write-ledger.ts';
+import { sameStatus } from '../control-plane/reconcile/conditions.ts';
 import { noPolicy } from '../control-plane/reconcile/decide.ts';
 import { parseControlPlaneSettings } from '../control-plane/settings/settings.ts';
 import { createLogger } from '../process/log/pino-logger.ts';
@@ -41,6 +43,7 @@ const controlPlane = new ControlPlane({
       leader: 'bench',
       policy: noPolicy,
       statusWriter: {
+        writes: new WriteLedger({ clock: systemClock, isSame: sameStatus }),
         write: async ({ uid }, status) => {
           source.setStatus(uid, status);
           return { is: 'written' };

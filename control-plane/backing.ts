@@ -30,7 +30,7 @@ export interface Backing {
   readonly fleets?: FleetStore;
   /** Undefined: deleted objects do not outlive this process, or nobody is told of them. */
   readonly removed?: RemovedObjectStore | undefined;
-  readonly statusWriter: Pick<StatusWriter<ConfigObject>, 'write'>;
+  readonly statusWriter: Pick<StatusWriter<ConfigObject>, 'write' | 'writes'>;
   /**
    * Whose token this is, by the API server, if it is made for this audience; or why it is nobody's. Rejects when it
    * cannot be asked. Undefined: there is no API server.

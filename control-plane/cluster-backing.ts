@@ -8,9 +8,10 @@ import type { Denial, KubernetesApi } from './kubernetes/api.ts';
 import { KubernetesClient } from './kubernetes/client.ts';
 import { loadKubernetesConfig } from './kubernetes/client-config.ts';
 import { reviewToken } from './kubernetes/token-review.ts';
-import { addressOf, type ConfigObject } from './model/config-object.ts';
+import { type ConfigObject, kindOf } from './model/config-object.ts';
 import type { Decision } from './model/decision.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
+import { sameStatus } from './reconcile/conditions.ts';
 import { noPolicy, type Policy } from './reconcile/decide.ts';
 import { type Codec, gzipCodec } from './replicas/codec.ts';
 import { DomainRecordStore } from './replicas/domain-records.ts';
@@ -46,20 +47,18 @@ export class ClusterBacking implements Backing {
   readonly #events: EventRecorder;
 
   constructor(options: ClusterBackingOptions) {
-    const { settings, client, namespace, replica, listener } = options;
+    const { settings, namespace, replica, listener } = options;
     this.#options = options;
     this.controllerName = `${namespace}/${settings.leaseName}`;
+    const addressOf = (object: ConfigObject) => ({ ...object, ...kindOf(object) });
+    this.statusWriter = new StatusWriter({ ...options, addressOf, isSame: sameStatus });
     this.source = new KubernetesSource({
       ...options,
+      writes: this.statusWriter.writes,
       namespaces: settings.watchNamespaces,
       className: settings.className,
       labelSelector: settings.labelSelector,
       controllerName: this.controllerName,
-    });
-    this.statusWriter = new StatusWriter({
-      client,
-      addressOf,
-      writing: (object) => this.source.writing(object),
     });
     this.#replicas = new Replicas({
       ...options,

@@ -1,5 +1,7 @@
 import type { Backing, BackingListener } from './backing.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
+import { WriteLedger } from './model/write-ledger.ts';
+import { sameStatus } from './reconcile/conditions.ts';
 import { noPolicy } from './reconcile/decide.ts';
 import { DirectorySource, type DirectorySourceOptions } from './source/directory-source.ts';
 
@@ -15,24 +17,26 @@ export class DirectoryBacking implements Backing {
   readonly controllerName = undefined;
   /** Whoever has the folder says whose a domain is; there are no RateLimitFleets. */
   readonly policy = noPolicy;
+  readonly statusWriter: Backing['statusWriter'];
   readonly #options: DirectoryBackingOptions;
   #limiters: readonly LimiterReport[] = [];
 
   constructor(options: DirectoryBackingOptions) {
     this.#options = options;
     this.source = new DirectorySource(options);
+    this.statusWriter = {
+      // The source shows a status at once, and nobody else writes any.
+      writes: new WriteLedger({ clock: options.clock, isSame: sameStatus }),
+      write: async ({ uid }, status) => {
+        this.source.setStatus(uid, status);
+        return { is: 'written' };
+      },
+    };
   }
 
   get leader(): string {
     return this.#options.replica;
   }
-
-  readonly statusWriter: Backing['statusWriter'] = {
-    write: async ({ uid }, status) => {
-      this.source.setStatus(uid, status);
-      return { is: 'written' };
-    },
-  };
 
   start(): void {
     this.#options.metrics.all.leader.set(1);

@@ -1,6 +1,6 @@
 /** What a replica writes of its objects while it leads, and how long a new leader waits. */
 import { expect, it, onTestFinished } from 'vitest';
-import { configObject, configSpec } from '../test/support/config-object-builder.ts';
+import { configObject, configSpec, configWrites } from '../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
 import { ApiError } from './kubernetes/api-error.ts';
@@ -66,7 +66,10 @@ class Replica {
           close: async () => {},
         },
         reports: () => [{ replica: 'r', limiters: replica.limiters }],
-        statusWriter: { write: async (object, status) => replica.#write({ ...object, status }) },
+        statusWriter: {
+          writes: configWrites(clock),
+          write: async (object, status) => replica.#write({ ...object, status }),
+        },
       },
       ledger: this.#ledger,
       decision: () => this.#decision,

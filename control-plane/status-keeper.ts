@@ -3,7 +3,7 @@ import { Seldom } from '../process/log/seldom.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
 import type { Backing } from './backing.ts';
-import { FleetKeeper, type FleetStore } from './fleets/fleet-store.ts';
+import { FleetKeeper } from './fleets/fleet-store.ts';
 import { type ConfigObject, type ConfigStatus, objectKey } from './model/config-object.ts';
 import type { Decision } from './model/decision.ts';
 import { isEnd, reasonRow, reasons } from './model/reasons.ts';
@@ -75,10 +75,18 @@ export class StatusKeeper {
     const { backing, ledger, clock, timers, log, writesPerSecond } = options;
     this.#options = options;
     this.#limiters = new LimiterView(ledger);
-    this.#fleets = backing.fleets && this.#createFleetKeeper(backing.fleets);
+    this.#fleets =
+      backing.fleets &&
+      new FleetKeeper({
+        ...options,
+        store: backing.fleets,
+        leads: () => backing.leads,
+        limiters: this.#limiters,
+      });
     this.#queue = new StatusQueue({ writesPerSecond });
     this.#board = new StatusBoard({
       queue: this.#queue,
+      writes: backing.statusWriter.writes,
       ledger,
       limiters: this.#limiters,
       controllerName: backing.controllerName,
@@ -95,15 +103,8 @@ export class StatusKeeper {
       queue: this.#queue,
       writer: backing.statusWriter,
       mayWrite: () => backing.leads,
-      written: (entry, version) => {
-        this.#board.written(entry, version, clock.nowMs());
-        this.#announce(entry);
-      },
-      outdated: (entry, mayBeWritten) => {
-        this.#board.refused(entry, mayBeWritten, clock.nowMs());
-        this.update();
-      },
-      released: () => this.update(),
+      written: (entry) => this.#announce(entry),
+      again: () => this.update(),
     });
     this.#pace = new Pace({ clock, timers, gatherMs, intervalMs, run: () => this.#evaluate() });
   }
@@ -132,7 +133,6 @@ export class StatusKeeper {
   }
 
   stoppedLeading(): void {
-    this.#fleets?.stoppedLeading();
     this.#leadsSinceMs = undefined;
     this.#pump.stop();
     this.#board.clear();
@@ -202,15 +202,6 @@ export class StatusKeeper {
       });
     }
     backing.removed?.sync(removals.objects);
-  }
-
-  #createFleetKeeper(store: FleetStore): FleetKeeper {
-    return new FleetKeeper({
-      ...this.#options,
-      store,
-      leads: () => this.#options.backing.leads,
-      limiters: this.#limiters,
-    });
   }
 
   /** Wakes when time alone changes something: a limiter that does not answer, the end of what is held. */

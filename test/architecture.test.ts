@@ -200,7 +200,7 @@ const allowed: Record<string, string[]> = {
     'rules/xds',
   ],
   'control-plane/kubernetes': ['process/http', 'process/log', 'process/time'],
-  'control-plane/model': ['process/log', 'rules/language', 'rules'],
+  'control-plane/model': ['process/log', 'process/time', 'rules/language', 'rules'],
   'control-plane/reconcile': [
     'control-plane/model',
     'control-plane/replicas',

@@ -12,6 +12,7 @@ import { ApiError, isTransient } from '../kubernetes/api-error.ts';
 import { resourcePath } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchListener } from '../kubernetes/watch.ts';
 import type { Endpoint, FleetExpectation, FleetObject, FleetStatus } from '../model/fleet-object.ts';
+import type { StatusWrite } from '../model/write-ledger.ts';
 import type { FleetAccesses } from '../reconcile/claims.ts';
 import type { VersionLedger } from '../reconcile/fleet-standing.ts';
 import type { LimiterView } from '../reconcile/limiter-view.ts';
@@ -73,10 +74,8 @@ export class FleetStore {
   readonly #path: string;
   /** Names of fleets that something is to be written of. */
   readonly #due = new Set<string>();
-  /** By fleet, with the object that the status follows from. */
-  readonly #statuses = new Map<string, { fleet: FleetObject; status: FleetStatus }>();
-  /** By fleet: what the last write followed from, and what it made of that; the watch may be behind. */
-  readonly #written = new Map<string, { from: string | undefined; version: string }>();
+  /** By fleet: what is to be written. */
+  readonly #statuses = new Map<string, StatusWrite<FleetObject>>();
   readonly #writer: StatusWriter<FleetObject>;
   readonly #failures: Seldom<string>;
   readonly #pump: Pump<string, ApiError>;
@@ -84,7 +83,7 @@ export class FleetStore {
 
   constructor(options: FleetStoreOptions) {
     this.#options = options;
-    const { client, namespace, clock, log } = options;
+    const { namespace, clock, log } = options;
     const resource = { group, version, plural: fleetPlural, namespace };
     this.#path = resourcePath(resource);
     this.#fleets = new ResourceWatch({
@@ -98,7 +97,8 @@ export class FleetStore {
       ),
     });
     this.#writer = new StatusWriter({
-      client,
+      ...options,
+      isSame: sameFleetStatus,
       addressOf: ({ name }) => ({ kind: fleetKind, plural: fleetPlural, namespace, name }),
     });
     this.#failures = new Seldom<string>(clock, seldomMs, (reason, times) => {
@@ -124,12 +124,20 @@ export class FleetStore {
   leadChanged(): void {
     this.#statuses.clear();
     this.#due.clear();
+    this.#writer.writes.clear();
     this.#pump.endWaits();
     this.#createMissing();
   }
 
+  /** Each with its newest status: as the watch shows it, or as this process wrote it since. */
   get fleets(): readonly FleetObject[] {
-    return [...this.#fleets.items.values()];
+    return [...this.#fleets.items.values()].map((fleet) => this.#writer.writes.look(fleet).known);
+  }
+
+  /** The status that the fleet has once what is due is written. */
+  nextStatus({ name, resourceVersion, status }: FleetObject): FleetStatus | undefined {
+    const due = this.#statuses.get(name);
+    return due !== undefined && due.object.resourceVersion === resourceVersion ? due.status : status;
   }
 
   /** Who may use which fleet; undefined while it is not known. Another value whenever it says something else. */
@@ -161,7 +169,8 @@ export class FleetStore {
    * `fleet` says: then the watch shows that, and what is due follows from it.
    */
   writeStatus(fleet: FleetObject, status: FleetStatus): void {
-    this.#statuses.set(fleet.name, { fleet, status });
+    if (!this.#writer.writes.mayWrite(fleet)) return;
+    this.#statuses.set(fleet.name, { object: fleet, status });
     this.#ask(fleet.name);
   }
 
@@ -177,6 +186,7 @@ export class FleetStore {
   }
 
   #fleetsChanged(): void {
+    this.#writer.writes.retain(this.fleets);
     const services = new Map<string, { namespace: string; name: string }>(
       this.fleets.flatMap(({ spec: { service } }) =>
         service === undefined ? [] : [[`${service.namespace}/${service.name}`, service] as const],
@@ -350,15 +360,12 @@ export class FleetStore {
   async #writeStatus(name: string): Promise<void> {
     const due = this.#statuses.get(name);
     if (due === undefined) return;
-    const { status, fleet } = due;
-    const from = fleet.resourceVersion;
-    const last = this.#written.get(name);
-    const resourceVersion = last !== undefined && last.from === from ? last.version : from;
-    const outcome = await this.#writer.write({ ...fleet, resourceVersion }, status);
+    const outcome = await this.#writer.write(due.object, due.status);
     if ('error' in outcome) throw outcome.error;
-    if (outcome.is === 'written' && outcome.version !== undefined)
-      this.#written.set(name, { from, version: outcome.version });
-    if (this.#statuses.get(name) === due) this.#statuses.delete(name);
+    const next = this.#statuses.get(name);
+    if (next === due) this.#statuses.delete(name);
+    else if (next !== undefined && next.object.resourceVersion === due.object.resourceVersion)
+      next.object = this.#writer.writes.look(next.object).known;
   }
 
   /** Whoever was faster may have made another one of it, which stays as it is. */
@@ -379,7 +386,7 @@ export class FleetStore {
 }
 
 export interface FleetKeeperOptions {
-  store: Pick<FleetStore, 'fleets' | 'problemOf' | 'writeStatus'>;
+  store: Pick<FleetStore, 'fleets' | 'nextStatus' | 'problemOf' | 'writeStatus'>;
   leads(): boolean;
   limiters: LimiterView;
   ledger: VersionLedger;
@@ -394,8 +401,6 @@ const intervalMs = 1_000;
 export class FleetKeeper {
   readonly #options: FleetKeeperOptions;
   readonly #pace: Pace;
-  /** By fleet: what was given to be written, and the version of the object that it follows from. */
-  readonly #given = new Map<string, { status: FleetStatus; version: string | undefined }>();
 
   constructor(options: FleetKeeperOptions) {
     this.#options = options;
@@ -408,10 +413,6 @@ export class FleetKeeper {
     this.#pace.ask();
   }
 
-  stoppedLeading(): void {
-    this.#given.clear();
-  }
-
   close(): void {
     this.#pace.close();
   }
@@ -421,16 +422,12 @@ export class FleetKeeper {
     if (!leads()) return;
     const nowMs = clock.nowMs();
     for (const fleet of store.fleets) {
-      const { name, resourceVersion: version } = fleet;
-      const given = this.#given.get(name);
-      // Until the watch shows a newer version it shows neither what was written nor what others wrote meanwhile.
-      const previous = given !== undefined && given.version === version ? given.status : fleet.status;
+      const { name } = fleet;
+      const previous = store.nextStatus(fleet);
       const newest = ledger.newest(name);
       const problem = store.problemOf(fleet);
       const next = fleetStatus({ fleet, limiters: limiters.fleet(name), newest, problem, previous, nowMs });
-      if (sameFleetStatus(next, previous)) continue;
-      this.#given.set(name, { status: next, version });
-      store.writeStatus(fleet, next);
+      if (!sameFleetStatus(next, previous)) store.writeStatus(fleet, next);
     }
   }
 }

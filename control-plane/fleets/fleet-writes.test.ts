@@ -4,7 +4,9 @@ import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { type ApiAnswer, aMoment, ScriptedApi, soon } from '../../test/support/scripted-api.ts';
 import type { FleetStatus } from '../model/fleet-object.ts';
-import { FleetStore } from './fleet-store.ts';
+import { VersionLedger } from '../reconcile/fleet-standing.ts';
+import { LimiterView } from '../reconcile/limiter-view.ts';
+import { FleetKeeper, FleetStore } from './fleet-store.ts';
 
 const path = '/apis/ratelimit.weir.dev/v1alpha1/namespaces/weir-system/ratelimitfleets';
 
@@ -17,7 +19,7 @@ function statusOf(limiters: string): FleetStatus {
   return { observedGeneration: 1, limiters } as FleetStatus;
 }
 
-/** A leader's store, which has listed these fleets. */
+/** A leader's store, which has listed these fleets, and what keeps their statuses true. */
 async function setUp({ fleets = ['edge'], services = [] as string[], status = 200 } = {}) {
   const { api, client } = await ScriptedApi.start();
   api.answer = () => ({ status });
@@ -28,6 +30,7 @@ async function setUp({ fleets = ['edge'], services = [] as string[], status = 20
   const timers = new ManualTimers();
   const state = { leads: true };
   const { log } = recordedTelemetry();
+  const clock = { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs };
   const store = new FleetStore({
     client,
     namespace: 'weir-system',
@@ -36,12 +39,18 @@ async function setUp({ fleets = ['edge'], services = [] as string[], status = 20
     changed: () => {},
     shown: () => {},
     accessChanged: () => {},
-    clock: { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs },
+    clock,
     timers,
     random: () => 0,
     log,
   });
-  onTestFinished(() => store.close());
+  const ledger = new VersionLedger();
+  const limiters = new LimiterView(ledger);
+  const keeper = new FleetKeeper({ store, leads: () => state.leads, limiters, ledger, clock, timers });
+  onTestFinished(async () => {
+    keeper.close();
+    await store.close();
+  });
   store.start();
   await soon(() => expect(store.accesses).toBeDefined());
   await soon(() => expect(api.watched.get(path)).toBe(1));
@@ -52,7 +61,19 @@ async function setUp({ fleets = ['edge'], services = [] as string[], status = 20
       const { limiters } = (body['status'] ?? {}) as { limiters?: string };
       return limiters === undefined ? `create ${of}` : `${of.split('/').at(-2)} ${limiters}`;
     });
-  return { api, store, state, timers, write, written };
+  /** The keeper looks at all fleets, a second after it did last. */
+  const evaluate = async () => {
+    keeper.update();
+    timers.advance(1_000);
+    await aMoment();
+  };
+  /** The watch shows this status of `edge`. */
+  const show = async (resourceVersion: string, status: unknown) => {
+    api.emit(path, 'MODIFIED', { ...fleetObject('edge', resourceVersion), status });
+    await soon(() => expect(store.fleets[0]?.resourceVersion).toBe(resourceVersion));
+    await aMoment();
+  };
+  return { api, store, state, timers, write, written, evaluate, show };
 }
 
 it('writes a status that is due after another one was sent, and before that was answered', async () => {
@@ -143,4 +164,35 @@ it('writes nothing while another replica leads, and forgets what was due', async
   timers.advance(120_000);
   await aMoment();
   expect(api.writes).toHaveLength(1);
+});
+
+it('writes what is true once, however late the watch is', async () => {
+  const { api, evaluate, show, written } = await setUp();
+  await evaluate();
+  await evaluate();
+  expect(written()).toEqual(['edge 0/2']);
+  await show('2', api.writes[0]?.body['status']);
+  await evaluate();
+  expect(written()).toEqual(['edge 0/2']);
+});
+
+it('writes it again, over the version that the watch shows, when somebody else wrote', async () => {
+  const { api, evaluate, show, written } = await setUp();
+  await evaluate();
+  const status = api.writes[0]?.body['status'] as object;
+  await show('3', { ...status, limiters: '7/7' });
+  await evaluate();
+  expect(written()).toEqual(['edge 0/2', 'edge 0/2']);
+  expect(api.writes[1]?.body['metadata']).toMatchObject({ resourceVersion: '3' });
+});
+
+it('waits for the watch after a conflict, and for ten seconds at most', async () => {
+  const { api, timers, evaluate, written } = await setUp();
+  api.answer = () => ({ status: 409 });
+  await evaluate();
+  await evaluate();
+  expect(written()).toEqual(['edge 0/2']);
+  timers.advance(10_000);
+  await evaluate();
+  expect(written()).toEqual(['edge 0/2', 'edge 0/2']);
 });

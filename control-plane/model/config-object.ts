@@ -37,16 +37,6 @@ export function kindOf({ kind }: Pick<ConfigObject, 'kind'>): { kind: string; pl
     : { kind: overrideKind, plural: overridePlural };
 }
 
-/** Where the API has the object. */
-export function addressOf({ kind, namespace, name }: ConfigObject): {
-  kind: string;
-  plural: string;
-  namespace: string;
-  name: string;
-} {
-  return { ...kindOf({ kind }), namespace, name };
-}
-
 /**
  * `namespace/name`, of a RateLimitOverride `override/namespace/name`: how messages, resources and reports name an object. No
  * part of it has a slash.
@@ -57,22 +47,6 @@ export function objectKey({
   name,
 }: Pick<ConfigObject, 'kind' | 'namespace' | 'name'>): string {
   return `${kind === undefined ? '' : 'override/'}${namespace}/${name}`;
-}
-
-/**
- * Whether version `a` of an object came after `b`. They are growing decimal numbers without a sign (Kubernetes API
- * Concepts, "Resource versions"); of others, and where there is none, the answer only depends on the two.
- */
-export function isNewerVersion(a: string, b: string): boolean {
-  return a.length === b.length ? a > b : a.length > b.length;
-}
-
-/** The object as a write left it. */
-export function withStatus(
-  object: ConfigObject,
-  { status, version }: { status: ConfigStatus; version: string | undefined },
-): ConfigObject {
-  return { ...object, status, ...(version === undefined ? {} : { resourceVersion: version }) };
 }
 
 type Aged = Pick<ConfigObject, 'createdMs' | 'namespace' | 'name'>;

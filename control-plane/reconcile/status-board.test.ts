@@ -1,8 +1,9 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { overrideKind } from '../../rules/language/kinds.ts';
-import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
+import { configObject, configSpec, configWrites } from '../../test/support/config-object-builder.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
+import type { WriteEnd } from '../model/write-ledger.ts';
 import type { StatusEntry } from '../replicas/status-pump.ts';
 import { anyoneOwnsAnything } from './claims.ts';
 import { Decider } from './decide.ts';
@@ -21,11 +22,13 @@ let version = 2;
 /** A leader with one limiter, in memory. */
 class Leader {
   readonly queue = new StatusQueue({ writesPerSecond: 1_000 });
+  readonly writes = configWrites({ nowMs: () => this.nowMs, monotonicMs: () => this.nowMs });
   readonly #ledger = new VersionLedger();
   readonly #limiters = new LimiterView(this.#ledger);
   readonly found: string[] = [];
   readonly board = new StatusBoard({
     queue: this.queue,
+    writes: this.writes,
     ledger: this.#ledger,
     limiters: this.#limiters,
     controllerName: own,
@@ -94,15 +97,27 @@ class Leader {
     return written;
   }
 
+  /** The next status goes out; call `end` with what comes of it. */
+  send(): { entry: StatusEntry; end(end: WriteEnd): void } {
+    const entry = this.queue.next(this.nowMs)!;
+    const ended = this.writes.begin(entry);
+    const end = (end: WriteEnd) => {
+      ended(end);
+      this.queue.withdraw(entry.object.uid);
+      this.queue.done(entry.object.uid);
+    };
+    return { entry, end };
+  }
+
   /** The API server takes it. */
   finish(entry: StatusEntry): void {
     version++;
+    this.writes.begin(entry)({ is: 'written', version: `${version}` });
     this.queue.done(entry.object.uid, {
       ...entry.object,
       status: entry.status,
       resourceVersion: `${version}`,
     });
-    this.board.written(entry, `${version}`, this.nowMs);
   }
 
   show(uid: string, status: ConfigStatus, resourceVersion = `${++version}`): void {
@@ -253,7 +268,7 @@ describe('StatusBoard', () => {
     leader.evaluate();
     leader.hasAccepted = true;
     leader.evaluate();
-    const entry = leader.queue.next(0)!;
+    const { entry } = leader.send();
     leader.show(entry.object.uid, entry.status);
     leader.evaluate();
     leader.finish(entry);
@@ -262,10 +277,7 @@ describe('StatusBoard', () => {
   });
 
   it('decides again when an object has changed under a write, from what the source shows next', () => {
-    const entry = leader.queue.next(0)!;
-    leader.queue.withdraw(a.uid);
-    leader.queue.done(a.uid);
-    leader.board.refused(entry, false, 0);
+    leader.send().end({ is: 'outdated' });
     leader.evaluate();
     expect(leader.board.nextDueMs(0)).toBe(10_000);
     expect(leader.write()).toEqual(['b False Pending']);
@@ -275,10 +287,9 @@ describe('StatusBoard', () => {
   });
 
   it('tells of a write whose answer was lost once the source shows it', () => {
-    const entry = leader.queue.next(0)!;
-    leader.queue.withdraw(a.uid);
-    leader.queue.done(a.uid);
-    leader.board.refused(entry, true, 0);
+    const { entry, end } = leader.send();
+    end({ is: 'failed' });
+    leader.writes.begin(entry)({ is: 'outdated' });
     leader.show(a.uid, entry.status);
     leader.evaluate();
     leader.evaluate();
@@ -342,10 +353,7 @@ describe('StatusBoard', () => {
     });
 
     it('is left alone when another control plane has written it already', () => {
-      const entry = leader.queue.next(0)!;
-      leader.queue.withdraw(a.uid);
-      leader.queue.done(a.uid);
-      leader.board.refused(entry, false, 0);
+      leader.send().end({ is: 'outdated' });
       leader.show(a.uid, { observedGeneration: 1, controllerName: other, conditions: [] });
       leader.evaluate();
       expect(leader.queue.size).toBe(0);

@@ -12,6 +12,7 @@ import {
 } from '../model/config-object.ts';
 import { type Decision, domainKey, type Verdict } from '../model/decision.ts';
 import { says } from '../model/reasons.ts';
+import type { WriteLedger } from '../model/write-ledger.ts';
 import type { StatusEntry } from '../replicas/status-pump.ts';
 import { notWatchedStatus, sameStatus, statusOf } from './conditions.ts';
 import type { Since, Standing, VersionLedger } from './fleet-standing.ts';
@@ -20,6 +21,7 @@ import { type OwnershipNews, StatusOwnership } from './status-ownership.ts';
 
 export interface StatusBoardOptions {
   queue: StatusQueue;
+  writes: WriteLedger<ConfigObject>;
   ledger: VersionLedger;
   limiters: LimiterView;
   /** What every status bears; undefined where there is no other control plane. */
@@ -100,7 +102,7 @@ export class StatusBoard {
 
   constructor(options: StatusBoardOptions) {
     this.#options = options;
-    this.#ownership = new StatusOwnership(options.controllerName);
+    this.#ownership = new StatusOwnership(options.controllerName, options.writes);
   }
 
   /** Call after `VersionLedger.observe` and `LimiterView.update`. */
@@ -120,21 +122,11 @@ export class StatusBoard {
     for (const object of evaluation.left) this.#leave(object, evaluation.nowMs);
   }
 
-  /** `version` is the one that the write made; undefined where objects have none. */
-  written(entry: StatusEntry, version: string | undefined, nowMs: number): void {
-    this.#ownership.written(entry, version, nowMs);
-  }
-
-  /** The object has changed meanwhile: what is to be written is decided again when the source shows how. */
-  refused(entry: StatusEntry, mayBeWritten: boolean, nowMs: number): void {
-    this.#ownership.refused(entry, mayBeWritten, nowMs);
-  }
-
   /** When to evaluate again even if nothing changes; undefined: not at all. */
   nextDueMs(nowMs: number): number | undefined {
-    const counts = [...this.#countedMs.values()].map((ms) => ms + countEveryMs).filter((ms) => ms > nowMs);
-    return [...counts, this.#ownership.nextDueMs(nowMs) ?? []]
-      .flat()
+    const counts = [...this.#countedMs.values()].map((ms) => ms + countEveryMs);
+    return [...counts, ...this.#ownership.dueMs()]
+      .filter((ms) => ms > nowMs)
       .reduce<number | undefined>((least, ms) => Math.min(least ?? ms, ms), undefined);
   }
 
@@ -202,9 +194,8 @@ export class StatusBoard {
   }
 
   #look(shown: ConfigObject, nowMs: number): ConfigObject {
-    const { queue, found } = this.#options;
-    const { known, news } = this.#ownership.look(shown, queue.inFlight(shown.uid), nowMs);
-    if (news !== undefined) found(known, news);
+    const { known, news } = this.#ownership.look(shown, nowMs);
+    if (news !== undefined) this.#options.found(known, news);
     return known;
   }
 

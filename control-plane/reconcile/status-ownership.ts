@@ -1,10 +1,6 @@
-/**
- * Whose the statuses are: what this process wrote of each object, whether the source shows it already, who wrote over
- * it, and when a status may be written again. Pure: the clock is passed in.
- */
-import { type ConfigObject, type ConfigStatus, isNewerVersion, withStatus } from '../model/config-object.ts';
-import type { StatusEntry } from '../replicas/status-pump.ts';
-import { sameStatus } from './conditions.ts';
+/** Whose the statuses are: who writes over what this process wrote, and when it may write again. Pure: the clock is passed in. */
+import type { ConfigObject } from '../model/config-object.ts';
+import type { Shown, WriteLedger } from '../model/write-ledger.ts';
 
 /** What was found on looking at an object, for those who follow it. */
 export type OwnershipNews =
@@ -12,8 +8,7 @@ export type OwnershipNews =
   | { is: 'overwritten'; by: string | undefined; manager?: string | undefined }
   /** Another control plane writes to objects of this class; `yields`: this one leaves the object to it for a while. */
   | { is: 'class-conflict'; by: string; yields: boolean }
-  /** A write whose answer was lost had been done. */
-  | { is: 'written'; entry: StatusEntry };
+  | Extract<Shown<ConfigObject>, { is: 'written' }>;
 
 const minuteMs = 60_000;
 /** So often within a minute another control plane's name is found where this one's was, until one of them yields. */
@@ -65,107 +60,48 @@ export class ContestedStatus {
   }
 }
 
-interface Written {
-  status: ConfigStatus;
-  version: string;
-  atMs: number;
-}
-
-/** A write that the API server refused, since the object had changed. */
-interface Refused {
-  entry: StatusEntry;
-  /** An attempt before it had no answer, and may be why the object had changed. */
-  mayBeWritten: boolean;
-  untilMs: number;
-}
-
-/** Chosen: a source that is behind for longer has lost what was written, as after a restored backup. */
-const mostLagMs = 60_000;
-/** Chosen: a source that does not show what made a write fail within this time is not waited for any longer. */
-const mostRefusedMs = 10_000;
-
 export class StatusOwnership {
   readonly #ownName: string | undefined;
-  /** All by uid. */
-  readonly #written = new Map<string, Written>();
-  readonly #refused = new Map<string, Refused>();
+  readonly #writes: WriteLedger<ConfigObject>;
+  /** By uid. */
   readonly #contested = new Map<string, ContestedStatus>();
 
   /** `ownName` undefined: nobody else can write statuses. */
-  constructor(ownName: string | undefined) {
+  constructor(ownName: string | undefined, writes: WriteLedger<ConfigObject>) {
     this.#ownName = ownName;
+    this.#writes = writes;
   }
 
-  /**
-   * The object with its newest status: as it is shown, or as this process wrote it since. `inFlight` is the status that is
-   * being written for it.
-   */
-  look(
-    shown: ConfigObject,
-    inFlight: ConfigStatus | undefined,
-    nowMs: number,
-  ): { known: ConfigObject; news: OwnershipNews | undefined } {
-    const { uid, status, resourceVersion = '' } = shown;
-    let written = this.#written.get(uid);
-    if (written !== undefined && isNewerVersion(written.version, resourceVersion)) {
-      if (nowMs - written.atMs < mostLagMs) return { known: withStatus(shown, written), news: undefined };
-      this.#written.delete(uid);
-      written = undefined;
-    }
-    const refused = this.#refused.get(uid);
-    if (
-      refused !== undefined &&
-      isNewerVersion(resourceVersion, refused.entry.object.resourceVersion ?? '')
-    ) {
-      this.#refused.delete(uid);
-      const { entry, mayBeWritten } = refused;
-      if (mayBeWritten && status !== undefined && sameStatus(entry.status, status)) {
-        this.#written.set(uid, { status, version: resourceVersion, atMs: nowMs });
-        return { known: shown, news: { is: 'written', entry } };
-      }
-    }
-    const isOwn = written === undefined || sameStatus(written.status, status) || sameStatus(inFlight, status);
-    if (isOwn) return { known: shown, news: undefined };
-    this.#written.delete(uid);
+  /** The object with its newest status: see `WriteLedger.look`. */
+  look(shown: ConfigObject, nowMs: number): { known: ConfigObject; news: OwnershipNews | undefined } {
+    const { known, found } = this.#writes.look(shown);
+    if (found?.is !== 'overwritten') return { known, news: found };
     // What was given up may be written by others, and come back with that.
-    if (written?.status.controllerName !== this.#ownName) return { known: shown, news: undefined };
-    const news = this.#contestedOf(uid).overwritten(status?.controllerName, nowMs);
+    if (found.status.controllerName !== this.#ownName) return { known, news: undefined };
+    const news = this.#contestedOf(shown.uid).overwritten(shown.status?.controllerName, nowMs);
     const { statusManager: manager } = shown;
-    return { known: shown, news: news.is === 'overwritten' ? { ...news, manager } : news };
+    return { known, news: news.is === 'overwritten' ? { ...news, manager } : news };
   }
 
   /** Whether a status may be written that follows from `known`. */
-  mayWrite({ uid }: ConfigObject, nowMs: number): boolean {
-    const pausedUntilMs = this.#contested.get(uid)?.pausedUntilMs ?? nowMs;
-    return nowMs >= pausedUntilMs && nowMs >= (this.#refused.get(uid)?.untilMs ?? nowMs);
+  mayWrite(known: ConfigObject, nowMs: number): boolean {
+    const pausedUntilMs = this.#contested.get(known.uid)?.pausedUntilMs ?? nowMs;
+    return nowMs >= pausedUntilMs && this.#writes.mayWrite(known);
   }
 
-  /** When `mayWrite` next answers differently by the time alone; undefined: never. */
-  nextDueMs(nowMs: number): number | undefined {
-    const ends = [
-      ...[...this.#contested.values()].map(({ pausedUntilMs }) => pausedUntilMs),
-      ...[...this.#refused.values()].map(({ untilMs }) => untilMs),
-    ].filter((endMs) => endMs > nowMs);
-    return ends.length === 0 ? undefined : ends.reduce((a, b) => Math.min(a, b));
-  }
-
-  /** `version` undefined: the source shows it at once. */
-  written({ object: { uid }, status }: StatusEntry, version: string | undefined, nowMs: number): void {
-    this.#refused.delete(uid);
-    if (version !== undefined) this.#written.set(uid, { status, version, atMs: nowMs });
-  }
-
-  /** The object has changed since the version that the entry follows from: wait for what the source shows next. */
-  refused(entry: StatusEntry, mayBeWritten: boolean, nowMs: number): void {
-    this.#refused.set(entry.object.uid, { entry, mayBeWritten, untilMs: nowMs + mostRefusedMs });
+  /** When `mayWrite` answers differently by the time alone. */
+  dueMs(): number[] {
+    return [...[...this.#contested.values()].map((one) => one.pausedUntilMs), ...this.#writes.dueMs()];
   }
 
   forget(uid: string): void {
-    for (const facts of [this.#written, this.#refused, this.#contested]) facts.delete(uid);
+    this.#writes.forget(uid);
+    this.#contested.delete(uid);
   }
 
   clear(): void {
-    for (const facts of [this.#written, this.#refused, this.#contested]) facts.clear();
+    this.#writes.clear();
+    this.#contested.clear();
   }
 
   #contestedOf(uid: string): ContestedStatus {

@@ -5,13 +5,14 @@ import { retryDelayMs } from '../../process/time/pacing.ts';
 import { apiVersion } from '../../rules/language/kinds.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError, isTransient } from '../kubernetes/api-error.ts';
+import { type ConfigObject, kindOf, objectKey } from '../model/config-object.ts';
 import {
-  type ConfigObject,
-  type ConfigStatus,
-  kindOf,
-  objectKey,
+  type StatusOwner,
+  type StatusWrite,
+  WriteLedger,
+  type WriteLedgerOptions,
   withStatus,
-} from '../model/config-object.ts';
+} from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { Pump } from './pump.ts';
@@ -29,20 +30,12 @@ export type WriteOutcome =
   /** The same write may succeed soon: see `isTransient`. */
   | { is: 'failed'; error: ApiError };
 
-/** An object of the API with a status that this process writes. */
-export interface StatusOwner {
-  resourceVersion?: string | undefined;
-  status: object | undefined;
-}
-
-export interface StatusWriterOptions<Kind extends StatusOwner> {
+export interface StatusWriterOptions<Kind extends StatusOwner> extends WriteLedgerOptions<Kind> {
   client: KubernetesApi;
   /** Where the API has the object. */
   addressOf(object: Kind): { kind: string; plural: string; namespace: string; name: string };
   /** Of one request; defaults to 10,000. */
   timeoutMs?: number;
-  /** Called before each attempt; what it returns is called after it, with the version that was written if that is known. */
-  writing?(object: Kind): (resourceVersion?: string) => void;
 }
 
 /**
@@ -50,19 +43,27 @@ export interface StatusWriterOptions<Kind extends StatusOwner> {
  * the object, and is not written over another one.
  */
 export class StatusWriter<Kind extends StatusOwner> {
+  /** Learns of each attempt and of what came of it. */
+  readonly writes: WriteLedger<Kind>;
   readonly #options: StatusWriterOptions<Kind>;
 
   constructor(options: StatusWriterOptions<Kind>) {
     this.#options = options;
+    this.writes = new WriteLedger(options);
   }
 
   /** One attempt. */
   async write(object: Kind, status: NonNullable<Kind['status']>): Promise<WriteOutcome> {
-    const { client, addressOf, timeoutMs = 10_000, writing } = this.#options;
+    const end = this.writes.begin({ object, status });
+    const outcome = await this.#attempt(object, status);
+    end(outcome);
+    return outcome;
+  }
+
+  async #attempt(object: Kind, status: NonNullable<Kind['status']>): Promise<WriteOutcome> {
+    const { client, addressOf, timeoutMs = 10_000 } = this.#options;
     const { kind, plural, namespace, name } = addressOf(object);
     const { resourceVersion } = object;
-    const settle = writing?.(object);
-    let version: string | undefined;
     try {
       const { metadata } = await client.request<{ metadata: { resourceVersion: string } }>({
         ...serverSideApply,
@@ -70,23 +71,17 @@ export class StatusWriter<Kind extends StatusOwner> {
         timeoutMs,
         body: { apiVersion, kind, metadata: { namespace, name, resourceVersion }, status },
       });
-      version = metadata.resourceVersion;
-      return { is: 'written', version };
+      return { is: 'written', version: metadata.resourceVersion };
     } catch (error) {
       if (!(error instanceof ApiError)) throw error;
       if (error.status === 404) return { is: 'gone' };
       if (error.status === 409) return { is: 'outdated' };
       return { is: isTransient(error) ? 'failed' : 'refused', error };
-    } finally {
-      settle?.(version);
     }
   }
 }
 
-export interface StatusEntry {
-  object: ConfigObject;
-  status: ConfigStatus;
-}
+export type StatusEntry = StatusWrite<ConfigObject>;
 
 /** What waits, in which order and under which budget: see the reconciler's StatusQueue. */
 export interface StatusEntries {
@@ -111,12 +106,9 @@ export interface StatusPumpOptions extends Telemetry {
   clock: Clock;
   timers: Timers;
   random(): number;
-  /** `version`: the one that the write made. */
-  written(entry: StatusEntry, version: string | undefined): void;
-  /** The object has changed; `mayBeWritten`: perhaps by an attempt of this entry that had no answer. */
-  outdated(entry: StatusEntry, mayBeWritten: boolean): void;
-  /** A status of an object whose last one the API server did not take may be offered again. */
-  released(): void;
+  written(entry: StatusEntry): void;
+  /** Statuses may be offered again: an object has changed under its write, or the pause after a rejection is over. */
+  again(): void;
 }
 
 /** Chosen: how long what was refused waits, longer each time, so that it does not use up the budget. */
@@ -190,7 +182,7 @@ export class StatusPump {
   }
 
   async #write(entry: StatusEntry, failures: number): Promise<ApiError | undefined> {
-    const { writer, queue, metrics, written, outdated } = this.#options;
+    const { writer, queue, metrics, written, again } = this.#options;
     const { uid } = entry.object;
     const place = placeOf(entry.object);
     const pause = failures === 1 ? this.#pauses.get(place) : undefined;
@@ -209,7 +201,7 @@ export class StatusPump {
       const { version } = outcome;
       queue.done(uid, withStatus(entry.object, { status: entry.status, version }));
       metrics.all.statusWrites.inc({ outcome: 'written' });
-      written(entry, version);
+      written(entry);
       return undefined;
     }
     if (outcome.is === 'outdated' || outcome.is === 'gone') {
@@ -217,7 +209,7 @@ export class StatusPump {
       queue.done(uid);
       if (outcome.is === 'gone') return undefined;
       metrics.all.statusWrites.inc({ outcome: 'outdated' });
-      outdated(entry, failures > 1);
+      again();
       return undefined;
     }
     const { is, error } = outcome;
@@ -277,11 +269,11 @@ export class StatusPump {
   }
 
   #release({ uids }: Pause): void {
-    const { queue, released } = this.#options;
+    const { queue, again } = this.#options;
     if (uids.size === 0) return;
     for (const uid of uids) queue.done(uid);
     uids.clear();
-    released();
+    again();
     this.wake();
   }
 }

@@ -1,40 +1,37 @@
+import { isDeepStrictEqual } from 'node:util';
 import { expect, it } from 'vitest';
+import { systemClock } from '../../process/time/clock.ts';
 import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject } from '../../test/support/config-object-builder.ts';
 import { type ApiAnswer, ScriptedApi } from '../../test/support/scripted-api.ts';
-import { addressOf, type ConfigObject } from '../model/config-object.ts';
+import { type ConfigObject, kindOf } from '../model/config-object.ts';
 import { StatusWriter } from './status-pump.ts';
 
 const object = configObject({ name: 'shop', namespace: 'team', resourceVersion: '7' });
 const status = { observedGeneration: 1, conditions: [] };
 
-/** What a write came to, what was called around it, and what the server got. */
+/** What a write came to, the object as it is known then, and what the server got. */
 async function write(answer: ApiAnswer, written: ConfigObject = object) {
   const { api, client } = await ScriptedApi.start();
-  const called: string[] = [];
-  api.answer = () => {
-    called.push('sent');
-    return answer;
-  };
+  api.answer = () => answer;
   const writer = new StatusWriter({
     client,
-    addressOf,
-    writing: ({ name }) => {
-      called.push(`writing ${name}`);
-      return (version) => called.push(`settled ${version}`);
-    },
+    addressOf: (one: ConfigObject) => ({ ...one, ...kindOf(one) }),
+    clock: systemClock,
+    isSame: isDeepStrictEqual,
   });
   const outcome = await writer.write(written, status);
-  return { outcome, called, request: api.writes[0] };
+  const { known } = writer.writes.look(written);
+  return { outcome, known, request: api.writes[0] };
 }
 
 it('applies the status over one version of the object, and says which version came of it', async () => {
-  const { outcome, called, request } = await write({
+  const { outcome, known, request } = await write({
     status: 200,
     body: { metadata: { resourceVersion: '8' } },
   });
   expect(outcome).toEqual({ is: 'written', version: '8' });
-  expect(called).toEqual(['writing shop', 'sent', 'settled 8']);
+  expect(known).toEqual({ ...object, status, resourceVersion: '8' });
   expect(request?.method).toBe('PATCH');
   expect(request?.path).toBe(
     '/apis/ratelimit.weir.dev/v1alpha1/namespaces/team/ratelimitconfigs/shop/status',
@@ -69,9 +66,9 @@ it.each([
   [500, 'failed'],
   [503, 'failed'],
 ])('takes an answer of %i for %s', async (code, is) => {
-  const { outcome, called } = await write({ status: code, message: 'no' });
+  const { outcome, known } = await write({ status: code, message: 'no' });
   expect(outcome.is).toBe(is);
-  expect(called).toEqual(['writing shop', 'sent', 'settled undefined']);
+  expect(known).toEqual(object);
 });
 
 it('takes a lost answer for a failure, to be tried again', async () => {

@@ -6,6 +6,7 @@ import type { ApiObject, ObjectEvent, Reading } from '../kubernetes/reflector.ts
 import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernetes/watch.ts';
 import { type ConfigObject, type ConfigStatus, kindOf } from '../model/config-object.ts';
 import { overrideStatusModel, statusModel } from '../model/object-models.ts';
+import type { WriteLedger } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import { type LabelSelector, type Labels, parseLabelSelector } from './label-selector.ts';
@@ -47,6 +48,8 @@ export interface KubernetesSourceOptions extends Telemetry {
   labelSelector: string;
   /** What statuses of this control plane bear as `controllerName`. */
   controllerName: string;
+  /** Own status writes were decided here, so they are no reason to decide anew. */
+  writes: WriteLedger<ConfigObject>;
   clock: Clock;
   timers: Timers;
   /** 0 <= x < 1: for waits. */
@@ -75,10 +78,6 @@ export class KubernetesSource implements ObjectSource {
   /** By `watchKey`. */
   #watches: ReadonlyMap<string, ResourceWatch<Seen>> = new Map();
   #listener: SourceListener | undefined;
-  readonly #ownWrites = new OwnWrites((writer) => {
-    if (writer === 'own') this.#listener?.statusShown();
-    else this.#listener?.changed();
-  });
   /** Watches that had their first list. */
   #listed = 0;
   /** Watches that are in an outage, and what was told of the outage they share. */
@@ -154,11 +153,6 @@ export class KubernetesSource implements ObjectSource {
     return this.#watches.get(watchKey(kind)) ?? this.#watches.get(watchKey(kind, namespace));
   }
 
-  /** This process writes the object's status: see `OwnWrites.begin`. */
-  writing({ uid }: ConfigObject): (resourceVersion?: string) => void {
-    return this.#ownWrites.begin(uid);
-  }
-
   async close(): Promise<void> {
     this.#listener = undefined;
     await Promise.all([...this.#watches.values()].map((watch) => watch.close()));
@@ -197,15 +191,16 @@ export class KubernetesSource implements ObjectSource {
    * status meanwhile. What others do to theirs is none.
    */
   #isNews({ type, object }: ObjectEvent, before: Seen | undefined, kind: Kind): boolean {
-    const { namespace = '', name, uid = '', generation, resourceVersion = '' } = object.metadata;
-    if (type === 'DELETED') this.#ownWrites.forget(uid);
+    const { writes } = this.#options;
+    const { namespace = '', name, uid = '', generation } = object.metadata;
+    if (type === 'DELETED') writes.forget(uid);
     const now = type === 'DELETED' ? undefined : this.#seen({ kind, namespace, name });
     if (![before, now].some((seen) => seen?.isOurs || (seen && this.#isLeft(seen)))) return false;
     const isSame = before !== undefined && before.isOurs === now?.isOurs;
-    if (type !== 'MODIFIED' || !isSame || before.object.generation !== generation) return true;
-    const writer = this.#ownWrites.writerOf(uid, resourceVersion);
-    if (writer === 'own') this.#listener?.statusShown();
-    return writer === 'other';
+    if (type !== 'MODIFIED' || !now || !isSame || before.object.generation !== generation) return true;
+    const isOwn = writes.isOwn(now.object);
+    if (isOwn) this.#listener?.statusShown();
+    return !isOwn;
   }
 
   /**
@@ -352,74 +347,4 @@ function managerOfStatus({ metadata: { managedFields = [] } }: ApiObject): strin
 
 function watchKey(kind: Kind, namespace = '*'): string {
   return `${kindOf({ kind }).plural} ${namespace}`;
-}
-
-interface Writes {
-  underWay: number;
-  /** Versions of events whose writer is not known yet. */
-  open: Set<string>;
-  /** Versions that writes returned and no event had yet, oldest first. */
-  awaited: Set<string>;
-}
-
-/** Chosen: a watch that is further behind tells of own writes as of others'. */
-const mostAwaited = 64;
-
-export type Writer = 'own' | 'other' | 'open';
-
-/**
- * Which changes of objects are this process's own status writes: it decided them, so they are no reason to decide anew.
- * A write is known by the resourceVersion that the API server returns for it. Its event may come before that answer: so
- * an event that comes while the object's status is being written stays open until the answer is there. What is not
- * certain to be ours, such as a write whose answer was lost, is another's. Pure.
- */
-export class OwnWrites {
-  readonly #told: (writer: Exclude<Writer, 'open'>) => void;
-  /** By uid. */
-  readonly #writes = new Map<string, Writes>();
-
-  /** `told` is called for events that were open, each kind once for all of one write. */
-  constructor(told: (writer: Exclude<Writer, 'open'>) => void) {
-    this.#told = told;
-  }
-
-  /** A write of the object's status goes out. Call what it returns once, with the version that came of it, if one is known. */
-  begin(uid: string): (resourceVersion?: string) => void {
-    const writes = this.#writes.get(uid) ?? { underWay: 0, open: new Set(), awaited: new Set() };
-    this.#writes.set(uid, writes);
-    writes.underWay += 1;
-    return (version) => {
-      writes.underWay -= 1;
-      const isShown = version !== undefined && writes.open.delete(version);
-      if (version !== undefined && !isShown) writes.awaited.add(version);
-      const [oldest] = writes.awaited;
-      if (oldest !== undefined && writes.awaited.size > mostAwaited) writes.awaited.delete(oldest);
-      const hasOthers = writes.underWay === 0 && writes.open.size > 0;
-      if (writes.underWay === 0) writes.open.clear();
-      if (isShown) this.#told('own');
-      if (hasOthers) this.#told('other');
-    };
-  }
-
-  /** Whose the event is by which an object came to this version. */
-  writerOf(uid: string, resourceVersion: string): Writer {
-    const writes = this.#writes.get(uid);
-    if (writes === undefined) return 'other';
-    if (writes.awaited.has(resourceVersion)) {
-      // Events come in the order of the writes: one that was passed over will not come.
-      for (const version of writes.awaited) {
-        writes.awaited.delete(version);
-        if (version === resourceVersion) break;
-      }
-      return 'own';
-    }
-    if (writes.underWay === 0) return 'other';
-    writes.open.add(resourceVersion);
-    return 'open';
-  }
-
-  /** The object is gone. */
-  forget(uid: string): void {
-    this.#writes.delete(uid);
-  }
 }

@@ -1,7 +1,7 @@
 /** Which events of the watches are news at once, also while this process writes statuses. */
 import { expect, it, onTestFinished } from 'vitest';
 import { defaultClass } from '../../rules/language/kinds.ts';
-import { configSpec } from '../../test/support/config-object-builder.ts';
+import { configSpec, configWrites } from '../../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { aMoment, ScriptedApi, soon } from '../../test/support/scripted-api.ts';
@@ -9,6 +9,9 @@ import type { ApiObject } from '../kubernetes/reflector.ts';
 import { KubernetesSource } from './kubernetes-source.ts';
 
 const path = '/apis/ratelimit.weir.dev/v1alpha1/ratelimitconfigs';
+
+const controllerName = 'weir-system/weir';
+const status = { observedGeneration: 1, conditions: [], controllerName };
 
 interface Traits {
   version: string;
@@ -30,13 +33,16 @@ async function setUp(listed?: ApiObject) {
   api.lists.set(path, listed === undefined ? [] : [listed]);
   const timers = new ManualTimers();
   const told: string[] = [];
+  const clock = { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs };
+  const writes = configWrites(clock);
   const source = new KubernetesSource({
     client,
+    writes,
     namespaces: [],
     className: defaultClass,
     labelSelector: 'team=ours',
-    controllerName: 'weir-system/weir',
-    clock: { nowMs: () => timers.nowMs, monotonicMs: () => timers.nowMs },
+    controllerName,
+    clock,
     timers,
     random: () => 0,
     ...recordedTelemetry(),
@@ -52,7 +58,8 @@ async function setUp(listed?: ApiObject) {
   told.length = 0;
   const show = (object: ApiObject, type: 'ADDED' | 'MODIFIED' | 'DELETED' = 'MODIFIED') =>
     api.emit(path, type, object);
-  return { source, told, show };
+  const write = (uid = 'u') => writes.begin({ object: { ...source.objects()[0]!, uid }, status });
+  return { source, told, show, write };
 }
 
 it.each<[string, Traits, Traits]>([
@@ -61,31 +68,36 @@ it.each<[string, Traits, Traits]>([
   ['changes its spec', { version: '1' }, { version: '2', generation: 2 }],
   ['was created anew', { version: '1' }, { version: '2', uid: 'v' }],
 ])('an object that %s is news at once, while its status is written', async (_, before, after) => {
-  const { source, told, show } = await setUp(shop(before));
-  source.writing({ ...source.objects()[0]!, uid: 'u' });
+  const { told, show, write } = await setUp(shop(before));
+  write();
   show(shop(after));
   await soon(() => expect(told).toEqual(['changed']));
 });
 
 it('a deletion is news at once', async () => {
-  const { source, told, show } = await setUp(shop({ version: '1' }));
-  source.writing(source.objects()[0]!);
+  const { told, show, write } = await setUp(shop({ version: '1' }));
+  write();
   show(shop({ version: '2' }), 'DELETED');
   await soon(() => expect(told).toEqual(['changed']));
 });
 
 it('its own status is no news, whether the event or the answer comes first', async () => {
-  const { source, told, show } = await setUp(shop({ version: '1' }));
-  const object = source.objects()[0]!;
-  source.writing(object)('2');
-  show(shop({ version: '2' }));
+  const { told, show, write } = await setUp(shop({ version: '1' }));
+  write()({ is: 'written', version: '2' });
+  show(shop({ version: '2', controllerName }));
   await soon(() => expect(told).toEqual(['status shown']));
-  const settle = source.writing(object);
-  show(shop({ version: '3' }));
-  await aMoment();
-  expect(told).toEqual(['status shown']);
-  settle('3');
+  const end = write();
+  show(shop({ version: '3', controllerName }));
+  await soon(() => expect(told).toEqual(['status shown', 'status shown']));
+  end({ is: 'written', version: '3' });
   expect(told).toEqual(['status shown', 'status shown']);
+});
+
+it('a status that somebody else wrote while its own is on the way is news at once', async () => {
+  const { told, show, write } = await setUp(shop({ version: '1' }));
+  write();
+  show(shop({ version: '2', controllerName: 'weir-system/other' }));
+  await soon(() => expect(told).toEqual(['changed']));
 });
 
 it('a status that somebody else wrote is news', async () => {
@@ -99,6 +111,6 @@ it('what others do to their objects is none, unless the object still bears our n
   show(shop({ version: '2', team: 'theirs', generation: 2 }));
   await aMoment();
   expect(told).toEqual([]);
-  show(shop({ version: '3', team: 'theirs', controllerName: 'weir-system/weir' }));
+  show(shop({ version: '3', team: 'theirs', controllerName }));
   await soon(() => expect(told).toEqual(['changed']));
 });

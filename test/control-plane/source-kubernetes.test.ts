@@ -5,6 +5,7 @@ import { KubernetesSource } from '../../control-plane/source/kubernetes-source.t
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { awaitCrds } from '../support/cluster.ts';
+import { configWrites } from '../support/config-object-builder.ts';
 import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer, describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
@@ -30,6 +31,7 @@ function startSource(
   const source = new KubernetesSource({
     ...recordedTelemetry(tellTo(told)),
     client,
+    writes: configWrites(),
     namespaces,
     className,
     labelSelector,

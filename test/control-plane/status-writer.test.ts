@@ -1,9 +1,10 @@
+import { isDeepStrictEqual } from 'node:util';
 import { beforeAll, expect, it, onTestFinished } from 'vitest';
 import {
-  addressOf,
   type Condition,
   type ConfigObject,
   type ConfigStatus,
+  kindOf,
 } from '../../control-plane/model/config-object.ts';
 import { EventRecorder, type RecordedEvent } from '../../control-plane/replicas/event-recorder.ts';
 import { lacksRight, StatusWriter } from '../../control-plane/replicas/status-pump.ts';
@@ -61,7 +62,14 @@ function writerOf(
     timeoutMs = 10_000,
   }: { user?: 'control-plane' | 'nobody'; timeoutMs?: number } = {},
 ): StatusWriter<ConfigObject> {
-  return new StatusWriter({ client: clientOf(api, { user }), addressOf, timeoutMs });
+  const addressOf = (object: ConfigObject) => ({ ...object, ...kindOf(object) });
+  return new StatusWriter({
+    client: clientOf(api, { user }),
+    addressOf,
+    clock: systemClock,
+    isSame: isDeepStrictEqual,
+    timeoutMs,
+  });
 }
 
 function recorder(api: ApiServer) {

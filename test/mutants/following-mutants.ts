@@ -41,7 +41,7 @@ export const followingMutants: readonly Mutant[] = [
     defect: 'every own status write is decided on again',
     file: 'control-plane/source/kubernetes-source.ts',
     within: 'KubernetesSource.#isNews',
-    search: "return writer === 'other';",
+    search: 'return !isOwn;',
     replace: 'return true;',
     killedBy: 'control-plane/source/source-news.test.ts',
     byTimeout: true,

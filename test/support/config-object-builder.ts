@@ -1,4 +1,7 @@
 import type { ConfigObject } from '../../control-plane/model/config-object.ts';
+import { WriteLedger } from '../../control-plane/model/write-ledger.ts';
+import { sameStatus } from '../../control-plane/reconcile/conditions.ts';
+import { type Clock, systemClock } from '../../process/time/clock.ts';
 
 /** A RateLimitConfig of its first generation with one rule, `key`, for the domain `shop`; other traits as given. */
 export function configObject(traits: Partial<ConfigObject> & { name: string }): ConfigObject {
@@ -12,6 +15,11 @@ export function configObject(traits: Partial<ConfigObject> & { name: string }): 
     status: undefined,
     ...traits,
   };
+}
+
+/** Of writes of their statuses. */
+export function configWrites(clock: Clock = systemClock): WriteLedger<ConfigObject> {
+  return new WriteLedger({ clock, isSame: sameStatus });
 }
 
 export interface SpecTraits {

@@ -1,0 +1,168 @@
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import { configObject, configWrites } from '../../test/support/config-object-builder.ts';
+import { ManualClock } from '../../test/support/manual-clock.ts';
+import type { ConfigObject, ConfigStatus } from './config-object.ts';
+import type { WriteEnd } from './write-ledger.ts';
+
+const statusOf = (rules: number): ConfigStatus => ({ observedGeneration: 1, rules, conditions: [] });
+
+/** `shop` as the API has it at that version. */
+function at(version: string, status?: ConfigStatus, name = 'shop'): ConfigObject {
+  return configObject({ name, resourceVersion: version, status });
+}
+
+function setUp() {
+  const clock = new ManualClock();
+  const writes = configWrites(clock);
+  const begin = (object: ConfigObject, rules: number) => writes.begin({ object, status: statusOf(rules) });
+  return { clock, writes, begin };
+}
+
+describe('an event is one of an own write', () => {
+  it('up to the version that was answered last, also when the watch is behind by several', () => {
+    const { writes, begin } = setUp();
+    begin(at('5'), 1)({ is: 'written', version: '7' });
+    begin(at('7'), 2)({ is: 'written', version: '9' });
+    expect(['7', '9', '10'].map((version) => writes.isOwn(at(version)))).toEqual([true, true, false]);
+  });
+
+  it('by its content while the write has no answer, or none that says whether it is done', () => {
+    const { writes, begin } = setUp();
+    const end = begin(at('5'), 1);
+    const owns = () => [writes.isOwn(at('6', statusOf(2))), writes.isOwn(at('7', statusOf(1)))];
+    expect(owns()).toEqual([false, true]);
+    end({ is: 'failed' });
+    expect(owns()).toEqual([false, true]);
+    begin(at('5'), 1)({ is: 'outdated' });
+    expect(owns()).toEqual([false, true]);
+    begin(at('7'), 3)({ is: 'written', version: '8' });
+    expect(writes.isOwn(at('9', statusOf(1)))).toBe(false);
+  });
+
+  it.each<WriteEnd['is']>(['outdated', 'gone', 'refused'])('and of none that was %s', (is) => {
+    const { writes, begin } = setUp();
+    begin(at('5'), 1)({ is });
+    expect(writes.isOwn(at('6', statusOf(1)))).toBe(false);
+  });
+
+  it('of each object apart, and of none that was forgotten', () => {
+    const { writes, begin } = setUp();
+    begin(at('5'), 1)({ is: 'written', version: '7' });
+    expect(writes.isOwn(at('7', undefined, 'mail'))).toBe(false);
+    writes.retain([at('5')]);
+    expect(writes.isOwn(at('7'))).toBe(true);
+    writes.retain([]);
+    expect(writes.isOwn(at('7'))).toBe(false);
+    const end = begin(at('7'), 2);
+    writes.clear();
+    end({ is: 'written', version: '9' });
+    expect(writes.isOwn(at('9', statusOf(2)))).toBe(false);
+  });
+});
+
+describe('the newest status of an object', () => {
+  it('is what was written, until the watch shows it, for a minute at most', () => {
+    const { clock, writes, begin } = setUp();
+    begin(at('5'), 1)({ is: 'written', version: '7' });
+    clock.ms = 59_999;
+    expect(writes.look(at('6'))).toEqual({ known: at('7', statusOf(1)) });
+    expect(writes.look(at('8', statusOf(1)))).toEqual({ known: at('8', statusOf(1)) });
+    clock.ms = 60_000;
+    expect(writes.look(at('6'))).toEqual({ known: at('6') });
+  });
+
+  it('is somebody else’s that the watch shows over ours, which is found once', () => {
+    const { writes, begin } = setUp();
+    begin(at('5'), 1)({ is: 'written', version: '7' });
+    const shown = at('8', statusOf(2));
+    expect(writes.look(shown)).toEqual({ known: shown, found: { is: 'overwritten', status: statusOf(1) } });
+    expect(writes.look(shown)).toEqual({ known: shown });
+  });
+
+  it.each<WriteEnd | undefined>([undefined, { is: 'failed' }])('may be one on its way: %j', (end) => {
+    const { writes, begin } = setUp();
+    begin(at('5'), 1)({ is: 'written', version: '7' });
+    const ended = begin(at('7'), 2);
+    if (end !== undefined) ended(end);
+    expect(writes.look(at('8', statusOf(2))).found).toBeUndefined();
+  });
+
+  it('tells after a conflict that a write had been done whose answer was lost', () => {
+    const { writes, begin } = setUp();
+    begin(at('5'), 1)({ is: 'failed' });
+    begin(at('5'), 1)({ is: 'outdated' });
+    const entry = { object: at('5'), status: statusOf(1) };
+    expect(writes.look(at('7', statusOf(1))).found).toEqual({ is: 'written', entry });
+    expect(writes.look(at('7', statusOf(1))).found).toBeUndefined();
+  });
+});
+
+it('nothing is written over a version that is outdated, for 10 s or until the watch shows a newer one', () => {
+  const { clock, writes, begin } = setUp();
+  const mayWrite = () => writes.mayWrite(at('5'));
+  begin(at('5'), 1)({ is: 'outdated' });
+  expect([mayWrite(), writes.dueMs()]).toEqual([false, [10_000]]);
+  clock.ms = 10_000;
+  expect(mayWrite()).toBe(true);
+  begin(at('5'), 1)({ is: 'outdated' });
+  writes.look(at('5'));
+  expect(mayWrite()).toBe(false);
+  writes.look(at('6'));
+  expect([mayWrite(), writes.dueMs()]).toEqual([true, []]);
+});
+
+type Step = 'write' | 'lose' | 'answer' | 'foreign' | 'show';
+const step = fc.constantFrom<Step>('write', 'lose', 'answer', 'foreign', 'show');
+
+it('every foreign status is decided on, and no own one where every write is answered', () => {
+  fc.assert(
+    fc.property(fc.array(step, { maxLength: 40 }), (history) => {
+      const { writes, begin } = setUp();
+      let stored = at('10');
+      let shown = stored;
+      let hasLost = false;
+      const events: { object: ConfigObject; isForeign: boolean }[] = [];
+      let answer = () => {};
+      let isUnderWay = false;
+      const put = (isForeign: boolean, status: ConfigStatus) => {
+        stored = at(String(Number(stored.resourceVersion) + 1), status);
+        events.push({ object: stored, isForeign });
+      };
+      const write = (index: number, isLost: boolean): void => {
+        if (isUnderWay) return;
+        isUnderWay = true;
+        hasLost ||= isLost;
+        const { known } = writes.look(shown);
+        const end = begin(known, index);
+        const isDone = known.resourceVersion === stored.resourceVersion;
+        if (isDone) put(false, statusOf(index));
+        const { resourceVersion: version = '' } = stored;
+        const outcome: WriteEnd = isDone ? { is: 'written', version } : { is: 'outdated' };
+        answer = () => end(isLost ? { is: 'failed' } : outcome);
+      };
+      const act: Record<Step, (index: number) => void> = {
+        foreign: (index) => put(true, statusOf(index)),
+        write: (index) => write(index, false),
+        lose: (index) => write(index, true),
+        answer: () => {
+          answer();
+          answer = () => {};
+          isUnderWay = false;
+        },
+        show: () => {
+          const event = events.shift();
+          if (event === undefined) return;
+          shown = event.object;
+          const isOwn = writes.isOwn(shown);
+          if (event.isForeign) expect(isOwn).toBe(false);
+          else if (!hasLost) expect(isOwn).toBe(true);
+        },
+      };
+      for (const [index, step] of history.entries()) act[step](index);
+      act.answer(0);
+      while (events.length > 0) act.show(0);
+      expect(writes.look(shown).known).toEqual(stored);
+    }),
+  );
+});

@@ -1,0 +1,168 @@
+/**
+ * Which statuses this process has written, and whether its watch shows them yet. Each write follows from one version of
+ * its object, and the API server rejects it over another one: so of all versions up to the one that a write made, those
+ * that the watch had not shown before are own writes.
+ *
+ *     sent -- done ------> confirmed: read in place of an older state of the watch, for at most a minute
+ *          -- conflict --> outdated: nothing is written until the watch shows a newer version, for at most 10 s
+ *          -- rejected --> as before
+ *          -- no answer yet, or none that says whether it is done: a status of the same content is ours
+ *
+ * Each object has one entry, whatever was written, until `forget` or `retain` removes it. What no entry knows is another's.
+ */
+import type { Clock } from '../../process/time/clock.ts';
+
+/** An object of the API with a status that this process writes. */
+export interface StatusOwner {
+  uid: string;
+  resourceVersion?: string | undefined;
+  status: object | undefined;
+}
+
+type StatusOf<Kind extends StatusOwner> = NonNullable<Kind['status']>;
+
+/** A status, and the object that it follows from. */
+export interface StatusWrite<Kind extends StatusOwner> {
+  object: Kind;
+  status: StatusOf<Kind>;
+}
+
+/** `failed`: perhaps it is done all the same. `version`: the one that the write made, where objects have versions. */
+export interface WriteEnd {
+  is: 'written' | 'outdated' | 'gone' | 'refused' | 'failed';
+  version?: string;
+}
+
+/** What the watch shows of a status that this process wrote. */
+export type Shown<Kind extends StatusOwner> =
+  /** A write whose answer was lost had been done. */
+  | { is: 'written'; entry: StatusWrite<Kind> }
+  /** Somebody else changed this status. */
+  | { is: 'overwritten'; status: StatusOf<Kind> };
+
+export interface WriteLedgerOptions<Kind extends StatusOwner> {
+  clock: Clock;
+  isSame(a: Kind['status'], b: Kind['status']): boolean;
+}
+
+interface Entry<Kind extends StatusOwner> {
+  confirmed?: { status: StatusOf<Kind>; version: string; atMs: number } | undefined;
+  /** Under way, or its answer was lost. */
+  sent?: StatusWrite<Kind> | undefined;
+}
+
+/** Chosen: a watch that is behind for longer has lost what was written, as after a restored backup. */
+const mostLagMs = 60_000;
+/** Chosen: a watch that does not show what made a write fail within this time is not waited for any longer. */
+const mostOutdatedMs = 10_000;
+
+export class WriteLedger<Kind extends StatusOwner> {
+  readonly #options: WriteLedgerOptions<Kind>;
+  /** All by uid. */
+  readonly #entries = new Map<string, Entry<Kind>>();
+  readonly #outdated = new Map<string, { from: string; untilMs: number }>();
+
+  constructor(options: WriteLedgerOptions<Kind>) {
+    this.#options = options;
+  }
+
+  /** An attempt goes out. Call what it returns once, with what came of it. */
+  begin(write: StatusWrite<Kind>): (end: WriteEnd) => void {
+    const { uid, resourceVersion: from = '' } = write.object;
+    const entry: Entry<Kind> = this.#entries.get(uid) ?? {};
+    const before = entry.sent;
+    entry.sent = write;
+    this.#entries.set(uid, entry);
+    return ({ is, version }) => {
+      // An entry that was forgotten meanwhile says nothing of writes to come.
+      if (is === 'failed' || this.#entries.get(uid) !== entry) return;
+      const atMs = this.#options.clock.nowMs();
+      entry.sent = is === 'written' ? undefined : before;
+      if (is === 'written') this.#outdated.delete(uid);
+      else if (is !== 'refused') this.#outdated.set(uid, { from, untilMs: atMs + mostOutdatedMs });
+      if (version !== undefined) entry.confirmed = { status: write.status, version, atMs };
+    };
+  }
+
+  /** Whether this process wrote the version of the object that an event shows. */
+  isOwn({ uid, resourceVersion = '', status }: Kind): boolean {
+    const { confirmed, sent } = this.#entries.get(uid) ?? {};
+    const isCovered = confirmed !== undefined && !isNewerVersion(resourceVersion, confirmed.version);
+    return isCovered || this.#isSame(sent, status);
+  }
+
+  /** The object with its newest status: as it is shown, or as this process wrote it since. */
+  look(shown: Kind): { known: Kind; found?: Shown<Kind> } {
+    const { uid, status, resourceVersion: version = '' } = shown;
+    const entry = this.#entries.get(uid);
+    if (entry === undefined) return { known: shown };
+    const nowMs = this.#options.clock.nowMs();
+    if (entry.confirmed !== undefined && isNewerVersion(entry.confirmed.version, version)) {
+      if (nowMs - entry.confirmed.atMs < mostLagMs) return { known: withStatus(shown, entry.confirmed) };
+      entry.confirmed = undefined;
+    }
+    const { confirmed, sent } = entry;
+    const outdated = this.#outdated.get(uid);
+    if (outdated !== undefined && isNewerVersion(version, outdated.from)) {
+      this.#outdated.delete(uid);
+      entry.sent = undefined;
+      if (sent !== undefined && this.#isSame(sent, status)) {
+        entry.confirmed = { status: sent.status, version, atMs: nowMs };
+        return { known: shown, found: { is: 'written', entry: sent } };
+      }
+    }
+    const isOwn = confirmed === undefined || this.#isSame(confirmed, status) || this.#isSame(sent, status);
+    if (isOwn) return { known: shown };
+    entry.confirmed = undefined;
+    return { known: shown, found: { is: 'overwritten', status: confirmed.status } };
+  }
+
+  /** Whether a status may be written: not over a version that is outdated. */
+  mayWrite({ uid }: Kind): boolean {
+    const nowMs = this.#options.clock.nowMs();
+    return nowMs >= (this.#outdated.get(uid)?.untilMs ?? nowMs);
+  }
+
+  /** When `mayWrite` answers differently by the time alone. */
+  dueMs(): number[] {
+    return [...this.#outdated.values()].map(({ untilMs }) => untilMs);
+  }
+
+  /** The object is gone. */
+  forget(uid: string): void {
+    this.#entries.delete(uid);
+    this.#outdated.delete(uid);
+  }
+
+  /** All other objects are gone. */
+  retain(objects: readonly Kind[]): void {
+    const uids = new Set(objects.map(({ uid }) => uid));
+    for (const uid of this.#entries.keys()) if (!uids.has(uid)) this.forget(uid);
+  }
+
+  /** Others may write from now on. */
+  clear(): void {
+    this.#entries.clear();
+    this.#outdated.clear();
+  }
+
+  #isSame(own: { status: StatusOf<Kind> } | undefined, status: Kind['status']): boolean {
+    return own !== undefined && this.#options.isSame(own.status, status);
+  }
+}
+
+/**
+ * Whether version `a` of an object came after `b`. They are growing decimal numbers without a sign (Kubernetes API
+ * Concepts, "Resource versions"); of others, and where there is none, the answer only depends on the two.
+ */
+export function isNewerVersion(a: string, b: string): boolean {
+  return a.length === b.length ? a > b : a.length > b.length;
+}
+
+/** The object as a write left it. */
+export function withStatus<Kind extends StatusOwner>(
+  object: Kind,
+  { status, version }: { status: StatusOf<Kind>; version: string | undefined },
+): Kind {
+  return { ...object, status, ...(version === undefined ? {} : { resourceVersion: version }) };
+}
