@@ -12,17 +12,24 @@ const selected = process.env['TESTS'];
 const isUnit = selected === 'unit';
 const timing = '**/*.timing.test.ts';
 const nightly = '**/*.nightly.test.ts';
-/** They look at timers of their whole process, where other files leave some. */
-const isolated = ['test/limiter/xds-connections.test.ts'];
+const isolated = [
+  // It looks at timers of its whole process, where other files leave some.
+  'test/limiter/xds-connections.test.ts',
+  // They measure the CPU time of their own thread, which other processes hardly change.
+  'control-plane/reconcile/decide.timing.test.ts',
+  'rules/reader/*.timing.test.ts',
+  'rules/table/wildcard-*.timing.test.ts',
+  'test/fuzz/regex-cost.timing.test.ts',
+];
 const packageTests = 'test/package/*.test.ts';
 /** Their load needs a processor that nothing else uses. */
-const alone = 'redis-network|redis-refuses';
+const alone = 'redis-killed|redis-network|redis-refuses';
 const faults = [
-  ...['attacks', 'budgets', 'simulation', 'soak', 'stores', 'truth'].map(
+  ...['attacks', 'budgets', 'quota', 'simulation', 'soak', 'stores', 'truth'].map(
     (folder) => `test/${folder}/*.timing.test.ts`,
   ),
   `test/faults/!(${alone}).timing.test.ts`,
-  'test/e2e/nights.timing.test.ts',
+  'test/e2e/adopt-operator.timing.test.ts',
 ];
 /** Of two cores: most of their time such tests wait. */
 const workersThatWait = 4;
@@ -30,7 +37,7 @@ const never = ['node_modules/**', 'dist/**', '.cache/**'];
 const exclude = [...never, nightly, ...(isUnit ? ['test/**', timing] : [])];
 const globalSetup = ['./test/support/weir-program.ts', './test/support/api-servers/api-server-pool.ts'];
 
-/** One group after the other: quick tests first, and what measures time with nothing of ours beside it. */
+/** In a group one project after the other, by name. What measures time comes last, with nothing of ours beside it. */
 const projects: TestProjectConfiguration[] = [
   {
     // Beside the sources. They start no program and change nothing of their process, so that files share it.
@@ -40,6 +47,9 @@ const projects: TestProjectConfiguration[] = [
       include: ['**/*.test.ts'],
       exclude: [...exclude, 'test/**', timing],
       isolate: false,
+      maxWorkers: workersThatWait,
+      // Last of the group: they hardly wait, so that no core is idle at its end.
+      sequence: { groupOrder: 1 },
     },
   },
   {
@@ -97,8 +107,10 @@ const projects: TestProjectConfiguration[] = [
     test: {
       name: 'timing',
       include: [timing],
-      exclude: [...exclude, ...faults],
+      exclude: [...exclude, ...faults, ...isolated],
       globalSetup,
+      // Of the cases whose network fails; five at a time would keep one another from recovering.
+      maxConcurrency: 2,
       maxWorkers: 1,
       sequence: { groupOrder: 2 },
     },

@@ -5,7 +5,7 @@
  * up and traffic has a seed: every run gives the same figures. docs/rules-algorithms.md shows them.
  */
 import { parseArgs } from 'node:util';
-import type { Bound, Held } from '../limiter/algorithms/bound.ts';
+import type { Bound, CounterState } from '../limiter/algorithms/bound.ts';
 import { FixedWindow } from '../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../limiter/algorithms/sliding-window.ts';
 import { seededRandom, zipfSequence } from './zipf.ts';
@@ -34,7 +34,7 @@ interface Traffic {
   blockedMinutes: number;
 }
 
-const usual = {
+const common = {
   sources: 270_000,
   perMinute: 100_000,
   limit: 1500,
@@ -43,7 +43,7 @@ const usual = {
   burst: 1,
   blockedMinutes: 0,
 };
-const attacked = { ...usual, perMinute: 15_000, attackers: 3, blockedMinutes: Number.POSITIVE_INFINITY };
+const attacked = { ...common, perMinute: 15_000, attackers: 3, blockedMinutes: Number.POSITIVE_INFINITY };
 const traffics: Traffic[] = [
   {
     ...attacked,
@@ -52,15 +52,15 @@ const traffics: Traffic[] = [
   { ...attacked, title: 'the same, the 3 at 4 times the limit', attack: 4 },
   { ...attacked, title: 'the same, the 3 at twice the limit', attack: 2 },
   {
-    ...usual,
+    ...common,
     title: 'six sources above the limit, some near it; blocked likewise',
     blockedMinutes: Number.POSITIVE_INFINITY,
   },
-  { ...usual, title: 'the same; who is refused goes on' },
-  { ...usual, title: 'a third of all requests are too many', limit: 100 },
-  { ...usual, title: 'the same in bursts of 20', limit: 100, burst: 20 },
+  { ...common, title: 'the same; who is refused goes on' },
+  { ...common, title: 'a third of all requests are too many', limit: 100 },
+  { ...common, title: 'the same in bursts of 20', limit: 100, burst: 20 },
   {
-    ...usual,
+    ...common,
     title: 'sources near the limit send most, in bursts of 20',
     sources: 1000,
     limit: 100,
@@ -93,7 +93,7 @@ interface Arrival {
 
 /** One source, as the algorithm and as the log see it. */
 interface Source {
-  held: Held | undefined;
+  held: CounterState | undefined;
   /** Of the held count: a fixed window has a counter each. */
   window: number;
   blockedUntilMicros: number;

@@ -15,6 +15,7 @@ import {
   ReserveResponseSchema,
 } from '../gen/kuadrant/service/ratelimit/v1/ratelimit_pb.ts';
 import { shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
+import { median } from './bench-figures.ts';
 import { startRedisIfFound } from './bench-redis.ts';
 import { keepOffServerCore, startWeir } from './bench-targets.ts';
 import { type CallTemplate, type ClientCalls, envoyCalls } from './http2-frames.ts';
@@ -217,10 +218,6 @@ function kuadrant(): Row {
 interface Cost {
   limiter: number;
   redis: number;
-}
-
-function median(figures: readonly number[]): number {
-  return figures.toSorted((a, b) => a - b)[figures.length >> 1] as number;
 }
 
 function medianOf(costs: readonly Cost[], of: keyof Cost): number {

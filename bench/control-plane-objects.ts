@@ -1,5 +1,7 @@
 /** RateLimitConfigs in memory for measurements: as many objects, fleets and rules as asked for, and changes of them. */
+
 import type { ConfigObject, ConfigStatus } from '../control-plane/model/config-object.ts';
+import { ObjectChanges } from '../control-plane/model/object-changes.ts';
 import type { ObjectSource, SourceListener } from '../control-plane/source/kubernetes-source.ts';
 
 export interface ObjectNumbers {
@@ -10,6 +12,7 @@ export interface ObjectNumbers {
 }
 
 export class MemorySource implements ObjectSource {
+  readonly changes = new ObjectChanges();
   readonly #objects: ConfigObject[];
   readonly #places: Map<string, number>;
   readonly #numbers: ObjectNumbers;
@@ -23,6 +26,7 @@ export class MemorySource implements ObjectSource {
 
   start(listener: SourceListener): void {
     this.#listener = listener;
+    for (const object of this.#objects) this.changes.note(object.uid, object);
     listener.listed();
   }
 
@@ -34,6 +38,7 @@ export class MemorySource implements ObjectSource {
   change(index: number): void {
     const { generation, status } = this.#objects[index] as ConfigObject;
     this.#objects[index] = { ...this.#object(index, generation + 1), status };
+    this.changes.note(`uid-${index}`, this.#objects[index]);
     this.#listener?.changed();
   }
 
@@ -57,6 +62,7 @@ export class MemorySource implements ObjectSource {
   setStatus(uid: string, status: ConfigStatus): void {
     const index = this.#places.get(uid) as number;
     this.#objects[index] = { ...(this.#objects[index] as ConfigObject), status };
+    this.changes.note(uid, this.#objects[index]);
     this.#listener?.statusShown();
   }
 

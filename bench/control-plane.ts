@@ -9,6 +9,7 @@ import { once } from 'node:events';
 import { availableParallelism } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
+import { median } from './bench-figures.ts';
 import type { ObjectNumbers } from './control-plane-objects.ts';
 import type { Order, Told } from './control-plane-server.ts';
 import { keepOnCore } from './process-cpu.ts';
@@ -142,10 +143,6 @@ class Setting {
   async #settle(): Promise<void> {
     await sleep(400);
   }
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)] as number;
 }
 
 function timed(name: string, times: readonly number[], target?: number): Result {

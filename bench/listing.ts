@@ -13,6 +13,7 @@ import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb
 import { shouldRateLimitPath } from '../limiter/service/should-rate-limit.ts';
 import { RedisLink } from '../limiter/stores/redis/wire/redis-link.ts';
 import { ChildProgram } from '../test/support/child-program.ts';
+import { median } from './bench-figures.ts';
 import { startRedisIfFound } from './bench-redis.ts';
 import { keepOffServerCore, startWeir } from './bench-targets.ts';
 import { envoyCalls } from './http2-frames.ts';
@@ -137,10 +138,6 @@ async function fill(port: number, keys: number): Promise<void> {
     await link.ask('eval', [script, '0', String(i), String(Math.min(keys, i + 10_000) - 1), begin, end]);
   }
   link.close();
-}
-
-function median(numbers: number[]): number {
-  return numbers.sort((a, b) => a - b)[numbers.length >> 1]!;
 }
 
 function ms(value: number): string {

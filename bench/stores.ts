@@ -9,7 +9,7 @@ import type { Bound } from '../limiter/algorithms/bound.ts';
 import { FixedWindow } from '../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../limiter/algorithms/token-bucket.ts';
-import { BreakerStore } from '../limiter/stores/calm/breaker-store.ts';
+import { BreakerStore } from '../limiter/stores/failure/breaker-store.ts';
 import { newOperation, type Operation, plainCounter } from '../limiter/stores/operation.ts';
 import { RedisStore } from '../limiter/stores/redis/redis-store.ts';
 import { parseRedisAddress } from '../limiter/stores/redis/wire/redis-address.ts';
@@ -19,6 +19,7 @@ import { kindOf } from '../test/support/bound-kind.ts';
 import { findServer, redisProgram } from '../test/support/find-server.ts';
 import { openMemoryStore } from '../test/support/open-memory-store.ts';
 import { startRedis } from '../test/support/redis-server.ts';
+import { median } from './bench-figures.ts';
 import { processCpuUs } from './process-cpu.ts';
 import { seededRandom, zipfSequence } from './zipf.ts';
 
@@ -127,10 +128,6 @@ async function report(rows: readonly Row[]): Promise<void> {
     });
     console.log([name.padEnd(34), ...cells].join(' '));
   }
-}
-
-function median(values: number[]): number {
-  return values.sort((a, b) => a - b)[Math.floor(values.length / 2)] as number;
 }
 
 console.log(`Node ${process.version}, ${keyCount} keys, ${countersPerRequest} counters a request`);

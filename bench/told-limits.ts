@@ -11,9 +11,9 @@ import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb
 import { createDecisionService } from '../limiter/assembly/decision-service.ts';
 import type { RateLimitResponse } from '../limiter/decide/decided.ts';
 import { decodeRateLimitRequest, encodeRateLimitResponse } from '../limiter/decide/wire-codec.ts';
+import { RefusalMemory } from '../limiter/refusals/refusal-memory.ts';
 import { parseLimiterSettings } from '../limiter/settings/settings.ts';
 import { StatsRegistry } from '../limiter/stats/registry/stats-registry.ts';
-import { RefusalMemory } from '../limiter/stats/top/refusal-memory.ts';
 import { systemClock } from '../process/time/clock.ts';
 import { compileRules } from '../rules/table/compile-rules.ts';
 import { RuleTable } from '../rules/table/rule-table.ts';
@@ -57,13 +57,15 @@ const asker = {
 function service(env: Record<string, string>): (request: Uint8Array) => void {
   const { settings } = parseLimiterSettings({ BACKEND_TYPE: 'memory', REFUSALS_KEPT: '0', ...env });
   if (settings === undefined) throw new Error('the settings are wrong');
+  const kept = settings.refusalsKept;
+  const refusals = kept === 0 ? undefined : new RefusalMemory(kept, systemClock);
   const decisions = createDecisionService(
     { settings, clock: systemClock, random: Math.random, registry: new StatsRegistry() },
     {
       store: openMemoryStore(),
-      offenders: undefined,
-      refusals:
-        settings.refusalsKept === 0 ? undefined : new RefusalMemory(settings.refusalsKept, systemClock),
+      observer: refusals && {
+        onRefused: (hit, entries, used, by) => refusals.note(hit, entries, used, by),
+      },
     },
   );
   const blocked = rule({ key: 'blocked', rateLimit: limit({ unit: 'day', requestsPerUnit: 0 }) });

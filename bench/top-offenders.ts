@@ -8,12 +8,15 @@ import { createDecisionService } from '../limiter/assembly/decision-service.ts';
 import type { RateLimitRequest } from '../limiter/decide/messages.ts';
 import { parseLimiterSettings } from '../limiter/settings/settings.ts';
 import { StatsRegistry } from '../limiter/stats/registry/stats-registry.ts';
-import { TopOffenders } from '../limiter/stats/top/top-offenders.ts';
-import { systemClock } from '../process/time/clock.ts';
+import { thread } from '../limiter/top-offenders/halves.ts';
+import { Health } from '../process/grpc/health.ts';
+import { createLogger } from '../process/log/pino-logger.ts';
+import { systemClock, systemTimers } from '../process/time/clock.ts';
 import { compileRules } from '../rules/table/compile-rules.ts';
 import { RuleTable } from '../rules/table/rule-table.ts';
 import { openMemoryStore } from '../test/support/open-memory-store.ts';
 import { limit, rule, source } from '../test/support/rule-builder.ts';
+import { median } from './bench-figures.ts';
 import { zipfSequence } from './zipf.ts';
 
 const requests = 200_000;
@@ -43,17 +46,15 @@ function requestsOf(key: string, of: 'one' | 'zipf' | 'all'): RateLimitRequest[]
 function service(keysPerDomain: number): (request: RateLimitRequest) => void {
   const { settings } = parseLimiterSettings({ BACKEND_TYPE: 'memory' });
   if (settings === undefined) throw new Error('the settings are wrong');
-  const registry = new StatsRegistry();
-  const decisions = createDecisionService(
-    { settings, clock: systemClock, random: Math.random, registry },
-    {
-      store: openMemoryStore(),
-      offenders:
-        keysPerDomain === 0
-          ? undefined
-          : new TopOffenders({ keysPerDomain, maxBytes: settings.statsTopMaxBytes, clock: systemClock }),
-    },
-  );
+  const context = {
+    ...{ settings, clock: systemClock, timers: systemTimers, random: Math.random, worker: 0 },
+    ...{ registry: new StatsRegistry(), health: new Health() },
+    log: createLogger({ level: 'warn', format: 'text', clock: systemClock }),
+  };
+  const decisions = createDecisionService(context, {
+    store: openMemoryStore(),
+    observer: thread({ ...context, settings: { ...settings, statsTopKeys: keysPerDomain } }).observes,
+  });
   const blocked = rule({ key: 'blocked', rateLimit: limit({ unit: 'day', requestsPerUnit: 0 }) });
   const free = rule({ key: 'free', rateLimit: limit({ unit: 'day', requestsPerUnit: 1e9 }) });
   decisions.useRules(new RuleTable(compileRules([source('api', [blocked, free])])));
@@ -72,10 +73,6 @@ function nanoseconds(
   return ((user + system) * 1e3) / asked.length;
 }
 
-function median(values: number[]): number {
-  return values.sort((a, b) => a - b)[values.length >> 1] as number;
-}
-
 for (const [name, key, of] of [
   ['within the limit, 100,000 callers by Zipf', 'free', 'zipf'],
   ['over limit, one caller', 'blocked', 'one'],
@@ -90,6 +87,6 @@ for (const [name, key, of] of [
     taken[1].push(nanoseconds(sketch128!, asked));
     taken[2].push(nanoseconds(sketch1000!, asked));
   }
-  const [none, usual, most] = taken.map((values) => Math.round(median(values.slice(2))));
-  console.log(`${name}: ${none} ns, with STATS_TOP_KEYS=128 ${usual}, =1000 ${most}`);
+  const [none, common, most] = taken.map((values) => Math.round(median(values.slice(2))));
+  console.log(`${name}: ${none} ns, with STATS_TOP_KEYS=128 ${common}, =1000 ${most}`);
 }

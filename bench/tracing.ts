@@ -10,7 +10,7 @@ import { Worker } from 'node:worker_threads';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { RateLimitRequestSchema } from '../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { createDecisionService } from '../limiter/assembly/decision-service.ts';
-import { type OpenedTracing, openTracing } from '../limiter/assembly/tracing.ts';
+import type { ThreadPart } from '../limiter/capabilities/capability.ts';
 import { withPrefix } from '../limiter/grpc/message-reader.ts';
 import { GrpcRequestHandler } from '../limiter/grpc/request-handler.ts';
 import { grpcMethods } from '../limiter/grpc/server.ts';
@@ -19,7 +19,7 @@ import { TooLargeRequests } from '../limiter/service/too-large.ts';
 import { requestBounds } from '../limiter/settings/counting-settings.ts';
 import { parseLimiterSettings } from '../limiter/settings/settings.ts';
 import { StatsRegistry } from '../limiter/stats/registry/stats-registry.ts';
-import { TracedStore } from '../limiter/tracing/traced-store.ts';
+import { thread } from '../limiter/tracing/halves.ts';
 import { Health } from '../process/grpc/health.ts';
 import { HealthService } from '../process/grpc/health-service.ts';
 import { createLogger } from '../process/log/pino-logger.ts';
@@ -28,18 +28,19 @@ import { compileRules } from '../rules/table/compile-rules.ts';
 import { RuleTable } from '../rules/table/rule-table.ts';
 import { openMemoryStore } from '../test/support/open-memory-store.ts';
 import { limit, rule, source } from '../test/support/rule-builder.ts';
+import { median } from './bench-figures.ts';
 
 const calls = 50_000;
 const callsPerTurn = 16;
 const rounds = 9;
 
-const usualFields = [
+const commonFields = [
   ...[':method', 'POST', ':scheme', 'http', ':path', shouldRateLimitPath, ':authority', 'limiter:8081'],
   ...['te', 'trailers', 'grpc-timeout', '20000m', 'content-type', 'application/grpc', 'user-agent', 'envoy'],
   ...['x-request-id', '6b3a1f6e-0d3f-4a0e-9f5c-0f6f1c1d8f1a', 'x-forwarded-for', '10.0.0.1'],
 ];
 const traced = (flag: string): string[] => [
-  ...usualFields,
+  ...commonFields,
   ...['traceparent', `00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-${flag}`],
 ];
 
@@ -72,6 +73,7 @@ const noStream = {
   sendTrailers: () => {},
   hold: () => {},
   reset: () => {},
+  probe: () => false,
 };
 
 function settingsOf(env: Record<string, string>) {
@@ -82,7 +84,7 @@ function settingsOf(env: Record<string, string>) {
 
 interface Subject {
   handler: GrpcRequestHandler;
-  tracing: OpenedTracing | undefined;
+  tracing: ThreadPart | undefined;
 }
 
 async function subject(env: Record<string, string>): Promise<Subject> {
@@ -90,16 +92,14 @@ async function subject(env: Record<string, string>): Promise<Subject> {
   const registry = new StatsRegistry();
   const log = createLogger({ level: 'warn', format: 'text', clock: systemClock });
   const system = { clock: systemClock, timers: systemTimers, random: Math.random };
-  const tracing = openTracing({ settings, ...system, registry, log });
-  await tracing?.start();
+  const context = { settings, ...system, registry, log, health: new Health(), worker: 0 };
+  const tracing = settings.tracingEnabled ? thread(context) : undefined;
+  await tracing?.start?.();
   const memory = openMemoryStore();
-  const store =
-    tracing === undefined
-      ? memory
-      : new TracedStore({ store: memory, spanName: 'batch', attributes: {}, maker: tracing.maker });
+  const store = tracing?.aroundServer?.(memory, 'store') ?? memory;
   const service = createDecisionService(
     { settings, clock: systemClock, random: Math.random, registry },
-    { store, offenders: undefined },
+    { store },
   );
   const free = rule({ key: 'k', rateLimit: limit({ unit: 'day', requestsPerUnit: 1e9 }) });
   service.useRules(new RuleTable(compileRules([source('api', [free])])));
@@ -124,7 +124,7 @@ async function subject(env: Record<string, string>): Promise<Subject> {
     timers: systemTimers,
     onCall: () => {},
     onFault: (_, error) => fail(error),
-    tracer: tracing?.grpc,
+    tracer: tracing?.tracers?.grpc,
   });
   return { handler, tracing };
 }
@@ -147,10 +147,6 @@ async function nanoseconds({ handler }: Subject, fields: readonly string[]): Pro
   return ((user + system) * 1_000) / calls;
 }
 
-function median(values: number[]): number {
-  return values.sort((a, b) => a - b)[values.length >> 1] as number;
-}
-
 /** Takes everything and says nothing. */
 const collector = new Worker(
   `const { createServer } = require('node:http');
@@ -166,7 +162,7 @@ process.env['OTEL_EXPORTER_OTLP_ENDPOINT'] = `http://127.0.0.1:${port}`;
 const off = await subject({});
 const on = await subject({ TRACING_ENABLED: 'true', TRACING_SAMPLING_RATE: '0.01' });
 for (const [name, fields] of [
-  ['1 % of the calls, which belong to no trace', usualFields],
+  ['1 % of the calls, which belong to no trace', commonFields],
   ['none of the calls, whose callers do not sample', traced('00')],
   ['all calls, whose callers sample', traced('01')],
 ] as const) {
@@ -180,7 +176,7 @@ for (const [name, fields] of [
   const share = ((b / a - 1) * 100).toFixed(1);
   console.log(`traced are ${name}: ${Math.round(a)} ns without, ${Math.round(b)} ns with (${share} %)`);
 }
-await on.tracing?.close();
+await on.tracing?.close?.();
 off.handler.close();
 on.handler.close();
 await collector.terminate();

@@ -5,4 +5,4 @@ clone=$(cd "$(dirname "$0")/.." && pwd)
 if [ ! -e "$clone/node_modules" ]; then
   npm ci --prefix "$clone" --omit=dev --ignore-scripts --no-audit --no-fund --silent >&2
 fi
-exec node "$clone/bin/weir.js" check --quiet "$@"
+exec "$clone/bin/weir" check --quiet "$@"

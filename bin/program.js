@@ -11,13 +11,20 @@ export async function runProgram(name) {
   process.exitCode = await main(process.argv.slice(2), undefined, name);
 }
 
-/** Ends the process with one sentence, and the status of what cannot be run, when the running Node is older than package.json's `engines` asks for. */
+/** Ends the process with one sentence, and the status of what cannot be run, when the running Node is too old. */
 export function refuseOldNode() {
-  const manifest = JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8'));
-  const wanted = Number(/\d+/.exec(manifest.engines.node)[0]);
-  if (Number(process.versions.node.split('.')[0]) >= wanted) return;
+  if (!isTooOld(process.versions.node)) return;
   process.stderr.write(
-    `weir needs Node ${wanted} or newer and this is Node ${process.versions.node}: in a clone, "npm ci" brings the right one for npm and npx, unless npm ignores install scripts; elsewhere, install it.\n`,
+    `weir needs Node ${wantedNode} or newer and this is Node ${process.versions.node}: in a clone, "npm ci" brings the right one for npm and bin/weir, unless npm ignores install scripts or leaves out development dependencies; elsewhere, install it.\n`,
   );
   process.exit(2);
+}
+
+/** The oldest that is new enough, by package.json's `engines`. */
+export const wantedNode = Number(
+  /\d+/.exec(JSON.parse(readFileSync(new URL('../package.json', import.meta.url), 'utf8')).engines.node)[0],
+);
+
+export function isTooOld(version) {
+  return Number(version.split('.')[0]) < wantedNode;
 }

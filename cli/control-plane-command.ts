@@ -3,10 +3,10 @@ import { commandOf, UsageError } from './shared/flags.ts';
 
 const help = `Usage: weir control-plane
 
-Serves RateLimitConfigs to limiters over xDS on 18000 and writes into their status whether they are in force; probes,
-metrics and what is served to whom are on 19000. All settings come from the environment, see
-docs/settings-control-plane.md; it takes no flags. SIGTERM, SIGINT and SIGHUP stop it. Without a cluster, for limiters of
-this machine, which need not prove who they are:
+Serves RateLimitConfigs to limiters over xDS on port 18000, and writes into their status whether they are in force. Port
+19000 has probes, metrics, and the snapshot of each limiter. All settings come from the environment
+(docs/settings-control-plane.md); there are no flags. SIGTERM, SIGINT and SIGHUP stop it. Without a cluster, for limiters
+of this machine, which need no credentials:
 
   SOURCE=DIRECTORY MANIFESTS_DIRECTORY=examples/manifests XDS_HOST=127.0.0.1 weir control-plane
 `;

@@ -6,8 +6,8 @@ const help = `Usage: weir limiter
 Answers rate limit requests: gRPC on 8081, HTTP on 8080, debug on 6070. All settings come from the environment, see
 docs/settings.md; it takes no flags. SIGTERM, SIGINT and SIGHUP stop it.
 
-  BACKEND_TYPE=memory DISABLE_STATS=true RUNTIME_ROOT=examples RUNTIME_APPDIRECTORY=rules RUNTIME_WATCH_ROOT=false \\
-    weir limiter
+  BACKEND_TYPE=memory DISABLE_STATS=true RUNTIME_ROOT=examples RUNTIME_APPDIRECTORY=rules \\
+    RUNTIME_WATCH_ROOT=false weir limiter
 `;
 
 export const limiterCommand = commandOf(help, {}, async (flags) => {

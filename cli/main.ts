@@ -11,6 +11,7 @@ import {
   hintOf,
   UsageError,
 } from './shared/flags.ts';
+import { fittedHelp } from './shared/help-text.ts';
 import { type CommandIo, io, processIo, withIo } from './shared/io.ts';
 
 interface CommandEntry {
@@ -32,15 +33,22 @@ const ofOperators: Record<string, CommandEntry> = {
     summary: 'show what of a budget is used, reserved and left',
     load: async () => (await import('./operate/budget-command.ts')).budgetCommand,
   },
+  assignments: {
+    summary: 'show which quota clients hold how much of a limit',
+    load: async () => (await import('./operate/assignments-command.ts')).assignmentsCommand,
+  },
   override: {
-    summary: 'lay a limit, a block or shadow mode over the rules for a time',
+    summary: 'set a limit, a block or shadow mode for a while',
     load: async () => (await import('./operate/override-command.ts')).overrideCommand,
   },
   why: {
-    summary: 'tell why a request was refused: the rule, the counts, the limiter',
+    summary: 'show why a request was over limit: the rule, the counts, the limiter',
     load: async () => (await import('./operate/why-command.ts')).whyCommand,
   },
 };
+
+const statusSummary =
+  'report limiters (rules, store, rates) and objects that are not Ready; the exit status is for scripts';
 
 const ofWeir: Record<string, CommandEntry> = {
   limiter: {
@@ -65,7 +73,7 @@ const ofWeir: Record<string, CommandEntry> = {
     load: async () => (await import('./check/check-command.ts')).checkCommand,
   },
   explain: {
-    summary: 'tell which rule applies to a request, and why; nothing is counted',
+    summary: 'show which rule applies to a request, and why; it counts nothing',
     load: async () => (await import('./explain/explain-command.ts')).explainCommand,
   },
   diff: {
@@ -102,7 +110,7 @@ const ofWeir: Record<string, CommandEntry> = {
     load: async () => (await import('./webhook/webhook-command.ts')).webhookCommand,
   },
   status: {
-    summary: 'tell how every limiter is: rules, store, breaker, rates; the exit status is for scripts',
+    summary: statusSummary,
     load: async () => (await import('./operate/status-command.ts')).statusCommand,
   },
   ...ofOperators,
@@ -122,32 +130,34 @@ async function allOfWeir(): Promise<{ name: string; summary: string; command: Co
 /** What asks a cluster, under the name by which kubectl finds it: `kubectl-weir`. */
 const ofKubectl: Record<string, CommandEntry> = {
   status: {
-    summary: 'show the fleets of limiters, and which objects are not Ready, and why',
-    load: async () => (await import('./kubectl/status-command.ts')).statusCommand,
+    summary: statusSummary,
+    load: async () => (await import('./operate/status-command.ts')).statusCommandOf('kubectl weir'),
   },
   explain: {
-    summary: "tell which rule of the cluster's objects applies to a request, and why; nothing is counted",
-    load: async () => (await import('./kubectl/explain-command.ts')).explainCommand,
+    summary: "show which rule of the cluster's objects applies to a request, and why; it counts nothing",
+    load: async () => (await import('./explain/cluster-rules-command.ts')).explainCommand,
   },
   ...ofOperators,
 };
 
 /** The names that this program goes by, and the commands of each. */
-const programs = { weir: ofWeir, 'kubectl weir': ofKubectl };
+export const programs = { weir: ofWeir, 'kubectl weir': ofKubectl };
 
 function helpText(program: keyof typeof programs): string {
   const commands = programs[program];
   const width = Math.max(...Object.keys(commands).map((name) => name.length));
   const lines = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`);
-  return [
-    `Usage: ${program} <command> [flags]`,
-    '',
-    ...lines,
-    '',
-    `  ${program} <command> --help   what a command takes`,
-    `  ${program} --version`,
-    '',
-  ].join('\n');
+  return fittedHelp(
+    [
+      `Usage: ${program} <command> [flags]`,
+      '',
+      ...lines,
+      '',
+      `  ${program} <command> --help   what a command takes`,
+      `  ${program} --version`,
+      '',
+    ].join('\n'),
+  );
 }
 
 async function dispatch(args: string[], program: keyof typeof programs): Promise<number> {

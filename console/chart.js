@@ -44,7 +44,11 @@ class Chart extends HTMLElement {
         height: heightPx,
         legend: { show: false },
         cursor: { y: false },
-        scales: { y: { range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)] } },
+        // A minute at least, also of what has just begun.
+        scales: {
+          x: { range: (_plot, least, most) => [Math.min(least, most - 60), most] },
+          y: { range: (_plot, _least, most) => [0, Math.max(1, most * 1.1)] },
+        },
         axes: [
           {
             ...axis,

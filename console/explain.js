@@ -70,16 +70,29 @@ function stop({ entry, found, looked, rule, near = [] }) {
 }
 
 /** @param {any} answer */
-function way({ domain, entries: asked, steps, rule, override, limits, counters, text }) {
+function way({
+  domain,
+  entries: asked,
+  steps,
+  rule,
+  effect,
+  override,
+  grants,
+  limits,
+  inForce,
+  counters,
+  text,
+}) {
   const links = { domain, entry: entryTexts(asked) };
   return html`<section class="panel" aria-label="The way through the rules">
     <ol class="way">
       <li class="stop good"><div><b>${shown(domain)}</b> <span class="faint">the domain</span></div></li>
       ${steps.map(stop)}
-      <li class="stop end ${rule ? 'good' : 'bad'}">
-        <div>${rule ? html`<b>${shown(rule.path)}</b> ${badge('good', 'this rule')}${rule.shadowMode ? badge('plain', 'shadow') : nothing}` : html`<b>No rule</b> <span class="faint">the request passes, and nothing counts it</span>`}</div>
-        ${override ? html`<div>${badge('warn', 'override')} ${effectText(override)} <small>${shown(override.reason ?? '')}</small></div>` : nothing}
+      <li class="stop end ${rule || effect !== 'none' ? 'good' : 'bad'}">
+        <div>${rule ? html`<b>${shown(rule.path)}</b> ${badge('good', 'this rule')}${rule.shadowMode ? badge('plain', 'shadow') : nothing}` : html`<b>No rule</b> ${effect === 'none' ? html`<span class="faint">the request passes, and nothing counts it</span>` : nothing}`}</div>
         ${limits.map((/** @type {any} */ limit) => html`<div>${limit.name ? html`${shown(limit.name)}: ` : nothing}${limitText(limit)}</div>`)}
+        ${override ? html`<div>${badge('warn', 'override')} ${effectText(override)} <small>${shown(override.reason ?? '')}</small></div>` : nothing}
+        ${override || grants.length > 0 ? html`<div>In force: <b>${shown(inForce.join('; '))}</b></div>` : nothing}
         ${counters.map((/** @type {string} */ key) => html`<div class="faint">counts in <code>${shown(key)}</code></div>`)}
         <div class="buttons">${rule ? html`<a class="button" href=${addressOf('counters', links)}>Its counter</a>` : nothing}
           <a class="button" href=${addressOf('overrides', links)}>Override …</a></div>

@@ -1,4 +1,5 @@
 /** The page of a limiter. */
+import { assignments } from './assignments.js';
 import { counters } from './counters.js';
 import { explain } from './explain.js';
 import { now } from './now.js';
@@ -8,7 +9,7 @@ import { refusals } from './refusals.js';
 import { rules } from './rules.js';
 import { startConsole } from './shell.js';
 import { status } from './status.js';
-import { number, shown } from './text.js';
+import { measured, number, shown } from './text.js';
 
 /** What one has to know first, from everywhere. @param {import('./shell.js').Desk} desk */
 function summary(desk) {
@@ -20,7 +21,7 @@ function summary(desk) {
     ${storeBadge(store)}
     ${rules.lastLoadFailed ? badge('bad', 'last load failed') : ''}
     ${rules.overrides > 0 ? badge('warn', `${rules.overrides} override${rules.overrides === 1 ? '' : 's'}`) : ''}
-    <span class="rate"><b>${number(rates.decisions)}</b>/s, <b class=${rates.limited > 0 ? 'over' : ''}>${number(rates.limited)}</b> limited</span>`;
+    <span class="rate"><b>${number(rates.decisions)}</b>/s, <b class=${rates.limited > 0 ? 'over' : ''}>${number(rates.limited)}</b>/s limited <small class="faint">${measured(rates)}</small></span>`;
 }
 
 /** @param {any} store */
@@ -31,6 +32,6 @@ function storeBadge({ type, breaker, connected }) {
 
 startConsole({
   kind: 'limiter',
-  views: [now, rules, counters, overrides, explain, refusals, status],
+  views: [now, rules, counters, overrides, assignments, explain, refusals, status],
   summary,
 });

@@ -3,7 +3,7 @@ import { series } from './chart.js';
 import { answered, badge, field, html, nothing, table } from './parts.js';
 import { refusalColumns } from './refusals.js';
 import { addressOf } from './shell.js';
-import { milliseconds, moment, number, shown } from './text.js';
+import { duration, measured, milliseconds, moment, number, shown } from './text.js';
 
 /** The point that the pointer is at. @type {number | undefined} */
 let lookedAt;
@@ -13,18 +13,10 @@ export const now = {
   id: 'now',
   label: 'Now',
   draw(desk) {
-    const held = desk.live('status?history=true', 5_000);
     const domain = desk.params.get('domain') ?? '';
-    return html`${answered(
-      held,
-      ({ rates, history }) => html`
-      <dl class="tiles">
-        ${tile('Decisions', rates.decisions, '/s')}${tile('Limited', rates.limited, '/s', 'over')}
-        ${tile('Near limit', rates.nearLimit, '/s', 'near')}${tile('Shadowed', rates.shadow, '/s', 'shadowed')}
-        <div><dt>p50, p99</dt><dd>${milliseconds(rates.p50Ms)} <small>${milliseconds(rates.p99Ms)}</small></dd></div>
-      </dl>
-      ${chart(desk, history, domain)}`,
-    )}
+    // The answer that the header shows, too.
+    return html`${answered(desk.live('status', 2_000), ({ rates }) => tiles(rates))}
+      ${answered(desk.live('status?history=true', 5_000), ({ history }) => chart(desk, history, domain))}
       <div class="two">
         <section aria-labelledby="top"><h2 id="top">Most often over the limit</h2>${top(desk, domain)}</section>
         <section aria-labelledby="recent"><h2 id="recent">Refused last</h2>
@@ -42,6 +34,18 @@ export const now = {
       </div>`;
   },
 };
+
+/** @param {any} rates */
+const tiles = (rates) => html`<p class="faint window">Per second, ${measured(rates)}</p>
+  <dl class="tiles">
+    ${tile('Decisions', rates.decisions, '/s')}${tile('Limited', rates.limited, '/s', 'over')}
+    ${tile('Near limit', rates.nearLimit, '/s', 'near')}${tile('Shadowed', rates.shadow, '/s', 'shadowed')}
+    ${quantiles('gRPC', rates.p50Ms, rates.p99Ms)}${quantiles('HTTP', rates.httpP50Ms, rates.httpP99Ms)}
+  </dl>`;
+
+/** @param {string} listener @param {number | null} p50 @param {number | null} p99 */
+const quantiles = (listener, p50, p99) =>
+  html`<div><dt>${listener} p50, p99</dt><dd>${milliseconds(p50)} <small>${milliseconds(p99)}</small></dd></div>`;
 
 /** @param {string} label @param {number} value @param {string} unit @param {string} kind */
 const tile = (label, value, unit, kind = '') =>
@@ -64,8 +68,11 @@ function chart(desk, history, domain) {
   const of = domain === '' ? history : domains.find((/** @type {any} */ one) => one.domain === domain);
   const points = perSecond(of?.points ?? [], stepSeconds);
   const at = points[lookedAt ?? points.length - 1];
+  const remembered = points.length * stepSeconds;
+  const isWhole = remembered >= 3_600;
   return html`<section class="panel chart" aria-labelledby="hour">
-    <div class="line"><h2 id="hour">The last hour, per second</h2>
+    <div class="line"><div><h2 id="hour">The last hour, per second</h2>
+      ${isWhole ? nothing : html`<small class="faint">${remembered === 0 ? 'Nothing of it is remembered yet.' : html`${duration(remembered)} of it are remembered, since ${moment(((points[0]?.[0] ?? 0) - stepSeconds) * 1_000)}.`}</small>`}</div>
       ${field(
         'Domain',
         html`<select @change=${(/** @type {any} */ event) => desk.go('now', { domain: event.target.value })}>

@@ -9,7 +9,7 @@ import { ask, Problem } from './api.js';
  * @param {string} caption
  * @param {Column[]} columns The first names its row.
  * @param {any[]} rows
- * @param {string} empty What an empty list means.
+ * @param {unknown} empty What an empty list means.
  */
 export function table(caption, columns, rows, empty) {
   if (rows.length === 0) return html`<p class="empty">${empty}</p>`;
@@ -55,18 +55,24 @@ export const notes = (list) => (list ?? []).map((note) => html`<p class="note">$
 export const field = (label, field, hint) =>
   html`<label class="field"><span>${label}</span>${field}${hint ? html`<small>${hint}</small>` : nothing}</label>`;
 
-/** @param {string} value @param {readonly string[]} domains @param {boolean} isRequired */
-export const domainField = (value, domains, isRequired = true) =>
-  html`${field(
+/** Chosen from those that have rules; a link may name another one. @param {string} value @param {readonly string[]} domains @param {boolean} isRequired */
+export function domainField(value, domains, isRequired = true) {
+  const all = value === '' || domains.includes(value) ? domains : [value, ...domains];
+  const chosen = value === '' && isRequired && all.length === 1 ? all[0] : value;
+  return field(
     'Domain',
-    html`<input name="domain" ?required=${isRequired} list="domains" autocomplete="off" spellcheck="false" .value=${value}>`,
-  )}<datalist id="domains">${domains.map((one) => html`<option value=${one}></option>`)}</datalist>`;
+    html`<select name="domain" ?required=${isRequired}>
+      <option value="" ?selected=${chosen === ''}>${isRequired ? 'Choose one' : 'all'}</option>
+      ${all.map((one) => html`<option value=${one} ?selected=${one === chosen}>${one}</option>`)}
+    </select>`,
+  );
+}
 
 /** @param {readonly string[]} value @param {string} hint @param {boolean} isRequired */
 export const entriesField = (value, hint, isRequired) =>
   field(
     'Entries',
-    html`<textarea name="entries" rows=${Math.max(2, value.length)} ?required=${isRequired} autocomplete="off" spellcheck="false" placeholder="remote_address=203.0.113.7" .value=${value.join('\n')}></textarea>`,
+    html`<textarea name="entries" rows=${Math.max(2, value.length)} wrap="off" ?required=${isRequired} autocomplete="off" spellcheck="false" placeholder="remote_address=203.0.113.7" .value=${value.join('\n')}></textarea>`,
     hint,
   );
 

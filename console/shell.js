@@ -13,7 +13,13 @@ import { moment } from './text.js';
  * @property {() => void} redraw
  * @property {() => void} refresh
  */
-/** @typedef {{ id: string, label: string, draw: (desk: Desk) => unknown }} View */
+/**
+ * @typedef {object} View
+ * @property {string} id
+ * @property {string} label
+ * @property {(desk: Desk) => boolean} [isShown] Whether the process has it; defaults to true. An address of the view works all the same.
+ * @property {(desk: Desk) => unknown} draw
+ */
 
 /** The address of a view, as a link has it. @param {string} view @param {Record<string, any>} [question] */
 export const addressOf = (view, question = {}) => {
@@ -77,7 +83,7 @@ export function startConsole({ kind, views, summary }) {
         <div class="summary">${live.silentSince ? html`<span class="badge bad">no answer</span>` : summary(at)}</div>
         <button class="theme" title="Light, dark, or as the system" @click=${nextTheme}>${themeName()}</button>
       </header>
-      <nav aria-label="Views">${views.map((one) => html`<a href=${addressOf(one.id)} aria-current=${one === view ? 'page' : nothing}>${one.label}</a>`)}</nav>
+      <nav aria-label="Views">${views.filter(({ isShown }) => isShown?.(at) ?? true).map((one) => html`<a href=${addressOf(one.id)} aria-current=${one === view ? 'page' : nothing}>${one.label}</a>`)}</nav>
       <main id="main" tabindex="-1" class=${live.silentSince ? 'stale' : ''}>
         ${live.silentSince ? silence(live.silentSince) : nothing}
         <div role="status" class="said">${said === undefined ? nothing : html`<p class="note ${said.standing}">${said.text} <button class="quiet" aria-label="Dismiss" @click=${() => desk.say(undefined)}>×</button></p>`}</div>

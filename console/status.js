@@ -1,6 +1,6 @@
 /** Store, breaker, rules, sinks, versions: what this limiter is and stands on. */
 import { answered, badge, html, table } from './parts.js';
-import { duration, milliseconds, moment, number, shown } from './text.js';
+import { duration, measured, milliseconds, moment, number, shown } from './text.js';
 
 /** @type {import('./shell.js').View} */
 export const status = {
@@ -30,7 +30,7 @@ export const status = {
           ...(store.openSince
             ? [/** @type {[string, unknown]} */ (['Open since', moment(store.openSince)])]
             : []),
-          ['While it fails', store.failureMode],
+          ['On store failure', store.failureMode],
           ['Leases', store.leases ? 'yes' : 'no'],
         ])}
         ${card('Rules', [
@@ -44,13 +44,14 @@ export const status = {
           ],
           ['Overrides', number(rules.overrides)],
         ])}
-        ${card(`Per second, over ${rates.seconds} s`, [
+        ${card(`Per second, ${measured(rates)}`, [
           ['Decisions', number(rates.decisions)],
           ['Hits passed', number(rates.allowed)],
           ['Hits limited', number(rates.limited)],
           ['Near limit', number(rates.nearLimit)],
           ['Shadowed', number(rates.shadow)],
-          ['p50, p99', html`${milliseconds(rates.p50Ms)}, ${milliseconds(rates.p99Ms)}`],
+          ['gRPC p50, p99', html`${milliseconds(rates.p50Ms)}, ${milliseconds(rates.p99Ms)}`],
+          ['HTTP p50, p99', html`${milliseconds(rates.httpP50Ms)}, ${milliseconds(rates.httpP99Ms)}`],
         ])}
       </div>
       <div class="two">

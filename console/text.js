@@ -4,13 +4,20 @@ import { html } from '../node_modules/lit-html/lit-html.js';
 /** Control characters, zero-width ones, and those that change the direction of what follows them. */
 const odd = /([\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Co}\p{Cs}])/u;
 
+/** What looks like an address, of either kind, with its prefix length: it stays in one line. */
+const address = /((?:[\da-f]*:){2,7}[\da-f.]*(?:\/\d+)?|\d+(?:\.\d+){3}(?:\/\d+)?)/i;
+
 /** Caller-chosen text. @param {unknown} value */
 export function shown(value) {
   const parts = String(value ?? '').split(odd);
-  if (parts.length === 1)
-    return html`<bdi class="own">${parts[0] === '' ? html`<i class="faint">empty</i>` : parts[0]}</bdi>`;
-  return html`<bdi class="own">${parts.map((part, at) => (at % 2 === 0 ? part : html`<span class="odd">${codePoint(part)}</span>`))}</bdi>`;
+  return html`<bdi class="own">${parts.length === 1 && parts[0] === '' ? html`<i class="faint">empty</i>` : parts.map((part, at) => (at % 2 === 0 ? unbroken(part) : html`<span class="odd whole">${codePoint(part)}</span>`))}</bdi>`;
 }
+
+/** @param {string} text */
+const unbroken = (text) =>
+  text
+    .split(address)
+    .map((part, at) => (at % 2 === 0 ? part : html`<wbr><span class="whole">${part}</span>`));
 
 /** @param {string} character */
 const codePoint = (character) =>
@@ -25,11 +32,11 @@ export function entries(list) {
 
 /** @param {{value?: string, valueHash?: string, valueBegins?: string, pattern?: string}} entry */
 function entryValue({ value, valueHash, valueBegins, pattern }) {
-  if (value !== undefined) return html`<span class="equals">=</span>${shown(value)}`;
+  if (value !== undefined) return html`<span class="equals">=</span><wbr>${shown(value)}`;
   if (valueHash !== undefined) {
-    return html`<span class="equals">=</span>${shown(valueBegins ?? '')}<abbr class="odd" title=${`SHA-256 ${valueHash}`}>hashed ${valueHash.slice(0, 8)}</abbr>`;
+    return html`<span class="equals">=</span><wbr>${shown(valueBegins ?? '')}<abbr class="odd" title=${`SHA-256 ${valueHash}`}>hashed ${valueHash.slice(0, 8)}</abbr>`;
   }
-  return pattern === undefined ? '' : html`<span class="equals">=</span>${shown(pattern)}`;
+  return pattern === undefined ? '' : html`<span class="equals">=</span><wbr>${shown(pattern)}`;
 }
 
 /** Whether each value is known, so that the counter can be named. @param {any[]} list */
@@ -64,6 +71,10 @@ export function number(value) {
 export const milliseconds = (value) =>
   value === null || value === undefined ? '–' : `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`;
 
+/** The window of rates, which the header and the views share. @param {{ seconds: number }} rates */
+export const measured = ({ seconds }) =>
+  seconds === 0 ? 'not measured yet' : `in the last ${duration(seconds)}`;
+
 /** @param {number | null | undefined} value */
 export function duration(value) {
   if (value === null || value === undefined) return '–';
@@ -94,7 +105,20 @@ export const algorithmText = (algorithm) =>
   !algorithm || algorithm === 'fixed_window' ? '' : algorithm.replaceAll('_', ' ');
 
 /** What the limiter says of it, with its large numbers in groups. @param {{ words: string }} limit Of a rule. */
-export const limitText = ({ words }) => words.replace(/\d{4,}/g, (digits) => number(Number(digits)));
+export const limitText = ({ words }) => grouped(words);
+
+/** @param {string} words */
+const grouped = (words) => words.replace(/\d{4,}/g, (digits) => number(Number(digits)));
+
+/** What a limit counts over, behind “per”: `minute`, `5 minutes`, `calendar month`. @param {any} limit Of a rule. */
+export const windowName = ({ unit, multiplier, calendar }) =>
+  calendar ? `calendar ${calendar.unit}` : multiplier === 1 ? unit : `${number(multiplier)} ${unit}s`;
+
+/** `Requests`, or what its hits are. Undefined stands for no limit. @param {any} limit */
+export function countedName(limit) {
+  const name = limit?.hitsUnit || 'requests';
+  return name.charAt(0).toUpperCase() + name.slice(1);
+}
 
 /** The limit of a counter or a refusal, with what its hits are where they are no requests. @param {any} of */
 export const most = ({ limit, hitsUnit }) => `${number(limit)}${hitsUnit ? ` ${hitsUnit}` : ''}`;
@@ -104,8 +128,9 @@ export const calendarWords = ({ unit, timezone, startsOn }) =>
   `calendar ${unit} (${timezone}${startsOn === 1 ? '' : `, from day ${startsOn}`})`;
 
 /** @param {any} override */
-export function effectText({ requestsPerUnit, unit, unlimited, shadow, block, grant, limit }) {
+export function effectText({ words, requestsPerUnit, unit, unlimited, shadow, block, grant, limit }) {
   const of = limit ? ` (limit ${limit})` : '';
+  if (words !== undefined) return `${grouped(words)}${of}`;
   if (unlimited) return `no limit${of}`;
   if (shadow) return `counts, refuses nobody${of}`;
   if (block) return 'refuses all';

@@ -3,13 +3,12 @@ import type { Clock, Timers } from '../process/time/clock.ts';
 import type { FleetStore } from './fleets/fleet-store.ts';
 import type { ApiObject, Reading } from './kubernetes/reflector.ts';
 import type { ConfigObject } from './model/config-object.ts';
-import type { Decision, KeptSpec } from './model/decision.ts';
+import type { Decision, KeptSpec, StoredSpec } from './model/decision.ts';
 import type { FleetObject } from './model/fleet-object.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
 import type { Policy } from './reconcile/decide.ts';
 import type { RemovedObject } from './reconcile/removals.ts';
 import type { RecordedEvent } from './replicas/event-recorder.ts';
-import type { StoredSpec } from './replicas/kept-specs.ts';
 import type { StatusWriter } from './replicas/status-pump.ts';
 import type { ControlPlaneSettings } from './settings/table.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';
@@ -52,6 +51,11 @@ export interface Backing {
   readonly schemas?: SchemaStore;
   /** Who may use fleets, whose domains were last, and the schemas; undefined while one of them is not known. */
   readonly policy: Policy | undefined;
+  /**
+   * What of the first decision cannot be read, where no earlier spec is known: nothing is served before it is corrected. Missing:
+   * last good specs outlive the process.
+   */
+  readonly unread?: (decision: Decision) => readonly string[];
   /** Begins to take part; what comes of it is told to the listener. */
   start(): void;
   publish(limiters: readonly LimiterReport[]): void;

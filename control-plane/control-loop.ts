@@ -10,7 +10,7 @@ import type { Backing, BackingListener, OpenBacking, OpenBackingOptions } from '
 import { Distribution } from './distribution.ts';
 import type { Decision } from './model/decision.ts';
 import { parseDomainOwners } from './reconcile/claims.ts';
-import { Decider, persistedKept } from './reconcile/decide.ts';
+import { Decider } from './reconcile/decide.ts';
 import { VersionLedger } from './reconcile/fleet-standing.ts';
 import { MeetingWatch, type MeetingWatchOptions } from './reconcile/meeting-watch.ts';
 import { Removals } from './reconcile/removals.ts';
@@ -43,8 +43,6 @@ const reportGatherMs = 10;
 const reportIntervalMs = 100;
 /** A leader may be dead for the Lease's duration, and its last status a moment older. */
 const webhookRepeatMarginMs = 30_000;
-/** Chosen: between two log lines about deleted objects that nobody is told of. */
-const seldomMs = 60_000;
 
 export class ControlLoop {
   readonly backing: Backing;
@@ -81,6 +79,8 @@ export class ControlLoop {
       decider: this.decider,
       policy: () => this.backing.policy,
       schemas: this.backing.schemas,
+      controllerName: this.backing.controllerName,
+      unread: (decision) => this.backing.unread?.(decision) ?? [],
       ledger: this.#ledger,
       xds: this.streams,
       decided: () => this.#decided(),
@@ -112,6 +112,11 @@ export class ControlLoop {
   /** The first complete list of objects is in. */
   get isListed(): boolean {
     return this.#isListed;
+  }
+
+  /** See `Distribution.unread`. */
+  get unread(): readonly string[] {
+    return this.#distribution.unread;
   }
 
   get isServing(): boolean {
@@ -206,9 +211,7 @@ export class ControlLoop {
   #createRemovals(): Removals {
     const { settings, log, clock, metrics } = this.#options;
     const { webhookQueueSize: most } = settings;
-    const drops = new Seldom<undefined>(clock, seldomMs, (_, count) =>
-      lines.removedDropped(log, { count, most }),
-    );
+    const drops = new Seldom<undefined>(clock, (_, count) => lines.removedDropped(log, { count, most }));
     return new Removals({
       most,
       forgetAfterMs: this.#repeatMs,
@@ -245,11 +248,11 @@ export class ControlLoop {
 
   /** Before the first decision nobody can say what may be forgotten. */
   #keep(): void {
-    const { decision, kept, isCutOff } = this.#distribution;
+    const { decision, persisted, isCutOff } = this.#distribution;
     const { leads } = this.backing;
     if (decision === undefined) return;
     // What another replica knows may be older than what the leader has by now.
-    if (leads || !isCutOff) this.backing.keep(persistedKept(decision, kept));
+    if (leads || !isCutOff) this.backing.keep(persisted);
     if (leads && !isCutOff) this.backing.decided(decision);
   }
 }

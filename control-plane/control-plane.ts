@@ -60,7 +60,7 @@ export class ControlPlane {
   readonly #options: ControlPlaneOptions;
   readonly #replica: string;
   readonly #health = new Health();
-  readonly #readiness = new Readiness();
+  readonly #readiness = new Readiness(() => this.#loop.unread);
   readonly #metrics: ControlPlaneMetrics;
   /** What most parts are made of. */
   readonly #parts: ControlPlaneOptions & Telemetry;
@@ -259,6 +259,7 @@ export class ControlPlane {
       controllerName: backing.controllerName,
       leader: () => backing.leader,
       decision: () => this.#loop.decision,
+      missing: () => this.#readiness.missing,
       reports: () => backing.reports(),
       statusOf: (object) => (backing.source.newest(object) ?? object).status,
     };
@@ -266,10 +267,9 @@ export class ControlPlane {
       this.#metrics.all.faults.inc();
       lines.fault(this.#options.log, 'HTTP', error);
     };
-    const missing = () => this.#readiness.missing;
     const nowMs = () => this.#options.clock.nowMs();
     const routes = [
-      ...statusRoutes({ view, version: packageVersion(), missing }),
+      ...statusRoutes({ view, version: packageVersion() }),
       ...overrideRoutes({ ...view, nowMs }),
     ];
     const api = openAdmin(this.#parts, { token: () => this.#debugToken.current, routes, onFault });

@@ -1,8 +1,12 @@
 import type { Backing, BackingListener } from './backing.ts';
+import { objectKey, UnreadSpec } from './model/config-object.ts';
+import type { Decision } from './model/decision.ts';
 import type { LimiterReport, ReplicaReport } from './model/fleet-snapshot.ts';
+import { isUnread } from './model/reasons.ts';
 import { WriteLedger } from './model/write-ledger.ts';
 import { sameStatus } from './reconcile/conditions.ts';
 import { noPolicy } from './reconcile/decide.ts';
+import { nothingInForce } from './reconcile/rejections.ts';
 import { DirectorySource, type DirectorySourceOptions } from './source/directory-source.ts';
 
 export interface DirectoryBackingOptions extends DirectorySourceOptions {
@@ -56,7 +60,17 @@ export class DirectoryBacking implements Backing {
   /** There is nobody to read them: the log says the same. */
   recordEvent(): void {}
 
-  /** A restart reads the manifests anew; what is wrong with them then is not served. */
+  /** A reason ends with what is in force, which only limiters know at a start. */
+  unread({ verdicts }: Decision): string[] {
+    return [...verdicts.values()].flatMap(({ object, accepted, served }) => {
+      if (accepted.status || !isUnread(accepted.reason) || served !== undefined) return [];
+      const message = accepted.message.replace(new RegExp(`; ${nothingInForce}$`), '');
+      if (object.spec instanceof UnreadSpec) return [message];
+      return [`${this.source.placeOf(object)}: ${objectKey(object)}: ${message}`];
+    });
+  }
+
+  /** A restart reads the manifests anew, and serves nothing while some are wrong: see `unread`. */
   keep(): void {}
 
   decided(): void {}

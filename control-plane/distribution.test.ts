@@ -4,10 +4,12 @@ import { configObject, configSpec, invalidSpec } from '../test/support/config-ob
 import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
 import { publishedFields } from '../test/support/published-fields.ts';
+import { changesBetween } from '../test/support/whole-decider.ts';
 import { Distribution, type DistributionOptions } from './distribution.ts';
 import { ApiError } from './kubernetes/api-error.ts';
 import type { ConfigObject } from './model/config-object.ts';
 import type { FleetSnapshot } from './model/fleet-snapshot.ts';
+import type { ChangedObjects } from './model/object-changes.ts';
 import { anyoneOwnsAnything } from './reconcile/claims.ts';
 import { Decider, noPolicy } from './reconcile/decide.ts';
 import { VersionLedger } from './reconcile/fleet-standing.ts';
@@ -15,6 +17,8 @@ import { SchemaStore } from './source/schema-store.ts';
 
 let timers: ManualTimers;
 let objects: ConfigObject[];
+/** By uid: those that were asked for. */
+let shown: ReadonlyMap<string, ConfigObject>;
 /** Domains of the default fleet, by push. */
 let served: string[][];
 let cutOff: boolean;
@@ -23,15 +27,22 @@ let distribution: Distribution;
 beforeEach(() => {
   timers = new ManualTimers();
   objects = [];
+  shown = new Map();
   served = [];
   cutOff = false;
   distribution = start();
 });
 
+function takeChanges(): ChangedObjects {
+  const before = shown;
+  shown = new Map(objects.map((object) => [object.uid, object]));
+  return changesBetween(before, shown);
+}
+
 function start(options: Partial<DistributionOptions> = {}): Distribution {
   return new Distribution({
     ...recordedTelemetry(),
-    source: { objects: () => objects },
+    source: { changes: { reader: () => takeChanges } },
     decider: new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything }),
     policy: () => noPolicy,
     ledger: new VersionLedger(),
@@ -155,12 +166,12 @@ describe('Distribution', () => {
   it('decides anew when an override ends, also after longer than timers hold', () => {
     const days = 86_400_000;
     const decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
-    const ending = {
+    const ending = Object.assign(decider, {
       decide: (...args: Parameters<Decider['decide']>) => ({
-        ...decider.decide(...args),
+        ...Decider.prototype.decide.apply(decider, args),
         dueMs: timers.nowMs < 30 * days ? 30 * days : undefined,
       }),
-    } as Decider;
+    });
     const waits: number[] = [];
     const after = (ms: number, then: () => void) => {
       waits.push(ms);
@@ -210,12 +221,12 @@ describe('Distribution', () => {
     distribution.changed();
     timers.advance(100);
     expect(served).toEqual([['shop'], ['shop']]);
-    expect(distribution.kept.get('u1')?.generation).toBe(1);
+    expect(distribution.persisted.get('u1')?.generation).toBe(1);
     objects = [];
     distribution.changed();
     timers.advance(100);
     expect(served.at(-1)).toEqual([]);
-    expect(distribution.kept.size).toBe(0);
+    expect(distribution.persisted.size).toBe(0);
   });
 
   it('keeps what is stored of an object that is read later, or was read at an older generation', () => {
@@ -234,6 +245,98 @@ describe('Distribution', () => {
     show(shop(4, configSpec({ domain: 'four' })));
     show(shop(5, invalidSpec()));
     expect(served.at(-1)).toEqual(['four']);
+  });
+
+  it('serves what is stored of an object of which it alone accepted a newer generation', () => {
+    distribution.useKept(new Map());
+    objects = [shop(1, configSpec({ domain: 'one' }))];
+    distribution.listed();
+    timers.advance(100);
+    const status = {
+      observedGeneration: 1,
+      domain: 'two',
+      fleet: 'default',
+      servedGeneration: 1,
+      conditions: [],
+    };
+    const mail = configObject({ name: 'mail', uid: 'u2', generation: 2, spec: invalidSpec(), status });
+    objects = [shop(3, configSpec({ domain: 'two' })), mail];
+    distribution.changed();
+    timers.advance(100);
+    expect(served.at(-1)).toEqual(['two']);
+    const stored = { u1: { generation: 2, spec: configSpec({ domain: 'one' }) } };
+    const ofMail = { generation: 1, spec: configSpec({ domain: 'two' }) };
+    distribution.useKept(new Map([...Object.entries(stored), ['u2', ofMail]]));
+    timers.advance(100);
+    expect(served.slice(2)).toEqual([['two', 'one']]);
+    expect(distribution.persisted.get('u1')?.generation).toBe(2);
+  });
+
+  describe('of an object that is in force by its status, at a generation whose spec is not stored', () => {
+    const status = (controllerName: string, servedGeneration: number) => ({
+      ...{ observedGeneration: servedGeneration, controllerName, domain: 'shop', fleet: 'default' },
+      ...{ servedGeneration, conditions: [] },
+    });
+    const begin = (said: ReturnType<typeof status> | undefined): void => {
+      distribution = start({ controllerName: 'ours' });
+      objects = [{ ...shop(3, invalidSpec()), status: said }];
+      distribution.useKept(new Map());
+      distribution.listed();
+      timers.advance(29_000);
+    };
+
+    it('waits for a replica that knows it', () => {
+      begin(status('ours', 2));
+      expect([served, distribution.decision]).toEqual([[], undefined]);
+      distribution.useKept(new Map([['u1', { generation: 2, spec: configSpec({ domain: 'shop' }) }]]));
+      timers.advance(100);
+      expect(served).toEqual([['shop']]);
+      expect(timers.size).toBe(0);
+    });
+
+    it('waits for half a minute at most, once', () => {
+      begin(status('ours', 2));
+      timers.advance(2_000);
+      expect(served).toEqual([[]]);
+      objects = [{ ...shop(4, invalidSpec()), status: status('ours', 2) }];
+      distribution.changed();
+      timers.advance(100);
+      expect(served).toEqual([[], []]);
+    });
+
+    it('remembers what is accepted while it waits', () => {
+      begin(status('ours', 2));
+      const mail = configObject({ name: 'mail', uid: 'u2', spec: configSpec({ domain: 'mail' }) });
+      objects = [...objects, mail];
+      distribution.changed();
+      timers.advance(100);
+      objects = [objects[0]!, { ...mail, generation: 2, spec: invalidSpec() }];
+      distribution.changed();
+      timers.advance(2_000);
+      expect(served).toEqual([['mail']]);
+    });
+
+    it.each([
+      ['by nobody', undefined],
+      ['by another control plane', status('theirs', 2)],
+      ['at this generation', status('ours', 3)],
+    ])('waits for nothing where it is in force %s', (_, said) => {
+      begin(said);
+      expect(served).toEqual([[]]);
+    });
+  });
+
+  it('keeps what is stored of an object that was not accepted at the generation that was read before', () => {
+    distribution.useKept(new Map());
+    objects = [shop(1, invalidSpec())];
+    distribution.listed();
+    timers.advance(100);
+    distribution.useKept(new Map([['u1', { generation: 2, spec: configSpec({ domain: 'two' }) }]]));
+    timers.advance(100);
+    objects = [shop(3, invalidSpec())];
+    distribution.changed();
+    timers.advance(100);
+    expect(served.at(-1)).toEqual(['two']);
   });
 
   it('does not go back to what another replica kept longer ago', () => {

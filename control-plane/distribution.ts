@@ -3,10 +3,25 @@ import type { Logger } from '../process/log/logger.ts';
 import type { Clock, Timers } from '../process/time/clock.ts';
 import { Pace } from '../process/time/pacing.ts';
 import { kindOf, objectKey } from './model/config-object.ts';
-import type { Decision, KeptSpec, Verdict } from './model/decision.ts';
+import {
+  changedVerdicts,
+  type Decision,
+  type KeptSpec,
+  type StoredSpec,
+  type Verdict,
+} from './model/decision.ts';
 import { noNewerFields } from './model/newer-fields.ts';
+import type { ObjectChanges } from './model/object-changes.ts';
 import { isEnd } from './model/reasons.ts';
-import { type Decider, joinedKept, nextKept, type Policy } from './reconcile/decide.ts';
+import {
+  type Decider,
+  joinedKept,
+  keptChanges,
+  type Policy,
+  persistedSpec,
+  withEntries,
+  withUnknownSpec,
+} from './reconcile/decide.ts';
 import type { VersionLedger } from './reconcile/fleet-standing.ts';
 import type { ObjectSource } from './source/kubernetes-source.ts';
 import type { SchemaStore } from './source/schema-store.ts';
@@ -15,12 +30,16 @@ import * as lines from './telemetry/log-lines.ts';
 import type { LimiterStreams } from './xds/limiter-streams.ts';
 
 export interface DistributionOptions extends Telemetry {
-  source: Pick<ObjectSource, 'objects'>;
+  source: Pick<ObjectSource, 'changes'>;
   decider: Decider;
   /** Undefined while it is not known: nothing is decided before. */
   policy(): Policy | undefined;
   /** See `SchemaStore`; missing: there are no schemas. */
   schemas?: Pick<SchemaStore, 'confirms'> | undefined;
+  /** Whose statuses say what is in force; undefined: no other control plane writes any. */
+  controllerName?: string | undefined;
+  /** See `Backing`. */
+  unread?: ((decision: Decision) => readonly string[]) | undefined;
   ledger: VersionLedger;
   xds: Pick<LimiterStreams, 'serve' | 'cutOff'>;
   clock: Clock;
@@ -36,15 +55,22 @@ const burst = 3;
 /** Chosen: what happened meanwhile comes over a watch that is open again in far less. */
 const catchUpMs = 1_000;
 
+/** Chosen: a replica that stood still or was cut off, and alone knows a spec, has stored it by then. */
+const unknownSpecPatienceMs = 30_000;
+
 /** Timers hold no more than 24 days. */
 const longestWaitMs = 86_400_000;
 
 export class Distribution {
   readonly #options: DistributionOptions;
   readonly #pace: Pace;
-  #kept: ReadonlyMap<string, KeptSpec> = new Map();
+  readonly #takeChanges: ReturnType<ObjectChanges['reader']>;
+  #persisted: ReadonlyMap<string, StoredSpec> = new Map();
   #stored: ReadonlyMap<string, KeptSpec> = new Map();
+  /** Uids of kept specs that came from other processes since the last decision. */
+  readonly #joined = new Set<string>();
   #decision: Decision | undefined;
+  #unread: readonly string[] = [];
   #isListed = false;
   #hasKept = false;
   /** When the source told of a change that no limiter was sent yet. */
@@ -54,11 +80,15 @@ export class Distribution {
   readonly #fieldsTold = new Set<string>();
   readonly #cutOffBy = new Set<'watch' | 'lease'>();
   #callOffReturn = (): void => {};
+  /** Of the wait for specs that other replicas may know; undefined: it has not begun. */
+  #callOffPatience: (() => void) | undefined;
+  #isPatienceOver = false;
   #isCutOff = false;
 
   constructor(options: DistributionOptions) {
     const { clock, timers } = options;
     this.#options = options;
+    this.#takeChanges = options.source.changes.reader();
     this.#pace = new Pace({ clock, timers, gatherMs, intervalMs, burst, run: () => this.#decide() });
   }
 
@@ -67,9 +97,14 @@ export class Distribution {
     return this.#decision;
   }
 
-  /** By uid: what stays in force should an object's next spec not be accepted. */
-  get kept(): ReadonlyMap<string, KeptSpec> {
-    return this.#kept;
+  /** What keeps the first decision from being served: see `Backing.unread`. */
+  get unread(): readonly string[] {
+    return this.#unread;
+  }
+
+  /** By uid: see `persistedSpec`. */
+  get persisted(): ReadonlyMap<string, StoredSpec> {
+    return this.#persisted;
   }
 
   /** The first complete list of objects is in. */
@@ -129,6 +164,7 @@ export class Distribution {
 
   close(): void {
     this.#callOffReturn();
+    this.#callOffPatience?.();
     this.#callOffEnd();
     this.#pace.close();
   }
@@ -139,30 +175,59 @@ export class Distribution {
   }
 
   #join(stored: readonly (readonly [uid: string, spec: KeptSpec])[]): void {
-    if (stored.length === 0) return;
-    const joined = stored.map(([uid, spec]) => [uid, joinedKept(this.#kept.get(uid), spec)] as const);
-    this.#kept = new Map([...this.#kept, ...joined]);
+    const { decider } = this.#options;
+    this.#keep(new Map(stored.map(([uid, spec]) => [uid, joinedKept(decider.kept.get(uid), spec)])));
+    for (const [uid] of stored) this.#joined.add(uid);
   }
 
-  /** Objects may be read later than what is stored of them. A decision that knew the object has forgotten its spec for good. */
+  #keep(changed: ReadonlyMap<string, KeptSpec | undefined>): void {
+    this.#options.decider.keep(changed);
+    this.#persist(changed.keys());
+  }
+
+  #persist(uids: Iterable<string>): void {
+    const changed = new Map<string, StoredSpec | undefined>();
+    for (const uid of uids) {
+      const spec = persistedSpec(this.#decision?.verdicts.get(uid), this.#options.decider.kept.get(uid));
+      if (spec !== this.#persisted.get(uid)) changed.set(uid, spec);
+    }
+    this.#persisted = withEntries(this.#persisted, changed);
+  }
+
+  /** Objects may be read later than what is stored of them. A decision that knew the generation has forgotten its spec for good. */
   #isBehind(uid: string, generation: number): boolean {
-    const known = this.#kept.get(uid);
-    return known === undefined ? this.#decision?.verdicts.has(uid) !== true : known.generation < generation;
+    const known = this.#options.decider.kept.get(uid);
+    const newest = known?.generation ?? this.#decision?.verdicts.get(uid)?.object.generation ?? 0;
+    return newest < generation;
   }
 
   #decide(): void {
-    const { source, decider, policy, ledger, xds, clock, metrics, log } = this.#options;
+    const { decider, policy, ledger, xds, clock, metrics, log } = this.#options;
     const startMs = clock.monotonicMs();
     const last = this.#decision;
     const nowMs = clock.nowMs();
     this.#join([...this.#stored].filter(([uid, { generation }]) => this.#isBehind(uid, generation)));
-    const decision = decider.decide(source.objects(), this.#kept, policy(), nowMs);
+    const decision = decider.decide(this.#takeChanges(), policy(), nowMs);
     // What newer schemas may say otherwise is not decided: the store asks again.
     const { doubts, ignored } = decision.newerFields ?? noNewerFields;
     if (this.#options.schemas?.confirms(doubts) === false) return;
+    if (last === undefined && this.#isHeld(decision)) return;
+    const changed = changedVerdicts(decision, last?.verdicts ?? new Map());
+    const uids = changed.union(this.#joined);
+    const kept = keptChanges(decision, decider.kept, uids);
+    const surpassed = this.#surpassed(decision, kept);
+    if (surpassed.length > 0) {
+      decider.keep(new Map(surpassed));
+      for (const [uid] of surpassed) this.#joined.add(uid);
+      this.#decide();
+      return;
+    }
+    this.#joined.clear();
+    decider.keep(kept);
+    if (last === undefined && this.#awaitsSpecs(decision)) return;
     this.#awaitEnd(decision, nowMs);
-    this.#kept = nextKept(decision, this.#kept);
     this.#decision = decision;
+    this.#persist(uids);
     ledger.observe(decision, nowMs);
     xds.serve(decision.fleets);
     const durationMs = clock.monotonicMs() - startMs;
@@ -177,8 +242,59 @@ export class Distribution {
       this.#fieldsTold.add(field);
       lines.fieldIgnored(log, field);
     }
-    for (const [uid, verdict] of decision.verdicts) tellNews(log, verdict, last?.verdicts.get(uid));
+    for (const uid of changed) {
+      const verdict = decision.verdicts.get(uid);
+      if (verdict !== undefined) tellNews(log, verdict, last?.verdicts.get(uid));
+    }
     this.#options.decided();
+  }
+
+  /**
+   * A replica that sees an object before what others stored of it may accept a generation that is turned down elsewhere. Once
+   * nothing comes of that generation, the stored one is in force: without this, this replica alone would serve nothing.
+   */
+  #surpassed(
+    { verdicts }: Decision,
+    changed: ReadonlyMap<string, KeptSpec | undefined>,
+  ): [uid: string, stored: KeptSpec][] {
+    const { kept } = this.#options.decider;
+    return [...changed].flatMap(([uid, next]) => {
+      const stored = this.#stored.get(uid);
+      if (next !== undefined || stored === undefined || !verdicts.has(uid)) return [];
+      return stored.generation < (kept.get(uid)?.generation ?? 0) ? [[uid, stored]] : [];
+    });
+  }
+
+  /**
+   * A replica that begins may find an object that is not accepted, whose spec in force was not stored before all replicas that
+   * knew it ended or were cut off. One of them may still come back. Before that, nothing is decided.
+   */
+  #awaitsSpecs(decision: Decision): boolean {
+    if (this.#isPatienceOver) return false;
+    const { controllerName, timers, log } = this.#options;
+    const objects = withUnknownSpec(decision, this.#options.decider.kept, controllerName);
+    if (objects.length === 0) {
+      this.#callOffPatience?.();
+      return false;
+    }
+    if (this.#callOffPatience === undefined) {
+      lines.specsUnknown(log, { objects: objects.join(', '), waitMs: unknownSpecPatienceMs });
+      this.#callOffPatience = timers.after(unknownSpecPatienceMs, () => {
+        this.#isPatienceOver = true;
+        this.#ask();
+      });
+    }
+    return true;
+  }
+
+  /** Limiters keep what they have; a change of the files asks again. */
+  #isHeld(decision: Decision): boolean {
+    const { log, unread } = this.#options;
+    const problems = unread?.(decision) ?? [];
+    const isNews = problems.join() !== this.#unread.join();
+    this.#unread = problems;
+    if (isNews && problems.length > 0) lines.startHeld(log, problems);
+    return problems.length > 0;
   }
 
   /** A timer that is early asks for another one. */

@@ -3,12 +3,13 @@ import { expect, it, onTestFinished } from 'vitest';
 import { configObject, configSpec, configWrites } from '../test/support/config-object-builder.ts';
 import { recordedTelemetry } from '../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../test/support/manual-timers.ts';
+import { WholeDecider } from '../test/support/whole-decider.ts';
 import { ApiError } from './kubernetes/api-error.ts';
 import { type ConfigObject, findCondition } from './model/config-object.ts';
 import type { Decision } from './model/decision.ts';
 import type { LimiterReport } from './model/fleet-snapshot.ts';
+import { ObjectChanges } from './model/object-changes.ts';
 import { anyoneOwnsAnything } from './reconcile/claims.ts';
-import { Decider } from './reconcile/decide.ts';
 import { VersionLedger } from './reconcile/fleet-standing.ts';
 import { Removals } from './reconcile/removals.ts';
 import type { WriteOutcome } from './replicas/status-pump.ts';
@@ -21,6 +22,7 @@ const patienceMs = 15_000;
 class Cluster {
   readonly timers = new ManualTimers();
   readonly objects = new Map<string, ConfigObject>();
+  readonly changes = new ObjectChanges();
   /** `shop False NoLimiters` for each status that was written. */
   readonly written: string[] = [];
   /** Of Programmed, as far as events tell of it. */
@@ -29,7 +31,14 @@ class Cluster {
   #version = 0;
 
   put(object: ConfigObject): void {
-    this.objects.set(object.uid, { ...object, resourceVersion: `${++this.#version}` });
+    const stored = { ...object, resourceVersion: `${++this.#version}` };
+    this.objects.set(object.uid, stored);
+    this.changes.note(object.uid, stored);
+  }
+
+  delete({ uid }: ConfigObject): void {
+    this.objects.delete(uid);
+    this.changes.note(uid, undefined);
   }
 }
 
@@ -42,7 +51,11 @@ class Replica {
   readonly removals = new Removals({ most: 10, forgetAfterMs: 45_000, dropped: () => {} });
   readonly #cluster: Cluster;
   readonly #ledger = new VersionLedger();
-  readonly #decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything, controllerName });
+  readonly #decider = new WholeDecider({
+    mergeDomains: false,
+    domainOwners: anyoneOwnsAnything,
+    controllerName,
+  });
   #decision: Decision | undefined;
 
   constructor(cluster: Cluster) {
@@ -59,6 +72,7 @@ class Replica {
         controllerName,
         source: {
           start: () => {},
+          changes: cluster.changes,
           objects: () => [...objects.values()],
           left: () => [],
           newest: ({ uid }) => objects.get(uid),
@@ -96,7 +110,7 @@ class Replica {
   /** Decides on the objects as they are, and lets time pass; answers of the server come at once. */
   async pass(ms: number): Promise<void> {
     const { timers, objects } = this.#cluster;
-    this.#decision = this.#decider.decide([...objects.values()], new Map(), undefined, timers.nowMs);
+    this.#decision = this.#decider.decideAll([...objects.values()], new Map(), undefined, timers.nowMs);
     this.#ledger.observe(this.#decision, timers.nowMs);
     this.keeper.update();
     await this.wait(ms);
@@ -224,7 +238,7 @@ it('what has changed stays unknown for 15 s where others may be on their way', a
 
 it('a new leader tells of a deleted object after 15 s, since limiters may still run it', async () => {
   const cluster = await afterALeader();
-  cluster.objects.delete(shop.uid);
+  cluster.delete(shop);
   const next = new Replica(cluster);
   next.leads = true;
   const { namespace, name, uid, generation } = shop;
@@ -242,7 +256,7 @@ it('a replica that does not lead writes nothing and tells of nothing', async () 
   const cluster = await afterALeader();
   const other = new Replica(cluster);
   await other.pass(60_000);
-  cluster.objects.delete(shop.uid);
+  cluster.delete(shop);
   await other.pass(1_000);
   expect(other.removals.objects).toHaveLength(1);
   await other.pass(60_000);

@@ -6,6 +6,7 @@ import type { Backing } from './backing.ts';
 import { FleetKeeper } from './fleets/fleet-store.ts';
 import { type ConfigObject, type ConfigStatus, objectKey } from './model/config-object.ts';
 import type { Decision } from './model/decision.ts';
+import type { ObjectChanges } from './model/object-changes.ts';
 import { isEnd, reasonRow, reasons } from './model/reasons.ts';
 import type { VersionLedger } from './reconcile/fleet-standing.ts';
 import { LimiterView, patienceMs } from './reconcile/limiter-view.ts';
@@ -53,8 +54,6 @@ interface WrittenStatus {
 /** Chosen: answers of limiters come in bursts. */
 const gatherMs = 20;
 const intervalMs = 100;
-/** Chosen: between two log lines about what others do to statuses. */
-const seldomMs = 60_000;
 
 /** Keeps the objects' statuses true while this replica leads, and knows all limiters also while it does not. */
 export class StatusKeeper {
@@ -67,6 +66,7 @@ export class StatusKeeper {
   readonly #overwrites: Seldom<{ object: string; by: string | undefined; manager: string | undefined }>;
   readonly #conflicts: Seldom<{ object: string; by: string; yields: boolean }>;
   readonly #fleets: FleetKeeper | undefined;
+  readonly #takeChanges: ReturnType<ObjectChanges['reader']>;
   /** Since when this process leads and knows what limiters should have. */
   #leadsSinceMs: number | undefined;
   #callOff = (): void => {};
@@ -75,6 +75,7 @@ export class StatusKeeper {
     const { backing, ledger, clock, timers, log, writesPerSecond } = options;
     this.#options = options;
     this.#limiters = new LimiterView(ledger);
+    this.#takeChanges = backing.source.changes.reader();
     this.#fleets =
       backing.fleets &&
       new FleetKeeper({
@@ -92,10 +93,10 @@ export class StatusKeeper {
       controllerName: backing.controllerName,
       found: (object, news) => this.#found(object, news),
     });
-    this.#overwrites = new Seldom(clock, seldomMs, (found, times) => {
+    this.#overwrites = new Seldom(clock, (found, times) => {
       lines.statusOverwritten(log, { ...found, times });
     });
-    this.#conflicts = new Seldom(clock, seldomMs, (found, times) => {
+    this.#conflicts = new Seldom(clock, (found, times) => {
       lines.classConflict(log, { ...found, times });
     });
     this.#pump = new StatusPump({
@@ -160,6 +161,7 @@ export class StatusKeeper {
     this.#limiters.update(backing.reports(), nowMs, backing.fleets?.expectations());
     this.#fleets?.update();
     const newest = decision();
+    const changed = this.#takeChanges();
     if (backing.leads && newest !== undefined) this.#leadsSinceMs ??= nowMs;
     const awaitsLimiters = nowMs - (this.#leadsSinceMs ?? nowMs) < patienceMs;
     if (newest !== undefined) this.#tellRemoved(newest, { awaitsLimiters, nowMs });
@@ -168,12 +170,13 @@ export class StatusKeeper {
         decision: newest,
         newest: (object) => backing.source.newest(object),
         left: backing.source.left(),
+        changed,
         isOversize,
         awaitsLimiters,
         nowMs,
       });
       this.#pump.wake();
-    }
+    } else this.#board.missed();
     this.#setTimer(nowMs);
   }
 

@@ -13,7 +13,7 @@ import { holdTlsFloor } from '../process/net/tls-floor.ts';
 import type { FollowedToken } from '../process/net/token-file.ts';
 import { type Clock, systemClock, systemTimers, type Timers } from '../process/time/clock.ts';
 import { type ShutdownStep, type SignalSource, shutdownOnSignal } from '../process/time/shutdown.ts';
-import { type FollowedCallers, followCallersFile, openCallers } from './assembly/callers.ts';
+import { MainParts } from './assembly/capabilities.ts';
 import { openConfigSource, sourceFields } from './assembly/config-source.ts';
 import { openConnections, shutdownGraceMs } from './assembly/connections.ts';
 import { type LimiterContext, limiterName, type OptionalModules, type Sink } from './assembly/context.ts';
@@ -21,9 +21,8 @@ import { countingOptions } from './assembly/decision-service.ts';
 import { grpcAddress } from './assembly/grpc.ts';
 import { followDebugToken } from './assembly/http.ts';
 import { openAdmin } from './assembly/operators/admin.ts';
-import { type Colleagues, openColleagues, openOffice } from './assembly/operators/office.ts';
-import { type OpenedOverrides, openOverrides } from './assembly/operators/overrides.ts';
 import { openStatus } from './assembly/operators/status.ts';
+import { type Colleagues, openColleagues, openStoreAdmin } from './assembly/operators/store-admin.ts';
 import { loadOptionalModules } from './assembly/optional-modules.ts';
 import { type FollowedProfiles, followProfiles } from './assembly/profiles.ts';
 import { openServing, type Serving } from './assembly/serving.ts';
@@ -31,15 +30,12 @@ import { openSink } from './assembly/sinks.ts';
 import { listenerErrors, StartWatch } from './assembly/start-trouble.ts';
 import { type ConfigSource, ConfigSourceError } from './config-source/config-source.ts';
 import { RulesInForce, type RulesInForceParts } from './config-source/rules-in-force.ts';
-import { type BudgetsAnswer, budgetRoutes } from './http/budget-endpoints.ts';
 import { DebugListener } from './http/debug-listener.ts';
+import { defaultLease } from './leases/settings.ts';
 import * as lines from './log/lines.ts';
 import { counterRoutes } from './operate/counter-routes.ts';
-import type { StoreOffice } from './operate/office/office.ts';
-import { refusalRoutes } from './operate/refusal-routes.ts';
-import { usualLease } from './settings/counting-settings.ts';
+import type { StoreAdmin } from './operate/store-admin/store-admin.ts';
 import { type LimiterSettings, parseLimiterSettings } from './settings/settings.ts';
-import { withInstanceId } from './settings/tracing-settings.ts';
 import { workersWanted } from './settings/worker-settings.ts';
 import {
   createLimiterStats,
@@ -48,8 +44,6 @@ import {
 } from './stats/registry/limiter-stats.ts';
 import { StatsRegistry } from './stats/registry/stats-registry.ts';
 import { DescriptorOutput, type OutputStream } from './stats/sinks/output-sink.ts';
-import { topPage } from './stats/top/top-page.ts';
-import { TopReporter } from './stats/top/top-report.ts';
 import type { ResolveSrv } from './stores/memcache/memcache-nodes.ts';
 import { WorkerPool } from './workers/worker-pool.ts';
 import type { StartThread } from './workers/worker-thread.ts';
@@ -97,14 +91,14 @@ export async function runLimiter(host: LimiterHost): Promise<number> {
   try {
     const modules = await loadOptionalModules(settings);
     const context = {
-      settings: withInstanceId(settings, randomUUID),
+      settings,
       clock,
       timers: host.timers ?? systemTimers,
       random: host.random ?? Math.random,
       registry: new StatsRegistry({
         extraTags: settings.extraTags,
         maxDetailedMetrics: settings.statsMaxDetailedMetrics,
-        countsLeases: usualLease(settings) !== undefined,
+        countsLeases: defaultLease(settings) !== undefined,
       }),
       health: new Health(),
       log,
@@ -129,17 +123,15 @@ class Limiter {
   readonly #configSource: ConfigSource;
   readonly #serving: Serving;
   /** For operators: away from the connections that count. */
-  readonly #office: StoreOffice;
+  readonly #storeAdmin: StoreAdmin;
   readonly #colleagues: Colleagues;
-  readonly #overrides: OpenedOverrides;
-  /** Undefined without CALLERS_FILE. */
-  readonly #callers: FollowedCallers | undefined;
   readonly #profiles: FollowedProfiles;
   readonly #debug: HttpListener;
   readonly #held: HeldBytes;
   readonly #debugToken: FollowedToken;
   readonly #sink: Sink | undefined;
   readonly #closeStatus: () => void;
+  readonly #parts: MainParts;
   #startWatch: StartWatch | undefined;
   #stopPeriods = (): void => {};
   #isEnding = false;
@@ -170,32 +162,27 @@ class Limiter {
     this.#held = connections.held;
     const { startThread, resolveSrv } = host;
     const workers = heldCells && new WorkerPool(context, { count, heldCells, startThread });
-    const alone = { modules, connections, storeHealth: health, resolveSrv, tellsOfCertificates: true };
+    const alone = { modules, connections, storeHealth: health, resolveSrv, worker: 0 };
     const thread = workers === undefined ? openServing(context, alone) : undefined;
     this.#serving = workers ?? thread!;
-    this.#office = openOffice(context, { modules, memory: thread?.memory, resolveSrv });
+    this.#storeAdmin = openStoreAdmin(context, { modules, memory: thread?.memory, resolveSrv });
     const self = { name: limiterName(settings), instance: randomUUID() };
     this.#colleagues = openColleagues(context, {
-      office: this.#office,
+      storeAdmin: this.#storeAdmin,
       self,
       operate: (order) => this.#serving.operate(order),
     });
-    this.#overrides = openOverrides(context, {
-      office: this.#office,
-      operate: (order) => this.#serving.operate(order),
+    const counting = countingOptions(settings);
+    this.#parts = new MainParts(context, modules.capabilities, {
+      ...{ carrier: this.#serving, limiter: self.name, storeAdmin: this.#storeAdmin, counting },
       rules: () => this.#rules.table,
-    });
-    const operators = openCallers(context);
-    this.#callers = followCallersFile(context, (callers) => {
-      operators?.use(callers);
-      return this.#serving.useCallers(callers);
     });
     this.#profiles = followProfiles(context, (order) => this.#serving.operate(order));
     const { source, origin } = openConfigSource(context, modules);
     this.#configSource = source;
     this.#rules = new RulesInForce({
       useRules: (table) => this.#serving.useRules(table),
-      useOverrides: (overrides) => this.#overrides.useObjects(overrides),
+      useOverrides: async (overrides) => this.#parts.overrides?.useObjects(overrides),
       healthNeeds: healthNeeds(settings),
       origin,
       isFiles: settings.configType === 'FILE',
@@ -206,15 +193,13 @@ class Limiter {
       log,
     });
 
-    const { top } = this.#serving;
-    const reporter = top && new TopReporter({ source: top, clock, cacheKeyPrefix: settings.cacheKeyPrefix });
     const isServing = () => this.#listenersAreOpen;
     const status = openStatus(context, {
       self,
       rules: this.#rules,
       serving: this.#serving,
-      overrides: this.#overrides.inForce,
-      top: reporter,
+      overrides: this.#parts.overrides,
+      capabilities: modules.capabilities.map(({ name }) => name),
       isServing,
     });
     this.#closeStatus = () => status.close();
@@ -222,26 +207,20 @@ class Limiter {
     this.#debug = new DebugListener({
       api: openAdmin(context, {
         token: () => this.#debugToken.current,
-        gate: operators?.gate,
+        gate: this.#parts.gate,
         routes: (tell) => [
           ...status.routes,
-          ...budgetRoutes(async (domain, entries) => {
-            // Every thread has the same store.
-            const [answer] = await this.#serving.operate({ order: 'budgets', domain, entries });
-            return (answer ?? noThread) as BudgetsAnswer;
-          }),
-          ...refusalRoutes({ name: self.name, operate: (order) => this.#serving.operate(order) }),
           ...counterRoutes(
             {
-              office: this.#office,
+              storeAdmin: this.#storeAdmin,
               rules: () => this.#rules.table,
-              settings: countingOptions(settings),
+              settings: counting,
               clock,
-              limitOf: this.#overrides.limitOf,
+              limitOf: this.#parts.overrides?.limitOf,
             },
             { resets: this.#colleagues.resets, tell },
           ),
-          ...this.#overrides.routes(tell),
+          ...this.#parts.routes(tell),
         ],
       }),
       rlconfigLines: () => this.#rules.rlconfigLines(),
@@ -250,9 +229,7 @@ class Limiter {
         await registry.refreshAll();
         return registry.statsLines();
       },
-      topPage: (query) => topPage(query, reporter),
-      workers,
-      clock,
+      pages: this.#parts.pages,
       closeGraceMs: shutdownGraceMs,
       connections: connections.http,
       onFault: (error) => lines.callFault(log, 'debug', error),
@@ -311,15 +288,14 @@ class Limiter {
     const debug = await this.#listenForDebug({ host: settings.debugHost, port: settings.debugPort });
     this.#stopPeriods = timers.every(settings.statsFlushIntervalMs, () => registry.nextPeriod());
     await this.#sink?.start();
-    await this.#callers?.start();
-    this.#overrides.startFiles();
+    await this.#parts.start();
     await this.#profiles.start();
     watch.waitsFor = 'rules';
     await this.#configSource.start(this.#rules.listener);
     watch.waitsFor = 'store';
     await this.#serving.connectStore();
     this.#colleagues.start();
-    this.#overrides.startKept();
+    this.#parts.storeAnswers();
     watch.waitsFor = 'rules';
     if (!settings.forceStartWithoutInitialConfig) await this.#rules.firstLoad;
     if (this.#isEnding) return;
@@ -373,16 +349,15 @@ class Limiter {
 
   async #closeConfigSource(): Promise<void> {
     this.#rules.close();
-    this.#overrides.close();
-    this.#callers?.close();
     this.#profiles.close();
+    await this.#parts.close();
     await this.#configSource.close();
   }
 
   async #closeStore(): Promise<void> {
     await Promise.all([
       this.#serving.closeStore(),
-      this.#colleagues.close().then(() => this.#office.close()),
+      this.#colleagues.close().then(() => this.#storeAdmin.close()),
     ]);
   }
 
@@ -405,7 +380,5 @@ class Limiter {
     ];
   }
 }
-
-const noThread: BudgetsAnswer = { failure: 'unavailable', message: 'no worker answers' };
 
 if (import.meta.main) refuseToRun('limiter/main.ts', 'limiter');

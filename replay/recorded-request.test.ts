@@ -74,6 +74,22 @@ describe('readRecordedRequest', () => {
     ]);
   });
 
+  it('reads descriptors and hits as in /v1/check', () => {
+    const body = line({ descriptors: [[{ api_key: 'a' }, { key: 'k', value: 'v' }]], hits: 0 });
+    expect(readRecordedRequest(body)?.request).toMatchObject({
+      hitsAddend: 0,
+      descriptors: [
+        {
+          hitsAddend: 0,
+          entries: [
+            { key: 'api_key', value: 'a' },
+            { key: 'k', value: 'v' },
+          ],
+        },
+      ],
+    });
+  });
+
   it('takes numbers and truth values, which access logs write, as text', () => {
     expect(
       descriptorsOf([

@@ -58,7 +58,8 @@ function notATime(value: unknown): RecordingError {
 
 /**
  * One line of a recording. The long form of a descriptor is that of `/json`; the short one, a list of pairs, is what an
- * access log of Envoy can write. Fields that are not named here are left alone, so that other things may stand beside.
+ * access log of Envoy can write; a list of objects of one key each is that of `/v1/check`. Fields that are not named here are left
+ * alone, so that other things may stand beside.
  */
 export interface RecordedRequest {
   timeMs: number;
@@ -96,6 +97,10 @@ export function readRecordedRequest(line: string, bounds = unbounded): RecordedR
     descriptors.push(descriptor);
   }
   if (descriptors.length === 0) return undefined;
+  // Of /v1/check, where 0 asks without counting.
+  const hits = fields['hits'];
+  if (typeof hits === 'number' && Number.isSafeInteger(hits) && hits >= 0)
+    for (const descriptor of descriptors) descriptor.hitsAddend ??= hits;
   const hitsAddend = readHits(field(fields, 'hitsAddend', 'hits_addend'), 'hitsAddend') ?? 0;
   if (hitsAddend > maxUint32) throw new RecordingError(`hitsAddend is at most ${maxUint32}`);
   return { timeMs, request: { domain, descriptors, hitsAddend } };
@@ -106,14 +111,16 @@ function refuseMore(list: readonly unknown[], where: string, most: number): void
   throw new RecordingError(`${where} has ${list.length} elements, and a limiter refuses more than ${most}`);
 }
 
+const form = 'docs/replay.md#the-recording says what a line is';
+
 function parseObject(line: string): Fields {
   let value: unknown;
   try {
     value = JSON.parse(line);
   } catch {
-    throw new RecordingError('is not JSON');
+    throw new RecordingError(`is not JSON: ${form}`);
   }
-  if (!isObject(value)) throw new RecordingError('is not a JSON object');
+  if (!isObject(value)) throw new RecordingError(`is not a JSON object: ${form}`);
   return value;
 }
 
@@ -153,8 +160,13 @@ function readEntries(list: readonly unknown[], where: string): Entry[] | undefin
 
 function keyAndValue(entry: unknown, where: string, index: number): readonly [unknown, unknown] {
   if (Array.isArray(entry) && entry.length === 2) return [entry[0], entry[1]];
-  // In proto3 JSON an empty text may be left out.
-  if (isObject(entry)) return [entry['key'], 'value' in entry ? entry['value'] : ''];
+  if (isObject(entry)) {
+    const [first, ...more] = Object.entries(entry);
+    // As in a request to /v1/check.
+    if (first !== undefined && more.length === 0 && first[0] !== 'key' && first[0] !== 'value') return first;
+    // In proto3 JSON an empty text may be left out.
+    return [entry['key'], 'value' in entry ? entry['value'] : ''];
+  }
   throw new RecordingError(`${where}[${index}] is neither [key, value] nor an object with key and value`);
 }
 

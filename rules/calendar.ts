@@ -11,11 +11,11 @@ import {
 } from './model.ts';
 
 /** What a calendar says where it has no `timezone`. */
-const usualTimezone = 'UTC';
+const defaultTimezone = 'UTC';
 
 /** Undefined after a problem, which it reports with its field. */
 export function readCalendar(
-  { unit, timezone = usualTimezone, startsOn = 1 }: Written<typeof calendarFields>,
+  { unit, timezone = defaultTimezone, startsOn = 1 }: Written<typeof calendarFields>,
   report: (field: 'unit' | 'timezone' | 'starts_on', text: string) => void,
 ): Calendar | undefined {
   const found = calendarUnits.find((one) => one === unit?.toLowerCase());

@@ -13,14 +13,14 @@ import {
   unambiguousStem,
   windowSuffix,
 } from './counter-keys.ts';
-import { usualTextBytes } from './long-text.ts';
+import { defaultTextBytes } from './long-text.ts';
 
 function stem(domain: string, ...entries: [key: string, value: string][]): string {
   return stemOfValues(
     'unambiguous',
     domain,
     entries.map(([key, value]) => ({ key, value })),
-    usualTextBytes,
+    defaultTextBytes,
   );
 }
 

@@ -16,8 +16,9 @@ import {
   unitName,
   unitText,
 } from './model.ts';
+import { effectWords, isPattern, type Override } from './override.ts';
 import { reserveTexts, reserveWords } from './reserve.ts';
-import { unitWord, windowText, windowTextOf } from './window.ts';
+import { limitLabel, unitWord, windowText, windowTextOf } from './window.ts';
 
 /** What a rule or limit says in one of its fields, for lists of rules. */
 export interface Described {
@@ -208,6 +209,7 @@ function filled(phrase: string, value: unknown): string {
   return phrase.replace('{}', () => textOf(value, ', '));
 }
 
+/** As `rateWords`, of the number and the window alone. */
 function rateWithout(limit: Limit): string {
   return `${hitsWords(limit.requestsPerUnit, unitJson(limit))} ${windowWords(limit)}`;
 }
@@ -218,6 +220,46 @@ function windowWords(limit: Limit): string {
   return unitMultiplier === 1
     ? `per ${unitText(limit).toLowerCase()}`
     : `in ${windowText(unit, unitMultiplier)}`;
+}
+
+/** What of an override says what it changes. */
+type OverrideChange = Pick<Override, 'match' | 'limit' | 'effect'>;
+
+/** `100 per minute instead of 5 per minute`. `limits`: of the rule that counts the match; undefined where no rules are known. */
+export function overrideWords(override: OverrideChange, limits: readonly Limit[] | undefined): string {
+  const { effect } = override;
+  if (limits !== undefined && isPattern(override) && effect.kind !== 'grant')
+    return `${effectWords(effect)} instead of the limits of each rule that counts a match`;
+  const concerned = limits === undefined ? [] : concernedBy(override, limits);
+  const before = concerned.map((limit) => (limit.unlimited ? 'unlimited' : rateWithout(limit))).join('; ');
+  if (before === '') return effectWords(effect);
+  switch (effect.kind) {
+    case 'grant':
+      return `${effectWords(effect)}, once, on top of ${before}`;
+    case 'shadow':
+      return `counted and never refused instead of ${before}`;
+    case 'limit': {
+      const [only, ...others] = concerned;
+      if (others.length > 0 || only!.unlimited) return effectWords(effect);
+      return `${rateWithout({ ...only!, requestsPerUnit: effect.requestsPerUnit })} instead of ${before}`;
+    }
+    default:
+      return `${effectWords(effect)} instead of ${before}`;
+  }
+}
+
+/** Of a unit that the override names in vain, as a rule with another window counts; else empty. */
+export function unusedUnitWords(override: OverrideChange, limits: readonly Limit[]): string {
+  const { effect } = override;
+  const [limit] = concernedBy(override, limits);
+  if (effect.kind !== 'limit' || effect.unit === undefined || limit === undefined) return '';
+  const isSame = limit.unit === effect.unit && limit.unitMultiplier === 1 && limit.calendar === undefined;
+  if (isSame) return '';
+  return `the unit ${unitName(effect.unit)!.toLowerCase()} is not used, as the window of the rule stays: ${overrideWords(override, limits)}`;
+}
+
+function concernedBy({ limit: name }: OverrideChange, limits: readonly Limit[]): readonly Limit[] {
+  return name === '' ? limits : limits.filter((limit) => limitLabel(limits, limit) === name);
 }
 
 /** What a change of these fields means for callers, in the sentences of their rows. */

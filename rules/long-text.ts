@@ -7,7 +7,7 @@ import { hash } from 'node:crypto';
 import type { Entry } from './model.ts';
 
 /** REQUEST_MAX_TEXT_BYTES by default. */
-export const usualTextBytes = 16 * 1024;
+export const defaultTextBytes = 16 * 1024;
 
 /** Between the beginning of a long text and 64 hexadecimal digits. */
 const mark = '~sha256:';

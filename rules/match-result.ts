@@ -1,5 +1,5 @@
 import type { CounterKeys } from './counter-keys.ts';
-import { usualTextBytes } from './long-text.ts';
+import { defaultTextBytes } from './long-text.ts';
 import type { Entry, Limit, RuleTraits } from './model.ts';
 
 /** The limits of one rule as decisions need them. One object per rule and rule table, however often it matches. */
@@ -36,10 +36,10 @@ export interface NameForm {
 }
 
 /** As the Go service writes them unless it is told otherwise. */
-export const usualNames: NameForm = {
+export const defaultNames: NameForm = {
   sanitizeDescriptorMetricDots: false,
   counterKeys: 'compatible',
-  maxTextBytes: usualTextBytes,
+  maxTextBytes: defaultTextBytes,
 };
 
 /** Finds the rule for a descriptor: the specification's rules 1 to 6 and 12. The cost does not grow with the number of rules. */
@@ -47,7 +47,7 @@ export interface RuleMatcher {
   hasDomain(domain: string): boolean;
   /** Whether any rule of the domain is for descriptors of so many entries or more. */
   hasLevel(domain: string, level: number): boolean;
-  /** Undefined when no rule with a limit (an unlimited one included) applies. `names` defaults to `usualNames`. */
+  /** Undefined when no rule with a limit (an unlimited one included) applies. `names` defaults to `defaultNames`. */
   match(domain: string, entries: readonly Entry[], names?: NameForm): RuleMatch | undefined;
 }
 

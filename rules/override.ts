@@ -69,13 +69,15 @@ export interface OverrideStanding {
   readonly standing: 'InForce' | 'Ended' | 'Conflicted' | 'NoRule';
   /** For people; empty where there is nothing to add. */
   readonly message: string;
+  /** What it changes, by the rules in force; undefined where nobody knows those. */
+  readonly words?: string;
 }
 
 /** As `/v1/overrides` tells it, and commands print it. Of a grant without an end of its own its window decides. */
 export function overrideJson(
   override: Override,
   nowMs: number,
-  { standing, message }: OverrideStanding = standingByTime(override, nowMs),
+  { standing, message, words }: OverrideStanding = standingByTime(override, nowMs),
 ): Record<string, unknown> {
   const { id, source, name, domain, match, limit, createdMs, endsMs, reason, by } = override;
   const endsAt = endsMs === undefined ? null : new Date(endsMs).toISOString();
@@ -89,6 +91,7 @@ export function overrideJson(
     createdBy: by,
     standing,
     message,
+    ...(words !== undefined && { words }),
   };
 }
 

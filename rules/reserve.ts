@@ -7,7 +7,7 @@ import { secondsFromText } from './window.ts';
 /** Of `ttl`, in seconds: a day. */
 const longestTtlSeconds = 86_400;
 /** What `reserve` says where it has no `ttl`, in seconds. */
-const usualTtlSeconds = 60;
+const defaultTtlSeconds = 60;
 export const expiries = reserveFields.onExpiry.words;
 
 /** What is wrong is reported with its field, and then as if it was not written. */
@@ -17,10 +17,10 @@ export function readReserve(
 ): ReserveTerms {
   const ends = expiries.find((one) => one === onExpiry.toLowerCase());
   if (ends === undefined) report('on_expiry', unknownWord('on_expiry', expiries, onExpiry));
-  const ttlSeconds = ttl === undefined ? usualTtlSeconds : secondsOfTtl(ttl);
+  const ttlSeconds = ttl === undefined ? defaultTtlSeconds : secondsOfTtl(ttl);
   if (typeof ttlSeconds === 'string') report('ttl', ttlSeconds);
   return {
-    ttlSeconds: typeof ttlSeconds === 'string' ? usualTtlSeconds : ttlSeconds,
+    ttlSeconds: typeof ttlSeconds === 'string' ? defaultTtlSeconds : ttlSeconds,
     estimate,
     onExpiry: ends ?? 'release',
   };

@@ -53,7 +53,7 @@ describe('rules that are written', () => {
       fc.property(source, (one) => {
         expectSame(readBack(yamlText(ruleFileValue(one)), 'rule-file'), one);
       }),
-      { numRuns: caseCount(200) },
+      { numRuns: caseCount(100) },
     );
   });
 
@@ -67,7 +67,7 @@ describe('rules that are written', () => {
           one,
         );
       }),
-      { numRuns: caseCount(200) },
+      { numRuns: caseCount(100) },
     );
   });
 
@@ -77,7 +77,7 @@ describe('rules that are written', () => {
         const text = JSON.stringify(resourcesToJson([{ name: 'n', ...one }]));
         expectSame(readBack(text, 'resources'), one);
       }),
-      { numRuns: caseCount(200) },
+      { numRuns: caseCount(100) },
     );
   });
 

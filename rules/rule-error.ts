@@ -32,6 +32,7 @@ export type RuleErrorCode =
   | 'invalid-limits'
   | 'duplicate-limit'
   | 'invalid-lease'
+  | 'invalid-assign'
   | 'invalid-calendar'
   | 'invalid-hits-unit'
   | 'invalid-marks'

@@ -60,7 +60,7 @@ export function checkLimits(
 ): void {
   const { limits } = rule;
   const isOne = limits.length === 1;
-  if (isOne && isUsual(limits[0]!)) return;
+  if (isOne && isCommon(limits[0]!)) return;
   const checked = { rule: `${parent}${compositeOf(rule)}`, support };
   const names = new Set(limits.map(({ name }) => name));
   for (const [index, limit] of limits.entries()) {
@@ -78,7 +78,7 @@ export function checkLimits(
 }
 
 /** What nearly all rules have, and nothing can be wrong with. */
-function isUsual(limit: Limit): boolean {
+function isCommon(limit: Limit): boolean {
   const { unit, unlimited, replaces, burst, warnAt } = limit;
   if (unlimited || replaces.length > 0 || burst !== undefined || warnAt.length > 0) return false;
   return isPlainLimit(limit) && unit !== Unit.UNKNOWN;

@@ -1,7 +1,7 @@
 import { leaseProblem } from './lease.ts';
 import { compositeOf, type JsonValue, type Rule, type RuleSource } from './model.ts';
 import { reserveProblem } from './reserve.ts';
-import type { RuleErrorCode } from './rule-error.ts';
+import { type RuleErrorCode, unknownWord } from './rule-error.ts';
 import { sharingField, sharingProblem } from './sharing.ts';
 import { checkLimits, type RuleSupport } from './validate-limits.ts';
 
@@ -23,6 +23,8 @@ function metadataProblem(value: JsonValue, place = ''): string | undefined {
 function textProblem(text: string, place: string): string | undefined {
   return text.isWellFormed() ? undefined : `text at '${place}' is not valid Unicode`;
 }
+
+const assignedForms = ['exact', 'refilling'];
 
 /** Something wrong with the meaning of a source. The path leads to the value, or to where it is missing. */
 export interface SourceProblem {
@@ -112,6 +114,9 @@ class SourceCheck {
     if (rule.limits.length > 0) checkLimits(rule, { parent, support: this.#support }, this.#reportLimit);
     const unleasable = leaseProblem(rule);
     if (unleasable !== undefined) this.report('invalid-lease', unleasable, 'lease');
+    const { assign = '' } = rule;
+    if (assign !== '' && !assignedForms.includes(assign))
+      this.report('invalid-assign', unknownWord('assign', assignedForms, assign), 'assign');
     if (rule.reserve !== undefined) this.#reserve(rule, `${parent}${composite}`);
     const unshared = sharingProblem(rule);
     if (unshared !== undefined) this.report('share-threshold-without-wildcard', unshared, sharingField);

@@ -4,13 +4,25 @@
  */
 import { copyFileSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { rolldown } from 'rolldown';
+import { type Plugin, rolldown } from 'rolldown';
 import { isolatedDeclarationSync } from 'rolldown/experimental';
 import { projectRoot } from './commands.ts';
 
 const source = join(projectRoot, 'packages/limiter');
 /** Oldest Node that runs it. */
 const target = 'node22';
+
+/**
+ * What a capability of the limiter loads when its settings ask for it: servers, exporters of spans, pages. The library has the settings
+ * alone, and never asks.
+ */
+const withoutCapabilities: Plugin = {
+  name: 'without-capabilities',
+  resolveId: (id, importer = '') =>
+    importer.endsWith('/declaration.ts') && id.startsWith('./') && !id.endsWith('settings.ts') ? none : null,
+  load: (id) => (id === none ? 'export {};' : null),
+};
+const none = '\0none';
 
 async function bundle(dist: string): Promise<string[]> {
   const build = await rolldown({
@@ -20,6 +32,7 @@ async function bundle(dist: string): Promise<string[]> {
     ),
     platform: 'node',
     external: /^node:/,
+    plugins: [withoutCapabilities],
     // No module of ours does anything unless it is asked.
     treeshake: { moduleSideEffects: false },
     // A library reads no environment, and one of the packages asks for a variable of its own.

@@ -35,7 +35,7 @@ function tableOf(name: string, group: readonly ChartValue[]): string {
   const rows = group.map(({ path, description, default: value }) => {
     return `| \`${path}\` | ${cell(value)} | ${description.replaceAll('|', '\\|')} |`;
   });
-  const title = name === '' ? '## General' : `## ${name}`;
+  const title = name === '' ? '## General' : `## \`${name}\``;
   return [title, '', '| value | default | meaning |', '| --- | --- | --- |', ...rows].join('\n');
 }
 

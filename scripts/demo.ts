@@ -45,7 +45,7 @@ function hintText(env: NodeJS.ProcessEnv, ports: { http: number; debug: number |
 
   curl -i --json '${question}' http://localhost:${ports.http}/v1/check`;
   }
-  const lines = [`  npx weir explain ${rulesFolder(env)} --domain <domain> --descriptors <key>=<value>`];
+  const lines = [`  bin/weir explain ${rulesFolder(env)} <domain> <key>=<value>`];
   if (ports.debug !== undefined) lines.unshift(`  curl http://localhost:${ports.debug}/rlconfig`);
   return ['See what is loaded, and which rule a request finds:', '', ...lines].join('\n');
 }

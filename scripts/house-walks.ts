@@ -82,7 +82,7 @@ export async function walkOfRuleChange(): Promise<Walk> {
     const change = async () => {
       requests += 1;
       const input = rateLimitConfigText({ name: 'shop', domain: 'shop', requests });
-      api.mustKubectl(['apply', '-f', '-'], { input });
+      api.apply(input);
       while (!isInForce(api)) await sleep(100);
       await sleep(1500);
     };

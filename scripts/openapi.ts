@@ -18,7 +18,13 @@ interface Operation {
 const [source, target] = ['docs/openapi.yaml', 'docs/openapi.json'].map((path) =>
   join(projectRoot, path),
 ) as [string, string];
-const document = load(readFileSync(source, 'utf8')) as { paths: Record<string, Record<string, Operation>> };
+const document = load(readFileSync(source, 'utf8')) as {
+  info: { version: string };
+  paths: Record<string, Record<string, Operation>>;
+};
+document.info.version = (
+  JSON.parse(readFileSync(join(projectRoot, 'package.json'), 'utf8')) as { version: string }
+).version;
 for (const { 'x-asked': asked = [], ...rest } of Object.values(document.paths).flatMap(
   Object.values<Operation>,
 )) {

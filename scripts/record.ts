@@ -5,9 +5,9 @@
  * Typing and the time to read are made up, and ports are shown as the limiter's own; nothing else is.
  */
 import { spawn, spawnSync } from 'node:child_process';
-import { chmodSync, cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { cpSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { delimiter, join } from 'node:path';
+import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 
 import { projectRoot } from './commands.ts';
@@ -24,11 +24,11 @@ const story: readonly [comment: string, beginning: string, beforehand?: (site: S
     'for i in 1 2',
     roomInMinute,
   ],
-  ['Who was refused, and by which rule?', 'npx weir why'],
+  ['Who was refused, and by which rule?', 'bin/weir why'],
   ['Raise the limit in the file. What does that change?', 'sed -i'],
   ['', 'git show HEAD'],
   ['The limiter has it already:', 'for i in 1 2', untilInForce],
-  ['Which rule is it that applies?', 'npx weir explain'],
+  ['Which rule is it that applies?', 'bin/weir explain'],
 ];
 
 interface Site {
@@ -92,10 +92,8 @@ async function play(): Promise<TerminalStep[]> {
 /** A repository with the rules of the examples, and programs as a clone has them. */
 function prepare(folder: string): void {
   cpSync(join(projectRoot, 'examples/rules'), join(folder, 'examples/rules'), { recursive: true });
-  mkdirSync(join(folder, '.bin'));
-  const npx = join(folder, '.bin/npx');
-  writeFileSync(npx, `#!/bin/sh\nshift\nexec '${process.execPath}' '${projectRoot}bin/weir.js' "$@"\n`);
-  chmodSync(npx, 0o755);
+  mkdirSync(join(folder, 'bin'));
+  symlinkSync(join(projectRoot, 'bin/weir'), join(folder, 'bin/weir'));
   const git = 'git -c user.name=story -c user.email=story@localhost';
   const made = spawnSync('sh', ['-c', `git init -q && git add examples && ${git} commit -qm rules`], {
     cwd: folder,
@@ -132,7 +130,7 @@ async function run(typed: string, { folder, http, debug }: Site): Promise<{ outp
     .replaceAll('--limiter 127.0.0.1', `--limiter 127.0.0.1:${debug}`);
   const child = spawn('sh', ['-c', text], {
     cwd: folder,
-    env: { ...process.env, PATH: [join(folder, '.bin'), process.env['PATH']].join(delimiter), NO_COLOR: '1' },
+    env: { ...process.env, NO_COLOR: '1' },
   });
   let output = '';
   for (const stream of [child.stdout, child.stderr])

@@ -66,10 +66,12 @@ const placeholder = 'example/weir';
 
 const help = `Usage: npm run release -- [flags]
 
-Makes npm tarball, chart, command line for Linux (x64 and arm64, without Node), bill of materials and SHA256SUMS of the commit that is
-checked out; then pushes the image for linux/amd64 and linux/arm64 and the chart to its registry, and creates the release on
+Makes npm tarballs (weir, and the library @weir-limits/limiter), chart, command line for Linux (x64 and arm64, without Node), bill of
+materials and SHA256SUMS of the commit that is checked out; then pushes the image for linux/amd64 and linux/arm64 and the chart to its registry, and creates the release on
 GitHub. Refuses before all of that unless nothing is uncommitted, the commit has the tag v<version>, CHANGELOG.md has a
 section "## <version>", and docker with buildx, podman or buildah (signed in to the registry), gh and helm are there.
+
+It stops after it has written test/released/<version>.json if that is missing: what tests of later versions compare with.
 
 The repository in package.json names it all: image, chart, and what documents and alerts point to. A fork changes that line.
 
@@ -173,6 +175,19 @@ function refusals({ version, sources }: Release): string[] {
   return reasons;
 }
 
+/** Writes test/released/<version>.json unless it is there. The release has to contain it, so it stops until it is committed. */
+function recordRelease({ version, dryRun }: Release): void {
+  const record = `test/released/${version}.json`;
+  if (existsSync(join(projectRoot, record))) return;
+  if (dryRun) {
+    console.log(`would write ${record}, and stop until it is committed`);
+    return;
+  }
+  const args = ['run', '--project', 'tests', 'test/released/released.test.ts', '-t', 'records'];
+  mustRun({ title: record, command: 'vitest', args, cwd: projectRoot, env: { RECORD_RELEASE: version } });
+  throw new ReleaseError(`${record} is new: commit it, and tag that commit`);
+}
+
 function works(command: string, ...args: string[]): boolean {
   return spawnSync(command, args, { stdio: 'ignore' }).status === 0;
 }
@@ -270,9 +285,9 @@ function makeFiles(release: Release, helm: string): string[] {
   const { version, out, sources } = release;
   nameRelease(release, helm);
   mustRun({
-    title: 'npm tarball',
+    title: 'npm tarballs',
     command: 'npm',
-    args: ['pack', '--silent', '--pack-destination', out],
+    args: ['pack', '--silent', '--pack-destination', out, '.', './packages/limiter'],
     cwd: sources,
   });
   const chart = join(release.sources, '..', 'chart');
@@ -396,6 +411,7 @@ function makeRelease(options: ReleaseOptions, folder: string): void {
   const reasons = refusals(release);
   if (reasons.length > 0 && !dryRun) throw new ReleaseError(`refused\n  ${reasons.join('\n  ')}`);
   for (const reason of reasons) console.log(`would refuse: ${reason}`);
+  recordRelease(release);
   if (out === defaultOut) rmSync(out, { recursive: true, force: true });
   mkdirSync(out, { recursive: true });
   const files = makeFiles(release, helm.path);

@@ -207,19 +207,19 @@ function ruleFileSchema(): Schema {
 function manifestSchema(ofKind: string, description: string, spec: Schema): Schema {
   const { definitions, ...own } = spec;
   const texts = {
-    description: 'Of the object.',
+    description: 'Metadata of the object.',
     type: ['object', 'null'],
     additionalProperties: { type: 'string' },
   };
-  const metadata = object('Of the object.', {
-    name: text('Of the object.', { minLength: 1 }),
-    namespace: text('Of the object.', { type: ['string', 'null'] }),
+  const metadata = object('Metadata of the object.', {
+    name: text('Metadata of the object.', { minLength: 1 }),
+    namespace: text('Metadata of the object.', { type: ['string', 'null'] }),
     labels: texts,
     annotations: texts,
   });
   const properties = {
-    apiVersion: { description: 'Of this kind.', type: 'string', enum: [apiVersion] },
-    kind: { description: 'What the object is.', type: 'string', enum: [ofKind] },
+    apiVersion: { description: 'API version of the object.', type: 'string', enum: [apiVersion] },
+    kind: { description: 'Kind of the object.', type: 'string', enum: [ofKind] },
     metadata: { ...metadata, additionalProperties: true, required: ['name'] },
     spec: own,
     status: { description: 'Written by the control plane.', type: 'object' },
@@ -247,7 +247,7 @@ function overrideSchema(): Schema {
 
 function callersSchema(): Schema {
   const certificate = object(
-    'Names of the client certificate; * stands for one character or more, within a label or a segment. All that are given have to match.',
+    'Names in the client certificate; * matches one or more characters within a label or segment. All given names must match.',
     Object.fromEntries(
       nameKinds.map((name) => [name, text(`A ${name} name of the certificate.`, { minLength: 1 })]),
     ),
@@ -261,31 +261,36 @@ function callersSchema(): Schema {
     return { description, anyOf: [bare, { type: 'array', items: bare, minItems: 1, maxItems: mostInList }] };
   };
   const fields: Record<(typeof callerFields)[number], Schema> = {
-    name: text('Of the caller, in statistics and logs.', { pattern: callerName.source }),
+    name: text('Name of the caller in statistics and logs.', { pattern: callerName.source }),
     certificate: orList(certificate),
     token_sha256: orList(hash),
-    anonymous: flag('Whether this is whoever is nobody else. It has no proof of its own.'),
+    anonymous: flag(
+      'Whether this entry is for callers that match no other entry. It has no certificate or token.',
+    ),
     domains: listOf(
-      'The domains it may use; * stands for any text.',
+      'Domains that the caller may use; * matches any text.',
       { type: ['string', 'integer'] },
       { minItems: 1, maxItems: mostInList },
     ),
     rights: listOf(
-      'What it may do; ask where it is not written.',
+      'Rights of the caller. Defaults to ask.',
       { type: 'string', enum: Object.keys(rightsByName) },
       { minItems: 1 },
     ),
-    requests_per_second: whole('How often it may ask each limiter.', 1, mostRequestsPerSecond),
+    requests_per_second: whole(
+      'Requests per second that the caller may send to each limiter.',
+      1,
+      mostRequestsPerSecond,
+    ),
     on_excess: {
-      description:
-        'What a request beyond requests_per_second gets: an error, or the answer of a limit that is exceeded.',
+      description: 'The answer to a request beyond requests_per_second: an error, or over limit.',
       type: 'string',
       enum: [...excessAnswers],
       default: excessAnswers[0],
     },
   };
   const proofs = ['certificate', 'token_sha256'];
-  const entry = object('A caller: how it is known, and what it may do.', fields, {
+  const entry = object('A caller: how it authenticates, and what it may do.', fields, {
     required: ['domains'],
     dependencies: { on_excess: ['requests_per_second'] },
     anyOf: [
@@ -293,7 +298,7 @@ function callersSchema(): Schema {
       { required: ['name'], properties: { anonymous: { enum: [false] } }, ...anyOf(proofs) },
     ],
   });
-  const callers = listOf('Who may use which domains, and how.', entry, {
+  const callers = listOf('The rights of callers to domains.', entry, {
     minItems: 1,
     maxItems: mostCallers,
   });
@@ -333,19 +338,19 @@ function profilesSchema(): Schema {
   );
   const tests: Fields = {
     exact: text('The whole value.'),
-    prefix: text('What the value begins with.', filled),
-    suffix: text('What the value ends with.', filled),
-    contains: text('What stands in the value.', filled),
+    prefix: text('Prefix of the value.', filled),
+    suffix: text('Suffix of the value.', filled),
+    contains: text('Text that the value contains.', filled),
     safe_regex: regex,
-    present: flag('Whether it has to be there.'),
+    present: flag('Whether it must be present.'),
     range: ofEnvoy('A range of whole numbers.', {
       start: { description: 'The first of the range.', type: 'integer' },
-      end: { description: 'The first behind the range.', type: 'integer' },
+      end: { description: 'The first number after the range.', type: 'integer' },
     }),
   };
   const stringFields = {
     ...Object.fromEntries(stringTests.map((name) => [name, tests[name]!])),
-    ignore_case: flag('Whether case does not count.'),
+    ignore_case: flag('Whether to ignore case.'),
   };
   const string = defined('string_match', ofEnvoy('A test of a value.', stringFields));
   const testOf = (name: string): Schema =>
@@ -357,21 +362,21 @@ function profilesSchema(): Schema {
   };
   const fieldSchemas: Fields = {
     header_name: text(
-      'Of the header; :method, :path and :authority are those of the original request.',
+      'Name of the header; :method, :path and :authority are those of the original request.',
       filled,
     ),
-    query_parameter_name: text('Of the parameter.', filled),
+    query_parameter_name: text('Name of the parameter.', filled),
     descriptor_key: text('Key of the entry.'),
     descriptor_value: text('Value of the entry.', filled),
-    skip_if_absent: flag('Whether the descriptor goes on without the entry where there is no value.'),
-    v4_prefix_mask_len: whole('Bits of an IPv4 address that are kept.', 0, 32),
-    v6_prefix_mask_len: whole('Bits of an IPv6 address that are kept.', 0, 128),
-    expect_match: flag('Whether all tests have to match, or not.'),
+    skip_if_absent: flag('Whether to omit the entry, and not the whole descriptor, if there is no value.'),
+    v4_prefix_mask_len: whole('Bits of an IPv4 address in the network prefix.', 0, 32),
+    v6_prefix_mask_len: whole('Bits of an IPv6 address in the network prefix.', 0, 128),
+    expect_match: flag('Whether all tests must match, or must not all match.'),
     headers: listOf(
       'Tests of headers.',
       matcher('header', headerTests, {
-        invert_match: flag('Whether it has to fail.'),
-        treat_missing_header_as_empty: flag('Whether a header that is not there is an empty one.'),
+        invert_match: flag('Whether the test must fail.'),
+        treat_missing_header_as_empty: flag('Whether to treat a missing header as an empty one.'),
       }),
       { minItems: 1 },
     ),
@@ -383,9 +388,9 @@ function profilesSchema(): Schema {
     query_parameters: 'An entry with a parameter of the query.',
     remote_address: "An entry with the client's address.",
     masked_remote_address: "An entry with the network of the client's address.",
-    generic_key: 'An entry that is always the same.',
-    header_value_match: 'An entry where headers match.',
-    query_parameter_value_match: 'An entry where parameters of the query match.',
+    generic_key: 'A constant entry.',
+    header_value_match: 'An entry if headers match.',
+    query_parameter_value_match: 'An entry if query parameters match.',
   };
   const actions = Object.entries(what).map(([name, description]): [string, Schema] => {
     const names = actionFields[name]!;
@@ -399,40 +404,44 @@ function profilesSchema(): Schema {
   });
   const action = ofEnvoy('One entry of the descriptor.', Object.fromEntries(actions), [], only);
   const rateLimits = listOf(
-    'As in a route of Envoy: each makes one descriptor, or none.',
+    'As in a route of Envoy: each element makes at most one descriptor.',
     defined(
       'rate_limit',
       ofEnvoy(
         'What makes a descriptor.',
-        { actions: listOf('They make the entries, in their order.', action, { minItems: 1 }) },
+        { actions: listOf('Actions that make the entries, in order.', action, { minItems: 1 }) },
         ['actions'],
       ),
     ),
     { minItems: 1 },
   );
   const fields: Record<(typeof profileFields)[number], Schema> = {
-    domain: text('The domain of the rules.', filled),
+    domain: text('Domain of the rules.', filled),
     rate_limits: rateLimits,
     refusedStatus: {
-      description: 'The status of a refusal; 429 where it is not written.',
+      description: 'HTTP status of answers over limit. Defaults to 429.',
       type: 'integer',
       enum: [429, 403],
     },
-    onError: text('What a request gets that cannot be decided; allow where it is not written.', {
+    onError: text('The answer to a request that cannot be decided. Defaults to allow.', {
       enum: ['allow', 'deny'],
     }),
     trustedHops: whole(
-      "Which address of X-Forwarded-For is the client's: 0 the last one.",
+      "Position of the client's address in X-Forwarded-For; 0 is the last one.",
       0,
       mostTrustedHops,
     ),
-    originalRequest: text('Which headers tell of the original request.', {
+    originalRequest: text('Headers that describe the original request.', {
       enum: Object.keys(originalHeaders),
     }),
   };
-  const profile = object('What requests of a proxy become.', fields, required('domain', 'rate_limits'));
+  const profile = object(
+    'How requests of a proxy become descriptors.',
+    fields,
+    required('domain', 'rate_limits'),
+  );
   const profiles = {
-    description: 'By their names.',
+    description: 'Profiles by name.',
     type: 'object',
     maxProperties: mostProfiles,
     propertyNames: { pattern: profileName.source },
@@ -465,11 +474,11 @@ const schemas: Record<(typeof schemaKinds)[number], Schema> = {
   profiles: profilesSchema(),
   callers: callersSchema(),
   ratelimitconfig: manifestSchema(kind, 'Rate limits of one domain.', nested(cleaned(specSchema))),
-  ratelimitfleet: manifestSchema(fleetKind, 'Who should run the rules of a fleet.', {
+  ratelimitfleet: manifestSchema(fleetKind, 'The limiters that should apply the rules of a fleet.', {
     ...ofModel(fleetSpecModel),
     not: required('service', 'count'),
   }),
-  ratelimitoverride: manifestSchema(overrideKind, 'What lies over rate limits for a time.', overrideSchema()),
+  ratelimitoverride: manifestSchema(overrideKind, 'A temporary change of a limit.', overrideSchema()),
 };
 
 for (const name of schemaKinds) {

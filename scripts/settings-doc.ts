@@ -56,16 +56,20 @@ function groupTable(title: string, settings: SettingsTable, aliases: AliasTable)
       defaultValue(setting),
       setting.kind.brief,
       needs(setting),
-      setting.summary,
+      setting.summary.replace(` ${ours}`, ''),
     ]),
   );
   const head = [row(['variable', 'default', 'accepted', 'needs', 'meaning']), row(Array(5).fill('---'))];
   return [`### ${title}`, '', ...head, ...rows].join('\n');
 }
 
+/** The documents mark such settings in the first column. */
+const ours = 'Not in the Go service.';
+
 function variable(setting: Setting<unknown>, aliases: AliasTable): string {
   const others = aliasesOf(aliases, setting.name).map((alias) => `, also ${code(alias)}`);
-  return `${code(setting.name)}${others.join('')}${setting.secret === true ? ' (secret)' : ''}`;
+  const isOurs = setting.summary.includes(ours) ? ' (only Weir)' : '';
+  return `${code(setting.name)}${others.join('')}${isOurs}${setting.secret === true ? ' (secret)' : ''}`;
 }
 
 function needs(setting: Setting<unknown>): string {

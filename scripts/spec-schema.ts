@@ -196,7 +196,7 @@ function howMany(fields: readonly string[], count: number): string {
 
 /** `spec` of a RateLimitOverride. */
 export const overrideSpecSchema = object(overrideSpecFields, top, {
-  description: 'What lies over the rules of a domain for a time.',
+  description: 'A temporary change of limits of a domain.',
   'x-kubernetes-validations': [
     {
       rule: howMany(effectFields, 1),

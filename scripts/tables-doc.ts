@@ -1,6 +1,6 @@
 /**
- * Writes the tables of documents whose rows are in the code: all fields in docs/rules.md, all reasons in docs/status.md. With
- * `--check`, writes nothing and fails when they are stale.
+ * Writes the tables of documents whose rows are in the code: all fields in docs/rules.md and docs/custom-resources.md, all reasons
+ * in docs/status.md. With `--check`, writes nothing and fails when they are stale.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import { type ReasonRow, reasons } from '../control-plane/model/reasons.ts';
@@ -13,7 +13,9 @@ import {
   reserveFields,
   ruleFields,
 } from '../rules/language/fields.ts';
+import { fleetPlural, group, overridePlural, plural } from '../rules/language/kinds.ts';
 import { ruleFileName } from '../rules/language/tables.ts';
+import { resourceTables } from './resource-tables.ts';
 import { snakeKeys } from './schema-examples.ts';
 import { ruleFileWords } from './spec-schema.ts';
 
@@ -57,7 +59,7 @@ function eventTable(): string {
   const ofConditions = (['Normal', 'Warning'] as const).map((type) => {
     const names = reasonRows.filter(([, { of, event }]) => of.length > 0 && event === type);
     const listed = names.map(([name]) => `\`${name}\``).join(', ');
-    return `| ${type} | ${listed} | a condition has come to have this reason |`;
+    return `| ${type} | ${listed} | a condition got this reason |`;
   });
   const others = reasonRows.flatMap(([name, { of, event, text }]) =>
     of.length > 0 || event === undefined ? [] : [`| ${event} | \`${name}\` | ${text} |`],
@@ -69,6 +71,10 @@ function eventTable(): string {
 const documents: readonly [path: string, parts: readonly string[]][] = [
   ['docs/rules.md', [maps.map(table).join('\n\n')]],
   ['docs/status.md', [conditionTable(), eventTable()]],
+  [
+    'docs/custom-resources.md',
+    [plural, fleetPlural, overridePlural].map((name) => resourceTables(`${group}_${name}.yaml`)),
+  ],
 ];
 
 const [begin, end] = ['<!-- npm run generate writes these tables -->', '<!-- up to here -->'];

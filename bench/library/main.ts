@@ -8,6 +8,7 @@ import { copyFileSync, existsSync, mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { parseArgs } from 'node:util';
 import { projectRoot } from '../../scripts/commands.ts';
+import { median } from '../bench-figures.ts';
 import { startRedisIfFound } from '../bench-redis.ts';
 import { processCpuUs } from '../process-cpu.ts';
 
@@ -61,10 +62,6 @@ async function load(
       resolve({ ...measured, cpuSeconds: measured.cpuSeconds + redisSeconds });
     });
   });
-}
-
-function median(numbers: readonly number[]): number {
-  return numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)]!;
 }
 
 /** The median start of Node with this in place of a program, in milliseconds. */

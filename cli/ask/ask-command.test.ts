@@ -1,11 +1,11 @@
 import { create } from '@bufbuild/protobuf';
-import { describe, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import {
   RateLimitRequestSchema,
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { Unit } from '../../rules/model.ts';
-import { describeAnswer, parseDescriptor } from './ask-command.ts';
+import { describeAnswer } from './ask-command.ts';
 
 it('tells of every descriptor whether a limit applies and what is left of it', () => {
   const request = create(RateLimitRequestSchema, {
@@ -38,7 +38,7 @@ it('tells of every descriptor whether a limit applies and what is left of it', (
     [
       'OVER_LIMIT',
       '  path=/a,plan=: OVER_LIMIT, 0 left, limit 5 a week (per_plan), resets in 37 s',
-      '  k=v: OK, no rule limits it ("weir explain" tells why)',
+      '  k=v: OK, no rule limits it ("weir explain" shows why)',
       '  free=1: OK, unlimited',
       '  RateLimit-Limit: 5',
       '',
@@ -73,26 +73,3 @@ it.each<[number, Unit, number, string]>([
     expect(describeAnswer(request, response)).toBe(`OK\n  k=v: OK, ${words}\n`);
   },
 );
-
-describe('parseDescriptor', () => {
-  it('reads pairs in their order', () => {
-    expect(parseDescriptor('b=1,a=2')).toEqual({
-      entries: [
-        { key: 'b', value: '1' },
-        { key: 'a', value: '2' },
-      ],
-    });
-  });
-
-  it('takes an empty value', () => {
-    expect(parseDescriptor('a=')).toEqual({ entries: [{ key: 'a', value: '' }] });
-  });
-
-  it('ends a key at the first equals sign', () => {
-    expect(parseDescriptor('path=/s?q=1')).toEqual({ entries: [{ key: 'path', value: '/s?q=1' }] });
-  });
-
-  it.each([['a'], ['a=b,'], ['=b'], ['']])('refuses "%s"', (text) => {
-    expect(() => parseDescriptor(text)).toThrow(`invalid value "${text}" for --descriptors`);
-  });
-});

@@ -12,22 +12,31 @@ import {
 import { shouldRateLimitPath } from '../../limiter/service/should-rate-limit.ts';
 import { tlsTarget } from '../../process/grpc/grpc-js.ts';
 import { errorText } from '../../process/log/error-text.ts';
-import { maxUint32, Unit, unitName } from '../../rules/model.ts';
-import { commandOf, perUnit, UsageError, wholeNumber } from '../shared/flags.ts';
+import { type Entry, maxUint32, Unit, unitName } from '../../rules/model.ts';
+import {
+  commandOf,
+  type ParsedFlags,
+  perUnit,
+  printProblem,
+  timeoutFlag,
+  timeoutMs,
+  UsageError,
+  wholeNumber,
+} from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { dataText, outputFlag, outputFormat } from '../shared/output.ts';
+import { type GivenRequest, readEntry, readRequest } from '../shared/request.ts';
 import { diagnose } from './ask-diagnosis.ts';
 import { type AskAddress, type AskTls, askTls, askTlsFlags, askToken, parseAddress } from './ask-target.ts';
+import { hintsFor } from './misspelled.ts';
 
-const help = `Usage: weir ask --domain <domain> --descriptors <key=value,...> [flags]
+const help = `Usage: weir ask <domain> <key=value> ... [+ <key=value> ...] [flags]
 
-Asks a limiter over gRPC for one decision, as a proxy would: the hits are counted.
+Asks a limiter over gRPC for one decision, as a proxy would: the hits are counted. A + stands between two descriptors.
 
-  --domain <domain>             domain of the rules
-  --descriptors <k=v,k2=v2>     one descriptor; repeat the flag for several
   --dial-string <host:port>     the limiter (default localhost:8081), or its Unix socket: unix:/path, or the path
   --hits-addend <n>             hits to count on every descriptor (default 1; 0 looks without counting, -3 gives 3 back)
-  --timeout-ms <ms>             how long to wait for the answer (default 5000)
+  --timeout <t>                 how long to wait for the answer (default 5s)
   --until-over-limit <s>        ask again and again, until the answer is OVER_LIMIT, for so many seconds at most; each time counts
   -o, --output <form>           how to print the answer: table (default), json or yaml
   --token-file <path>           what to show a limiter that has CALLERS_FILE: a token of weir callers token (default: the
@@ -37,7 +46,11 @@ Asks a limiter over gRPC for one decision, as a proxy would: the hits are counte
   --grpc-cert-file <path>       our certificate, PEM, for a limiter that has GRPC_CLIENT_TLS_CACERT
   --grpc-key-file <path>        its key, PEM
 
-The Go client's spelling works as well: -dial_string, -domain, -descriptors, -grpc-use-tls.
+  weir ask shop remote_address=203.0.113.7
+  weir ask mail tenant=acme + contract=b --hits-addend 0
+
+The flags of the Go client work as well: -dial_string, -domain, -descriptors key=value,key2=value2 (for each descriptor), -grpc-use-tls;
+-oltp-protocol is taken, and no spans are sent.
 Exit status: 0 when the limiter answered (OK or OVER_LIMIT), 1 when it did not, or never OVER_LIMIT with --until-over-limit,
 2 for a wrong command line.
 `;
@@ -47,37 +60,39 @@ export const askCommand = commandOf(
   {
     domain: { type: 'string' },
     descriptors: { type: 'string', multiple: true },
+    'oltp-protocol': { type: 'string', values: ['http', 'grpc'] },
     'dial-string': { type: 'string' },
     'hits-addend': { type: 'string' },
-    'timeout-ms': { type: 'string' },
+    ...timeoutFlag,
     'until-over-limit': { type: 'string' },
     ...outputFlag,
     'token-file': { type: 'string' },
     ...askTlsFlags,
   },
   async (flags) => {
-    const stray = flags.positionals[0];
-    if (stray !== undefined) throw new UsageError(`ask takes flags only, "${stray}" is none`);
     const output = outputFormat(flags);
-    const timeoutMs = wholeNumber(flags, 'timeout-ms', { default: 5000, least: 1, most: 600_000 });
     const address = parseAddress(flags.text('dial-string') ?? 'localhost:8081');
-    if (flags.list('descriptors').length === 0) {
-      throw new UsageError('ask needs --domain and at least one --descriptors key=value');
-    }
     const hits = wholeNumber(flags, 'hits-addend', { default: 1, least: -maxUint32, most: maxUint32 });
     const counted = { hitsAddend: BigInt(Math.abs(hits)), isNegativeHits: hits < 0 };
-    const descriptors = flags.list('descriptors').map((text) => ({ ...parseDescriptor(text), ...counted }));
+    const asked = requestOf(flags);
+    const protocol = flags.text('oltp-protocol') ?? '';
+    if (!['', 'http', 'grpc'].includes(protocol))
+      throw new UsageError(`--oltp-protocol is http or grpc, not "${protocol}"`);
+    const descriptors = asked.descriptors.map((entries) => ({ entries, ...counted }));
     const tls = askTls(flags);
     const token = askToken(flags.text('token-file'));
-    const request = create(RateLimitRequestSchema, { domain: flags.text('domain') ?? '', descriptors });
+    const request = create(RateLimitRequestSchema, { domain: asked.domain, descriptors });
     const untilSeconds = wholeNumber(flags, 'until-over-limit', { default: 0, least: 1, most: 86_400 });
     try {
-      const call = { address, timeoutMs, tls, token };
+      const call = { address, timeoutMs: timeoutMs(flags), tls, token };
       const response = await (untilSeconds === 0
         ? askLimiter(request, call)
         : askUntilOverLimit(request, call, untilSeconds));
       const json = `${toJsonString(RateLimitResponseSchema, response)}\n`;
       io().stdout.write(output === 'text' ? describeAnswer(request, response) : dataText(json, output));
+      const unlimited = asked.descriptors.filter((_, index) => isWithoutRule(response.statuses[index]));
+      if (unlimited.length > 0)
+        for (const hint of await hintsFor(address, asked.domain, unlimited)) printProblem(hint);
       return 0;
     } catch (error) {
       if (!(error instanceof CallFailed)) throw error;
@@ -202,11 +217,14 @@ export function describeAnswer(request: RateLimitRequest, response: RateLimitRes
   return `${lines.join('\n')}\n`;
 }
 
+function isWithoutRule(status: DescriptorStatus | undefined): boolean {
+  return status?.currentLimit === undefined && status?.limitRemaining !== maxUint32;
+}
+
 function describeLimit(status: DescriptorStatus): string {
+  if (isWithoutRule(status)) return 'no rule limits it ("weir explain" shows why)';
   const limit = status.currentLimit;
-  if (limit === undefined) {
-    return status.limitRemaining === maxUint32 ? 'unlimited' : 'no rule limits it ("weir explain" tells why)';
-  }
+  if (limit === undefined) return 'unlimited';
   const name = limit.name === '' ? '' : ` (${limit.name})`;
   // A window that is no unit: with headers of the limiter they say which.
   const unit = limit.unit === Unit.UNKNOWN ? '' : ` ${perUnit(unitName(limit.unit) ?? `unit ${limit.unit}`)}`;
@@ -227,16 +245,25 @@ function codeName(code: Code): string {
   return code === Code.OVER_LIMIT ? 'OVER_LIMIT' : `code ${code}`;
 }
 
-/** Reads `key=value,key2=value2`, one descriptor. A pair ends its key at the first `=`: `path=/search?q=1` is one. */
-export function parseDescriptor(text: string): { entries: { key: string; value: string }[] } {
-  const entries = text.split(',').map((pair) => {
-    const end = pair.indexOf('=');
-    if (end < 1) {
-      throw new UsageError(
-        `invalid value "${text}" for --descriptors: "${pair}" is not of the form key=value`,
-      );
-    }
-    return { key: pair.slice(0, end), value: pair.slice(end + 1) };
-  });
-  return { entries };
+/** What is asked: in the words of all commands, or by the flags of the Go client. @throws UsageError */
+function requestOf(flags: ParsedFlags): GivenRequest {
+  const ofGo = { domain: flags.text('domain'), descriptors: flags.list('descriptors') };
+  const isOfGo = ofGo.domain !== undefined || ofGo.descriptors.length > 0;
+  if (isOfGo && flags.positionals.length > 0)
+    throw new UsageError('ask takes a request once: <domain> <key=value> ..., or -domain and -descriptors');
+  const request = isOfGo
+    ? { domain: ofGo.domain ?? '', descriptors: ofGo.descriptors.map(parseDescriptor) }
+    : readRequest(flags.positionals, 'ask');
+  if (request.descriptors.length > 0) return request;
+  throw new UsageError('ask needs a domain and the entries of a descriptor: <domain> <key=value> ...');
+}
+
+/** One descriptor of the Go client's flag, `key=value,key2=value2`: no value of it holds a comma. */
+function parseDescriptor(text: string): Entry[] {
+  try {
+    return text.split(',').map(readEntry);
+  } catch (error) {
+    if (!(error instanceof UsageError)) throw error;
+    throw new UsageError(`invalid value "${text}" for --descriptors: ${error.message}`);
+  }
 }

@@ -91,7 +91,7 @@ export interface TroubleFacts {
   now: Date;
 }
 
-const portHint = 'The limiter answers gRPC at GRPC_PORT, 8081 unless it was told otherwise.';
+const portHint = 'The limiter answers gRPC at GRPC_PORT, 8081 by default.';
 const notYetHint =
   'A limiter listens there only when its store has answered and its rules are loaded; its log says what it waits for.';
 const unreachableHints: Record<string, string> = {

@@ -5,8 +5,8 @@ import { io } from '../shared/io.ts';
 
 const help = `Usage: weir callers token <name>
 
-Makes a token for a caller of a limiter with CALLERS_FILE. The token goes to standard output, once: nobody can tell it
-again. What stands in the file is its SHA-256, which goes to standard error as the lines of an entry.
+Makes a token for a caller of a limiter with CALLERS_FILE. It prints the token on standard output once; you cannot get it
+again. The file has its SHA-256, which it prints on standard error as the lines of an entry.
 
   weir callers token billing > token
 

@@ -1,11 +1,11 @@
 import {
   type ConnectionManager,
-  type EnvoyPlace,
   type RateLimitFilter,
   type RouteSite,
   readEnvoyConfiguration,
 } from '../../rules/proxy/envoy-configuration.ts';
 import { reviewEnvoy } from '../../rules/proxy/envoy-review.ts';
+import type { EnvoyPlace } from '../../rules/proxy/proto-json.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
 import { refuseOutside } from '../shared/contained-files.ts';

@@ -1,21 +1,15 @@
 import { statSync } from 'node:fs';
-import { ruleSupport, storeLimitSettings } from '../../limiter/settings/store-limits.ts';
-import type { CounterKeys } from '../../rules/counter-keys.ts';
+import { answerForUnassignable } from '../../limiter/quota-service/quota-settings.ts';
+import { ruleSupport } from '../../limiter/settings/store-limits.ts';
+import { defaultNames, type NameForm } from '../../rules/match-result.ts';
 import type { RuleSupport } from '../../rules/validate-limits.ts';
 import { reportText } from '../forms/forms.ts';
 import { checkMarkdown } from '../forms/markdown.ts';
 import { isQuietReport, type Report, type ReportedFinding, reportFlag, reportForm } from '../forms/report.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
-import {
-  commandOf,
-  counterKeysOf,
-  escaped,
-  givenSettings,
-  type ParsedFlags,
-  paintFor,
-  UsageError,
-} from '../shared/flags.ts';
+import { commandOf, escaped, type ParsedFlags, paintFor, UsageError } from '../shared/flags.ts';
 import { io, printLine } from '../shared/io.ts';
+import { describedLimiter, settingFlag } from '../shared/limiter-setting.ts';
 import { dataText } from '../shared/output.ts';
 import { type RuleInput, readInput } from '../shared/read-input.ts';
 import { type CheckedInput, checkInput } from './check-input.ts';
@@ -33,62 +27,32 @@ import {
   warningKinds,
 } from './check-report.ts';
 
-/** The settings of a limiter that decide which rules it can count, given by flags. */
-const checkSettingNames = [
-  ...storeLimitSettings,
-  'USE_CALENDAR_MONTH_RATE_LIMIT',
-  'STORE_FAILURE_MODE',
-  'LEASES',
-  'STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT',
-] as const;
-
-/** A store has an address, and rules are checked without it. */
-function addressesFor(env: Record<string, string>): Record<string, string> {
-  const redis = (prefix: string) => ({
-    [`${prefix}SOCKET_TYPE`]: 'tcp',
-    [`${prefix}URL`]:
-      env[`${prefix}TYPE`]?.toUpperCase() === 'SENTINEL' ? 'main,localhost:26379' : 'localhost:6379',
-  });
-  return { ...redis('REDIS_'), ...redis('REDIS_PERSECOND_'), MEMCACHE_HOST_PORT: 'localhost:11211' };
-}
-
-interface Abilities {
-  counterKeys: CounterKeys;
+interface Abilities extends NameForm {
   support?: RuleSupport | undefined;
   /** Why it leases nothing, if LEASES is said. */
   unleased?: string | undefined;
+  /** With RLQS=true: how quota clients answer requests for rules that cannot be assigned. */
+  unassignable?: 'denied' | 'allowed' | undefined;
 }
 
-/** What such a limiter can count; where nothing is said it can all, and nothing of a limiter is loaded. Rejects with a UsageError. */
+/** What such a limiter can count; where nothing is said it can all. Rejects with a UsageError. */
 async function abilitiesOf(flags: ParsedFlags): Promise<Abilities> {
-  const given = flags.list('setting');
-  const counterKeys = counterKeysOf(flags);
-  if (given.length === 0) return { counterKeys };
-  const { parseLimiterSettings } = await import('../../limiter/settings/settings.ts');
-  let unleased: string | undefined;
-  const settings = givenSettings(given, checkSettingNames, (env) => {
-    const parsed = parseLimiterSettings({
-      ...addressesFor(env),
-      DISABLE_STATS: 'true',
-      COUNTER_KEYS: counterKeys,
-      ...env,
-    });
-    if (parsed.settings?.leases === false && env['LEASES'] !== undefined) unleased = 'LEASES is off';
-    else unleased = parsed.warnings?.find((warning) => warning.startsWith('LEASES '));
-    return parsed;
-  });
-  if (flags.text('counter-keys') !== undefined && settings.counterKeys !== counterKeys)
-    throw new UsageError(`--counter-keys is ${counterKeys}, but --setting COUNTER_KEYS is not`);
-  return { counterKeys: settings.counterKeys, support: ruleSupport(settings), unleased };
+  const limiter = await describedLimiter(flags, ['COUNTER_KEYS']);
+  if (limiter === undefined) return defaultNames;
+  const { settings, explaining, warnings, given } = limiter;
+  const isUnleased = settings.leases === false && given['LEASES'] !== undefined;
+  const unleased = isUnleased ? 'LEASES is off' : warnings.find((warning) => warning.startsWith('LEASES '));
+  const unassignable = answerForUnassignable(settings);
+  return { ...explaining.names, support: ruleSupport(settings), unleased, unassignable };
 }
 
 const help = `Usage: weir check <folder, file or -> [...] [flags]
 
 Reads rules and prints every mistake with its file, line and column, the line itself and what to do. Errors are what limiters
-refuse, and what they accept and nobody means; warnings are what is hardly meant. Takes rule files, manifests
-(RateLimitConfig), rendered charts (rule files in ConfigMaps are read; other objects are passed over, and counted), JSON of
-xDS, callers files (CALLERS_FILE) and files of profiles (PROFILES_FILE); folders with their subfolders (*.yaml, *.yml, *.json); - is standard input. Each argument
-is checked by itself: the rules of two folders may name the same domain.
+reject, and what they accept although no author wants it; warnings are probably mistakes. Accepts rule files, manifests
+(RateLimitConfig), rendered charts, JSON of xDS, callers files (CALLERS_FILE) and files of profiles (PROFILES_FILE). In charts it
+reads rule files in ConfigMaps, and counts other objects. Accepts folders with subfolders (*.yaml, *.yml, *.json), and - for
+standard input. It checks each argument separately: the rules of two folders may have the same domain.
 
   --strict                   warnings are errors
   --allow <kind>[,...]       waives findings of these kinds, but for what limiters refuse
@@ -96,14 +60,12 @@ is checked by itself: the rules of two folders may name the same domain.
   --config-dir <folder>      the same as an argument, in any spelling of the Go program's flag; it implies --compat, and prints the Go
                              program's lines
   --merge-domain-configs     several files may name one domain, as with MERGE_DOMAIN_CONFIG=true
-  --counter-keys <form>      the limiter's COUNTER_KEYS, compatible or unambiguous (default: the variable of this name, else
-                             compatible): with compatible, warns of rules whose counters could meet
-  --undotted-metrics         the limiter has SANITIZE_DESCRIPTOR_METRIC_DOTS=true: no word of dots
-  --setting <NAME=VALUE>     a setting by which the limiter refuses rules that it cannot count, or leases nothing; repeat the flag for several. It takes
-                             ${checkSettingNames.join(', ')}
+  --setting <NAME=VALUE>     a setting of the limiter, by which it names counters and statistics, refuses rules that it cannot
+                             count, or leases nothing; docs/check.md has those that matter. Repeat the flag for several
+                             (default: of COUNTER_KEYS the variable of this name)
   --envoy <file>             an Envoy's configuration, a dump of its /config_dump or EnvoyFilters of Istio; repeat the flag for
-                             several: finds descriptors that no rule matches, rules that no descriptor reaches, and what else
-                             limits nothing; docs/envoy.md has the kinds
+                             several. Finds descriptors that no rule matches, rules that no descriptor reaches, and other parts
+                             that limit nothing (docs/envoy.md)
   --root <folder>            read no file from outside of this folder (default: the folder of each file that is named);
                              repeat the flag for several. Links that lead out of a folder of rules are never followed
   -o, --output <form>        how to print the result, on standard output: text (default), json, yaml, sarif, junit, tap, github
@@ -135,9 +97,7 @@ export const checkCommand = commandOf(
   {
     'config-dir': { type: 'string' },
     'merge-domain-configs': { type: 'boolean' },
-    'counter-keys': { type: 'string' },
-    'undotted-metrics': { type: 'boolean' },
-    setting: { type: 'string', multiple: true },
+    ...settingFlag,
     strict: { type: 'boolean' },
     compat: { type: 'boolean' },
     allow: { type: 'string', multiple: true },
@@ -151,15 +111,15 @@ export const checkCommand = commandOf(
     const paths = [...(folder === undefined ? [] : [folder]), ...flags.positionals];
     if (paths.length === 0) throw new UsageError('check needs a folder or a file');
     const mergeDomains = flags.on('merge-domain-configs');
-    const { counterKeys, support, unleased } = await abilitiesOf(flags);
+    const { support, ...abilities } = await abilitiesOf(flags);
     const inGoWords = folder !== undefined && form === 'text';
     const roots = rootsOf(flags);
     const options = {
       roots,
       mergeDomains,
-      unleased,
-      counterKeys,
-      sanitizeDescriptorMetricDots: flags.on('undotted-metrics'),
+      unleased: undefined,
+      unassignable: undefined,
+      ...abilities,
       allowed: allowedKinds(flags.list('allow')),
       strictness: strictnessOf(flags),
       inGoWords,

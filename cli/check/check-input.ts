@@ -1,5 +1,6 @@
 import { dirname } from 'node:path';
 import { readCallersFile } from '../../limiter/callers/callers-file.ts';
+import { whyUnassignable } from '../../rules/bucket-id.ts';
 import type { CounterKeys } from '../../rules/counter-keys.ts';
 import { manifestWords } from '../../rules/language/tables.ts';
 import { isLeased } from '../../rules/lease.ts';
@@ -10,6 +11,7 @@ import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
 import type { LoadedSource, RuleText, SkippedObject } from '../../rules/reader/read-rule-texts.ts';
 import { meetingCounters } from '../../rules/review/meeting-counters.ts';
 import { meetingWarning, placedWarnings } from '../../rules/review/reviewed-load.ts';
+import type { RuleWarningCode } from '../../rules/review/rule-level.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
@@ -63,6 +65,8 @@ export interface CheckOptions {
   counterKeys: CounterKeys;
   /** Why the limiter leases nothing, where that is known. */
   unleased: string | undefined;
+  /** How quota clients answer requests for rules that cannot be assigned; undefined: the limiter serves no quota clients. */
+  unassignable: 'denied' | 'allowed' | undefined;
   /** Kinds of finding that are waived, where limiters accept what they are about. */
   allowed: ReadonlySet<string>;
   strictness: Strictness;
@@ -72,15 +76,8 @@ export interface CheckOptions {
 
 export function checkInput(input: RuleInput, options: CheckOptions): CheckedInput {
   const linesOf = linesOfTexts(input);
-  const say = (severity: Finding['severity'], error: RuleError): Finding => {
-    const lines = linesOf(error.source);
-    const { line, column = 1 } = error;
-    const written = line === undefined || lines === undefined ? '' : wordAt(lines, line, column);
-    const found: PlainError = options.inGoWords ? error : plainError(error, lines);
-    return findingOf(severity, found, found.mend ?? hintFor(error, written), linesOf);
-  };
-  const listed = options.inGoWords ? input.errors : withoutConsequences(input.errors);
-  const refused = listed.map((error) => say('error', error)).filter(isFirst);
+  const { inGoWords } = options;
+  const refused = errorFindings(input, linesOf, inGoWords);
   const callersFiles: CheckedInput['callersFiles'] = [];
   for (const { path, read } of readings(input.callersFiles, readCallersFile)) {
     if (read.problems === undefined) callersFiles.push({ file: path, callers: read.callers.length });
@@ -106,20 +103,19 @@ export function checkInput(input: RuleInput, options: CheckOptions): CheckedInpu
     errorCount = 1;
   }
   const rules = input.sources.reduce((sum, { source }) => sum + countRules(source.descriptors), 0);
-  const found = input.warnings.map((warning) => say('warning', warning));
+  const found = input.warnings.map((warning) => describedFinding('warning', warning, linesOf, inGoWords));
   const reviewed = reviewFindings(input.sources, options, linesOf);
   found.push(...reviewed.filter((one) => !followsFrom(one, found)));
   found.push(...amongRules(input, linesOf));
   if (options.unleased !== undefined) found.push(...unleasedRules(input, options.unleased));
+  if (options.unassignable !== undefined) found.push(...unassignedRules(input, options.unassignable));
   if (errorCount === 0 && input.sources.length + others + input.overrides === 0)
     found.push(nothingChecked(input));
   const accepted = found
     .filter(({ code }) => !options.allowed.has(code))
     .map((finding) => ({ ...finding, severity: severityOf(finding.code, options.strictness) }));
   const files = allTexts(input).map(({ path }) => path);
-  const findings = options.inGoWords
-    ? [...accepted, ...refused]
-    : [...refused, ...accepted].sort(byPlace(files));
+  const findings = inGoWords ? [...accepted, ...refused] : [...refused, ...accepted].sort(byPlace(files));
   const errors = findings.filter(({ severity }) => severity === 'error');
   return {
     path: input.path,
@@ -137,6 +133,25 @@ export function checkInput(input: RuleInput, options: CheckOptions): CheckedInpu
     warnings: findings.filter(({ severity }) => severity === 'warning'),
     allowed: found.length - accepted.length,
   };
+}
+
+/** The errors of an argument, in plain words unless the Go program's are asked for. */
+export function errorFindings(input: RuleInput, linesOf: LinesOf, inGoWords = false): Finding[] {
+  const listed = inGoWords ? input.errors : withoutConsequences(input.errors);
+  return listed.map((error) => describedFinding('error', error, linesOf, inGoWords)).filter(isFirst);
+}
+
+function describedFinding(
+  severity: Finding['severity'],
+  error: RuleError,
+  linesOf: LinesOf,
+  inGoWords: boolean,
+): Finding {
+  const lines = linesOf(error.source);
+  const { line, column = 1 } = error;
+  const written = line === undefined || lines === undefined ? '' : wordAt(lines, line, column);
+  const found: PlainError = inGoWords ? error : plainError(error, lines);
+  return findingOf(severity, found, found.fix ?? hintFor(error, written), linesOf);
 }
 
 /** Of several with the same words at one place. */
@@ -293,15 +308,38 @@ function nothingChecked({ path, skipped }: RuleInput): Finding {
   );
 }
 
-function unleasedRules({ path, sources }: RuleInput, reason: string): Finding[] {
-  const count = sources.reduce((sum, { source }) => sum + countRules(source.descriptors, isLeased), 0);
+function unleasedRules(input: RuleInput, reason: string): Finding[] {
+  const text = (rules: string) => `${rules} a lease, and nothing is leased: ${reason}`;
+  const hint = 'leases need LEASES=on and a Redis that runs scripts';
+  return countedRules(input, { code: 'never-leased', isCounted: isLeased, text, hint });
+}
+
+function unassignedRules(input: RuleInput, answer: 'denied' | 'allowed'): Finding[] {
+  const text = (rules: string) =>
+    `${rules} limits that cannot be assigned: requests of quota clients for them are ${answer}`;
+  const hint = 'docs/quota-service.md lists such rules; RLQS_UNASSIGNABLE decides what happens to requests';
+  const isCounted = (rule: Rule) => whyUnassignable(rule) !== undefined;
+  return countedRules(input, { code: 'never-assigned', isCounted, text, hint });
+}
+
+/** One warning for a file. `text` continues `2 rules have`. */
+function countedRules(
+  { path, sources }: RuleInput,
+  options: {
+    code: RuleWarningCode;
+    isCounted: (rule: Rule) => boolean;
+    text: (rules: string) => string;
+    hint: string;
+  },
+): Finding[] {
+  const count = sources.reduce(
+    (sum, { source }) => sum + countRules(source.descriptors, options.isCounted),
+    0,
+  );
   if (count === 0) return [];
-  const rules = `${count} rule${count === 1 ? ' has' : 's have'}`;
-  const text = `${rules} a lease, and nothing is leased: ${reason}`;
-  const found = { code: 'never-leased', source: path, text, line: undefined, column: undefined };
-  return [
-    findingOf('warning', found, 'leases need LEASES=on and a Redis that runs scripts', () => undefined),
-  ];
+  const text = options.text(`${count} rule${count === 1 ? ' has' : 's have'}`);
+  const found = { code: options.code, source: path, text, line: undefined, column: undefined };
+  return [findingOf('warning', found, options.hint, () => undefined)];
 }
 
 /** Files of a folder that nobody reads, and that may be taken for rules. */

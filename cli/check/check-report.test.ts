@@ -92,7 +92,7 @@ describe('kinds of what limiters accept', () => {
     // These are kinds of what limiters refuse, too, and errors then.
     const both = ['duplicate-domain', 'misplaced-key', 'unreadable'];
     const ofEnvoy = new Map(
-      rowsOf('| finding | severity | what it says |', 'envoy.md').map((row) => {
+      rowsOf('| finding | severity | description |', 'envoy.md').map((row) => {
         const [, id, level] = /^\| `([a-z-]+)` \| (\w+) \|/.exec(row)!;
         return [id!, level!] as const;
       }),
@@ -103,8 +103,8 @@ describe('kinds of what limiters accept', () => {
         expect([id, defaultConfiguration.level]).toEqual([id, ofEnvoy.get(id)]);
         continue;
       }
-      const usual = accepted.includes(id) && !both.includes(id) ? severityOf(id, 'usual') : 'error';
-      expect([id, defaultConfiguration.level]).toEqual([id, usual]);
+      const common = accepted.includes(id) && !both.includes(id) ? severityOf(id, 'usual') : 'error';
+      expect([id, defaultConfiguration.level]).toEqual([id, common]);
     }
     const refused = rowsOf('| kind | what it says |').flatMap(
       (row) => row.split('|')[1]!.match(/[a-z-]+/g) ?? [],

@@ -65,6 +65,7 @@ const acceptedKinds = {
   'burst-of-zero': 'warning',
   'never-tighter': 'warning',
   'never-leased': 'warning',
+  'never-assigned': 'warning',
   'mixed-hits-units': 'warning',
   'taken-as-written': 'warning',
   'dotted-metric': 'warning',

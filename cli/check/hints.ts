@@ -20,6 +20,7 @@ const hints: Partial<Record<RuleErrorCode, string>> = {
   'invalid-marks': 'write percents of the limit: warn_at: [50, 80, 95]',
   'invalid-reserve': 'write reserve: { ttl: 60s, estimate: 2000, on_expiry: release }',
   'invalid-lease': 'write a number with at most four decimals and a percent sign: lease: 2%',
+  'invalid-assign': 'write assign: exact or assign: refilling, or leave it out',
   'empty-domain': 'the first line of a rule file is "domain: <name>"',
   'empty-key': 'each rule needs "key:"; it is what a request\'s entry is looked up by',
   'duplicate-domain':
@@ -43,7 +44,7 @@ const typeHints: readonly (readonly [RegExp, string])[] = [
     /!!seq into config\.YamlRateLimit/,
     'write one limit without a dash; several of them stand in rate_limits',
   ],
-  [/into config\.YamlRateLimit/, `write a mapping: ${usualLimit()}`],
+  [/into config\.YamlRateLimit/, `write a mapping: ${defaultLimit()}`],
   [
     /!!map into \[]config\.YamlRateLimit/,
     'write rate_limit for one limit; rate_limits is a list of 2 to 8 of them',
@@ -58,7 +59,7 @@ const typeHints: readonly (readonly [RegExp, string])[] = [
   [/into string/, 'write one text here, not a list or a mapping'],
 ];
 
-function usualLimit(): string {
+function defaultLimit(): string {
   return 'rate_limit: { unit: minute, requests_per_unit: 5 }';
 }
 
@@ -134,7 +135,7 @@ function manifestTypeHint(path: RuleError['path'], text: string, written: string
   if (wanted === 'a list') return `each element of ${field} begins with a dash`;
   if (field === 'rateLimit' && found === 'a list')
     return 'write one limit without a dash; several of them stand in rateLimits';
-  if (field === 'rateLimit') return `write a mapping: ${usualLimit()}`;
+  if (field === 'rateLimit') return `write a mapping: ${defaultLimit()}`;
   if (field === 'requestsPerUnit') return 'write requestsPerUnit: 5';
   if (field === 'apiVersion') return `write apiVersion: ${apiVersion}`;
   if (field === 'kind') return `write kind: ${kind}, or what the object is`;

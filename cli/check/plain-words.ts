@@ -8,7 +8,7 @@ import { templateMistake, yamlMistake } from './yaml-mistakes.ts';
 
 /** An error in plain words, at the place that is to be marked; `mend` where that is found along with the words. */
 export interface PlainError extends RuleError {
-  mend?: string;
+  fix?: string;
   /** How many characters are meant. */
   length?: number;
 }
@@ -19,13 +19,13 @@ export function plainError(error: RuleError, lines: LineIndex | undefined): Plai
     return { ...error, text: plainText(error, '') };
   if (code === 'syntax') {
     const { hint, ...mistake } = yamlMistake(error.text, lines, { line, column });
-    return { ...error, ...mistake, mend: hint };
+    return { ...error, ...mistake, fix: hint };
   }
   const isTemplate = code === 'wrong-type' || code === 'key-not-a-string';
   const template = isTemplate ? templateMistake(lines, { from: line, to: line }) : undefined;
   if (template !== undefined) {
     const { hint, ...mistake } = template;
-    return { ...error, ...mistake, mend: hint };
+    return { ...error, ...mistake, fix: hint };
   }
   const written = wordAt(lines, line, column);
   const text = plainText(error, written);

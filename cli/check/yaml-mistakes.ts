@@ -32,10 +32,14 @@ export function yamlMistake(text: string, lines: LineIndex, place: TextPlace): Y
     dashMistake(words, lines, place) ??
     bracketMistake(words, lines, place);
   if (found !== undefined) return found;
-  return { ...place, text: words, hint: hintsByWords.find(([known]) => known.test(words))?.[1] ?? usualHint };
+  return {
+    ...place,
+    text: words,
+    hint: hintsByWords.find(([known]) => known.test(words))?.[1] ?? defaultHint,
+  };
 }
 
-const usualHint = 'look at the indentation, the quotes and the colons of this line and of the one above';
+const defaultHint = 'look at the indentation, the quotes and the colons of this line and of the one above';
 
 const hintsByWords: readonly (readonly [RegExp, string])[] = [
   [/could not find expected ':'/, 'write "name: value", with a colon and a space'],
@@ -44,7 +48,7 @@ const hintsByWords: readonly (readonly [RegExp, string])[] = [
     'the quote that begins here is not closed: write the other one where the text ends',
   ],
   [/duplicated mapping key/, 'leave one of the two out'],
-  [/expected key/, 'fields of one mapping begin in one column: indent this line as its neighbours'],
+  [/expected key/, 'fields of one mapping begin in one column: indent this line as its neighbors'],
   [/escape/, 'in double quotes \\ begins an escape: write \\\\, or take single quotes'],
   [/control characters|UTF-8|octet/, 'save the file as a text in UTF-8'],
   [/separated by a line/, 'write --- on a line of its own between two objects'],
@@ -170,7 +174,7 @@ function mappingMistake(
     line,
     column: indentOf(written) + 1,
     text: 'the line is indented deeper than the one above, which is complete',
-    hint: 'fields of one mapping begin in one column: indent this line as its neighbours',
+    hint: 'fields of one mapping begin in one column: indent this line as its neighbors',
   };
 }
 

@@ -10,6 +10,7 @@ import { differenceText } from '../replay/report-text.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import { commandOf, escaped, type ParsedFlags, paintFor, printProblem, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
+import { settingFlag } from '../shared/limiter-setting.ts';
 import { dataText } from '../shared/output.ts';
 import {
   clashesOf,
@@ -106,7 +107,7 @@ export const diffCommand = commandOf(
     'merge-domain-configs': { type: 'boolean' },
     'fail-on': { type: 'string', multiple: true },
     replay: { type: 'string' },
-    setting: { type: 'string', multiple: true },
+    ...settingFlag,
     ...rootFlag,
     ...reportFlag,
   },

@@ -20,10 +20,10 @@ import { type EnvoyOutput, envoyOutputs, guessWords, istioLimiter, parseKeySourc
 
 const help = `Usage: weir envoy <rules> [...] [flags]
 
-Writes what an Envoy needs so that these rules are asked for: for each list of keys with a limit the actions that describe a
-request by them. Keys that Envoy knows (remote_address, generic_key, ...), path, method, host, and those named like a header
-(x-plan, x_plan) are taken from there; of others the text says what to fill in, or --from does. <rules> are files and
-folders of rule files or manifests; - is standard input.
+Writes the actions of Envoy that send descriptors for these rules: a list for each list of keys with a limit. Envoy has the
+values of remote_address, generic_key and its other keys, of path, method, host, and of keys named like a header (x-plan,
+x_plan). For other keys, the text says what to fill in, unless --from does. <rules> are files and folders of rule files or
+manifests; - is standard input.
 
   --output rate_limits   the list alone, for a route's RateLimitPerRoute (default)
   --output filter        with the rate limit filter and the cluster of the limiter
@@ -44,7 +44,7 @@ folders of rule files or manifests; - is standard input.
   weir envoy examples/rules --domain shop
   weir envoy examples/rules --domain shop --from plan=header:x-plan --output filter
 
-weir check --envoy tells whether an Envoy and the rules fit together.
+weir check --envoy shows whether an Envoy and the rules fit together.
 Exit status: 0 when it was written, 2 for a wrong command line, or rules that cannot be read.
 `;
 
@@ -126,8 +126,9 @@ export function limiterAddress(
   given: string | undefined,
   output: EnvoyOutput,
 ): { host: string; port: number } {
-  const usual = output === 'istio' ? `${istioLimiter.host}:${istioLimiter.port}` : '127.0.0.1:8081';
-  const [, v6, name, port] = /^(?:\[([\da-fA-F:.]+)\]|([\w.-]+)):(\d{1,5})$/.exec(given ?? usual) ?? [];
+  const defaultValue = output === 'istio' ? `${istioLimiter.host}:${istioLimiter.port}` : '127.0.0.1:8081';
+  const [, v6, name, port] =
+    /^(?:\[([\da-fA-F:.]+)\]|([\w.-]+)):(\d{1,5})$/.exec(given ?? defaultValue) ?? [];
   const number = Number(port);
   const host = v6 ?? name;
   if (host !== undefined && number > 0 && number < 65_536) return { host, port: number };

@@ -38,7 +38,7 @@ function filterText(needed: readonly NeededRateLimit[], options: EnvoyTextOption
   return [
     '# Of the HttpConnectionManager: the limiter is asked before a request is routed.\n',
     yamlText({ http_filters: [filter(options, clusterName), router] }),
-    '# Of a route that has a cluster, or of a virtual host: what the limiter is told of a request.\n',
+    '# Of a route that has a cluster, or of a virtual host: the descriptors that the limiter gets for a request.\n',
     withRateLimits({ typed_per_filter_config: perRoute }, needed),
     '# Of static_resources: the limiter, which speaks gRPC and so needs HTTP/2.\n',
     yamlText({ clusters: [limiterCluster(options.limiter)] }),
@@ -106,7 +106,7 @@ function istioText(needed: readonly NeededRateLimit[], options: EnvoyTextOptions
   return [
     '# The gateways with this label ask the limiter. Its Service port has to be named grpc, or have appProtocol: grpc.\n',
     yamlText(asks),
-    '---\n# What the limiter is told of a request, for all hosts of these gateways.\n',
+    '---\n# The descriptors that the limiter gets for a request, for all hosts of these gateways.\n',
     withRateLimits(describes, needed),
   ].join('');
 }

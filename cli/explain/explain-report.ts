@@ -15,7 +15,7 @@ import type { FoundHow, PlacedRule } from '../../rules/review/rule-level.ts';
 import { windowSeconds, windowText, windowTextOf } from '../../rules/window.ts';
 import { escaped, hintOf, type Paint } from '../shared/flags.ts';
 import { timeText } from '../shared/output.ts';
-import type { ExplainedRequest, ToldDescriptor } from './explain-request.ts';
+import type { ExplainedRequest, ShownDescriptor } from './explain-request.ts';
 
 const howWords: Record<FoundHow, string> = {
   exact: 'has this very value',
@@ -55,18 +55,19 @@ const mostPassedOver = 5;
 export class ExplainReport {
   readonly #sources: readonly LoadedSource[];
   readonly #paint: Paint;
-  readonly #usualLease: number;
+  readonly #defaultLease: number;
 
-  /** `usualLease` is that of rules without one of their own. */
-  constructor(sources: readonly LoadedSource[], paint: Paint, usualLease: number) {
+  /** `defaultLease` is that of rules without one of their own. */
+  constructor(sources: readonly LoadedSource[], paint: Paint, defaultLease: number) {
     this.#sources = sources;
     this.#paint = paint;
-    this.#usualLease = usualLease;
+    this.#defaultLease = defaultLease;
   }
 
   text(domain: string, request: ExplainedRequest): string {
     const { hasDomain, domains, descriptors } = request;
-    if (!hasDomain) {
+    // An override limits requests of a domain without rules, too.
+    if (!hasDomain && descriptors.every(({ effect }) => effect === 'none')) {
       const lines = [`no rules for the domain '${domain}': every request is OK${hintOf(domain, domains)}`];
       const known = domains.slice(0, 10).join(', ') + (domains.length > 10 ? ' ...' : '');
       if (known !== '') lines.push(`  there are rules for: ${known}`);
@@ -79,12 +80,14 @@ export class ExplainReport {
     return lines.map((line) => `${shown(line)}\n`).join('');
   }
 
-  #branches(descriptor: ToldDescriptor): Branch[] {
-    const { explanation, effect, counters, overrides = [] } = descriptor;
+  #branches(descriptor: ShownDescriptor): Branch[] {
+    const { explanation, effect, counters, overrides = [], inForce } = descriptor;
     const { steps, outcome } = explanation;
     const levels = steps.map((step, index) => this.#step(index, step));
-    const text = this.#paint(effect === 'limited' ? 'green' : 'yellow', this.#result(descriptor));
     const over = overrides.map((words) => ({ text: this.#paint('yellow', words) }));
+    if (inForce !== undefined && effect !== 'none')
+      return [...levels, ...over, this.#overridden(descriptor, inForce)];
+    const text = this.#paint(effect === 'limited' ? 'green' : 'yellow', this.#result(descriptor));
     if (outcome.kind !== 'found') return [...levels, ...over, { text }];
     const { rule } = outcome.placed;
     const leases = effect === 'limited' ? this.#leases(rule, counters[0]!.leaseMost) : [];
@@ -95,6 +98,31 @@ export class ExplainReport {
       ...over,
       { text, below: [...limitBranches(rule.limits, counters), ...leases, ...reserved] },
     ];
+  }
+
+  /** What an override makes of the rule's limits. */
+  #overridden(
+    { effect, counters }: ShownDescriptor,
+    inForce: NonNullable<ShownDescriptor['inForce']>,
+  ): Branch {
+    if (effect !== 'limited')
+      return { text: this.#paint('yellow', 'unlimited: the answer is OK, nothing is counted') };
+    if (inForce.every(({ words }) => words === 'blocked'))
+      return { text: this.#paint('yellow', 'blocked: the answer is OVER_LIMIT, nothing is counted') };
+    const [only, ...others] = inForce;
+    if (others.length > 0)
+      return {
+        text: this.#paint('green', `${inForce.length} limits: all have to allow`),
+        below: inForce.map(({ words, key }) => ({ text: words, below: [{ text: `counter key: ${key}` }] })),
+      };
+    const [counter] = counters;
+    return {
+      text: this.#paint('green', `limit: ${only!.words}`),
+      below:
+        counters.length === 1
+          ? counterBranches(counter!.limit, counter!)
+          : [{ text: `counter key: ${only!.key}` }],
+    };
   }
 
   #step(index: number, { entry, found, passedOver, near, others, levelSize }: ExplainedStep): Branch {
@@ -138,7 +166,7 @@ export class ExplainReport {
   }
 
   #leases({ lease, limits, reserve }: Rule, leaseMost: number): Branch[] {
-    const share = lease ?? this.#usualLease;
+    const share = lease ?? this.#defaultLease;
     if (reserve !== undefined)
       return share === 0 ? [] : [{ text: 'leases: none, as nothing is taken ahead of what can be reserved' }];
     const most = `up to ${leaseMost} hits at a time, so at most ${leaseMost} a limiter refused too early`;
@@ -213,15 +241,16 @@ export function explainJson(
   domain: string,
   request: ExplainedRequest,
   sources: readonly LoadedSource[],
+  bucket?: string,
 ): string {
   const { hasDomain, domains } = request;
   const descriptors = request.descriptors.map((one) => descriptorJson(one, sources));
-  return `${JSON.stringify({ domain, hasDomain, domains, descriptors }, undefined, 2)}\n`;
+  return `${JSON.stringify({ domain, hasDomain, domains, bucket, descriptors }, undefined, 2)}\n`;
 }
 
 /** What one limit alone has stands beside its rule, as it did before there were several. */
 function descriptorJson(
-  { entries, explanation: { steps, outcome }, effect, counters, overrides }: ToldDescriptor,
+  { entries, explanation: { steps, outcome }, effect, counters, overrides, inForce }: ShownDescriptor,
   sources: readonly LoadedSource[],
 ): object {
   const limits = counters.map(({ limit, isReplaced, key, metric, window, leaseMost }) => ({
@@ -253,6 +282,7 @@ function descriptorJson(
     windowEnd: only?.windowEnd,
     metric: only?.metric,
     overrides,
+    inForce: inForce?.map(({ words }) => words),
     levels: steps.map((step) => stepJson(step, sources)),
   };
 }

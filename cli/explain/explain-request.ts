@@ -12,12 +12,15 @@ export interface ExplainedRequest {
   hasDomain: boolean;
   /** Domains that there are rules for. */
   domains: string[];
-  descriptors: ToldDescriptor[];
+  descriptors: ShownDescriptor[];
 }
 
-/** `overrides`: what lies over the rules, in words; undefined where nobody was asked. */
-export interface ToldDescriptor extends ExplainedDescriptor {
+/** With what a limiter says of it, if one was asked. */
+export interface ShownDescriptor extends ExplainedDescriptor {
+  /** What lies over the rules, in words. */
   overrides?: readonly string[] | undefined;
+  /** The limits that come of rules and overrides, and where they count. Undefined if no override matches. */
+  inForce?: readonly { words: string; key: string | undefined }[] | undefined;
 }
 
 /** The sources are those of one load. */

@@ -12,10 +12,20 @@ export function isLimiter(path: string): boolean {
   return /^(?:\[[0-9a-f:.]+\]|[^/\\:]+):\d{1,5}$/i.test(path) && !existsSync(path);
 }
 
+/** What a limiter knows of a descriptor beyond its rules. */
+export interface KnownBetter {
+  /** What lies over it. */
+  overrides: string[];
+  /** The keys of its counters. */
+  counters: string[];
+  /** What comes of the rule and of what lies over it; undefined: an older limiter does not say. */
+  inForce?: { effect: 'limited' | 'unlimited' | 'replaced' | 'none'; limits: string[] } | undefined;
+}
+
 export interface LimiterSays {
   sources: readonly LoadedSource[];
-  /** Of each descriptor: what lies over it, and the keys of its counters. */
-  known: { overrides: string[]; counters: string[] }[];
+  /** Of each descriptor. */
+  known: KnownBetter[];
 }
 
 /** Rejects where it cannot be asked. */
@@ -43,14 +53,11 @@ export function askLimiter(
   });
 }
 
-async function toldOf(
-  limiters: Limiters,
-  { limiter }: Member,
-  body: object,
-): Promise<LimiterSays['known'][number]> {
+async function toldOf(limiters: Limiters, { limiter }: Member, body: object): Promise<KnownBetter> {
   const told = bodyOf(await limiters.ask(limiter, { method: 'POST', path: '/v1/explain', body }));
   const overrides = [...(told.override === null ? [] : [told.override]), ...told.grants];
-  return { overrides: overrides.map(overrideText), counters: told.counters };
+  const inForce = told.inForce && { effect: told.effect, limits: told.inForce };
+  return { overrides: overrides.map(overrideText), counters: told.counters, inForce };
 }
 
 function bodyOf(answer: Answer): Json {

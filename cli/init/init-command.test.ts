@@ -114,13 +114,16 @@ describe('parseLimit', () => {
 });
 
 describe('programWord', () => {
+  const bundle = 'file:///app/dist/cli/starter.js';
+  const clone = 'file:///src/weir/cli/init/starter.ts';
   it.each([
-    ['npx weir', { npm_lifecycle_event: 'npx', npm_lifecycle_script: 'weir' }],
-    ['npx weir', { npm_lifecycle_event: 'npx', npm_lifecycle_script: "'weir' init" }],
-    ['weir', { npm_lifecycle_event: 'npx', npm_lifecycle_script: 'vitest' }],
-    ['weir', { npm_lifecycle_event: 'check', npm_lifecycle_script: 'weir check' }],
-    ['weir', {}],
-  ])('is %s in %j', (word, env) => {
-    expect(programWord(env)).toBe(word);
+    ['weir', '/home/ann', '/usr/local/bin/weir', bundle],
+    ['weir', '/app', '/app/bin/weir.js', bundle],
+    ['node_modules/.bin/weir', '/home/ann/shop', '/home/ann/shop/node_modules/.bin/weir', bundle],
+    ['bin/weir', '/src/weir', '/src/weir/bin/weir.js', clone],
+    ['../weir/bin/weir', '/src/shop', '/src/weir/bin/weir.js', clone],
+    ['/src/weir/bin/weir', '/home/ann', '/src/weir/bin/weir.js', clone],
+  ])('is %s in %s for %s', (word, folder, started, source) => {
+    expect(programWord(folder, started, source)).toBe(word);
   });
 });

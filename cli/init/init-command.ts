@@ -19,19 +19,20 @@ import {
 
 const help = `Usage: weir init [folder] [flags]
 
-Writes what a first limit needs into a folder (default: weir): rules, the part of your proxy, and the commands that end in a
-429. Asks four questions at a terminal; flags answer them. Files that are there are left alone.
+Writes a first limit into a folder (default: weir): rules, the configuration of your proxy, and commands that show a 429 answer.
+Asks four questions at a terminal, unless flags answer them. Does not change existing files.
 
   --by <what>[,...]      what each has a limit of its own: address, header:<name>, path; several are counted together
   --limit <n>/<window>   how many requests each may make, as 100/minute, 100/min or 5/10s
   --domain <name>        what the rules are called, here and in the proxy
-  --proxy <name>         ${proxyNames.join(', ')}; none asks over HTTP by itself
-  --force                writes over files that are there
+  --proxy <name>         ${proxyNames.join(', ')}; none if your program asks the limiter
+                         over HTTP
+  --force                overwrites existing files
 
   weir init
   weir init limits --by header:x-api-key --limit 100/minute --domain shop --proxy envoy
 
-Exit status: 0 when all was written, 1 when files are there already or cannot be written, 2 for a wrong command line.
+Exit status: 0 when all files were written, 1 when a file exists or cannot be written, 2 for a wrong command line.
 `;
 
 /** Answers one question; undefined where nobody is there any more. */
@@ -68,7 +69,7 @@ const questions: { [Name in keyof Flags]: Question<Name> } = {
   domain: { flag: 'domain', question: 'What are the rules called', usual: 'shop', read: parseDomain },
   proxy: {
     flag: 'proxy',
-    question: `Which proxy asks: ${proxyNames.join(', ')}`,
+    question: `Which proxy asks: ${proxyNames.join(', ')} (your program asks over HTTP)`,
     usual: 'envoy',
     read: (text) => {
       const proxy = proxyNames.find((name) => name === text.toLowerCase());
@@ -97,7 +98,11 @@ export const initCommand = commandOf(
       const by = flags.list('by').join(',') || undefined;
       const text = (name: string) => (name === 'by' ? by : flags.text(name));
       const answers = await answersOf({ text }, terminal?.ask);
-      write(starterFiles(answers, folder, packageExample, programWord(io().env)), folder, flags.on('force'));
+      write(
+        starterFiles(answers, folder, packageExample, programWord(io().cwd())),
+        folder,
+        flags.on('force'),
+      );
     } finally {
       terminal?.close();
     }

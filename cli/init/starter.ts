@@ -1,4 +1,7 @@
 /** The first files of somebody who wants a limit: rules, the proxy's part, and what to type to see a 429. */
+
+import { relative } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import {
   type JsonObject,
   type Limit,
@@ -14,6 +17,7 @@ import { ruleFileValue, ruleValue } from '../../rules/write-rules.ts';
 import { yamlText } from '../../rules/yaml/yaml-text.ts';
 import { envoyOutputs, istioLimiter } from '../envoy/envoy-texts.ts';
 import { perUnit } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
 
 export interface StarterAnswers {
   /** What each has a limit of its own: together, where there are several. */
@@ -82,12 +86,20 @@ export function parseBy(text: string): LimitedBy[] | string {
     const [, header] = /^header:([A-Za-z0-9_-]{1,60})$/.exec(part) ?? [];
     const one = header === undefined ? plainBy[part as keyof typeof plainBy] : headerBy(header);
     if (one === undefined || !(header !== undefined || Object.hasOwn(plainBy, part)))
-      return `"${part}" is none of address, path and header:<name>; several are separated by commas`;
+      return `"${part}" is none of address, path and header:<name>; several are separated by commas${loginHint(part)}`;
     if (by.some(({ key }) => key === one.key)) return `"${part}" is there twice`;
     by.push(one);
   }
   return by;
 }
+
+/** Of what a login is limited by, which no proxy knows. */
+function loginHint(part: string): string {
+  return /^(?:log-?ins?|accounts?|users?|user-?names?|e-?mails?)$/i.test(part) ? `. ${loginWords}` : '';
+}
+
+const loginWords =
+  'A login needs two limits, by account and by address, not a pair: examples/login-throttling has them';
 
 const plainBy = {
   address: { key: 'remote_address', source: { type: 'remote_address' }, sample: '203.0.113.7' },
@@ -117,12 +129,14 @@ export function parseLimit(text: string): StarterAnswers['limit'] | string {
   return /^\d/.test(short) ? `${problem}${window} ${length}` : spelling;
 }
 
-/** What is typed for the program that was started in this environment: `npx` is named where it started it. */
-export function programWord(env: Readonly<Record<string, string | undefined>>): string {
-  // A program that npx started hands these to all that it starts.
-  const isNpx =
-    env['npm_lifecycle_event'] === 'npx' && /^["']?weir\b/.test(env['npm_lifecycle_script'] ?? '');
-  return isNpx ? 'npx weir' : 'weir';
+/** What is typed in this folder for the program that `started` is the file of, and `source` this module. */
+export function programWord(folder: string, started = io().started, source = import.meta.url): string {
+  const isClone = source.endsWith('.ts');
+  // Never npx: outside of a project that has the program it would run somebody else's package.
+  if (!isClone && !started.endsWith('/node_modules/.bin/weir')) return 'weir';
+  const path = isClone ? fileURLToPath(new URL('../../bin/weir', source)) : started;
+  const here = relative(folder, path);
+  return here.startsWith('../..') ? path : here;
 }
 
 /** A text says what is wrong. It names a file and a profile, too. */
@@ -174,8 +188,15 @@ export function starterFiles(
     { what: 'Check what was written.', command: weirCheck(folder, files, weir) },
     { what: 'Run the tests of the rules.', command: `${weir} test ${folder}/config` },
   );
-  const notes = notesOf(by, `${folder}/config/${domain}.yaml`);
-  files.set('README.md', readme(answers, steps, notes));
+  if (offersSecondRule(by))
+    for (const name of proxyFiles) if (files.has(name)) files.set(name, withSecondAction(files.get(name)!));
+  const notes = notesOf(
+    by,
+    [`config/${domain}.yaml`, ...proxyFiles]
+      .filter((name) => files.has(name))
+      .map((name) => `${folder}/${name}`),
+  );
+  files.set('README.md', readme(answers, folder, steps, notes));
   return { files, steps, notes };
 }
 
@@ -186,19 +207,43 @@ function headersOf(by: readonly LimitedBy[]): string[] {
   );
 }
 
-function notesOf(by: readonly LimitedBy[], rules: string): string[] {
+/** Of requests without a header. Beside a rule that begins with the address, there cannot be another one. */
+function offersSecondRule(by: readonly LimitedBy[]): boolean {
+  return headersOf(by).length > 0 && by[0]!.key !== plainBy.address.key;
+}
+
+/** Of them one says what the proxy sends. */
+const proxyFiles = ['envoy.yaml', 'istio.yaml', 'profiles.yaml'] as const;
+
+/** Below the actions of the rule, as a comment: those of the second rule, whose descriptor a limiter would find no rule for until then. */
+function withSecondAction(text: string): string {
+  const lines = text.split('\n');
+  const first = lines.findIndex((line) => /^ *- actions:$/.test(line));
+  const indent = lines[first]!.search(/\S/);
+  const after = lines.findIndex((line, n) => n > first && line.trim() !== '' && line.search(/\S/) <= indent);
+  const margin = ' '.repeat(indent);
+  const second = ['# For the second rule:', '# - actions:', '#     - remote_address: {}'];
+  lines.splice(after === -1 ? lines.length - 1 : after, 0, ...second.map((line) => margin + line));
+  return lines.join('\n');
+}
+
+/** `files`: of the rules, and of the proxy if it has one of ours. */
+function notesOf(by: readonly LimitedBy[], files: readonly string[]): string[] {
   const headers = headersOf(by);
+  const second = offersSecondRule(by)
+    ? ` A second rule, which limits each address, is a comment. To use it, remove its # in ${files.join(' and ')}.`
+    : '';
   const missing =
     headers.length === 0
       ? []
       : [
-          `Requests without the header ${headers.join(' or ')} are not limited, as the proxy then sends no descriptor. ${rules} has a second rule for them, by address, as a comment.`,
+          `Requests without the header ${headers.join(' or ')} are not limited, because they have no such descriptor.${second}`,
         ];
   const pair =
     by.length === 1
       ? []
       : [
-          'What you named is counted together, so a client that changes one part has a new counter. A login needs two limits, by account and by address, not a pair: examples/login-throttling has them.',
+          `What you named is counted together, so a client that changes one part has a new counter. ${loginWords}.`,
         ];
   return [...missing, ...pair];
 }
@@ -230,11 +275,11 @@ function rulesText({ by, limit, domain }: StarterAnswers, rule: Rule): string {
     : '';
   const text = comment + query + yamlText(ruleFileValue({ domain, descriptors: [rule] }));
   const headers = headersOf(by);
-  if (headers.length === 0) return text;
+  if (!offersSecondRule(by)) return text;
   const second = yamlText({ limits: [ruleValue(makeRule({ key: 'remote_address' }, limitsOf(limit)))] });
   return [
     `${text}  # Requests without the header ${headers.join(' or ')} are not limited by that. This rule limits each address, if`,
-    '  # the proxy sends remote_address as a second descriptor:',
+    '  # remote_address is a second descriptor of the request:',
     ...second
       .trimEnd()
       .split('\n')
@@ -298,12 +343,13 @@ function adapted(text: string, { proxy, domain, by }: StarterAnswers, folder: st
 
 /** Profiles have Envoy's words, too. */
 function weirCheck(folder: string, files: ReadonlyMap<string, string>, weir: string): string {
-  const parts = ['envoy.yaml', 'istio.yaml', 'profiles.yaml'].filter((name) => files.has(name));
+  const parts = proxyFiles.filter((name) => files.has(name));
   return `${weir} check ${parts.map((name) => `--envoy ${folder}/${name} `).join('')}${folder}/config`;
 }
 
 function limiterCommand(folder: string, weir: string): string {
-  return `BACKEND_TYPE=memory DISABLE_STATS=true RUNTIME_ROOT=${folder} RUNTIME_WATCH_ROOT=false ${weir} limiter`;
+  // On loopback, operators may change something without a token.
+  return `DEBUG_HOST=127.0.0.1 BACKEND_TYPE=memory DISABLE_STATS=true RUNTIME_ROOT=${folder} RUNTIME_WATCH_ROOT=false ${weir} limiter`;
 }
 
 function curlCommand(by: readonly LimitedBy[]): string {
@@ -322,7 +368,20 @@ function repeated({ limit }: StarterAnswers, command: string): string {
   return `for i in $(seq ${limit.requests + 1}); do ${command}; done`;
 }
 
-function readme({ domain }: StarterAnswers, steps: Starter['steps'], notes: Starter['notes']): string {
+function readme(
+  { domain }: StarterAnswers,
+  folder: string,
+  steps: Starter['steps'],
+  notes: Starter['notes'],
+): string {
+  const where = folder.startsWith('/')
+    ? []
+    : [
+        '',
+        `Run the commands in the folder in which you ran \`weir init\`. From there, this folder is \`${folder}\`.`,
+      ];
   const lines = steps.flatMap(({ what, command }) => ['', what, '', '```sh', command, '```']);
-  return [`# Rate limits of ${domain}`, ...lines, ...notes.flatMap((note) => ['', note]), ''].join('\n');
+  return [`# Rate limits of ${domain}`, ...where, ...lines, ...notes.flatMap((note) => ['', note]), ''].join(
+    '\n',
+  );
 }

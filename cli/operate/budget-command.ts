@@ -1,27 +1,28 @@
 import { UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { durationText, outputFlag, outputFormat, printedText, type Row, table } from '../shared/output.ts';
+import { readDescriptor } from '../shared/request.ts';
 import { type Json, limiterHelp, tellOf } from './limiters.ts';
-import { askHolders, domainAndEntries, entryTexts, limitersCommand } from './operate-command.ts';
+import { askHolders, entryTexts, limitersCommand } from './operate-command.ts';
 
 const help = `Usage: weir budget <domain> <key=value> ... [flags]
 
-Shows how the budgets of one descriptor stand: what is used, what of it is held by reservations that are still open (and for how
-long the oldest has been), what is left, until when, and the highest mark of warn_at that is reached. Expired reservations are
-given back on the way. A store that limiters share is asked by one of them; of limiters that count in memory each shows its own. The
-entries are one descriptor: where no rule limits it, standard error says so, and which of them are by themselves.
+Shows the budgets of one descriptor: what is used, held by open reservations, and left, until when, and the highest reached mark
+of warn_at. It releases expired reservations. One limiter answers for a shared store; limiters that count in memory answer each
+for themselves. The entries are one descriptor. If no rule limits it, standard error says so, and names the entries that have a
+rule by themselves.
 
 ${limiterHelp}  -o, --output <form>         how to print the result: table (default), json or yaml
 
   weir budget llm team=a --limiter localhost
   weir budget llm team=a model=large -o json
 
-Exit status: 0 when every limiter has such a budget; 1 when no rule limits the descriptor, or a limiter was silent or refused; 2 for a
-wrong command line, or a cluster that cannot be asked.
+Exit status: 0 when every limiter has such a budget. 1 when no rule limits the descriptor, or a limiter was silent or refused. 2 for a
+wrong command line, or a cluster that does not answer.
 `;
 
 export const budgetCommand = limitersCommand(help, outputFlag, async (flags, limiters) => {
-  const { domain, entries } = domainAndEntries(flags.positionals, 'budget');
+  const { domain, entries } = readDescriptor(flags.positionals, 'budget');
   if (entries.length === 0) throw new UsageError('budget needs the entries of a descriptor, key=value');
   const format = outputFormat(flags);
   const { members, silent } = await limiters.living();

@@ -10,12 +10,12 @@ import {
 } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { durationText, outputFlag, outputFormat, printedText, type Row, table } from '../shared/output.ts';
+import { readDescriptor } from '../shared/request.ts';
 import { type Json, type Limiters, limiterHelp, type Member, type Silent, tellOf } from './limiters.ts';
 import {
   askHolders,
   askOne,
   counterHolders,
-  domainAndEntries,
   entriesText,
   entryTexts,
   limitersCommand,
@@ -81,7 +81,7 @@ const listCommand = limitersCommand(
     ...outputFlag,
   },
   async (flags, limiters) => {
-    const { domain, entries } = domainAndEntries(flags.positionals, 'counters list');
+    const { domain, entries } = readDescriptor(flags.positionals, 'counters list');
     const format = outputFormat(flags);
     const most = wholeNumber(flags, 'limit', { default: 100, least: 1, most: 100_000 });
     const sort = givenSort(flags);
@@ -201,7 +201,7 @@ const resetCommand = limitersCommand(
   resetHelp,
   { all: { type: 'boolean' }, ...outputFlag },
   async (flags, limiters) => {
-    const { domain, entries } = domainAndEntries(flags.positionals, 'counters reset');
+    const { domain, entries } = readDescriptor(flags.positionals, 'counters reset');
     const all = flags.on('all');
     if (entries.length === 0 && !all)
       throw new UsageError('counters reset needs the entries of a descriptor, or --all for the whole domain');
@@ -326,7 +326,7 @@ const grantCommand = commandOf(
     ...makingFlags,
   },
   (flags) => {
-    const { domain, entries } = domainAndEntries(flags.positionals, 'counters grant');
+    const { domain, entries } = readDescriptor(flags.positionals, 'counters grant');
     if (flags.text('hits') === undefined) throw new UsageError('counters grant needs --hits, how many more');
     const grant = wholeNumber(flags, 'hits', { default: 0, least: 1, most: 4_294_967_295 });
     const limit = flags.text('limit-name');

@@ -41,16 +41,17 @@ function status(...args: string[]): ReturnType<typeof runCommand> {
 
 describe('limiters', () => {
   it('are asked all at once, and summed', async () => {
-    const other = { ...well, limiter: { ...well.limiter, name: 'lim-1', instance: 'b' } };
+    const rates = { ...well.rates, p99Ms: null, httpP99Ms: 7 };
+    const other = { ...well, limiter: { ...well.limiter, name: 'lim-1', instance: 'b' }, rates };
     const [a, b] = [await saying(well), await saying(other)];
     const found = await status('--limiter', a, '--limiter', b);
     expect(found).toMatchObject({ status: 0, stderr: '' });
     expect(found.stdout).toMatch(/^LIMITER +ADDRESS +STATE .*\nlim-0 +127.0.0.1:\d+ +ok .*\nlim-1 +127/);
     expect(found.stdout).toContain(
-      '2 of 2 limiters answered; 2,401 decisions/s, 6.5 limited/s, p99 4 ms at most\n',
+      '2 of 2 limiters answered; 2,401 decisions/s, 6.5 limited/s, p99 7 ms at most\n',
     );
     const { stdout } = await status('--limiter', a, '--limiter', b, '-o', 'json');
-    expect(JSON.parse(stdout)).toMatchObject({ ok: true, totals: { limiters: 2, answered: 2, p99Ms: 4 } });
+    expect(JSON.parse(stdout)).toMatchObject({ ok: true, totals: { limiters: 2, answered: 2, p99Ms: 7 } });
   });
 
   it('that answer at two addresses are one', async () => {
@@ -164,6 +165,9 @@ describe('limiters', () => {
   });
 
   it.each([
+    [['--limiter', 'a', 'shop'], 'limiters that are named by --limiter or WEIR_LIMITERS have no objects'],
+    [['--limiter', 'a', '-A'], '--limiter and --all-namespaces exclude each other'],
+    [['--only', 'pods'], '--only is limiters or objects, not "pods"'],
     [['--limiter', 'a:b'], '--limiter is host:port of a debug listener, not "a:b"'],
     [['--limiter', 'a:70000'], '--limiter is host:port of a debug listener, not "a:70000"'],
     [['--limiter', 'a', '-n', 'b'], '--limiter and --namespace exclude each other'],

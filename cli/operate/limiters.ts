@@ -8,7 +8,6 @@ import { request } from '../../process/http/node-http.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { tokenProblem } from '../../process/net/bearer-token.ts';
 import { isLoopback } from '../../process/net/bind.ts';
-import { parseGoDuration } from '../../process/settings/go-values.ts';
 import { Cluster, clusterFlags } from '../shared/cluster.ts';
 import {
   CommandError,
@@ -16,6 +15,8 @@ import {
   type FlagTypes,
   type ParsedFlags,
   readGiven,
+  timeoutFlag,
+  timeoutMs,
   UsageError,
 } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
@@ -24,7 +25,7 @@ import { podsOf } from './pods.ts';
 export const limiterFlags = {
   limiter: { type: 'string', multiple: true },
   'token-file': { type: 'string' },
-  timeout: { type: 'string' },
+  ...timeoutFlag,
   fleet: { type: 'string' },
   selector: { type: 'string', short: 'l' },
   namespace: clusterFlags.namespace,
@@ -32,8 +33,8 @@ export const limiterFlags = {
   kubeconfig: clusterFlags.kubeconfig,
 } as const satisfies FlagTypes;
 
-export const limiterHelp = `  --limiter <host[:port]>     a limiter's debug listener (port 6070 by default); every address of a name is one; repeat the flag
-                              for several (default: the variable WEIR_LIMITERS, separated by commas, else those of a cluster)
+export const limiterHelp = `  --limiter <host[:port]>     a limiter's debug listener (default port: 6070). Every address of a name is one. Repeat the flag for
+                              several (default: the variable WEIR_LIMITERS, separated by commas, else those of a cluster)
   --token-file <path>         what to show limiters that ask for a token (default: the file that WEIR_TOKEN_FILE names)
   --timeout <t>               how long to wait for the answers, such as 5s (default 5s)
   -n, --namespace <name>      of the limiters' pods (default: where there is a RateLimitFleet, else that of the context)
@@ -50,6 +51,8 @@ export interface Limiter {
   readonly of: string;
   readonly host: string;
   readonly port: number;
+  /** `namespace/name` of its fleet, where it was found by that. */
+  readonly fleet?: string;
   /** Another way there than TCP. */
   readonly connect?: () => Promise<Duplex>;
   /** Why it cannot be asked at all. */
@@ -89,7 +92,12 @@ export interface Silent {
 
 /** Whether the limiters are named on the command line or by WEIR_LIMITERS, not found in a cluster. */
 export function namesLimiters(flags: ParsedFlags): boolean {
-  const ofCluster = ['namespace', 'context', 'kubeconfig', 'fleet', 'selector'] as const;
+  const { timeout: _, ...found } = {
+    ...clusterFlags,
+    fleet: limiterFlags.fleet,
+    selector: limiterFlags.selector,
+  };
+  const ofCluster = Object.keys(found);
   const given = ofCluster.find((name) => flags.text(name) !== undefined);
   const isNamed = flags.list('limiter').length > 0;
   if (isNamed && given !== undefined) throw new UsageError(`--limiter and --${given} exclude each other`);
@@ -101,8 +109,15 @@ function limitersOfEnvironment(): string[] {
   return parts.map((part) => part.trim()).filter((part) => part !== '');
 }
 
-/** Chosen: what a person waits for; a reset waits a second for confirmations. */
-const usualTimeoutMs = 5_000;
+/** The flags that name the same limiters in another command. */
+export function limiterWords(flags: ParsedFlags): string[] {
+  const token = flags.text('token-file');
+  return [
+    ...flags.list('limiter').flatMap((limiter) => ['--limiter', limiter]),
+    ...(token === undefined ? [] : ['--token-file', token]),
+  ];
+}
+
 /** Chosen: a page of 1,000 counters has less than one. */
 const longestAnswerBytes = 64 * 2 ** 20;
 /** Who asks is not let in, may not, or has guessed too often. */
@@ -131,15 +146,20 @@ export class Limiters {
 
   /** Asks names and clusters where they are; rejects where nothing is found that could be asked. */
   static async of(flags: ParsedFlags): Promise<Limiters> {
-    const timeoutMs = givenTimeout(flags.text('timeout'));
+    const waitMs = timeoutMs(flags);
     if (!namesLimiters(flags)) {
       const cluster = new Cluster(flags);
-      return new Limiters(await podsOf(cluster, flags), flags, { timeoutMs, cluster });
+      return new Limiters(await podsOf(cluster, flags), flags, { timeoutMs: waitMs, cluster });
     }
     const given = flags.list('limiter');
     const names = given.length > 0 ? given : limitersOfEnvironment();
-    const found = await Promise.all(names.map((name) => addressesOf(name.trim(), timeoutMs)));
-    return new Limiters(found.flat(), flags, { timeoutMs, cluster: undefined });
+    const found = await Promise.all(names.map((name) => addressesOf(name.trim(), waitMs)));
+    return new Limiters(found.flat(), flags, { timeoutMs: waitMs, cluster: undefined });
+  }
+
+  /** Those that were found in a cluster, which whoever opened it closes. */
+  static ofPods(pods: readonly Limiter[], flags: ParsedFlags): Limiters {
+    return new Limiters(pods, flags, { timeoutMs: timeoutMs(flags), cluster: undefined });
   }
 
   /** What each says of itself. One that answers at several addresses is there once. */
@@ -316,14 +336,6 @@ async function addressesOf(name: string, timeoutMs: number): Promise<Limiter[]> 
   } catch (error) {
     return [{ address: name, of: name, host, port, problem: `${host}: ${systemErrorReason(error)}` }];
   }
-}
-
-/** @throws UsageError */
-function givenTimeout(text: string | undefined): number {
-  if (text === undefined) return usualTimeoutMs;
-  const ms = parseGoDuration(text);
-  if (ms !== undefined && ms >= 1 && ms <= 600_000) return ms;
-  throw new UsageError(`--timeout is a duration from 1ms to 10m, such as 5s, not "${text}"`);
 }
 
 /** Shown nowhere. @throws UsageError */

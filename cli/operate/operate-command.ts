@@ -2,14 +2,7 @@
 import { calendarText } from '../../rules/calendar.ts';
 import type { Entry } from '../../rules/model.ts';
 import { tellingOfClusters } from '../shared/cluster.ts';
-import {
-  type Command,
-  CommandError,
-  commandOf,
-  type FlagTypes,
-  type ParsedFlags,
-  UsageError,
-} from '../shared/flags.ts';
+import { type Command, CommandError, commandOf, type FlagTypes, type ParsedFlags } from '../shared/flags.ts';
 import { durationText } from '../shared/output.ts';
 import {
   type Answer,
@@ -43,19 +36,19 @@ export function withLimiters<T>(flags: ParsedFlags, run: (limiters: Limiters) =>
   }, orLimiters);
 }
 
-/** `shop remote_address=203.0.113.7`: a domain, and entries in their order. @throws UsageError */
-export function domainAndEntries(
-  positionals: readonly string[],
-  command: string,
-): { domain: string; entries: Entry[] } {
-  const [domain, ...rest] = positionals;
-  if (domain === undefined || domain === '') throw new UsageError(`${command} needs a domain`);
-  const entries = rest.map((text) => {
-    const end = text.indexOf('=');
-    if (end < 1) throw new UsageError(`"${text}" is not of the form key=value`);
-    return { key: text.slice(0, end), value: text.slice(end + 1) };
-  });
-  return { domain, entries };
+/** What a limiter takes for misspelled: the domain, or a key among the entries, if any. Undefined: nothing, or it does not say. */
+export async function misspelled(
+  limiters: Limiters,
+  members: readonly Member[],
+  { domain, entries }: { domain: string; entries: readonly Entry[] },
+): Promise<string | undefined> {
+  const [member] = members;
+  if (member === undefined) return undefined;
+  const asked = entries.length === 0 ? [{ key: '*', value: '' }] : entries;
+  const question: Question = { method: 'POST', path: '/v1/explain', body: { domain, entries: asked } };
+  const answer = await limiters.ask(member.limiter, question);
+  if (!answer.ok || (entries.length === 0 && answer.body.hasDomain)) return undefined;
+  return answer.body.hint ?? undefined;
 }
 
 /** As the parameter `entry`, which is repeated, has them. */
@@ -108,10 +101,19 @@ export async function askHolders(
   question: Question,
 ): Promise<{ answers: { member: Member; body: Json }[]; failed: Silent[] }> {
   const all = await Promise.all(counterHolders(members).map((group) => askOne(limiters, group, question)));
+  const { answers, failed } = separated(all);
+  if (answers.length === 0) throw new CommandError(`${failed[0]!.address}: ${failed[0]!.problem}`);
+  return { answers, failed };
+}
+
+/** The answers, and the limiters that rejected the question or were silent. */
+export function separated(all: readonly { member: Member; answer: Answer }[]): {
+  answers: { member: Member; body: Json }[];
+  failed: Silent[];
+} {
   const failed = all.flatMap(({ member, answer }) =>
     answer.ok ? [] : [{ address: member.limiter.address, problem: answer.problem }],
   );
   const answers = all.flatMap(({ member, answer }) => (answer.ok ? [{ member, body: answer.body }] : []));
-  if (answers.length === 0) throw new CommandError(`${failed[0]!.address}: ${failed[0]!.problem}`);
   return { answers, failed };
 }

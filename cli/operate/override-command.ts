@@ -1,35 +1,45 @@
 import { readOverride } from '../../rules/override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
-import { clusterFlags, tellingOfClusters } from '../shared/cluster.ts';
+import { clusterFlags } from '../shared/cluster.ts';
 import {
   commandOf,
   commandOfVerbs,
-  escaped,
   type FlagTypes,
   type ParsedFlags,
+  printProblem,
+  timeoutFlag,
   UsageError,
 } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
-import { type OutputFormat, outputFlag, outputFormat, printedText } from '../shared/output.ts';
-import { type Json, limiterFlags, namesLimiters, type Silent, tellOf } from './limiters.ts';
-import { askHolders, domainAndEntries, entryTexts, orLimiters, withLimiters } from './operate-command.ts';
-import { listObjects, overridesText, putObject, removedText, removeObjects } from './override-objects.ts';
+import {
+  durationText,
+  type OutputFormat,
+  outputFlag,
+  outputFormat,
+  printedText,
+  table,
+} from '../shared/output.ts';
+import { readDescriptor } from '../shared/request.ts';
+import { type Json, limiterFlags, namesLimiters } from './limiters.ts';
+import { entriesText } from './operate-command.ts';
+import { objectsTarget } from './override-objects.ts';
+import { inFlags, limitersTarget, type OverrideOutcome, type OverrideTarget } from './override-target.ts';
 
 /** Where overrides are: with limiters, or in a cluster. */
 const whereFlags = {
   limiter: limiterFlags.limiter,
   'token-file': limiterFlags['token-file'],
-  timeout: limiterFlags.timeout,
+  ...timeoutFlag,
   namespace: clusterFlags.namespace,
   context: clusterFlags.context,
   kubeconfig: clusterFlags.kubeconfig,
   ...outputFlag,
 } as const satisfies FlagTypes;
 
-const whereHelp = `  --limiter <host[:port]>     a limiter's debug listener (port 6070 by default); repeat the flag for several (default: the variable
+const whereHelp = `  --limiter <host[:port]>     a limiter's debug listener (default port: 6070); repeat the flag for several (default: the variable
                               WEIR_LIMITERS, separated by commas, else a cluster)
   --token-file <path>         what to show limiters that ask for a token (default: the file that WEIR_TOKEN_FILE names)
-  --timeout <t>               how long to wait for the answers of limiters (default 5s)
+  --timeout <t>               how long to wait for each answer (default: of limiters 5s, of a cluster 30s)
   -n, --namespace <name>      of the object (default: that of the domain's RateLimitConfig)
   --context <name>, --kubeconfig <file>   as kubectl
   -o, --output <form>         how to print the result: table (default), json or yaml
@@ -66,14 +76,14 @@ One end:
   --until <time>              RFC 3339, such as 2026-01-31T18:00:00Z
   --permanent                 until it is removed
 
-  --reason <text>             why, for whoever finds it
+  --reason <text>             reason, for people who find it
 ${makingHelp}
-  weir override set shop remote_address=203.0.113.7 --limit 100 --for 2h --reason "sale, ticket 4711"
+  weir override set shop remote_address=203.0.113.7 --limit 100 --for 2h --reason "sale"
   weir override set shop 'tenant=acme-*' --block --for 30m --reason abuse
-  weir override set shop tenant=acme --unlimited --permanent --reason contract --dry-run -o yaml | kubectl apply -f -
+  weir override set shop tenant=a --block --for 1h --reason abuse --dry-run | kubectl apply -f -
 
 Exit status: 0 when it was made; 1 when it was refused, changes nothing by the rules, is not Ready in time, or a limiter was silent;
-2 for a wrong command line, or a cluster that cannot be asked.
+2 for a wrong command line, or a cluster that does not answer.
 `;
 
 const setCommand = commandOf(
@@ -92,7 +102,7 @@ const setCommand = commandOf(
     ...makingFlags,
   },
   (flags) => {
-    const { domain, entries } = domainAndEntries(flags.positionals, 'override set');
+    const { domain, entries } = readDescriptor(flags.positionals, 'override set');
     const effect = onlyOf(flags, ['limit', 'unlimited', 'shadow', 'block'], 'what to do');
     const end = onlyOf(flags, ['for', 'until', 'permanent'], 'how long');
     const [limit, unit] = [flags.text('limit-name'), flags.text('unit')];
@@ -128,12 +138,29 @@ function onlyOf<Name extends string>(flags: ParsedFlags, names: readonly Name[],
   throw new UsageError(`say ${what} by one of ${listed}${found}`);
 }
 
+function targetOf(flags: ParsedFlags): OverrideTarget {
+  return namesLimiters(flags) ? limitersTarget(flags) : objectsTarget(flags);
+}
+
 /** Makes an override, or a grant, of the fields of `/v1/overrides`: an object in a cluster, else by the API. */
-export async function setOverride(flags: ParsedFlags, body: Json): Promise<number> {
+export async function setOverride(flags: ParsedFlags, wanted: Json): Promise<number> {
   const format = outputFormat(flags);
-  checkOverride(body);
-  if (namesLimiters(flags)) return setByApi(flags, body, format);
-  return tellingOfClusters(() => putObject(flags, body, format), orLimiters);
+  checkOverride(wanted);
+  if (!flags.on('dry-run')) return printOutcome(await targetOf(flags).put(wanted), format, overridesText);
+  const draft = await targetOf(flags).draft(wanted);
+  io().stdout.write(printedText(draft, format === 'text' ? 'yaml' : format, () => ''));
+  return 0;
+}
+
+/** Prints what was found, made or removed in one shape, whoever was asked; returns the exit status. */
+function printOutcome(
+  { overrides, silent, notes, isDone }: OverrideOutcome,
+  format: OutputFormat,
+  text: (overrides: readonly Json[]) => string,
+): number {
+  io().stdout.write(printedText({ overrides, silent }, format, () => text(overrides)));
+  for (const note of notes) printProblem(note);
+  return silent.length === 0 && isDone ? 0 : 1;
 }
 
 /** Says what is wrong in the words of flags before anything is asked; how long it may be the other side knows. @throws UsageError */
@@ -165,43 +192,6 @@ function checkOverride(body: Json): void {
   if (words.length > 0) throw new UsageError(words.join('; '));
 }
 
-async function setByApi(flags: ParsedFlags, body: Json, format: OutputFormat): Promise<number> {
-  if (flags.on('dry-run')) {
-    io().stdout.write(printedText(body, format === 'text' ? 'yaml' : format, () => ''));
-    return 0;
-  }
-  const method = body.grant === undefined ? 'PUT' : 'POST';
-  return withLimiters(flags, async (limiters) => {
-    const { members, silent } = await limiters.living();
-    const { answers, failed } = await askHolders(limiters, members, { method, path: '/v1/overrides', body });
-    tellOf(failed);
-    const overrides = answers.map(({ member, body: made }) => ({ ...made, limiter: member.name }));
-    const status = printChange({ overrides, silent: [...silent, ...failed] }, format);
-    return tellOfStandings(overrides) ? status : 1;
-  });
-}
-
-/** Says what limiters remark on it. False: by the rules of one it changes nothing. */
-function tellOfStandings(overrides: readonly Json[]): boolean {
-  for (const { limiter, standing, message } of overrides) {
-    if (!message || (standing !== 'NoRule' && standing !== 'InForce')) continue;
-    const words = escaped(message).replace('requestsPerUnit needs a unit then', '--limit needs --unit then');
-    const how = standing === 'NoRule' ? 'is set and changes nothing' : 'note';
-    io().stderr.write(`weir: ${escaped(limiter)}: ${how}: ${words}\n`);
-  }
-  return overrides.every(({ standing }) => standing !== 'NoRule');
-}
-
-/** What was made or removed, and who did not take part. */
-function printChange(
-  report: { overrides: Json[]; silent: Silent[] },
-  format: OutputFormat,
-  text = overridesText,
-): number {
-  io().stdout.write(printedText(report, format, () => text(report.overrides)));
-  return report.silent.length === 0 ? 0 : 1;
-}
-
 const listHelp = `Usage: weir override list [<domain>] [flags]
 
 Shows the overrides that limiters have, with the time that is left: those of the API, of files and of objects. Without limiters those
@@ -210,32 +200,14 @@ of the cluster's objects.
 ${whereHelp}
   weir override list shop --limiter localhost
 
-Exit status: 0, or 1 when a limiter was silent; 2 for a wrong command line, or a cluster that cannot be asked.
+Exit status: 0, or 1 when a limiter was silent; 2 for a wrong command line, or a cluster that does not answer.
 `;
 
 const listCommand = commandOf(listHelp, whereFlags, async (flags) => {
   const [domain, stray] = flags.positionals;
   if (stray !== undefined) throw new UsageError(`override list takes one domain, "${stray}" is too many`);
   const format = outputFormat(flags);
-  if (!namesLimiters(flags)) return tellingOfClusters(() => listObjects(flags, domain, format), orLimiters);
-  return withLimiters(flags, async (limiters) => {
-    const { members, silent } = await limiters.living();
-    const all = await limiters.askAll(members, { path: '/v1/overrides', query: { domain } });
-    const failed = all.flatMap(({ member, answer }) =>
-      answer.ok ? [] : [{ address: member.limiter.address, problem: answer.problem }],
-    );
-    tellOf(failed);
-    const overrides = new Map<string, Json>();
-    for (const { member, answer } of all) {
-      for (const one of answer.ok ? answer.body.overrides : []) {
-        const key = `${one.source} ${one.id} ${one.standing}`;
-        const known = overrides.get(key) ?? { ...one, limiters: [] };
-        known.limiters.push(member.name);
-        overrides.set(key, known);
-      }
-    }
-    return printChange({ overrides: [...overrides.values()], silent: [...silent, ...failed] }, format);
-  });
+  return printOutcome(await targetOf(flags).list(domain), format, overridesText);
 });
 
 const removeHelp = `Usage: weir override rm <id> [flags]
@@ -254,27 +226,57 @@ const removeCommand = commandOf(removeHelp, whereFlags, async (flags) => {
   const [id, ...rest] = flags.positionals;
   if (id === undefined) throw new UsageError('override rm needs an id, or a domain and entries');
   const format = outputFormat(flags);
-  const place = rest.length === 0 ? undefined : domainAndEntries(flags.positionals, 'override rm');
-  if (!namesLimiters(flags))
-    return tellingOfClusters(() => removeObjects(flags, place ?? id, format), orLimiters);
-  return withLimiters(flags, async (limiters) => {
-    const { members, silent } = await limiters.living();
-    const query = place === undefined ? { id } : { domain: place.domain, entry: entryTexts(place.entries) };
-    const { answers, failed } = await askHolders(limiters, members, {
-      method: 'DELETE',
-      path: '/v1/overrides',
-      query,
-    });
-    tellOf(failed);
-    const overrides = answers.flatMap(({ body }) => body.removed);
-    return printChange({ overrides, silent: [...silent, ...failed] }, format, removedText);
-  });
+  const which = rest.length === 0 ? { id } : readDescriptor(flags.positionals, 'override rm');
+  return printOutcome(await targetOf(flags).remove(which), format, removedText);
 });
+
+/** One line each. */
+function overridesText(overrides: readonly Json[]): string {
+  if (overrides.length === 0) return 'no overrides\n';
+  return table(
+    overrides.map((one) => ({
+      ID: one.source === 'api' ? one.id : one.name,
+      SOURCE: one.source,
+      DOMAIN: one.domain,
+      MATCH: entriesText(one.match),
+      EFFECT: effectText(one),
+      LEFT:
+        one.secondsLeft === null || one.secondsLeft === undefined
+          ? one.grant === undefined
+            ? 'permanent'
+            : 'its window'
+          : durationText(one.secondsLeft),
+      STANDING: one.standing,
+      ...(overrides.some(({ limiters }) => limiters.length > 0) && { LIMITERS: one.limiters.length }),
+      ...(overrides.some(({ createdBy }) => createdBy) && { BY: one.createdBy }),
+      REASON: one.reason,
+      ...(overrides.some(({ message }) => message) && { MESSAGE: one.message && inFlags(one.message) }),
+    })),
+  );
+}
+
+/** They stand there as they were before. */
+function removedText(overrides: readonly Json[]): string {
+  const [words, were] =
+    overrides.length === 1
+      ? ['1 override was', 'As it was']
+      : [`${overrides.length} overrides were`, 'As they were'];
+  const rows = overrides.length === 0 ? '' : `\n${were}:\n${overridesText(overrides)}`;
+  return `${words} removed\n${rows}`;
+}
+
+function effectText({ words, requestsPerUnit, unit, unlimited, shadow, block, grant, limit }: Json): string {
+  const of = limit ? ` (${limit})` : '';
+  if (words !== undefined) return `${words}${of}`;
+  if (requestsPerUnit !== undefined) return `${requestsPerUnit}${unit ? ` a ${unit}` : ''}${of}`;
+  if (grant !== undefined) return `${grant} more${of}`;
+  return unlimited ? `unlimited${of}` : shadow ? `shadow${of}` : block ? `block${of}` : '';
+}
 
 const help = `Usage: weir override set|list|rm [flags]
 
   set     lay a limit, unlimited, shadow or block over the rules for a time
-  list    show what lies over the rules, and for how long
+  list    show overrides, and how long they last
   rm      remove it
 
   weir override set shop remote_address=203.0.113.7 --limit 100 --for 2h --reason "sale"

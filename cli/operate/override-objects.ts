@@ -5,6 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
 import { KubernetesConfigError } from '../../control-plane/kubernetes/client-config.ts';
 import { parseGoDuration } from '../../process/settings/go-values.ts';
+import { overrideWords } from '../../rules/describe.ts';
 import {
   defaultClass,
   defaultFleet,
@@ -16,12 +17,15 @@ import {
 } from '../../rules/language/kinds.ts';
 import type { Entry } from '../../rules/model.ts';
 import { readOverride } from '../../rules/override.ts';
-import { Cluster, placeText } from '../shared/cluster.ts';
-import { CommandError, type ParsedFlags, UsageError } from '../shared/flags.ts';
+import { readSpec } from '../../rules/reader/read-spec.ts';
+import { explainDescriptor } from '../../rules/review/explain-descriptor.ts';
+import { placedRules } from '../../rules/review/rule-level.ts';
+import { Cluster, placeText, tellingOfClusters } from '../shared/cluster.ts';
+import { CommandError, durationMs, type ParsedFlags, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
-import { durationText, type OutputFormat, printedText, table } from '../shared/output.ts';
 import type { Json } from './limiters.ts';
-import { entriesText } from './operate-command.ts';
+import { orLimiters } from './operate-command.ts';
+import type { OverrideOutcome, OverrideTarget, WhichOverride } from './override-target.ts';
 
 /** Where the objects of a domain are, and whose they are. */
 interface Owner {
@@ -30,40 +34,73 @@ interface Owner {
   fleet: string;
 }
 
-/** Makes the object, or puts it in the place of the one that has the same match; waits until it is Ready. */
-export async function putObject(flags: ParsedFlags, body: Json, format: OutputFormat): Promise<number> {
-  const isDry = flags.on('dry-run');
-  const waitMs = waitingTime(flags.text('wait'));
-  const cluster = clusterOf(flags, isDry);
-  try {
-    const owner = await ownerOf(cluster, flags, body.domain);
-    const namespace = owner.namespace ?? cluster?.namespace;
-    const object = overrideObject(body, { ...owner, namespace });
-    if (isDry || cluster === undefined || namespace === undefined) {
-      io().stdout.write(printedText(object, format === 'text' ? 'yaml' : format, () => ''));
-      return 0;
-    }
-    const written = await writtenObject(cluster, namespace, object, body);
-    const { name } = written.metadata;
-    io().stderr.write(`weir: ratelimitoverride/${name} ${written.did} ${placeText(namespace)}\n`);
-    const shown = await settled(cluster, { namespace, name, waitMs });
-    io().stdout.write(printedText(shown.object, format, () => overridesText([rowOf(shown.object)])));
-    if (shown.isReady || waitMs === 0) return 0;
-    throw new CommandError(`${namespace}/${name} is not Ready: ${shown.why}`);
-  } finally {
-    cluster?.close();
-  }
+/** The overrides of a cluster. */
+export function objectsTarget(flags: ParsedFlags): OverrideTarget {
+  const within = <T>(run: (cluster: Cluster) => Promise<T>) =>
+    tellingOfClusters(async () => {
+      const cluster = new Cluster(flags);
+      return run(cluster).finally(() => cluster.close());
+    }, orLimiters);
+  return {
+    put: (wanted) => {
+      const waitMs = durationMs(flags, 'wait', { default: '10s', least: '0s', most: '1h' });
+      return within((cluster) => putObject(cluster, flags, { wanted, waitMs }));
+    },
+    list: (domain) =>
+      within(async (cluster) => {
+        const all = await readable(cluster, overridePlural, (one) => one as Json);
+        return outcomeOf(all.filter(({ spec }) => domain === undefined || spec?.domain === domain));
+      }),
+    remove: (which) => within((cluster) => removeObjects(cluster, flags, which)),
+    draft: (wanted) =>
+      tellingOfClusters(async () => {
+        const cluster = clusterIfAny(flags);
+        try {
+          return await draftObject(cluster, flags, wanted);
+        } finally {
+          cluster?.close();
+        }
+      }, orLimiters),
+  };
 }
 
 /** To print an object no cluster is needed. */
-function clusterOf(flags: ParsedFlags, mayLack: boolean): Cluster | undefined {
+function clusterIfAny(flags: ParsedFlags): Cluster | undefined {
   try {
     return new Cluster(flags);
   } catch (error) {
-    if (mayLack && error instanceof KubernetesConfigError && flags.text('kubeconfig') === undefined)
-      return undefined;
+    if (error instanceof KubernetesConfigError && flags.text('kubeconfig') === undefined) return undefined;
     throw error;
   }
+}
+
+async function draftObject(cluster: Cluster | undefined, flags: ParsedFlags, wanted: Json): Promise<Json> {
+  const owner = await ownerOf(cluster, flags, wanted.domain);
+  return overrideObject(wanted, { ...owner, namespace: owner.namespace ?? cluster?.namespace });
+}
+
+/** Makes the object, or puts it in the place of the one that has the same match; waits until it is Ready. */
+async function putObject(
+  cluster: Cluster,
+  flags: ParsedFlags,
+  { wanted, waitMs }: { wanted: Json; waitMs: number },
+): Promise<OverrideOutcome> {
+  const object = await draftObject(cluster, flags, wanted);
+  const { namespace } = object.metadata;
+  if (namespace === undefined) throw new UsageError('say in which namespace by -n');
+  const written = await writtenObject(cluster, namespace, object, wanted);
+  const { name } = written.metadata;
+  io().stderr.write(`weir: ratelimitoverride/${name} ${written.did} ${placeText(namespace)}\n`);
+  const shown = await settled(cluster, { namespace, name, waitMs });
+  const isDone = shown.isReady || waitMs === 0;
+  const notes = isDone ? [] : [`${namespace}/${name} is not Ready: ${shown.why}`];
+  const words = await wordsOf(cluster, shown.object);
+  const override = { ...overrideOf(shown.object), ...(words !== undefined && { words }) };
+  return { overrides: [override], silent: [], notes, isDone };
+}
+
+function outcomeOf(objects: readonly Json[]): OverrideOutcome {
+  return { overrides: objects.map(overrideOf), silent: [], notes: [], isDone: true };
 }
 
 /** As the domain's RateLimitConfig has it, where flags do not say otherwise. */
@@ -121,7 +158,7 @@ async function readable<T>(cluster: Cluster, plural: string, read: (object: unkn
 }
 
 /** Named after what it is for, so that the same again is the same object; a grant after its id. */
-export function overrideObject(body: Json, { namespace, className, fleet }: Owner): Json {
+function overrideObject(body: Json, { namespace, className, fleet }: Owner): Json {
   const { id, domain, ...rest } = body;
   const place = id ?? JSON.stringify([domain, body.limit ?? '', body.match]);
   const slug = domain
@@ -170,6 +207,15 @@ async function writtenObject(
   return { metadata: same.metadata, did: 'was replaced' };
 }
 
+/** Of what is read only to be shown, or for its end. */
+const origin = {
+  source: 'api',
+  id: 'x',
+  by: '',
+  maxSeconds: Number.MAX_SAFE_INTEGER,
+  refusesPast: true,
+} as const;
+
 /** `for` counts from the creation of an object, which this one has behind it. */
 function dated(spec: Json): Json {
   if (spec.for === undefined) return spec;
@@ -177,15 +223,7 @@ function dated(spec: Json): Json {
   const nowMs = Date.now();
   const reading = readOverride(
     { domain: spec.domain, match: spec.match, block: true, reason: 'x', for: spec.for },
-    {
-      source: 'api',
-      id: 'x',
-      createdMs: nowMs,
-      by: '',
-      fromMs: nowMs,
-      maxSeconds: Number.MAX_SAFE_INTEGER,
-      refusesPast: true,
-    },
+    { ...origin, createdMs: nowMs, fromMs: nowMs },
   );
   return { ...rest, expiresAt: new Date(reading.override!.endsMs!).toISOString().replace(/\.\d+Z$/, 'Z') };
 }
@@ -224,113 +262,72 @@ async function settled(
   }
 }
 
-/** @throws UsageError */
-function waitingTime(text: string | undefined): number {
-  const ms = parseGoDuration(text ?? '10s');
-  if (ms !== undefined && ms >= 0 && ms <= 3_600_000) return ms;
-  throw new UsageError(`--wait is a duration from 0s to 1h, not "${text}"`);
+/** What it changes by the domain's rules; undefined while the control plane has not accepted what they say now. */
+async function wordsOf(cluster: Cluster, { spec }: Json): Promise<string | undefined> {
+  const { className = defaultClass, fleet = defaultFleet, ...own } = spec;
+  const { override } = readOverride(own, { ...origin, createdMs: Date.now(), fromMs: Date.now() });
+  const objects = await readable(cluster, rulesPlural, (one) => one as Json);
+  const sources = objects.filter(isAccepted).flatMap((one) => {
+    const reading = readSpec(one.spec, one.metadata.name);
+    if (!reading.ok || reading.className !== className || reading.fleet !== fleet) return [];
+    return reading.source.domain === override?.domain ? [reading.source] : [];
+  });
+  if (override === undefined || sources.length === 0) return undefined;
+  const top = sources.flatMap(({ descriptors }, index) => placedRules(descriptors, index, []));
+  const { outcome } = explainDescriptor(top, override.match);
+  return overrideWords(override, outcome.kind === 'found' ? outcome.placed.rule.limits : []);
 }
 
-/** In the form of `/v1/overrides`, as far as an object tells it. */
-function rowOf({ metadata, spec = {}, status = {} }: Json): Json {
+function isAccepted({ metadata, status = {} }: Json): boolean {
+  const accepted = status.conditions?.find(({ type }: Json) => type === 'Accepted');
+  return accepted?.status === 'True' && status.observedGeneration >= metadata.generation;
+}
+
+/** In the form of `/v1/overrides`. No limiter has told of it. */
+function overrideOf({ metadata, spec = {}, status = {} }: Json): Json {
   const ready = (status.conditions ?? []).find(({ type }: Json) => type === 'Ready');
-  const endsAt = status.endsAt ?? spec.expiresAt;
-  const secondsLeft =
-    endsAt === undefined ? undefined : Math.max(0, (Date.parse(endsAt) - Date.now()) / 1000);
-  const { for: length, ...rest } = spec;
+  const { className: _class, fleet: _fleet, for: length, match = [], ...rest } = spec;
+  const endsAt = status.endsAt ?? spec.expiresAt ?? null;
+  // Nobody has fixed the end yet.
+  const lengthSeconds = length === undefined ? null : (parseGoDuration(length) ?? 0) / 1000;
+  const name = `${metadata.namespace}/${metadata.name}`;
   return {
+    id: name,
+    source: 'object',
+    name,
     ...rest,
-    name: `${metadata.namespace}/${metadata.name}`,
-    match: (spec.match ?? []).map(({ key, value = '' }: Partial<Entry>) => ({ key, value })),
-    // Nobody has fixed the end yet.
-    secondsLeft: secondsLeft ?? (length === undefined ? null : (parseGoDuration(length) ?? 0) / 1000),
-    standing: ready === undefined ? 'NoStatus' : ready.status === 'True' ? 'Ready' : ready.reason,
+    match: match.map(({ key, value = '' }: Partial<Entry>) => ({ key, value })),
+    createdAt: metadata.creationTimestamp ?? null,
+    endsAt,
+    secondsLeft:
+      endsAt === null ? lengthSeconds : Math.max(0, Math.round((Date.parse(endsAt) - Date.now()) / 1000)),
+    standing: standings[ready?.reason] ?? ready?.reason ?? 'NoStatus',
     message: ready?.status === 'True' ? '' : (ready?.message ?? ''),
+    limiters: [],
   };
 }
 
-export async function listObjects(
-  flags: ParsedFlags,
-  domain: string | undefined,
-  format: OutputFormat,
-): Promise<number> {
-  const cluster = new Cluster(flags);
-  try {
-    const all = await readable(cluster, overridePlural, (one) => one as Json);
-    const items = all.filter(({ spec }) => domain === undefined || spec?.domain === domain);
-    io().stdout.write(printedText({ overrides: items }, format, () => overridesText(items.map(rowOf))));
-    return 0;
-  } finally {
-    cluster.close();
-  }
-}
+/** Of a limiter, where the object has another word for the same. */
+const standings: Readonly<Record<string, string>> = { Ready: 'InForce', Expired: 'Ended' };
 
 /** By the object's name, or by what it is for. */
-export async function removeObjects(
+async function removeObjects(
+  cluster: Cluster,
   flags: ParsedFlags,
-  what: string | { domain: string; entries: readonly Entry[] },
-  format: OutputFormat,
-): Promise<number> {
-  const cluster = new Cluster(flags);
-  try {
-    const all = await readable(cluster, overridePlural, (one) => one as Json);
-    const isMeant = ({ metadata, spec }: Json): boolean =>
-      typeof what === 'string'
-        ? [metadata.name, `${metadata.namespace}/${metadata.name}`].includes(what)
-        : hasPlace(spec, { domain: what.domain, match: what.entries, limit: spec?.limit ?? '' });
-    const meant = all.filter(isMeant);
-    if (meant.length === 0)
-      throw new CommandError(
-        `there is no such override ${placeText(flags.text('namespace'))}: "weir override list" shows those that there are`,
-      );
-    if (typeof what === 'string' && meant.length > 1)
-      throw new UsageError(`"${what}" is in several namespaces: say which by -n`);
-    for (const { metadata } of meant) await cluster.write('DELETE', overridePlural, metadata);
-    io().stdout.write(printedText({ removed: meant }, format, () => removedText(meant.map(rowOf))));
-    return 0;
-  } finally {
-    cluster.close();
-  }
-}
-
-/** One line each. */
-export function overridesText(overrides: readonly Json[]): string {
-  if (overrides.length === 0) return 'no overrides\n';
-  return table(
-    overrides.map((one) => ({
-      ID: one.source === 'api' ? one.id : one.name,
-      ...(one.source !== undefined && { SOURCE: one.source }),
-      DOMAIN: one.domain,
-      MATCH: entriesText(one.match),
-      EFFECT: effectText(one),
-      LEFT:
-        one.secondsLeft === null || one.secondsLeft === undefined
-          ? one.grant === undefined
-            ? 'permanent'
-            : 'its window'
-          : durationText(one.secondsLeft),
-      STANDING: one.standing,
-      ...(Array.isArray(one.limiters) && { LIMITERS: one.limiters.length }),
-      ...(overrides.some(({ createdBy }) => createdBy) && { BY: one.createdBy }),
-      REASON: one.reason,
-      ...(overrides.some(({ message }) => message) && { MESSAGE: one.message }),
-    })),
-  );
-}
-
-/** They stand there as they were before. */
-export function removedText(overrides: readonly Json[]): string {
-  const [words, were] =
-    overrides.length === 1
-      ? ['1 override was', 'As it was']
-      : [`${overrides.length} overrides were`, 'As they were'];
-  const rows = overrides.length === 0 ? '' : `\n${were}:\n${overridesText(overrides)}`;
-  return `${words} removed\n${rows}`;
-}
-
-function effectText({ requestsPerUnit, unit, unlimited, shadow, block, grant, limit }: Json): string {
-  const of = limit ? ` (${limit})` : '';
-  if (requestsPerUnit !== undefined) return `${requestsPerUnit}${unit ? ` a ${unit}` : ''}${of}`;
-  if (grant !== undefined) return `${grant} more${of}`;
-  return unlimited ? `unlimited${of}` : shadow ? `shadow${of}` : block ? `block${of}` : '';
+  which: WhichOverride,
+): Promise<OverrideOutcome> {
+  const all = await readable(cluster, overridePlural, (one) => one as Json);
+  const isMeant = ({ metadata, spec }: Json): boolean =>
+    'id' in which
+      ? [metadata.name, `${metadata.namespace}/${metadata.name}`].includes(which.id)
+      : hasPlace(spec, { domain: which.domain, match: which.entries, limit: spec?.limit ?? '' });
+  const meant = all.filter(isMeant);
+  if (meant.length === 0)
+    throw new CommandError(
+      `there is no such override ${placeText(flags.text('namespace'))}: "weir override list" shows those that there are`,
+    );
+  if ('id' in which && meant.length > 1)
+    throw new UsageError(`"${which.id}" is in several namespaces: say which by -n`);
+  for (const { metadata } of meant) await cluster.write('DELETE', overridePlural, metadata);
+  return outcomeOf(meant);
 }

@@ -7,7 +7,7 @@ import { CommandError, type ParsedFlags, UsageError } from '../shared/flags.ts';
 import type { Limiter } from './limiters.ts';
 
 /** The chart's, and that of `examples/kubernetes/`. */
-const usualSelector = 'app.kubernetes.io/component=limiter';
+const defaultSelector = 'app.kubernetes.io/component=limiter';
 
 interface FoundFleet {
   name: string;
@@ -17,9 +17,43 @@ interface FoundFleet {
 
 /** Those of a label selector, else of the fleet; rejects where there are none. */
 export async function podsOf(cluster: Cluster, flags: ParsedFlags): Promise<Limiter[]> {
-  const { namespace, selector } = await whereFrom(cluster, flags);
+  const place = await whereFrom(cluster, flags);
+  return someOf(await podsAt(cluster, place), place);
+}
+
+/** Those of each of these fleets, else as `podsOf` finds them; rejects where there are none. */
+export async function podsOfFleets(
+  cluster: Cluster,
+  flags: ParsedFlags,
+  fleets: readonly FoundFleet[],
+): Promise<Limiter[]> {
+  const wanted = flags.text('fleet');
+  const meant = fleets.filter(({ name }) => wanted === undefined || name === wanted);
+  if (meant.length === 0 || flags.text('selector') !== undefined) return podsOf(cluster, flags);
+  const places = await Promise.all(
+    meant.map(async (fleet) => ({ fleet, place: await placeOf(cluster, fleet) })),
+  );
+  const all = await Promise.all(
+    places.map(async ({ fleet, place }) => {
+      const pods = await podsAt(cluster, place);
+      return pods.map((pod) => ({ ...pod, fleet: `${fleet.namespace}/${fleet.name}` }));
+    }),
+  );
+  return someOf(all.flat(), places[0]!.place);
+}
+
+interface PodsPlace {
+  namespace: string | undefined;
+  selector: string;
+}
+
+async function podsAt(cluster: Cluster, { namespace, selector }: PodsPlace): Promise<Limiter[]> {
   const all = await cluster.list('pods', namespace, (pod) => podLimiter(cluster, pod), selector);
-  const pods = all.filter((pod) => pod !== undefined);
+  return all.filter((pod) => pod !== undefined);
+}
+
+/** @throws CommandError where there are none */
+function someOf(pods: Limiter[], { namespace, selector }: PodsPlace): Limiter[] {
   if (pods.length > 0) return pods;
   throw new CommandError(
     `no pods with the labels ${selector} ${placeText(namespace)}: say -n, --fleet, -l or --limiter`,
@@ -27,10 +61,7 @@ export async function podsOf(cluster: Cluster, flags: ParsedFlags): Promise<Limi
   );
 }
 
-async function whereFrom(
-  cluster: Cluster,
-  flags: ParsedFlags,
-): Promise<{ namespace: string | undefined; selector: string }> {
+async function whereFrom(cluster: Cluster, flags: ParsedFlags): Promise<PodsPlace> {
   const given = flags.text('selector');
   if (given !== undefined) return { namespace: cluster.namespace, selector: given };
   const wanted = flags.text('fleet');
@@ -39,14 +70,20 @@ async function whereFrom(
   const [fleet, another] = fleets;
   if (another !== undefined) {
     const names = fleets.map(({ namespace, name }) => `${namespace}/${name}`);
-    throw new UsageError(`there are several fleets, choose one by --fleet and -n: ${names.join(', ')}`);
+    throw new CommandError(`there are several fleets, choose one by --fleet and -n: ${names.join(', ')}`, 2);
   }
   if (fleet === undefined && wanted !== undefined)
     throw new UsageError(
       `there is no RateLimitFleet "${wanted}"; there are ${all.map(({ name }) => name).join(', ') || 'none'}`,
     );
-  if (fleet?.service === undefined)
-    return { namespace: fleet?.namespace ?? cluster.namespace, selector: usualSelector };
+  return fleet === undefined
+    ? { namespace: cluster.namespace, selector: defaultSelector }
+    : placeOf(cluster, fleet);
+}
+
+/** Where a fleet's pods are: those of its Service. */
+async function placeOf(cluster: Cluster, fleet: FoundFleet): Promise<PodsPlace> {
+  if (fleet.service === undefined) return { namespace: fleet.namespace, selector: defaultSelector };
   const { namespace, name } = fleet.service;
   const [labels] = await cluster
     .list('services', namespace, (service) => {
@@ -58,7 +95,7 @@ async function whereFrom(
     })
     .then((found) => found.flat());
   const pairs = Object.entries(labels ?? {}).map(([key, value]) => `${key}=${value}`);
-  return { namespace, selector: pairs.length === 0 ? usualSelector : pairs.join(',') };
+  return { namespace, selector: pairs.length === 0 ? defaultSelector : pairs.join(',') };
 }
 
 /** Of the namespace that is given, else of all that may be looked at. */

@@ -1,15 +1,15 @@
-import { joinedSummaries, type TopSummary } from '../../limiter/stats/top/space-saving.ts';
+import { joinedSummaries, type TopSummary } from '../../limiter/top-offenders/space-saving.ts';
 import { commandOf, escaped, hintOf, UsageError, wholeNumber } from '../shared/flags.ts';
 import { outputFlag, outputFormat, printedText, table } from '../shared/output.ts';
 import { type Json, type Limiters, limiterFlags, limiterHelp, type Member, type Silent } from './limiters.ts';
 import { withLimiters } from './operate-command.ts';
-import { watched, watchFlags, watchHelp } from './status-command.ts';
+import { watched, watchFlags, watchHelp } from './watched.ts';
 
 const help = `Usage: weir top [<domain>] [flags]
 
-Shows whose keys are over their limit most often, over all limiters together, by domain. Numbers are of the last
-minutes, as of /top (docs/refusals.md); where one is not known exactly, what it is between. A note says where no limiter has rules
-of the domain.
+Shows the keys that are over their limit most often, over all limiters together, by domain. Numbers are from the last
+minutes, as in /top (docs/refusals.md); a number that is not exact is a range. A note says if no limiter has rules for the
+domain.
 
   --keys <n>                  keys of a domain (default 10)
 ${limiterHelp}${watchHelp}  -o, --output <form>         how to print the result: table (default), json or yaml
@@ -17,7 +17,7 @@ ${limiterHelp}${watchHelp}  -o, --output <form>         how to print the result:
   weir top --limiter limiter.example.com
   weir top shop --keys 3 --watch
 
-Exit status: 0, or 1 when a limiter was silent; 2 for a wrong command line, or a cluster that cannot be asked.
+Exit status: 0, or 1 when a limiter was silent; 2 for a wrong command line, or a cluster that does not answer.
 `;
 
 /** Chosen: a page that fits a screen or two, as `/top` has it. */

@@ -1,28 +1,29 @@
 import { hitsWords } from '../../rules/describe.ts';
-import { escaped, readTime, UsageError, wholeNumber } from '../shared/flags.ts';
+import { escaped, printProblem, readTime, UsageError, wholeNumber } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
 import { outputFlag, outputFormat, printedText } from '../shared/output.ts';
+import { readDescriptor } from '../shared/request.ts';
 import { type Json, limiterHelp, tellOf } from './limiters.ts';
-import { domainAndEntries, entriesText, entryTexts, limitersCommand, windowOf } from './operate-command.ts';
+import { entriesText, entryTexts, limitersCommand, misspelled, windowOf } from './operate-command.ts';
 
 const help = `Usage: weir why <domain> <key=value> ... [flags]
        weir why --request-id <id> [flags]
 
-Tells why a request was refused: which rule, with what counts, under which version of the rules, by which limiter. Every limiter
-is asked for what it remembers (REFUSALS_KEPT); the newest refusal comes first.
+Shows why a request was over limit: the rule, the counts, the version of the rules and the limiter. It asks every limiter for
+the requests over limit that it remembers (REFUSALS_KEPT), and shows the newest one first.
 
   --request-id <id>           x-request-id of the request, or the trace id of its traceparent
-  --at <time>                 refusals of half a minute around it: RFC 3339, or seconds since 1970
-  --since <time>              not older than that; a length of time such as 10m counts back from now
-  --until <time>              not newer than that
-  --limit <n>                 how many to tell of (default 10)
+  --at <time>                 half a minute around this time: RFC 3339, or seconds since 1970
+  --since <time>              nothing older; a duration such as 10m counts back from now
+  --until <time>              nothing newer
+  --limit <n>                 how many to show (default 10)
 ${limiterHelp}  -o, --output <form>         how to print the result: table (default), json or yaml
 
   weir why shop remote_address=203.0.113.7 --since 10m
   weir why --request-id 3f1c9a52-6f0e-9f0c-8c43-0d0b1c6d3a11
 
-Exit status: 0 when a refusal was found and every limiter answered; 1 when none was, or a limiter was silent; 2 for a wrong command
-line, or a cluster that cannot be asked.
+Exit status: 0 when the command found a refusal and every limiter answered. 1 when it found none, or a limiter was silent. 2 for a
+wrong command line, or a cluster that does not answer.
 `;
 
 /** Chosen: clocks of proxies and limiters differ by less. */
@@ -44,7 +45,7 @@ export const whyCommand = limitersCommand(
     if (!isOfKey && requestId === undefined)
       throw new UsageError('why needs a domain and the entries of a descriptor, or --request-id');
     const { domain, entries } = isOfKey
-      ? domainAndEntries(flags.positionals, 'why')
+      ? readDescriptor(flags.positionals, 'why')
       : { domain: undefined, entries: [] };
     const format = outputFormat(flags);
     const most = wholeNumber(flags, 'limit', { default: 10, least: 1, most: 1000 });
@@ -69,6 +70,11 @@ export const whyCommand = limitersCommand(
     if (remembered.length === 0) return 1;
     refusals.sort((a, b) => (a.at < b.at ? 1 : -Number(a.at > b.at)));
     const report = { refusals: refusals.slice(0, most), remembered, silent };
+    const hint =
+      refusals.length === 0 && domain !== undefined
+        ? await misspelled(limiters, members, { domain, entries })
+        : undefined;
+    if (hint !== undefined) printProblem(hint);
     io().stdout.write(printedText(report, format, () => whyText(report)));
     return refusals.length > 0 && silent.length === 0 ? 0 : 1;
   },

@@ -35,7 +35,23 @@ describe('Progress', () => {
       at(500);
       progress.update(10, 10);
     });
-    expect(texts).toEqual(['\r\x1b[K10 requests, 20 a second']);
+    expect(texts).toEqual(['\r\x1b[K10 requests']);
+  });
+
+  it('says no speed of what took less than a second', () => {
+    const texts = drawn({ isTTY: false, totalBytes: 1_000 }, (at, progress) => {
+      at(12.3);
+      progress.finish(13);
+      at(999);
+      progress.finish(1);
+      at(1_000);
+      progress.finish(1);
+    });
+    expect(texts).toEqual([
+      '13 requests replayed in 13 ms\n',
+      '1 request replayed in 999 ms\n',
+      '1 request replayed in 1.0 s, 1 a second\n',
+    ]);
   });
 
   it('writes nothing but the last line where no terminal is', () => {

@@ -15,6 +15,8 @@ export interface ProgressOptions {
 const barWidth = 30;
 /** Often enough to look alive. */
 const redrawMs = 100;
+/** Chosen: what is shorter is mostly the start of the program, and says nothing of how fast it replays. */
+const leastMeasuredMs = 1_000;
 
 export class Progress {
   readonly #options: ProgressOptions;
@@ -35,15 +37,16 @@ export class Progress {
     if (now - this.#drawnMs < redrawMs) return;
     this.#drawnMs = now;
     const bar = totalBytes === undefined ? '' : `${barText(totalBytes === 0 ? 1 : bytes / totalBytes)} `;
-    output.write(`\r\x1b[K${bar}${count(requests)} requests, ${this.#speed(requests)}`);
+    output.write(`\r\x1b[K${bar}${count(requests)} requests${this.#speed(requests)}`);
   }
 
   finish(requests: number): void {
     const { output, nowMs } = this.#options;
-    const seconds = ((nowMs() - this.#startMs) / 1000).toFixed(1);
+    const ms = nowMs() - this.#startMs;
+    const time = ms < leastMeasuredMs ? `${Math.ceil(ms)} ms` : `${(ms / 1000).toFixed(1)} s`;
     this.clear();
     output.write(
-      `${count(requests)} ${requests === 1 ? 'request' : 'requests'} replayed in ${seconds} s, ${this.#speed(requests)}\n`,
+      `${count(requests)} ${requests === 1 ? 'request' : 'requests'} replayed in ${time}${this.#speed(requests)}\n`,
     );
   }
 
@@ -53,8 +56,8 @@ export class Progress {
   }
 
   #speed(requests: number): string {
-    const ms = Math.max(1, this.#options.nowMs() - this.#startMs);
-    return `${count(Math.round((requests / ms) * 1000))} a second`;
+    const ms = this.#options.nowMs() - this.#startMs;
+    return ms < leastMeasuredMs ? '' : `, ${count(Math.round((requests / ms) * 1000))} a second`;
   }
 }
 

@@ -6,15 +6,9 @@ import { type Algorithm, algorithmNames, defaultAlgorithm } from '../../rules/al
 import type { RuleSource } from '../../rules/model.ts';
 import type { CheckOptions } from '../../rules/validate-sources.ts';
 import { Containment, rootFlag, rootsOf } from '../shared/contained-files.ts';
-import {
-  commandOf,
-  givenSettings,
-  type ParsedFlags,
-  printProblem,
-  UsageError,
-  wholeNumber,
-} from '../shared/flags.ts';
+import { commandOf, type ParsedFlags, printProblem, UsageError, wholeNumber } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
+import { givenSettings, settingFlag } from '../shared/limiter-setting.ts';
 import { type OutputFormat, outputFlag, outputFormat, printedText } from '../shared/output.ts';
 import {
   printClashes,
@@ -76,7 +70,7 @@ export function readReplaySettings(
 ): LimiterSettings {
   return givenSettings(given, names, (env) =>
     parseLimiterSettings({ BACKEND_TYPE: 'memory', DISABLE_STATS: 'true', ...env }),
-  );
+  ).settings;
 }
 
 /** How rules are checked that such a limiter loads. */
@@ -134,12 +128,12 @@ get a recording from Envoy's access log is in docs/replay.md. A line is a reques
   --root <folder>            read no file from outside of this folder (default: the folder of each file that is named);
                              repeat the flag for several. Links that lead out of a folder of rules are never followed
   --max-limited <n>          more requests limited than this, or than this percentage (0.5%), end with status 1
-  --max-newly-limited <n>    likewise for those that --against would not have limited
+  --max-newly-limited <n>    the same for requests that --against would not have limited
   --max-errors <n>           more lines that cannot be replayed than this end the replay (default 100)
   --sort-window <n>          how many lines a request may come too late and still be put in order (default 10000)
 
-Exit status: 0 when the recording was replayed, 1 when more was limited than allowed, 2 when the rules or the recording
-cannot be used, or for a wrong command line.
+Exit status: 0 when the recording was replayed. 1 when more was limited than allowed. 2 for a wrong command line, or when
+the rules or the recording cannot be used.
 `;
 
 interface Wanted {
@@ -166,7 +160,7 @@ export const replayCommand = commandOf(
     ...outputFlag,
     top: { type: 'string' },
     ...rootFlag,
-    setting: { type: 'string', multiple: true },
+    ...settingFlag,
     'merge-domain-configs': { type: 'boolean' },
     'max-limited': { type: 'string' },
     'max-newly-limited': { type: 'string' },

@@ -7,7 +7,6 @@ import { ApiError, unreadable } from '../../control-plane/kubernetes/api-error.t
 import { KubernetesClient } from '../../control-plane/kubernetes/client.ts';
 import { KubernetesConfigError, loadKubernetesConfig } from '../../control-plane/kubernetes/client-config.ts';
 import { packageVersion } from '../../process/files/package-file.ts';
-import { parseGoDuration } from '../../process/settings/go-values.ts';
 import { group, version } from '../../rules/language/kinds.ts';
 import { namespaceProblem } from '../../rules/reader/read-manifests.ts';
 import {
@@ -16,6 +15,8 @@ import {
   commandOf,
   type FlagTypes,
   type ParsedFlags,
+  timeoutFlag,
+  timeoutMs,
   UsageError,
 } from './flags.ts';
 import { io } from './io.ts';
@@ -25,7 +26,7 @@ export const clusterHelp = `  -n, --namespace <name>      look in this namespace
   -A, --all-namespaces        look in all namespaces
       --context <name>        a context of the kubeconfig (default: its current-context)
       --kubeconfig <file>     the kubeconfig (default: the files of KUBECONFIG, else ~/.kube/config, else the pod's account)
-      --request-timeout <t>   of each request, such as 5s; 0 waits for ever (default 30s)
+      --timeout <t>           how long to wait for each answer (default 30s)
 `;
 
 export const clusterFlags = {
@@ -33,7 +34,7 @@ export const clusterFlags = {
   'all-namespaces': { type: 'boolean', short: 'A' },
   context: { type: 'string' },
   kubeconfig: { type: 'string' },
-  'request-timeout': { type: 'string' },
+  ...timeoutFlag,
 } as const;
 
 /** A command that asks a cluster. What goes wrong there is one line on standard error, and status 2. */
@@ -99,7 +100,6 @@ export class Cluster {
     const given = flags.text('namespace');
     const problem = given === undefined ? undefined : namespaceProblem(given);
     if (problem !== undefined) throw new UsageError(`--namespace ${problem}`);
-    const timeoutMs = requestTimeoutMs(flags.text('request-timeout'));
     this.isNamespaceGiven = given !== undefined;
     this.config = loadKubernetesConfig({
       kubeconfig: kubeconfigPaths(flags.text('kubeconfig')),
@@ -109,7 +109,11 @@ export class Cluster {
       home: io().env['HOME'],
     });
     const { config } = this;
-    this.#client = new KubernetesClient({ config, userAgent: `kubectl-weir/${packageVersion()}`, timeoutMs });
+    this.#client = new KubernetesClient({
+      config,
+      userAgent: `kubectl-weir/${packageVersion()}`,
+      timeoutMs: timeoutMs(flags, '30s'),
+    });
     this.namespace = flags.on('all-namespaces') ? undefined : (given ?? this.#client.namespace ?? 'default');
   }
 
@@ -215,14 +219,4 @@ function kubeconfigPaths(given: string | undefined): string | undefined {
   if (io().env['KUBECONFIG']) return io().env['KUBECONFIG'];
   const inHome = join(io().env['HOME'] ?? '', '.kube', 'config');
   return existsSync(inHome) ? inHome : undefined;
-}
-
-/** As kubectl reads it: a duration, or seconds. Zero is no end. @throws UsageError */
-function requestTimeoutMs(text: string | undefined): number {
-  if (text === undefined) return 30_000;
-  const ms = /^\d+$/.test(text) ? Number(text) * 1000 : parseGoDuration(text);
-  // What a timer of Node takes at most: 24 days.
-  const longest = 2 ** 31 - 1;
-  if (ms !== undefined && ms >= 0 && ms <= longest) return ms === 0 ? longest : ms;
-  throw new UsageError(`--request-timeout is a duration such as 5s, or 0, not "${text}"`);
 }

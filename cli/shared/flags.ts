@@ -3,9 +3,8 @@ import { parseArgs, styleText } from 'node:util';
 import { readBoundedFile } from '../../process/files/bounded-file.ts';
 import { errorText, systemErrorReason } from '../../process/log/error-text.ts';
 import { parseGoBool, parseGoDuration } from '../../process/settings/go-values.ts';
-import { type CounterKeys, counterKeyForms } from '../../rules/counter-keys.ts';
-import { usualTextBytes } from '../../rules/long-text.ts';
 import { activeCharacters } from './active-characters.ts';
+import { fittedHelp } from './help-text.ts';
 import { io } from './io.ts';
 
 /** A command line that cannot be understood; the message is for the person who typed it. */
@@ -92,7 +91,7 @@ export function commandOf(
   const command = async (args: string[]) => {
     const flags = parseFlags(args, types);
     if (!flags.on('help')) return run(flags);
-    io().stdout.write(help);
+    io().stdout.write(fittedHelp(help));
     return 0;
   };
   return Object.assign(command, { flags: types, verbs: {}, words });
@@ -106,7 +105,7 @@ export function commandOfVerbs(help: string, verbs: Readonly<Record<string, Comm
     if (Object.hasOwn(verbs, verb)) return verbs[verb]!(rest);
     if (!/^(?:--?help|-h)$/.test(verb))
       throw new UsageError(`"${verb}" is none of ${names.join(', ')}${hintOf(verb, names)}`);
-    io().stdout.write(help);
+    io().stdout.write(fittedHelp(help));
     return 0;
   };
   return Object.assign(command, { flags: {}, verbs, words: [] });
@@ -190,48 +189,34 @@ export function wholeNumber(
   throw new UsageError(`--${name} is a whole number from ${bounds.least} to ${bounds.most}, not "${text}"`);
 }
 
-/** `--counter-keys compatible|unambiguous`; where it is missing the variable COUNTER_KEYS, else compatible. @throws UsageError */
-export function counterKeysOf(flags: ParsedFlags): CounterKeys {
-  const flag = flags.text('counter-keys');
-  const given = flag ?? io().env['COUNTER_KEYS'] ?? 'compatible';
-  const form = counterKeyForms.find((known) => known === given.toLowerCase());
-  if (form !== undefined) return form;
-  const name = flag === undefined ? 'the variable COUNTER_KEYS' : '--counter-keys';
-  throw new UsageError(`${name} is ${counterKeyForms.join(' or ')}, not "${given}"`);
+/** `5s`, `1m30s`, in milliseconds; without the flag the default. @throws UsageError */
+export function durationMs(
+  flags: ParsedFlags,
+  name: string,
+  bounds: { default: string; least: string; most: string },
+): number {
+  const text = flags.text(name) ?? bounds.default;
+  const ms = parseGoDuration(text);
+  if (ms !== undefined && ms >= parseGoDuration(bounds.least)! && ms <= parseGoDuration(bounds.most)!)
+    return ms;
+  const { least, most } = bounds;
+  throw new UsageError(
+    `--${name} is a duration from ${least} to ${most}, such as ${bounds.default}, not "${text}"`,
+  );
 }
 
-/** `--max-text-bytes <number>`; where it is missing the variable REQUEST_MAX_TEXT_BYTES, else its default. @throws UsageError */
-export function maxTextBytesOf(flags: ParsedFlags): number {
-  const flag = flags.text('max-text-bytes');
-  const given = flag ?? io().env['REQUEST_MAX_TEXT_BYTES'] ?? String(usualTextBytes);
-  if (/^\d{2,7}$/.test(given) && Number(given) >= 16) return Number(given);
-  const name = flag === undefined ? 'the variable REQUEST_MAX_TEXT_BYTES' : '--max-text-bytes';
-  throw new UsageError(`${name} is a number of bytes from 16 on, not "${given}"`);
-}
+/** How long a command waits for each answer: `--timeout`, of every command that waits for one. */
+export const timeoutFlag = { timeout: { type: 'string' } } as const satisfies FlagTypes;
 
-/** Settings of a limiter from `--setting NAME=VALUE` each, of these names. @throws UsageError */
-export function givenSettings<Settings>(
-  given: readonly string[],
-  names: readonly string[],
-  parse: (env: Record<string, string>) => {
-    settings?: Settings | undefined;
-    errors?: readonly { message: string }[] | undefined;
-  },
-): Settings {
-  const env: Record<string, string> = {};
-  for (const text of given) {
-    const [name = '', ...rest] = text.split('=');
-    if (rest.length === 0) throw new UsageError(`--setting is NAME=VALUE, not "${text}"`);
-    if (!names.includes(name)) throw new UsageError(`--setting takes ${names.join(', ')}; not "${name}"`);
-    env[name] = rest.join('=');
-  }
-  const { settings, errors = [] } = parse(env);
-  if (settings !== undefined) return settings;
-  throw new UsageError(errors.map(({ message }) => `--setting: ${message}`).join('; '));
+/** @throws UsageError */
+export function timeoutMs(flags: ParsedFlags, defaultValue = '5s'): number {
+  return durationMs(flags, 'timeout', { default: defaultValue, least: '1ms', most: '10m' });
 }
 
 /** Of the year 9998: a window of a year that begins there ends in a year of four digits. */
 const lastSecond = 253_370_764_799;
+/** Where the times end that commands take. */
+export const endOfTimeMs = (lastSecond + 1) * 1000;
 
 /**
  * A moment in milliseconds since 1970: RFC 3339, or seconds since 1970; with `nowMs` also a length of time such as 10m, which
@@ -253,7 +238,7 @@ export function readTime(flag: string, text: string, nowMs?: number): number {
       `${flag} is a time such as 2026-01-31T12:00:00Z or seconds since 1970${ago}, not "${text}"`,
     );
   }
-  if (ms >= 0 && ms < (lastSecond + 1) * 1000) return ms;
+  if (ms >= 0 && ms < endOfTimeMs) return ms;
   throw new UsageError(
     `${flag} "${text}" is not from 1970 to 9998: ${lastSecond} seconds since 1970 at most`,
   );

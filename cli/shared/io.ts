@@ -10,6 +10,8 @@ export interface CommandIo {
   readonly stdout: Writable & { isTTY?: boolean | undefined };
   readonly stderr: Writable & { isTTY?: boolean | undefined };
   readonly env: NodeJS.ProcessEnv;
+  /** The file of the program that was started. */
+  readonly started: string;
   /** Paths of arguments are relative to it. */
   cwd(): string;
   /** Calls `listener` at the first signal of this name. */
@@ -28,6 +30,7 @@ export const processIo: CommandIo = {
     return process.stderr;
   },
   env: process.env,
+  started: process.argv[1] ?? '',
   cwd: () => process.cwd(),
   once: (signal, listener) => process.once(signal, listener),
 };

@@ -1,3 +1,4 @@
+import { dirname } from 'node:path';
 import { looksLikeCallers } from '../../limiter/callers/callers-file.ts';
 import { unplacedError } from '../../limiter/config-source/config-source.ts';
 import { type RuleFolderReading, readRuleFolder } from '../../limiter/config-source/file/rule-folder.ts';
@@ -56,7 +57,9 @@ export function readInput(path: string, options: InputOptions): RuleInput {
   const kinds = options.othersToo === true ? Map.groupBy(all, kindOfFile) : undefined;
   const callersFiles = kinds?.get('callers') ?? [];
   const profilesFiles = kinds?.get('profiles') ?? [];
-  const files = kinds === undefined ? all : (kinds.get('rules') ?? []);
+  const known = kinds === undefined ? all : (kinds.get('rules') ?? []);
+  const envoyFiles = kinds === undefined ? [] : envoyFilesBeside(known, path);
+  const files = known.filter((file) => !envoyFiles.includes(file));
   const rules = files.filter((file) => file.path === path || path === '-' || !isOtherJson(file));
   const others = files.filter((file) => !rules.includes(file));
   const texts = rules.filter(({ text }) => text.length > 0 || options.mayBeEmpty !== true);
@@ -67,6 +70,10 @@ export function readInput(path: string, options: InputOptions): RuleInput {
     texts,
     callersFiles,
     profilesFiles,
+    skipped: [
+      ...reading.skipped,
+      ...envoyFiles.map((file) => ({ file: file.path, type: "Envoy's configuration", line: undefined })),
+    ],
     otherFiles: others.map((file) => file.path),
     errors: [...errors, ...reading.errors],
     errorCount: errors.length + reading.errorCount,
@@ -115,6 +122,20 @@ function jsonProblem(text: string): string | undefined {
   } catch {
     return 'is no JSON';
   }
+}
+
+/** Envoy's own files in a folder, but not among rule files: there a limiter takes each for one, and refuses it. */
+function envoyFilesBeside(files: readonly RuleText[], given: string): RuleText[] {
+  const found = files.filter(({ path, text }) => path !== given && isEnvoyConfig(text));
+  if (found.length === 0) return [];
+  const folders = new Set(files.filter(({ text }) => looksLikeRules(text)).map(({ path }) => dirname(path)));
+  return found.filter(({ path }) => !folders.has(dirname(path)));
+}
+
+function isEnvoyConfig(content: RuleText['text']): boolean {
+  const text = decodeYaml(content);
+  if (typeof text !== 'string' || looksLikeRules(text)) return false;
+  return /^(?:static_resources|dynamic_resources)[ \t]*:/m.test(text);
 }
 
 /** By its first key. */
@@ -169,10 +190,16 @@ function chosenBy(
   field: keyof ServedBy,
   { given, flag, all }: { given: string | undefined; flag: string; all: string },
 ): readonly LoadedSource[] {
-  if (given !== undefined) return sources.filter((one) => (one[field] ?? given) === given);
+  if (given !== undefined) return sources.filter((one) => mayServe(one, field, given));
   const names = [...new Set(sources.flatMap((one) => one[field] ?? []))];
   if (names.length <= 1) return sources;
   throw new UsageError(`there are rules of several ${all}, choose one by --${flag}: ${names.join(', ')}`);
+}
+
+/** Whether it is of the class or fleet that was chosen. Rule files are of all of them, and without a choice everything is. */
+export function mayServe(source: LoadedSource, field: keyof ServedBy, chosen: string | undefined): boolean {
+  const own = source[field];
+  return own === undefined || chosen === undefined || own === chosen;
 }
 
 /** Prints why sources cannot be loaded together, each being well by itself; returns whether there is a reason. */

@@ -13,6 +13,7 @@
  */
 import type { Descriptor } from '../../limiter/decide/messages.ts';
 import type { Entry } from '../../rules/model.ts';
+import { hintOf } from '../shared/flags.ts';
 
 /** `OK`: a limit applies and has room. */
 export const answerCodes = ['OK', 'OVER_LIMIT', 'no limit', 'unlimited'] as const;
@@ -67,17 +68,24 @@ export function parseDescriptors(text: string): Descriptor[] {
   return descriptorsOf(new QuotedText(text));
 }
 
-const answer = /^(OK|OVER_LIMIT|no limit|unlimited)(?: \((\d+) left\))?(?: x(\d{1,5}))?$/;
+const answer = /^(OK|OVER_LIMIT|no limit|unlimited)(?: \((\d+) left\))?(?: x(0*[1-9]\d{0,4}))?$/;
 
 /** What stands behind the arrow. @throws StepError */
 export function parseAnswers(text: string): ExpectedAnswer[] {
   return text.split(',').flatMap((one) => {
     const [, code, left, times = 1] = answer.exec(one.trim()) ?? [];
-    if (code === undefined)
-      throw new StepError(`"${one.trim()}" is no answer: ${answerCodes.join(', ')}, OK (2 left), OK x3`);
+    if (code === undefined) throw new StepError(answerProblem(one.trim()));
     const remaining = left === undefined ? undefined : Number(left);
     return Array.from({ length: Number(times) }, () => ({ code: code as AnswerCode, remaining }));
   });
+}
+
+function answerProblem(text: string): string {
+  const [, code = text, more] = /^(.*?)( [(x].*)?$/s.exec(text) ?? [];
+  const isKnown = answerCodes.some((known) => known === code);
+  if (isKnown && /^ x0+$/.test(more ?? '')) return `"${text}" expects nothing: write x1 or more`;
+  const hint = isKnown ? '' : hintOf(code, answerCodes);
+  return `"${text}": expected one of ${answerCodes.join(', ')}, also as OK (2 left) or OK x3${hint}`;
 }
 
 const msOf = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000, w: 604_800_000 };
@@ -92,7 +100,8 @@ export function parseDuration(text: string): number {
   );
 }
 
-const quotedWord = /(?<=^|=|,| \+ |, )"((?:[^"\\]|\\["\\])*)"/g;
+const quotedWord = /(?<=^|=|,| \+ |, )"((?:[^"\\]|\\["\\])*)"(?=[=, ]|$)/g;
+const misquoted = /(?<=^|=|,| \+ |, )"(?:((?:[^"\\]|\\.)*)")?/s;
 
 /** A text in which nothing in quotes separates anything. */
 class QuotedText {
@@ -110,6 +119,8 @@ class QuotedText {
       return `\0${held.push(word.replace(/\\(.)/g, '$1')) - 1}\0`;
     });
     this.#words = held;
+    const [found, inner] = misquoted.exec(this.text) ?? [];
+    if (found !== undefined) throw new StepError(quoteProblem(inner));
   }
 
   split(separator: string | RegExp): QuotedText[] {
@@ -126,12 +137,20 @@ class QuotedText {
   }
 }
 
+/** `inner`: of a word in quotes that cannot be read; undefined where it has no end. */
+function quoteProblem(inner: string | undefined): string {
+  if (inner === undefined) return 'a double quote is not closed';
+  const [, pair] = /^(?:[^\\]|\\["\\])*(\\.)/s.exec(inner) ?? [];
+  if (pair === undefined) return `text follows the closing quote of "${inner}"`;
+  return `${pair} is not known in double quotes: only \\" and \\\\ are`;
+}
+
 function descriptorsOf(text: QuotedText): Descriptor[] {
   return text.split(' + ').map((one) => {
-    const [listed, hits, ...more] = one.split(/ hits (?=-?\d+$)/);
+    const [listed, hits, ...more] = one.trimmed.split(/ hits(?: |$)/);
     if (listed === undefined || more.length > 0) throw new StepError('a descriptor has hits once');
     const entries = listed.split(',').map(entryOf);
-    const number = hits === undefined ? undefined : Number(hits.text);
+    const number = hits === undefined ? undefined : hitsOf(hits.text.trim());
     return {
       entries,
       limit: undefined,
@@ -139,6 +158,13 @@ function descriptorsOf(text: QuotedText): Descriptor[] {
       isNegativeHits: number !== undefined && number < 0,
     };
   });
+}
+
+function hitsOf(text: string): number {
+  if (/^-?\d+$/.test(text) && Number.isSafeInteger(Number(text))) return Number(text);
+  throw new StepError(
+    `hits: expected a whole number, not "${text}"; a value with " hits" stands in double quotes`,
+  );
 }
 
 function entryOf(text: QuotedText): Entry {

@@ -1,5 +1,7 @@
 /** Turns a recording, as "weir replay" reads it, into tests that expect what the rules decide today. */
 import { basename } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
+import type { Descriptor } from '../../limiter/decide/messages.ts';
 import { RecordingError, readRecordedRequest } from '../../replay/recorded-request.ts';
 import { SortWindow } from '../../replay/replay.ts';
 import type { JsonObject, JsonValue, RuleSource } from '../../rules/model.ts';
@@ -10,7 +12,7 @@ import { openRecording } from '../replay/recording-lines.ts';
 import { readReplaySettings } from '../replay/replay-command.ts';
 import { timeText } from '../shared/output.ts';
 import { SteppedLimiter } from './decide-steps.ts';
-import { type AskStep, answersText, descriptorsText } from './decision-steps.ts';
+import { type AskStep, answersText, descriptorsText, parseDescriptors, StepError } from './decision-steps.ts';
 
 /** Chosen: people do not review more. */
 export const mostRecorded = 10_000;
@@ -27,6 +29,8 @@ export interface RecordedTests {
   /** Of a `*.test.yaml`. */
   text: string;
   requests: number;
+  /** Whether there are more than were taken. */
+  isCut: boolean;
   /** Lines that are not requests, or that tests cannot express. */
   leftOut: { line: number; reason: string }[];
 }
@@ -38,9 +42,11 @@ export async function recordTests(
   { rules, place }: { rules: readonly RuleSource[]; place: string },
 ): Promise<RecordedTests> {
   const requests: Recorded[] = [];
+  let isCut = false;
   const leftOut: RecordedTests['leftOut'] = [];
   const window = new SortWindow<Recorded>(sortWindow, (one) => {
     if (requests.length < mostRecorded) requests.push(one);
+    else isCut = true;
   });
   const domains = new Set(rules.map(({ domain }) => domain));
   await openRecording(path, stdin).lines((text, line) => {
@@ -57,7 +63,7 @@ export async function recordTests(
     return { name: `requests of ${domain}`, domain, steps: stepsOf(own, table, atMs) };
   });
   const file = { ...rulesOf(place), at: timeText(atMs), tests };
-  return { text: yamlText(file satisfies JsonObject), requests: requests.length, leftOut };
+  return { text: yamlText(file satisfies JsonObject), requests: requests.length, isCut, leftOut };
 }
 
 /** A text says why a line is left out; undefined: a proxy asked nothing. */
@@ -73,11 +79,22 @@ function recorded(text: string, domains: ReadonlySet<string>): Recorded | string
       hitsAddend: one.hitsAddend ?? (hitsAddend || undefined),
     }));
     if (all.some(({ hitsAddend: hits = 0 }) => !Number.isSafeInteger(hits))) return 'has hits without end';
+    if (!isExpressible(all))
+      return 'has a descriptor that tests cannot express, such as one with an empty key';
     // Whole seconds, so that what comes nearly at once is one step.
     const timeMs = Math.floor(read.timeMs / 1000) * 1000;
     return { timeMs, domain, step: { descriptors: all, answers: [{ code: 'OK' }] } };
   } catch (error) {
     if (error instanceof RecordingError) return error.message;
+    throw error;
+  }
+}
+
+function isExpressible(descriptors: readonly Descriptor[]): boolean {
+  try {
+    return isDeepStrictEqual(parseDescriptors(descriptorsText(descriptors)), descriptors);
+  } catch (error) {
+    if (error instanceof StepError) return false;
     throw error;
   }
 }

@@ -10,7 +10,7 @@ import { readBoundedFile } from '../../process/files/bounded-file.ts';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { looksLikeOverrides } from '../../rules/override.ts';
 import { looksLikeRules } from '../../rules/reader/read-rule-files.ts';
-import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
+import { type LoadedSource, textKind } from '../../rules/reader/read-rule-texts.ts';
 import { limitedRules } from '../../rules/review/explain-descriptor.ts';
 import { formatRuleError } from '../../rules/rule-error.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
@@ -18,28 +18,33 @@ import { RuleTable } from '../../rules/table/rule-table.ts';
 import type { TextPlace } from '../../rules/yaml/places.ts';
 import { LineIndex } from '../../rules/yaml/places.ts';
 import { decodeYaml } from '../../rules/yaml/text.ts';
+import { errorFindings, linesOfTexts } from '../check/check-input.ts';
 import { type Finding, findingOf } from '../check/check-report.ts';
 import { ExplainReport } from '../explain/explain-report.ts';
 import { explainRequest } from '../explain/explain-request.ts';
 import { checkOptions, readReplaySettings, replaySettingNames } from '../replay/replay-command.ts';
 import { Containment } from '../shared/contained-files.ts';
-import { type Paint, UsageError } from '../shared/flags.ts';
+import { hintOf, type Paint, UsageError } from '../shared/flags.ts';
 import { timeText } from '../shared/output.ts';
 import {
   clashesOf,
   type InputOptions,
+  mayServe,
   readInput,
   type ServedBy,
   sourcesServedBy,
 } from '../shared/read-input.ts';
 import { comparable, type DecidedStep, SteppedLimiter } from './decide-steps.ts';
 import { type AskStep, answersText, descriptorsText } from './decision-steps.ts';
-import { type RuleTest, readTestFile, type TestFile } from './test-file.ts';
+import { type PlacedText, type RuleTest, readTestFile, type TestFile } from './test-file.ts';
 
 /** Of a limiter, that change what it answers. */
-const settingNames = [counterSettings, decisionSettings, headerSettings].flatMap((rows) =>
-  Object.values(rows).map(({ name }) => name),
-);
+const settingNames: string[] = [
+  ...[counterSettings, decisionSettings, headerSettings].flatMap((rows) =>
+    Object.values(rows).map(({ name }) => name),
+  ),
+  ...replaySettingNames,
+];
 
 export interface RunOptions {
   /** Of `--root`, resolved. */
@@ -70,7 +75,8 @@ export interface CoveredRule {
 
 export interface TestRun {
   outcomes: TestOutcome[];
-  coverage: CoveredRule[];
+  /** Undefined where not all tests could be run, so that what they reach is not known. */
+  coverage: CoveredRule[] | undefined;
   /** Files and folders that it depends on. */
   read: ReadonlySet<string>;
 }
@@ -78,10 +84,13 @@ export interface TestRun {
 /** What keeps a whole file from being run. */
 class UnusableTests extends Error {
   readonly place: TextPlace | undefined;
+  /** In the place of the message, where the rules are what is wrong. */
+  readonly findings: readonly Finding[];
 
-  constructor(message: string, place?: TextPlace) {
+  constructor(message: string, place?: TextPlace, findings: readonly Finding[] = []) {
     super(message);
     this.place = place;
+    this.findings = findings;
   }
 }
 
@@ -104,8 +113,11 @@ export class TestRunner implements TestRun {
     this.#options = options;
   }
 
-  get coverage(): CoveredRule[] {
-    return [...this.#covered.values()];
+  get coverage(): CoveredRule[] | undefined {
+    const allRan = this.outcomes.every(({ failures }) =>
+      failures.every(({ code }) => code === 'unexpected-answer'),
+    );
+    return allRan ? [...this.#covered.values()] : undefined;
   }
 
   run(file: string): void {
@@ -127,9 +139,11 @@ export class TestRunner implements TestRun {
       for (const test of reading.tests) this.outcomes.push(this.#test(file, test, loaded, lines));
     } catch (error) {
       if (!(error instanceof UnusableTests || error instanceof UsageError)) throw error;
-      const place = error instanceof UnusableTests ? error.place : undefined;
-      const message = error.message.replaceAll('--setting', 'settings');
-      const failures = [failure('unreadable', message, file, place, lines)];
+      const { place, findings } = error instanceof UnusableTests ? error : { place: undefined, findings: [] };
+      const failures =
+        findings.length > 0
+          ? findings.map((finding) => ({ ...finding, explanation: '' }))
+          : [failure('unreadable', error.message, file, place, lines)];
       this.outcomes.splice(before);
       this.outcomes.push({ name: basename(file), file, line: 1, answers: 0, failures });
     }
@@ -139,18 +153,23 @@ export class TestRunner implements TestRun {
   addRulesOf(file: string): void {
     try {
       const text = readBoundedFile(file);
-      if (!looksLikeRules(text) || looksLikeOverrides(text)) return;
+      if (looksLikeOverrides(text) || !(looksLikeRules(text) || isOfManifests(text))) return;
     } catch {
       return;
     }
     const { sources, errorCount } = readInput(file, { mergeDomains: true, roots: this.#options.roots });
-    if (errorCount === 0) this.#addRules(sources);
+    if (errorCount === 0) {
+      // Without a choice all count: the tests of each file say which they mean.
+      const { className, fleet } = this.#options.served;
+      const ofClass = sources.filter((one) => mayServe(one, 'className', className));
+      this.#addRules(ofClass.filter((one) => mayServe(one, 'fleet', fleet)));
+    }
   }
 
   #load(file: string, { rules, settings: given }: TestFile): Loaded {
-    const settings = readReplaySettings(given, [...settingNames, ...replaySettingNames]);
+    const settings = settingsOf(given);
     const options = { ...checkOptions(settings), roots: this.#options.roots };
-    const all = rulesPaths(file, rules).flatMap((path) => this.#sources(path, options));
+    const all = rulesPaths(file, rules).flatMap(({ path, place }) => this.#sources(path, options, place));
     const sources = sourcesServedBy(all, this.#options.served);
     const [clash] = clashesOf(sources, options);
     if (clash !== undefined) throw new UnusableTests(formatRuleError(clash));
@@ -158,11 +177,16 @@ export class TestRunner implements TestRun {
     return { sources, table, settings, covered: this.#addRules(sources) };
   }
 
-  #sources(path: string, options: InputOptions): LoadedSource[] {
+  #sources(path: string, options: InputOptions, place: TextPlace | undefined): LoadedSource[] {
     this.read.add(path);
-    const { sources, errors, errorCount } = readInput(path, options);
-    if (errorCount > 0) throw new UnusableTests(errors.map(formatRuleError).join('\n'));
-    if (sources.length === 0) throw new UnusableTests(`${path}: holds no rules`);
+    const input = readInput(path, options);
+    const { sources, errors, errorCount } = input;
+    const [first] = errors;
+    if (first?.code === 'unreadable' && first.source === path)
+      throw new UnusableTests(formatRuleError(first), place);
+    if (errorCount > 0)
+      throw new UnusableTests(`${path}: cannot be read`, place, errorFindings(input, linesOfTexts(input)));
+    if (sources.length === 0) throw new UnusableTests(`${path}: holds no rules`, place);
     return sources;
   }
 
@@ -198,7 +222,7 @@ export class TestRunner implements TestRun {
       domain,
       descriptors: step.descriptors.map(({ entries }) => [...entries]),
       nowSeconds: Math.floor(atMs / 1000),
-      usualLease: 0,
+      defaultLease: 0,
       names: counting,
     });
     return new ExplainReport(sources, this.#options.paint, 0).text(domain, request);
@@ -219,15 +243,46 @@ export class TestRunner implements TestRun {
   }
 }
 
+function isOfManifests(content: Uint8Array): boolean {
+  const text = decodeYaml(content);
+  return typeof text === 'string' && textKind(text) === 'manifests';
+}
+
 /** What the tests of a file are about: what it names, else the rules of its name, else all beside it. */
-function rulesPaths(file: string, given: readonly string[]): string[] {
+function rulesPaths(file: string, given: readonly PlacedText[]): { path: string; place?: TextPlace }[] {
   const folder = dirname(file);
-  if (given.length > 0) return given.map((path) => shownPath(join(folder, path)));
+  if (given.length > 0)
+    return given.map(({ text, ...place }) => ({ path: shownPath(join(folder, text)), place }));
   const stem = basename(file).replace(/\.test\.ya?ml$/, '');
   const named = [`${stem}.yaml`, `${stem}.yml`]
     .map((name) => join(folder, name))
     .find((path) => existsSync(path));
-  return [named ?? folder];
+  return [{ path: named ?? folder }];
+}
+
+/** @throws UnusableTests with the place of the first that is wrong */
+function settingsOf(given: readonly PlacedText[]): LimiterSettings {
+  const texts: string[] = [];
+  let settings = readReplaySettings(texts, settingNames);
+  for (const { text, ...place } of given) {
+    const name = text.split('=', 1)[0]!;
+    if (!settingNames.includes(name)) {
+      const taken =
+        'tests take the settings of decisions, limit headers and counters, and MERGE_DOMAIN_CONFIG';
+      throw new UnusableTests(
+        `settings: "${name}" is none of them: ${taken}${hintOf(name, settingNames)}`,
+        place,
+      );
+    }
+    texts.push(text);
+    try {
+      settings = readReplaySettings(texts, settingNames);
+    } catch (error) {
+      if (!(error instanceof UsageError)) throw error;
+      throw new UnusableTests(error.message.replaceAll('--setting', 'settings'), place);
+    }
+  }
+  return settings;
 }
 
 /** As people name it, from the working folder. */

@@ -1,4 +1,4 @@
-import { type FSWatcher, globSync, realpathSync, statSync, watch } from 'node:fs';
+import { globSync, realpathSync, statSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { systemErrorReason } from '../../process/log/error-text.ts';
 import { count, findingText } from '../check/check-report.ts';
@@ -9,11 +9,12 @@ import { readReplayRules } from '../replay/replay-command.ts';
 import { rootFlag, rootsOf } from '../shared/contained-files.ts';
 import { commandOf, type ParsedFlags, paintFor, printProblem, UsageError } from '../shared/flags.ts';
 import { io } from '../shared/io.ts';
-import { printedText } from '../shared/output.ts';
+import { printedText, timeText } from '../shared/output.ts';
 import { servedByFlags } from '../shared/read-input.ts';
 import { mostRecorded, recordTests } from './record-tests.ts';
 import { type CoveredRule, shownPath, type TestRun, TestRunner } from './run-tests.ts';
 import { defaultStart } from './test-file.ts';
+import { FolderWatch, isFolder, isPassedOver } from './watch-folders.ts';
 
 const help = `Usage: weir test [file or folder ...] [flags]
        weir test <rules> --record <requests.ndjson>
@@ -48,7 +49,7 @@ Time begins at ${defaultStart} unless \`at\` says otherwise. docs/test.md has al
   weir test examples/rules --min-coverage 80
   weir test examples/rules --record examples/replay/requests.ndjson
 
-Exit status: 0 when all answers were as expected, 1 when one was not or too few rules are reached, 2 for a wrong
+Exit status: 0 when all answers were as expected. 1 when one was not, or the tests reached too few rules. 2 for a wrong
 command line, no tests at all, or tests or rules that cannot be read.
 `;
 
@@ -73,6 +74,8 @@ export const testCommand = commandOf(
 
 interface Wanted {
   paths: string[];
+  /** Of the paths: themselves, or where the files lie. */
+  folders: string[];
   roots: string[];
   form: ReturnType<typeof reportForm>;
   /** In percent. */
@@ -86,11 +89,12 @@ function readWanted(flags: ParsedFlags): Wanted {
   const minCoverage = given === undefined ? undefined : Number(given.replace(/%$/, ''));
   if (minCoverage !== undefined && !(given !== '' && minCoverage >= 0 && minCoverage <= 100))
     throw new UsageError(`--min-coverage is a percentage from 0 to 100, not "${given}"`);
-  for (const path of paths) folderOf(path);
+  const folders = paths.map(folderOf);
   const roots = rootsOf(flags);
   return {
     paths,
-    roots: roots.length > 0 ? roots : ['.', ...paths.map(folderOf)].map((path) => realpathSync(path)),
+    folders,
+    roots: roots.length > 0 ? roots : ['.', ...folders].map((path) => realpathSync(path)),
     form: reportForm(flags),
     minCoverage,
     isQuiet: isQuietReport(flags),
@@ -110,7 +114,7 @@ function folderOf(path: string): string {
 function filesBelow(folder: string, pattern: string): string[] {
   const found = globSync(`**/${pattern}`, {
     cwd: folder,
-    exclude: (name) => name === 'node_modules' || (name.startsWith('.') && name.length > 1),
+    exclude: isPassedOver,
   });
   return found.sort().map((path) => shownPath(join(folder, path)));
 }
@@ -131,18 +135,17 @@ function runTests({ paths, roots }: Wanted, flags: ParsedFlags): TestRun {
 function print(run: TestRun, wanted: Wanted): number {
   const { form, isQuiet, minCoverage } = wanted;
   const failures = run.outcomes.flatMap(({ failures }) => failures);
-  const { percent, missed } = coverageOf(run.coverage);
-  const isLow = minCoverage !== undefined && percent < minCoverage;
-  const isUnreadable = failures.some(({ code }) => code === 'unreadable' || code === 'invalid-test');
-  const status = isUnreadable ? 2 : failures.length > 0 || isLow ? 1 : 0;
+  const coverage = coverageOf(run.coverage);
+  const isLow = coverage !== undefined && minCoverage !== undefined && coverage.percent < minCoverage;
+  const status = coverage === undefined ? 2 : failures.length > 0 || isLow ? 1 : 0;
   if (form === 'text') io().stdout.write(resultText(run, wanted, isLow));
   else if (form === 'json' || form === 'yaml')
     io().stdout.write(printedText(resultJson(run, status), form, () => ''));
   else {
     const low: ReportedFinding[] = isLow
-      ? [unplaced('low-coverage', 'error', wanted.paths[0]!, coverageText(run.coverage))]
+      ? [unplaced('low-coverage', 'error', wanted.paths[0]!, coverageText(coverage))]
       : [];
-    const unreached = missed.map(({ rule, file, line }) => {
+    const unreached = (coverage?.missed ?? []).map(({ rule, file, line }) => {
       return { ...unplaced('unreached-rule', 'note', file, `no test reaches ${rule}`), line, column: 1 };
     });
     const report: Report = {
@@ -183,7 +186,8 @@ function resultText(run: TestRun, { isQuiet, minCoverage }: Wanted, isLow: boole
   );
   const low = isLow ? [`${paint('red', 'failed:')} fewer than --min-coverage ${minCoverage}\n`] : [];
   if (isQuiet) return [...failed, ...low].join('');
-  const { missed } = coverageOf(run.coverage);
+  const coverage = coverageOf(run.coverage);
+  const missed = coverage?.missed ?? [];
   const unreached = missed
     .slice(0, 20)
     .map(
@@ -191,8 +195,11 @@ function resultText(run: TestRun, { isQuiet, minCoverage }: Wanted, isLow: boole
     );
   const more = missed.length > 20 ? [`  and ${missed.length - 20} more; --output json has all\n`] : [];
   const end = failed.length === 0 ? paint('green', 'ok') : paint('red', 'failed');
-  const coverage = `${coverageText(run.coverage)}\n`;
-  return [...failed, `${end}: ${summaryText(run)}\n`, coverage, ...unreached, ...more, ...low].join('');
+  const covered =
+    coverage === undefined
+      ? 'coverage: unknown, as not all tests could be run\n'
+      : `${coverageText(coverage)}\n`;
+  return [...failed, `${end}: ${summaryText(run)}\n`, covered, ...unreached, ...more, ...low].join('');
 }
 
 function summaryText({ outcomes }: TestRun): string {
@@ -203,39 +210,42 @@ function summaryText({ outcomes }: TestRun): string {
   return `${passed}${failed === 0 ? '' : ' failed'}, ${count(answers, 'answer')}, ${count(files, 'file')}`;
 }
 
-function coverageOf(coverage: readonly CoveredRule[]): {
+interface Coverage {
   percent: number;
+  rules: number;
   reached: number;
   missed: CoveredRule[];
-} {
-  const missed = coverage.filter(({ isReached }) => !isReached);
-  const reached = coverage.length - missed.length;
-  return { percent: coverage.length === 0 ? 100 : (100 * reached) / coverage.length, reached, missed };
 }
 
-function coverageText(coverage: readonly CoveredRule[]): string {
-  const { percent, reached } = coverageOf(coverage);
-  return `coverage: tests reach ${reached} of ${count(coverage.length, 'rule')} (${Math.floor(percent)}%)`;
+function coverageOf(covered: TestRun['coverage']): Coverage | undefined {
+  if (covered === undefined) return undefined;
+  const missed = covered.filter(({ isReached }) => !isReached);
+  const rules = covered.length;
+  const reached = rules - missed.length;
+  return { percent: rules === 0 ? 100 : (100 * reached) / rules, rules, reached, missed };
 }
 
-function resultJson({ outcomes, coverage }: TestRun, exitStatus: number): object {
-  const { percent, reached, missed } = coverageOf(coverage);
+function coverageText({ rules, reached, percent }: Coverage): string {
+  return `coverage: tests reach ${reached} of ${count(rules, 'rule')} (${Math.floor(percent)}%)`;
+}
+
+function resultJson(run: TestRun, exitStatus: number): object {
+  const coverage = coverageOf(run.coverage);
   return {
     exitStatus,
-    tests: outcomes.map(({ failures, ...one }) => ({
+    tests: run.outcomes.map(({ failures, ...one }) => ({
       ...one,
       passed: failures.length === 0,
       failures: failures.map(({ code, line, column, message, explanation }) => {
         return { code, line, column, message, explanation };
       }),
     })),
-    coverage: {
-      rules: coverage.length,
-      reached,
-      percent,
-      missed: missed.map(({ rule, file, line }) => ({ rule, file, line })),
-    },
+    coverage: coverage === undefined ? null : coverageJson(coverage),
   };
+}
+
+function coverageJson({ rules, reached, percent, missed }: Coverage): object {
+  return { rules, reached, percent, missed: missed.map(({ rule, file, line }) => ({ rule, file, line })) };
 }
 
 /** Resolves with the status of the last run, when the process is interrupted. */
@@ -243,35 +253,37 @@ async function watched(wanted: Wanted, flags: ParsedFlags): Promise<number> {
   const { promise, resolve } = Promise.withResolvers<void>();
   io().once('SIGINT', resolve);
   io().once('SIGTERM', resolve);
-  const watchers = new Map<string, FSWatcher>();
-  let [status, due] = [0, setTimeout(() => {}, 0)];
+  let [status, read] = [0, new Set<string>()];
+  const follow = (): void => watching.follow([...wanted.folders, ...Array.from(read, folderOrParent)], read);
   const run = (): void => {
     try {
       const result = runTests(wanted, flags);
-      follow(result.read);
+      read = new Set(result.read);
+      // Before the result is seen: who sees it may change a file at once.
+      follow();
       status = print(result, wanted);
     } catch (error) {
       if (!(error instanceof UsageError)) throw error;
+      follow();
       printProblem(error.message);
       status = 2;
     }
   };
-  const follow = (paths: Iterable<string>): void => {
-    for (const folder of Array.from(paths, folderOf)) {
-      if (watchers.has(folder)) continue;
-      const watcher = watch(folder, { recursive: true }, () => {
-        clearTimeout(due);
-        due = setTimeout(run, 50);
-      });
-      watchers.set(folder, watcher);
-    }
-  };
-  follow(wanted.paths);
+  const output = wanted.form === 'text' ? io().stdout : io().stderr;
+  const watching = new FolderWatch(() => {
+    output.write(`\n${timeText(Date.now())}: something changed, tests run again\n`);
+    run();
+  });
+  follow();
   run();
   await promise;
-  clearTimeout(due);
-  for (const watcher of watchers.values()) watcher.close();
+  watching.close();
   return status;
+}
+
+/** Of what may be gone by now. */
+function folderOrParent(path: string): string {
+  return isFolder(path) ? path : dirname(path);
 }
 
 async function record(recording: string, flags: ParsedFlags): Promise<number> {
@@ -284,13 +296,16 @@ async function record(recording: string, flags: ParsedFlags): Promise<number> {
   });
   if (rules === undefined) return 2;
   try {
-    const { text, requests, leftOut } = await recordTests(recording, () => io().stdin, { rules, place });
+    const { text, requests, isCut, leftOut } = await recordTests(recording, () => io().stdin, {
+      rules,
+      place,
+    });
     const reasons = Map.groupBy(leftOut, ({ reason }) => reason);
     for (const [reason, lines] of reasons)
       printProblem(
         `${recording}:${lines[0]!.line}: ${reason}; left out, ${count(lines.length, 'line')} like it`,
       );
-    if (requests === mostRecorded) printProblem(`${recording}: only its first ${mostRecorded} requests`);
+    if (isCut) printProblem(`${recording}: only its first ${mostRecorded} requests`);
     if (requests === 0) printProblem(`${recording}: holds no request for these rules`);
     else io().stdout.write(text);
     return requests === 0 ? 2 : 0;

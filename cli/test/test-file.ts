@@ -12,7 +12,7 @@ import {
   type TextPlace,
   valuePlacer,
 } from '../../rules/yaml/places.ts';
-import { hintOf, readTime, UsageError } from '../shared/flags.ts';
+import { endOfTimeMs, hintOf, readTime, UsageError } from '../shared/flags.ts';
 import {
   type AskStep,
   type DecisionStep,
@@ -36,11 +36,14 @@ export interface RuleTest extends TextPlace {
 /** A step, and where it stands in its file. */
 export type PlacedStep = DecisionStep & TextPlace;
 
+/** A text, and where it stands in its file. */
+export type PlacedText = TextPlace & { text: string };
+
 export interface TestFile {
   /** Paths from the folder of the file; none: what stands beside it. */
-  rules: string[];
+  rules: PlacedText[];
   /** NAME=VALUE each. */
-  settings: string[];
+  settings: PlacedText[];
   tests: RuleTest[];
 }
 
@@ -89,43 +92,75 @@ class TestFileReader {
     if ((steps === undefined) === (tests === undefined))
       this.refuse([], 'a file of tests has either `steps`, or `tests` with steps each');
     const shared = { domain: this.#text(['domain'], domain), atMs: this.#time(['at'], at) };
-    const only = { name, ...shared, ...this.#placeOf(['steps']), steps: this.#steps(['steps'], steps ?? []) };
     return {
-      rules: this.#texts(['rules'], rules ?? []),
+      rules: this.#rules(rules ?? []),
       settings: this.#settings(settings),
-      tests: tests === undefined ? [only] : this.#tests(tests, shared),
+      tests: tests === undefined ? this.#only({ name, ...shared }, steps) : this.#tests(tests, shared),
     };
   }
 
-  #settings(value: unknown): string[] {
+  /** The one test of a file with steps at the top. */
+  #only(test: Pick<RuleTest, 'name' | 'domain' | 'atMs'>, steps: unknown): RuleTest[] {
+    if (steps === undefined) return [];
+    return [{ ...test, ...this.#placeOf(['steps']), steps: this.#steps(['steps'], steps, test.atMs) }];
+  }
+
+  #rules(value: unknown): PlacedText[] {
+    if (!Array.isArray(value))
+      return this.#texts(['rules'], value).map((text) => ({ text, ...this.#placeOf(['rules']) }));
+    return value.flatMap((_, index) => {
+      const path = ['rules', index];
+      return this.#texts(path, value[index]).map((text) => ({ text, ...this.#placeOf(path) }));
+    });
+  }
+
+  #settings(value: unknown): PlacedText[] {
     const map = isObject(value) ? value : {};
     if (map !== value) this.refuse(['settings'], 'settings: expected a map of settings of a limiter');
-    return Object.entries(map).map(([name, text]) => `${name}=${this.#text(['settings', name], text) ?? ''}`);
+    return Object.entries(map).map(([name, one]) => {
+      const path = ['settings', name];
+      return { text: `${name}=${this.#text(path, one) ?? ''}`, ...this.#placeOf(path) };
+    });
   }
 
   #tests(value: unknown, shared: Pick<RuleTest, 'domain' | 'atMs'>): RuleTest[] {
-    return this.#list(['tests'], value).flatMap((one, index) => {
+    const list = this.#list(['tests'], value);
+    if (Array.isArray(value) && list.length === 0)
+      this.refuse(['tests'], 'tests: expected at least one test');
+    return list.flatMap((one, index) => {
       const path = ['tests', index];
       const test = this.#map(path, one, testFields, 'a test');
       if (test === undefined) return [];
       const { name, domain, at, steps } = test;
       if (steps === undefined) this.refuse(path, 'a test has `steps`');
+      const atMs = at === undefined ? shared.atMs : this.#time([...path, 'at'], at);
       return {
         ...this.#placeOf(path),
         name: this.#text([...path, 'name'], name) ?? `test ${index + 1}`,
         domain: this.#text([...path, 'domain'], domain) ?? shared.domain,
-        atMs: at === undefined ? shared.atMs : this.#time([...path, 'at'], at),
-        steps: this.#steps([...path, 'steps'], steps ?? []),
+        atMs,
+        steps: steps === undefined ? [] : this.#steps([...path, 'steps'], steps, atMs),
       };
     });
   }
 
-  #steps(path: Path, value: unknown): PlacedStep[] {
-    return this.#list(path, value).flatMap((one, index) => {
+  #steps(path: Path, value: unknown, atMs: number): PlacedStep[] {
+    const before = this.problems.length;
+    let nowMs = atMs;
+    const steps = this.#list(path, value).flatMap((one, index) => {
       const at = [...path, index];
       const step = this.#try(at, () => (typeof one === 'string' ? parseStep(one) : this.#step(at, one)));
-      return step === undefined ? [] : { ...step, ...this.#placeOf(at) };
+      if (step === undefined) return [];
+      if ('afterMs' in step) {
+        const isOver = nowMs >= endOfTimeMs;
+        nowMs += step.afterMs;
+        if (!isOver && nowMs >= endOfTimeMs) this.refuse(at, 'after: leads beyond the year 9998');
+      }
+      return { ...step, ...this.#placeOf(at) };
     });
+    if (this.problems.length === before && !steps.some((step) => 'answers' in step))
+      this.refuse(path, 'steps: expected at least one request with its answer');
+    return steps;
   }
 
   #step(path: Path, value: unknown): DecisionStep | undefined {

@@ -68,8 +68,8 @@ Checks a delivery of the control plane's webhooks: whether its body and headers 
   -o, --output <form>        how to print the result: table (default), json or yaml
 
 A secret is never an argument: others on the machine can read those.
-Exit status: 0 when it is valid, 1 when it is not, 2 when that could not be found out (a wrong command line, a file or
-a secret that cannot be read).
+Exit status: 0 when it is valid, 1 when it is not. 2 when the command could not check it: a wrong command line, or a file
+or a secret that cannot be read.
 `;
 
 export const webhookCommand = commandOf(

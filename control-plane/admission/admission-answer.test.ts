@@ -2,12 +2,13 @@ import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
+import { WholeDecider } from '../../test/support/whole-decider.ts';
 import { readFleet } from '../fleets/fleet-readings.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import { limitedOf } from '../model/rule-support.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from '../reconcile/claims.ts';
-import { Decider, noPolicy, type Policy } from '../reconcile/decide.ts';
+import { noPolicy, type Policy } from '../reconcile/decide.ts';
 import { readConfigObject } from '../source/kubernetes-source.ts';
 import { type AdmissionView, admissionAnswer } from './admission-answer.ts';
 import {
@@ -50,8 +51,8 @@ function viewOf({
 }: World = {}): AdmissionView {
   const parsed = parseDomainOwners(owners, 'open');
   const domainOwners = parsed.ok ? parsed.owners : anyoneOwnsAnything;
-  const decider = new Decider({ mergeDomains, domainOwners });
-  decider.decide(objects, new Map(), { fleets, records });
+  const decider = new WholeDecider({ mergeDomains, domainOwners });
+  decider.decideAll(objects, new Map(), { fleets, records });
   return {
     config: (object) => (object.metadata.labels?.['ours'] === 'no' ? undefined : readConfigObject(object)),
     fleet: (object) => (object.metadata.namespace === 'weir-system' ? readFleet(object) : undefined),

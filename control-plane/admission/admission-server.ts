@@ -38,8 +38,10 @@ const listenerName = 'admission';
 export async function openAdmissionServer(options: AdmissionServerOptions): Promise<HttpListener> {
   const { log, metrics, timers, files, closeGraceMs, reloadIntervalMs } = options;
   const desk = new AdmissionDesk(options);
-  const handshakes = new Seldom<{ peer: string; reason: string }>(timers, toldMs, (failure, times) =>
-    lines.handshakeFailed(log, { ...failure, times }),
+  const handshakes = new Seldom<{ peer: string; reason: string }>(
+    timers,
+    (failure, times) => lines.handshakeFailed(log, { ...failure, times }),
+    toldMs,
   );
   const credentials = await watchTlsCredentials({
     files,
@@ -84,11 +86,15 @@ class AdmissionDesk {
     const { timers, log } = options;
     this.#options = options;
     this.#line = new ReviewLine(options);
-    this.#refusals = new Seldom(timers, toldMs, (refusal, times) =>
-      lines.admissionRefused(log, { ...refusal, times }),
+    this.#refusals = new Seldom(
+      timers,
+      (refusal, times) => lines.admissionRefused(log, { ...refusal, times }),
+      toldMs,
     );
-    this.#unread = new Seldom(timers, toldMs, (unread, times) =>
-      lines.admissionUnread(log, { ...unread, times }),
+    this.#unread = new Seldom(
+      timers,
+      (unread, times) => lines.admissionUnread(log, { ...unread, times }),
+      toldMs,
     );
   }
 

@@ -14,8 +14,8 @@ const fleet: FleetObject = {
 const newest = { number: 2, ms: noonMs, version: 'v2', rulesVersion: 1 };
 
 function limiter(name: string, accepted: number, traits: Partial<LimiterState> = {}): LimiterState {
-  const usual = { isWeir: true, sinceMs: noonMs, hasNothing: false, refusal: undefined, isJoining: false };
-  return { name, accepted, ...usual, ...traits };
+  const common = { isWeir: true, sinceMs: noonMs, hasNothing: false, refusal: undefined, isJoining: false };
+  return { name, accepted, ...common, ...traits };
 }
 
 function statusWith(limiters: Partial<Limiters>, facts: Partial<FleetFacts> = {}) {

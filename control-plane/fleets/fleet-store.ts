@@ -52,8 +52,6 @@ interface Outage {
   isRefusal: boolean;
 }
 
-/** Chosen: how often a write that fails again and again is told of. */
-const seldomMs = 60_000;
 /** Chosen: until a write is tried again that the API server did not take. */
 const refusedPauseMs = 30_000;
 
@@ -101,7 +99,7 @@ export class FleetStore {
       isSame: sameFleetStatus,
       addressOf: ({ name }) => ({ kind: fleetKind, plural: fleetPlural, namespace, name }),
     });
-    this.#failures = new Seldom<string>(clock, seldomMs, (reason, times) => {
+    this.#failures = new Seldom<string>(clock, (reason, times) => {
       lines.fleetNotWritten(log, { reason, times });
     });
     this.#pump = new Pump({

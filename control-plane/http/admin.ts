@@ -23,8 +23,11 @@ export function openAdmin(
   { settings, clock, log, metrics }: AdminContext,
   parts: { token(): string | undefined; routes: readonly ApiRoute[]; onFault(error: unknown): void },
 ): ApiRouter {
-  const seldom = new Seldom<ApiRefusal>(clock, refusalsToldMs, ({ address, reason, detail }, times) =>
-    lines.adminRefused(log, { from: address, counter: reason, reason: detail, times }),
+  const seldom = new Seldom<ApiRefusal>(
+    clock,
+    ({ address, reason, detail }, times) =>
+      lines.adminRefused(log, { from: address, counter: reason, reason: detail, times }),
+    refusalsToldMs,
   );
   const guard = new ApiGuard({
     token: parts.token,

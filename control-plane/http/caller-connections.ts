@@ -15,8 +15,6 @@ import * as lines from '../telemetry/log-lines.ts';
 const maxConnections = 1_000;
 /** Chosen: of all ports together; a twelfth of the memory that the chart allows, and eight of the largest reviews. */
 const maxHeldBytes = 64 * 1024 * 1024;
-/** Chosen: any peer can cause these log lines. */
-const seldomMs = 60_000;
 
 export interface CallerConnectionsOptions extends Telemetry {
   clock: Clock;
@@ -34,9 +32,7 @@ export class CallerConnections {
     this.#options = options;
     for (const reason of httpRefusals) metrics.all.httpRefused.inc({ reason }, 0);
     this.#held = new HeldBytes({ maxBytes: maxHeldBytes, timers });
-    this.#cuts = new Seldom(clock, seldomMs, (cut, times) =>
-      lines.callerConnectionCut(log, { ...cut, times }),
-    );
+    this.#cuts = new Seldom(clock, (cut, times) => lines.callerConnectionCut(log, { ...cut, times }));
   }
 
   /** For one listener, under its name in logs. */

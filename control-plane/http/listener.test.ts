@@ -322,7 +322,7 @@ fleet lost: version e3b0c44298fc1c14, 0 rules, 0 bytes
     expect(
       (await httpAsk(port, '/snapshot')).body,
     ).toBe(`replica replica-a of weir-system/weir-control-plane, class weir, leader unknown
-the first complete list of RateLimitConfigs is not in: nothing is served
+nothing is served: the first complete list of RateLimitConfigs is not in
 
 fleet default: nothing served, 0 rules, 0 bytes
   limiter pod-a: nothing acknowledged, Weir, at replica-a since 2026-01-02T03:04:05.000Z

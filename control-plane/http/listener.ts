@@ -120,11 +120,22 @@ interface ReadinessView {
 
 /** Once reached, a part stays so: a source that is away later does not make a replica unready, it serves what it has. */
 export class Readiness implements ReadinessView {
+  readonly #unread: () => readonly string[];
   readonly #waitingFor = new Set(Object.keys(parts) as ReadinessPart[]);
   #isDraining = false;
 
+  /** `unread`: what is wrong with the list of objects that is in. */
+  constructor(unread: () => readonly string[] = () => []) {
+    this.#unread = unread;
+  }
+
   get missing(): readonly string[] {
-    const missing: string[] = [...this.#waitingFor].map((part) => parts[part]);
+    const unread = this.#unread();
+    const missing = [...this.#waitingFor].map((part) =>
+      part === 'source' && unread.length > 0
+        ? `limiters get nothing new before you correct these files or move them out of the folder: ${unread.join('; ')}`
+        : parts[part],
+    );
     return this.#isDraining ? [...missing, 'this replica is ending'] : missing;
   }
 
@@ -150,6 +161,8 @@ export interface ControlPlaneView {
   leader(): string | undefined;
   /** What is served; undefined before the first complete list. */
   decision(): Decision | undefined;
+  /** Sentences: why nothing is served; empty while something is. */
+  missing(): readonly string[];
   /** Of all living replicas, this one included. */
   reports(): readonly ReplicaReport[];
   /** The newest status that is known of the object. */

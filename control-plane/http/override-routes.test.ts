@@ -2,9 +2,10 @@ import { describe, expect, it } from 'vitest';
 import type { Actor, ApiCall } from '../../process/http/api-route.ts';
 import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject } from '../../test/support/config-object-builder.ts';
+import { WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import { anyoneOwnsAnything } from '../reconcile/claims.ts';
-import { Decider, noPolicy } from '../reconcile/decide.ts';
+import { noPolicy } from '../reconcile/decide.ts';
 import { overrideRoutes } from './override-routes.ts';
 
 const createdMs = Date.UTC(2026, 10, 23, 10);
@@ -32,8 +33,8 @@ async function ask(
   query = '',
   mayRead: Actor['mayRead'] = () => true,
 ) {
-  const decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
-  const decision = objects && decider.decide(objects, new Map(), noPolicy, nowMs);
+  const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+  const decision = objects && decider.decideAll(objects, new Map(), noPolicy, nowMs);
   const [route] = overrideRoutes({
     decision: () => decision,
     statusOf: ({ status }) => status,

@@ -38,8 +38,7 @@ function* snapshotText(view: ControlPlaneView, fleets: Iterable<FleetPage>): Gen
   const { replica, className, controllerName } = view;
   const name = controllerName === undefined ? '' : ` of ${controllerName}`;
   yield `replica ${replica}${name}, class ${className}, leader ${view.leader() ?? 'unknown'}`;
-  if (view.decision() === undefined)
-    yield 'the first complete list of RateLimitConfigs is not in: nothing is served';
+  if (view.decision() === undefined) yield `nothing is served: ${plain(view.missing().join('; '))}`;
   for (const { head, resources, limiters, objects } of fleets) {
     const { fleet, version, rules, bytes } = head;
     yield '';

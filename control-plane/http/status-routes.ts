@@ -8,8 +8,6 @@ import type { ControlPlaneView } from './listener.ts';
 export interface StatusRoutesParts {
   view: ControlPlaneView;
   version: string;
-  /** What keeps limiters from being served here; empty: nothing. */
-  missing(): readonly string[];
 }
 
 export function statusRoutes(parts: StatusRoutesParts): ApiRoute[] {
@@ -39,14 +37,14 @@ function* listLines(name: string, rows: Iterable<object>): Generator<string> {
   yield ']}';
 }
 
-function statusJson({ view, version, missing }: StatusRoutesParts): object {
+function statusJson({ view, version }: StatusRoutesParts): object {
   const { replica, className, controllerName = null } = view;
   const decision = view.decision();
   const limiters = view
     .reports()
     .flatMap((report) => report.limiters.map((one) => ({ replica: report.replica, one })));
   const names = new Set([...(decision?.fleets.keys() ?? []), ...limiters.map(({ one }) => one.fleet)]);
-  const lacks = missing();
+  const lacks = view.missing();
   return {
     ...{ replica, version, leader: view.leader() ?? null, className, controllerName },
     ...{ listed: decision !== undefined, ready: lacks.length === 0, missing: lacks },

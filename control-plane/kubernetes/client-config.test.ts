@@ -55,6 +55,18 @@ describe('loadKubernetesConfig', () => {
     );
   });
 
+  it('reads YAML as kubectl does, with merge keys, and refuses a second document', () => {
+    const { folder, options } = places();
+    const merged = kubeconfig('b', { user: '{ <<: &on { token: secret }, username: on }' });
+    expect(loadKubernetesConfig({ ...options, kubeconfig: file(folder, 'b', merged) }).users).toMatchObject([
+      { name: 'b', token: 'secret', username: true },
+    ]);
+    const several = file(folder, 'c', `${merged}---\n${merged}`);
+    expect(() => loadKubernetesConfig({ ...options, kubeconfig: several })).toThrow(
+      `${several}: not a kubeconfig file`,
+    );
+  });
+
   it('reads the token of a service account from its file, and the namespace', async () => {
     const { options } = places();
     const config = loadKubernetesConfig({ ...options, kubeconfig: '', serviceHost: 'fd00::1' });

@@ -1,10 +1,10 @@
-/** Where the Kubernetes API is and how to log in to it. Reading and log-in plugins are the library's. */
+/** Where the Kubernetes API is and how to log in to it. Log-in plugins are the library's. */
 import { existsSync, readFileSync } from 'node:fs';
 import { isIPv6 } from 'node:net';
 import { dirname, join } from 'node:path';
 import { KubeConfig } from '@kubernetes/client-node';
-import { load } from 'js-yaml';
 import { errorText, isSystemError, systemErrorReason } from '../../process/log/error-text.ts';
+import { readDocument } from '../../rules/yaml/document.ts';
 
 export interface KubernetesConfigOptions {
   /** KUBECONFIG: paths separated by `:`, of which those that do not exist are passed over; empty: not set. */
@@ -62,9 +62,11 @@ function fromFiles(paths: readonly string[], what: string, context: string | und
 function readFile(path: string): KubeConfig {
   const config = new KubeConfig();
   try {
-    const text = readFileSync(path, 'utf8');
-    config.loadFromString(text);
-    addTokenFiles(config, load(text));
+    const document = readDocument(readFileSync(path, 'utf8'), 'typed');
+    if ('offset' in document || document.hasMore) throw new Error('no YAML, or several documents');
+    // The library's own reader takes JSON as well, which leaves it nothing to understand in another way.
+    config.loadFromString(JSON.stringify(document.value));
+    addTokenFiles(config, document.value);
     config.makePathsAbsolute(dirname(path));
   } catch (error) {
     // The reader's own words may quote the file, and so a password.

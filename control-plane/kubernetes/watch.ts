@@ -4,7 +4,6 @@ import { ApiError, isDenied, unreadable } from './api-error.ts';
 import {
   type ApiObject,
   apiObjectKey,
-  type ObjectEvent,
   type ProgressEvent,
   parseListPage,
   type Reading,
@@ -95,8 +94,11 @@ export interface ResourceWatchOptions<T> {
   labelSelector?: string | undefined;
   /** What is kept of an object; the rest of it is forgotten. */
   read(object: ApiObject): Reading<T>;
-  /** Whether `changed` is told of an event; `items` follow it either way. Defaults to all. */
-  isNews?(event: ObjectEvent, before: T | undefined): boolean;
+  /**
+   * What `items` has of an object, and had before: after every event, and after a list for each object of both lists. Returns
+   * whether `changed` is told of the event; missing: of all.
+   */
+  itemShown?(now: T | undefined, before: T | undefined): boolean;
   listener: WatchListener;
   clock: Clock;
   timers: Timers;
@@ -163,7 +165,7 @@ export class ResourceWatch<T> {
     });
   }
 
-  /** By `namespace/name`; empty before the first complete list. Another map after each list. */
+  /** By `namespace/name`; empty before the first complete list. */
   get items(): ReadonlyMap<string, T> {
     return this.#reflector.items;
   }
@@ -216,8 +218,10 @@ export class ResourceWatch<T> {
       const page = parseListPage(answer);
       if (page === undefined) throw unreadable(`GET ${path}: the answer is not a list`);
       if (this.#abort.signal.aborted) return undefined;
+      const before = this.items;
       const { isComplete, step: next } = this.#reflector.pageListed(page);
       if (isComplete) {
+        this.#showList(before);
         if (this.#isListed) listener.changed();
         else {
           this.#isListed = true;
@@ -232,6 +236,13 @@ export class ResourceWatch<T> {
       if (!isExpired) this.#failed(error, 'list');
       return this.#reflector.listFailed(error);
     }
+  }
+
+  #showList(before: ReadonlyMap<string, T>): void {
+    const { items } = this;
+    const { itemShown = () => true } = this.#options;
+    for (const [key, item] of before) if (!items.has(key)) itemShown(undefined, item);
+    for (const [key, item] of items) itemShown(item, before.get(key));
   }
 
   async #watch(resourceVersion: string): Promise<ReflectorStep | undefined> {
@@ -290,9 +301,10 @@ export class ResourceWatch<T> {
     for (const event of events) {
       if (event.type === 'BOOKMARK') this.#reflector.bookmarked(event.resourceVersion);
       else {
-        const before = this.#reflector.items.get(apiObjectKey(event.object));
+        const key = apiObjectKey(event.object);
+        const before = this.items.get(key);
         this.#reflector.objectChanged(event.type, event.object);
-        hasChanged = (this.#options.isNews?.(event, before) ?? true) || hasChanged;
+        hasChanged = (this.#options.itemShown?.(this.items.get(key), before) ?? true) || hasChanged;
       }
     }
     if (this.#waitsForEvent) this.#recovered();

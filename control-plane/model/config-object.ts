@@ -49,6 +49,16 @@ export function objectKey({
   return `${kind === undefined ? '' : 'override/'}${namespace}/${name}`;
 }
 
+/** Stands for the spec of a manifest or a rule file that cannot be read; the object's last good spec stays in force. */
+export class UnreadSpec {
+  /** Where the file is wrong, and how. */
+  readonly problem: string;
+
+  constructor(problem: string) {
+    this.problem = problem;
+  }
+}
+
 type Aged = Pick<ConfigObject, 'createdMs' | 'namespace' | 'name'>;
 
 /** Older objects first: by creation, then namespace, then name. */

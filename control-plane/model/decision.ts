@@ -9,12 +9,29 @@ export interface Decision {
   fleets: ReadonlyMap<string, FleetSnapshot>;
   /** By uid, one for each object. */
   verdicts: ReadonlyMap<string, Verdict>;
+  /** What was decided before, and the uids of which this says something else. Missing: that is not known. */
+  since?: { verdicts: ReadonlyMap<string, Verdict>; changed: ReadonlySet<string> };
+  /** By `domainKey`: whose namespaces have rules of a domain, sorted. The same value while nothing of it changes. */
+  holders: ReadonlyMap<string, readonly string[]>;
   /** By `domainKey`: overrides that are served over it. Missing: none anywhere. */
   overrides?: ReadonlyMap<string, number>;
   /** What came of fields that a newer CRD has. Missing: there are none. */
   newerFields?: NewerFields;
   /** When time alone changes it: the next end of an override, in milliseconds since 1970. Missing: never. */
   dueMs?: number | undefined;
+}
+
+/** Uids of objects whose verdicts are others than `before`, or gone. */
+export function changedVerdicts(
+  { verdicts, since }: Pick<Decision, 'verdicts' | 'since'>,
+  before: Decision['verdicts'],
+): ReadonlySet<string> {
+  if (before === verdicts) return new Set();
+  if (before === since?.verdicts) return since.changed;
+  const changed = new Set<string>();
+  for (const [uid, verdict] of verdicts) if (before.get(uid) !== verdict) changed.add(uid);
+  for (const uid of before.keys()) if (!verdicts.has(uid)) changed.add(uid);
+  return changed;
 }
 
 export interface Verdict {
@@ -80,6 +97,9 @@ export interface KeptSpec extends SpecGeneration {
   /** The last one before it that limiters of rules version 1 can obey, while this one is more than that. */
   forOld?: SpecGeneration | undefined;
 }
+
+/** With the name of the object that it belongs to. */
+export type StoredSpec = KeptSpec & Pick<ConfigObject, 'namespace' | 'name'>;
 
 /** Whose a domain of a fleet was last. */
 export interface DomainRecord {

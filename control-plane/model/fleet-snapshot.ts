@@ -61,7 +61,16 @@ export function fleetSnapshot(fleet: string, resources: readonly Resource[]): Fl
 
 /** Of resources in the order of their names. */
 function versionOf(sorted: readonly { name: string; hash: string }[]): string {
-  return hashOf(sorted.map(({ name, hash }) => `${name}\0${hash}\n`).join(''));
+  return versionOfText(sorted.map(versionLine).join(''));
+}
+
+export function versionLine({ name, hash }: { name: string; hash: string }): string {
+  return `${name}\0${hash}\n`;
+}
+
+/** Of `versionLine`s in the order of the names, one after the other. */
+export function versionOfText(lines: string): string {
+  return hashOf(lines);
 }
 
 /** Of the snapshot that has these resources: versions by names. */

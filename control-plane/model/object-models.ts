@@ -11,10 +11,10 @@ const label = (description: string) =>
 
 const serviceModel = z
   .object({
-    namespace: label('Of the Service.'),
-    name: label('Of the Service.'),
+    namespace: label('Namespace of the Service.'),
+    name: label('Name of the Service.'),
   })
-  .meta({ description: 'The Service in front of the limiters: they are its endpoints.' });
+  .meta({ description: 'The Service whose endpoints are the limiters.' });
 
 const labelValue = z
   .string()
@@ -26,7 +26,7 @@ const selectorModel = z
   .object({
     matchLabels: z
       .record(z.string(), labelValue)
-      .meta({ maxProperties: 100, description: 'Labels that a namespace has, all of them.' })
+      .meta({ maxProperties: 100, description: 'Labels that a namespace must have, all of them.' })
       .exactOptional(),
     matchExpressions: z
       .array(
@@ -34,12 +34,12 @@ const selectorModel = z
           .object({
             key: z.string().min(1).max(317).meta({ description: 'Of the label.' }),
             operator: z.enum(['In', 'NotIn', 'Exists', 'DoesNotExist']).meta({
-              description: 'NotIn holds without the label, too.',
+              description: 'How to compare. NotIn also matches without the label.',
             }),
             values: z
               .array(labelValue)
               .max(100)
-              .meta({ description: 'Of In and NotIn.', 'x-kubernetes-list-type': 'atomic' })
+              .meta({ description: 'Values for In and NotIn.', 'x-kubernetes-list-type': 'atomic' })
               .exactOptional(),
           })
           .meta({
@@ -52,20 +52,23 @@ const selectorModel = z
           }),
       )
       .max(100)
-      .meta({ description: 'What else has to hold of its labels.', 'x-kubernetes-list-type': 'atomic' })
+      .meta({ description: 'Further conditions on its labels.', 'x-kubernetes-list-type': 'atomic' })
       .exactOptional(),
   })
-  .meta({ description: 'Of namespaces, by their labels; empty: all of them.' });
+  .meta({ description: 'Selects namespaces by their labels. Empty: all of them.' });
 
 export type NamespaceSelector = z.infer<typeof selectorModel>;
 
 const allowedNamespacesModel = z
   .object({
-    from: z.enum(['All', 'Selector']).default('All').meta({ description: 'Whether labels choose them.' }),
+    from: z
+      .enum(['All', 'Selector'])
+      .default('All')
+      .meta({ description: 'Whether all namespaces, or those that the selector chooses.' }),
     selector: selectorModel.exactOptional(),
   })
   .meta({
-    description: 'Namespaces whose objects may be of the fleet; all of them by default.',
+    description: 'Namespaces whose objects may use the fleet. Defaults to all.',
     'x-kubernetes-validations': [
       {
         rule: "(self.from == 'Selector') == has(self.selector)",
@@ -77,7 +80,7 @@ const allowedNamespacesModel = z
 const domainEntryModel = z
   .object({
     match: z.string().min(1).max(domainFields.domain.most).meta({
-      description: 'A domain; * stands for any characters.',
+      description: 'A domain; * matches any characters.',
     }),
     namespaces: z
       .array(
@@ -89,16 +92,16 @@ const domainEntryModel = z
       .min(1)
       .max(100)
       .meta({
-        description: 'That may use the domain; * stands for any characters.',
+        description: 'A namespace that may use the domain; * matches any characters.',
         'x-kubernetes-list-type': 'atomic',
       }),
   })
-  .meta({ description: 'The first entry that matches a domain decides.' });
+  .meta({ description: 'Namespaces for a domain. The first matching entry decides.' });
 
 export type DomainEntry = z.infer<typeof domainEntryModel>;
 
 /** Chosen: longer than a limiter takes to come back to another replica, by default. */
-export const usualGraceSeconds = 30;
+export const defaultGraceSeconds = 30;
 
 /** The model of `spec` of a fleet. */
 export const fleetSpecModel = z
@@ -108,17 +111,17 @@ export const fleetSpecModel = z
       type: 'integer',
       format: 'int64',
       description:
-        'How many limiters there should be, where no Service says it. Without either, whoever was connected within the grace.',
+        'Expected number of limiters, in place of service. With neither, those connected within the grace are expected.',
     }),
-    disconnectedGraceSeconds: z.int().min(0).max(86_400).default(usualGraceSeconds).meta({
+    disconnectedGraceSeconds: z.int().min(0).max(86_400).default(defaultGraceSeconds).meta({
       type: 'integer',
       format: 'int64',
       description:
-        'How long a limiter that went away is still expected. One whose endpoint is ready is expected for ever.',
+        'How long a disconnected limiter is still expected. One with a ready endpoint is always expected.',
     }),
     onDisconnected: z.enum(['Unknown', 'Ignore']).default('Unknown').meta({
       description:
-        'What becomes of objects that changed since an expected limiter went away: Programmed is Unknown, or only who is connected counts.',
+        'Effect of an expected limiter that is disconnected: changed objects are Unknown, or only connected limiters count.',
     }),
     allowedNamespaces: allowedNamespacesModel.exactOptional(),
     domains: z
@@ -126,14 +129,14 @@ export const fleetSpecModel = z
       .max(1_000)
       .meta({
         description:
-          'Which namespaces may use which domains of the fleet, as DOMAIN_OWNERS says it for all fleets: both have to allow it.',
+          'Namespaces that may use domains of the fleet, as DOMAIN_OWNERS for all fleets. Both must allow an object.',
         'x-kubernetes-list-type': 'atomic',
       })
       .exactOptional(),
   })
   .meta({
     description:
-      'Who should run the rules of the fleet, and who may bring them. The name of the object is that of the fleet.',
+      "The limiters that should apply the fleet's rules, and the namespaces that may have such rules. The object has the name of the fleet.",
     'x-kubernetes-validations': [
       { rule: '!(has(self.service) && has(self.count))', message: 'service and count exclude each other' },
     ],
@@ -145,62 +148,63 @@ export const count = (description: string) =>
   z.int().min(0).meta({ type: 'integer', format: 'int64', minimum: 0, description });
 
 /** What this version writes. The CRD takes any other one, so that a newer control plane can write on an older CRD. */
-const conditionTypes = ['Accepted', 'Programmed', 'Ready', 'Supported'] as const;
+export const conditionTypes = ['Accepted', 'Programmed', 'Ready', 'Supported'] as const;
 
 export const conditionModel = z
   .object({
     type: z
       .custom<(typeof conditionTypes)[number]>((value) => conditionTypes.some((type) => type === value))
-      .meta({ type: 'string', minLength: 1, maxLength: 316, description: 'What is said.' }),
-    status: z.enum(['True', 'False', 'Unknown']).meta({ description: 'Whether it holds.' }),
+      .meta({ type: 'string', minLength: 1, maxLength: 316, description: 'Type of the condition.' }),
+    status: z.enum(['True', 'False', 'Unknown']).meta({ description: 'Status of the condition.' }),
     reason: z.string().meta({
       minLength: 1,
       maxLength: 1024,
       pattern: '^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$',
-      description: 'Why, in one word for programs.',
+      description: 'Reason for programs, in one word.',
     }),
-    message: z.string().meta({ maxLength: 32768, description: 'Why, for people.' }),
+    message: z.string().meta({ maxLength: 32768, description: 'Reason for people.' }),
     lastTransitionTime: z.string().meta({ format: 'date-time', description: 'When status last changed.' }),
-    observedGeneration: count('The generation that this condition speaks of.'),
+    observedGeneration: count('The generation that this condition describes.'),
   })
   .meta({ description: 'One fact about the object, as metav1.Condition.' });
 
 const fleetConditionModel = conditionModel.extend({
-  type: z.string().meta({ minLength: 1, maxLength: 316, description: 'What is said.' }),
+  type: z.string().meta({ minLength: 1, maxLength: 316, description: 'Type of the condition.' }),
 });
 
 /** The model of `status` of a fleet. */
 export const fleetStatusModel = z
   .object({
-    observedGeneration: count('The generation that this status speaks of.'),
-    limiters: z.string().meta({ description: 'connected/expected, such as 3/3.' }),
-    expected: count('Limiters that should run the rules.'),
-    connected: count('Limiters of these that are connected.'),
-    current: count('Limiters of these that run the newest version.'),
-    joining: count('Limiters that are coming and have not answered yet.'),
+    observedGeneration: count('The generation that this status describes.'),
+    limiters: z.string().meta({ description: 'Connected and expected limiters, such as 3/3.' }),
+    expected: count('Number of limiters that should apply the rules.'),
+    connected: count('Number of these that are connected.'),
+    current: count('Number of these that apply the newest version.'),
+    joining: count('Number of new limiters that have not answered yet.'),
     refusing: z
       .array(
         z.object({
-          name: z.string().meta({ description: 'Of the limiter.' }),
-          message: z.string().meta({ maxLength: 1_024, description: 'Its words.' }),
+          name: z.string().meta({ description: 'Name of the limiter.' }),
+          message: z.string().meta({ maxLength: 1_024, description: 'Message of the limiter.' }),
         }),
       )
       .meta({
         'x-kubernetes-list-type': 'atomic',
-        description: 'The first five limiters that refuse the newest version.',
+        description: 'The first five limiters that reject the newest version.',
       }),
     version: z
       .string()
       .exactOptional()
-      .meta({ description: 'Of the rules that are served; missing while there are none.' }),
+      .meta({ description: 'Version of the served rules. Missing if there are none.' }),
     conditions: z.array(fleetConditionModel).meta({
       'x-kubernetes-list-type': 'map',
       'x-kubernetes-list-map-keys': ['type'],
-      description: 'Ready, Progressing.',
+      description: 'Ready and Progressing.',
     }),
   })
   .meta({
-    description: 'Who runs the rules of the fleet. Written by the control plane once a second at most.',
+    description:
+      "The limiters that apply the fleet's rules, written by the control plane at most once a second.",
   });
 
 export type FleetStatusModel = z.infer<typeof fleetStatusModel>;
@@ -208,28 +212,28 @@ export type FleetStatusModel = z.infer<typeof fleetStatusModel>;
 /** The model of `status`, for the CRD and for whoever reads one back. */
 export const statusModel = z
   .object({
-    observedGeneration: count('The generation that this status speaks of.'),
+    observedGeneration: count('The generation that this status describes.'),
     controllerName: z.string().exactOptional().meta({
       description:
-        'The control plane that wrote this, as <namespace>/<LEASE_NAME>. Missing once it does not serve the object any more.',
+        'The control plane that wrote this, as <namespace>/<LEASE_NAME>. Missing if it no longer serves the object.',
     }),
-    domain: z.string().exactOptional().meta({ description: 'The domain it was last accepted for.' }),
-    fleet: z.string().exactOptional().meta({ description: 'The fleet it was last accepted for.' }),
-    rules: count('Rules that are served, of all levels.').exactOptional(),
-    servedVersion: z.string().exactOptional().meta({ description: 'Hash of the rules that are served.' }),
+    domain: z.string().exactOptional().meta({ description: 'Domain of the last accepted generation.' }),
+    fleet: z.string().exactOptional().meta({ description: 'Fleet of the last accepted generation.' }),
+    rules: count('Number of served rules, of all levels.').exactOptional(),
+    servedVersion: z.string().exactOptional().meta({ description: 'Hash of the served rules.' }),
     servedGeneration: count(
-      'The generation that is served; older than observedGeneration while the newer one is not accepted.',
+      'The served generation. It is older than observedGeneration while a newer one is not accepted.',
     ).exactOptional(),
     overrides: count(
-      'RateLimitOverrides in force over the domain; missing while there are none.',
+      'Number of RateLimitOverrides in force for the domain. Missing if there are none.',
     ).exactOptional(),
     conditions: z.array(conditionModel).meta({
       'x-kubernetes-list-type': 'map',
       'x-kubernetes-list-map-keys': ['type'],
-      description: 'Accepted, Programmed, Ready; Supported only while it is False.',
+      description: 'Accepted, Programmed and Ready; Supported only while it is False.',
     }),
   })
-  .meta({ description: 'What became of the rules. Written by the control plane.' });
+  .meta({ description: 'State of the rules, written by the control plane.' });
 
 export type StatusModel = z.infer<typeof statusModel>;
 
@@ -237,14 +241,14 @@ export type StatusModel = z.infer<typeof statusModel>;
 export const overrideStatusModel = statusModel
   .omit({ rules: true, overrides: true })
   .extend({
-    servedVersion: z.string().exactOptional().meta({ description: 'Hash of what is served.' }),
-    match: z.string().exactOptional().meta({ description: 'The entries, for people.' }),
-    effect: z.string().exactOptional().meta({ description: 'What it does, for people.' }),
+    servedVersion: z.string().exactOptional().meta({ description: 'Hash of the served override.' }),
+    match: z.string().exactOptional().meta({ description: 'The matched entries, for people.' }),
+    effect: z.string().exactOptional().meta({ description: 'The effect, for people.' }),
     endsAt: z.string().exactOptional().meta({
       format: 'date-time',
-      description: 'When it ends, fixed by spec and creation; missing where it is permanent or a grant.',
+      description: 'End of the override, from spec and creation. Missing if it is permanent or a grant.',
     }),
   })
-  .meta({ description: 'What became of the override. Written by the control plane.' });
+  .meta({ description: 'State of the override, written by the control plane.' });
 
 export type OverrideStatusModel = z.infer<typeof overrideStatusModel>;

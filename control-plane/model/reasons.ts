@@ -1,30 +1,32 @@
 /**
- * Each reason that the control plane gives, a row each, named after the fact observed. A new reason is a row, and the code that
- * observes its fact: metrics, events, admission and docs/status.md follow from the row.
+ * One row for each reason that the control plane reports, named after the observed fact. To add a reason, add its row and the code
+ * that observes the fact. Metrics, events, admission and docs/status.md follow from the row.
  */
 import type { Condition } from './config-object.ts';
 
 export interface ReasonRow {
-  /** Where it stands: conditions of an object or, after `Fleet`, of a RateLimitFleet. Empty: in an event or a webhook alone. */
+  /** The conditions that use it, of an object or, after `Fleet`, of a RateLimitFleet. Empty: only events or webhooks use it. */
   of: readonly (Condition['type'] | 'Fleet Ready' | 'Fleet Progressing')[];
-  /** What it makes of the condition. */
+  /** The condition's status. */
   status: Condition['status'];
   /** What the message says, for docs/status.md. */
   text: string;
-  /** The type of its Kubernetes event. Missing: it passes by itself, and is no event. */
+  /** The type of its Kubernetes event. Missing: it is temporary and has no event. */
   event?: 'Normal' | 'Warning';
-  /** Why an object is not accepted. Missing: it is no such reason. */
+  /** Set if an object with this reason is not accepted. */
   rejects?: {
-    /** Which kind of object, for the metrics. */
+    /** The kind of object, for the metrics. */
     kind: 'RateLimitConfig' | 'RateLimitOverride' | 'both';
     /**
-     * What admission says: the HTTP status of its refusal, or a warning. A warning is for what follows from other objects
-     * and may be otherwise in a moment, and for what somebody applies again who keeps it in a repository.
+     * How admission answers: with this HTTP status, or with a warning. It warns if the reason depends on other objects and
+     * may change soon, or if users apply the same object again from a repository.
      */
     admission: 403 | 422 | 'warning';
   };
-  /** The object is over, which is no fault: every condition says so, and it is news once. */
+  /** The object has ended, which is not an error. Every condition says so, and only one event is sent. */
   isEnd?: true;
+  /** The object cannot be read. */
+  isUnread?: true;
 }
 
 /** In the order of docs/status.md. */
@@ -32,7 +34,7 @@ export const reasons = {
   NotWatched: {
     of: ['Accepted', 'Programmed', 'Ready'],
     status: 'False',
-    text: 'its class or its labels are not those of this control plane any more: nothing of it is in force',
+    text: 'its class or labels no longer match this control plane: none of its rules are in force',
     event: 'Warning',
   },
   Valid: { of: ['Accepted'], status: 'True', text: 'the rules are served', event: 'Normal' },
@@ -42,25 +44,26 @@ export const reasons = {
     text: 'every error, each with its path in the object',
     event: 'Warning',
     rejects: { kind: 'both', admission: 422 },
+    isUnread: true,
   },
   UnknownField: {
     of: ['Accepted'],
     status: 'False',
-    text: 'which fields come from a [newer CRD](versions.md#fields-of-a-newer-crd), the version of the control plane, and what is in force: the last accepted spec, or this one without these fields',
+    text: 'the fields of a [newer CRD](versions.md#fields-of-a-newer-crd), the version of the control plane, and what is in force: the last accepted spec, or this one without these fields',
     event: 'Warning',
     rejects: { kind: 'both', admission: 'warning' },
   },
   DomainConflict: {
     of: ['Accepted'],
     status: 'False',
-    text: 'which object has the domain, or the same key in a merged one; or for which namespace it is held, and until when',
+    text: 'the object that has the domain, or the same key in a merged domain; or the namespace that the domain is held for, and until when',
     event: 'Warning',
     rejects: { kind: 'RateLimitConfig', admission: 'warning' },
   },
   DomainNotAllowed: {
     of: ['Accepted'],
     status: 'False',
-    text: 'the namespace may not use the domain: `DOMAIN_OWNERS` or the RateLimitFleet gives it to others, or nobody does',
+    text: 'the namespace may not use the domain: `DOMAIN_OWNERS` or the RateLimitFleet gives it to others or to no namespace',
     event: 'Warning',
     rejects: { kind: 'both', admission: 403 },
   },
@@ -74,7 +77,7 @@ export const reasons = {
   Conflicted: {
     of: ['Accepted'],
     status: 'False',
-    text: 'which older [override](overrides.md#objects-in-kubernetes) has the same match',
+    text: 'the older [override](overrides.md#objects-in-kubernetes) that has the same match',
     event: 'Warning',
     rejects: { kind: 'RateLimitOverride', admission: 'warning' },
   },
@@ -89,82 +92,86 @@ export const reasons = {
   AllLimiters: {
     of: ['Programmed', 'Fleet Ready'],
     status: 'True',
-    text: 'every [expected](fleets.md#the-ratelimitfleet) limiter of the fleet has this generation in force, or the same rules since before',
+    text: 'every [expected](fleets.md#the-ratelimitfleet) limiter of the fleet applies this generation, or an earlier one with the same rules',
     event: 'Normal',
   },
   Pending: {
     of: ['Programmed', 'Fleet Ready'],
     status: 'False',
-    text: 'who has not answered yet, and since when: `waiting for lim-0 since 12:00:01Z`',
+    text: 'the limiters that have not answered yet, and since when: `waiting for lim-0 since 12:00:01Z`',
   },
   Refused: {
     of: ['Programmed', 'Fleet Ready'],
     status: 'False',
-    text: 'which limiter refused the rules, since when, and its own words',
+    text: 'the limiter that rejected the rules, since when, and its message',
     event: 'Warning',
   },
   LimiterTooOld: {
     of: ['Programmed', 'Fleet Ready'],
     status: 'False',
-    text: 'which limiters cannot [obey these rules](versions.md#which-rules-a-limiter-obeys), since when they are there, and which generation they are served in their place',
+    text: 'the limiters that do not [support these rules](versions.md#which-rules-a-limiter-obeys), since when they are connected, and the generation that they get instead',
     event: 'Warning',
   },
   Disconnected: {
     of: ['Programmed', 'Fleet Ready'],
     status: 'Unknown',
-    text: 'an expected limiter went away before it had these rules, or never came: its name, and since when',
+    text: 'an expected limiter disconnected before it had these rules, or never connected: its name, and since when',
   },
   NoLimiters: {
     of: ['Programmed', 'Fleet Ready'],
     status: 'False',
-    text: 'no limiter of that fleet is connected',
+    text: 'no limiter of the fleet is connected',
     event: 'Warning',
   },
   NotAccepted: {
     of: ['Programmed'],
     status: 'False',
-    text: 'this generation is not served; an older one may be',
+    text: 'this generation is not served; an older one may be in force',
   },
   Ready: {
     of: ['Ready'],
     status: 'True',
-    text: 'accepted and programmed; where it is not, the reason and the words are those of the condition that says why',
+    text: 'accepted and programmed. Otherwise, reason and message are those of the condition that fails',
   },
   UnknownFields: {
     of: ['Supported'],
     status: 'False',
-    text: "limiters that are not Weir's ignore fields in use; the condition is only there when something is wrong",
+    text: 'limiters other than Weir ignore fields that the object uses. The condition exists only if something is wrong',
     event: 'Warning',
   },
   SnapshotTooLarge: {
     of: ['Supported'],
     status: 'False',
-    text: 'the rules of the fleet take over 4 MiB, more than clients of gRPC take unless they are told otherwise',
+    text: 'the rules of the fleet are larger than 4 MiB, the default limit of gRPC clients',
     event: 'Warning',
   },
   NamespacesUnknown: {
     of: ['Fleet Ready'],
     status: 'False',
-    text: 'why the labels of namespaces cannot be followed, and what holds meanwhile',
+    text: 'why the control plane cannot follow the labels of namespaces, and what applies until it can',
   },
   EndpointsUnknown: {
     of: ['Fleet Ready'],
     status: 'False',
-    text: 'why the endpoints of its Service cannot be followed, and what holds meanwhile',
+    text: 'why the control plane cannot follow the endpoints of the Service, and what applies until it can',
   },
-  NoRules: { of: ['Fleet Ready'], status: 'False', text: 'no object is served to the fleet' },
-  Joining: { of: ['Fleet Progressing'], status: 'True', text: 'which limiters are joining' },
-  Changing: { of: ['Fleet Progressing'], status: 'True', text: 'which version limiters are taking' },
-  Settled: { of: ['Fleet Progressing'], status: 'False', text: 'nobody is waited for' },
+  NoRules: {
+    of: ['Fleet Ready'],
+    status: 'False',
+    text: 'the fleet has no rules: no accepted object names it',
+  },
+  Joining: { of: ['Fleet Progressing'], status: 'True', text: 'the limiters that are joining' },
+  Changing: { of: ['Fleet Progressing'], status: 'True', text: 'the version that limiters are loading' },
+  Settled: { of: ['Fleet Progressing'], status: 'False', text: 'no limiter is joining or loading' },
   Removed: {
     of: [],
     status: 'False',
-    text: 'the object was deleted, and no limiter runs its rules any more',
+    text: 'the object was deleted, and no limiter applies its rules any more',
   },
   StatusOverwritten: {
     of: [],
     status: 'False',
-    text: 'somebody else changed the status; the control plane wrote it again',
+    text: 'another client changed the status; the control plane restored it',
     event: 'Warning',
   },
   ClassConflict: {
@@ -190,7 +197,7 @@ export type RejectionReason = {
 
 const rows: ReadonlyMap<string, ReasonRow> = new Map(Object.entries(reasons));
 
-/** Of a reason as a status has it, which another version may have written. */
+/** The row of a reason in a status, which another version may have written. */
 export function reasonRow(reason: string): ReasonRow | undefined {
   return rows.get(reason);
 }
@@ -199,18 +206,23 @@ export function says(condition: Condition | undefined, reason: Reason): boolean 
   return condition?.reason === reason;
 }
 
-/** Whether the object is over. */
+/** Whether the object has ended. */
 export function isEnd(reason: string | undefined): boolean {
   return reason !== undefined && rows.get(reason)?.isEnd === true;
 }
 
-/** What `Accepted` may say of objects of a kind, acceptance first. */
+/** Whether the object cannot be read, whatever other objects say. */
+export function isUnread(reason: string): boolean {
+  return rows.get(reason)?.isUnread === true;
+}
+
+/** The reasons of `Accepted` for a kind of object, acceptance first. */
 export function acceptedReasons(kind: 'RateLimitConfig' | 'RateLimitOverride'): string[] {
   const rejecting = [...rows].filter(([, { rejects }]) => rejects?.kind === kind || rejects?.kind === 'both');
   return ['Valid', ...rejecting.map(([name]) => name)];
 }
 
-/** A condition without the times and generations, as its reason makes it. */
+/** A condition without times and generations. Its status follows from the reason. */
 export function finding<Type extends string>(
   type: Type,
   reason: Reason,

@@ -1,14 +1,14 @@
 /**
- * Which statuses this process has written, and whether its watch shows them yet. Each write follows from one version of
- * its object, and the API server rejects it over another one: so of all versions up to the one that a write made, those
- * that the watch had not shown before are own writes.
+ * Records which statuses this process has written, and whether its watch shows them yet. Each write is based on one version
+ * of its object, and the API server rejects it if the object has changed. So every version between that one and the one
+ * that the write created is this process's own.
  *
- *     sent -- done ------> confirmed: read in place of an older state of the watch, for at most a minute
+ *     sent -- done ------> confirmed: used instead of an older state of the watch, for at most a minute
  *          -- conflict --> outdated: nothing is written until the watch shows a newer version, for at most 10 s
  *          -- rejected --> as before
- *          -- no answer yet, or none that says whether it is done: a status of the same content is ours
+ *          -- no answer yet, or an ambiguous one: a status with the same content counts as our own
  *
- * Each object has one entry, whatever was written, until `forget` or `retain` removes it. What no entry knows is another's.
+ * There is one entry per object, which `forget` or `retain` removes. A status without an entry counts as another writer's.
  */
 import type { Clock } from '../../process/time/clock.ts';
 
@@ -21,21 +21,21 @@ export interface StatusOwner {
 
 type StatusOf<Kind extends StatusOwner> = NonNullable<Kind['status']>;
 
-/** A status, and the object that it follows from. */
+/** A status, and the object that it is based on. */
 export interface StatusWrite<Kind extends StatusOwner> {
   object: Kind;
   status: StatusOf<Kind>;
 }
 
-/** `failed`: perhaps it is done all the same. `version`: the one that the write made, where objects have versions. */
+/** `failed`: the write may have been applied all the same. `version`: the version that the write created, if objects have versions. */
 export interface WriteEnd {
   is: 'written' | 'outdated' | 'gone' | 'refused' | 'failed';
   version?: string;
 }
 
-/** What the watch shows of a status that this process wrote. */
+/** What the watch revealed about a status that this process wrote. */
 export type Shown<Kind extends StatusOwner> =
-  /** A write whose answer was lost had been done. */
+  /** A write without an answer was applied. */
   | { is: 'written'; entry: StatusWrite<Kind> }
   /** Somebody else changed this status. */
   | { is: 'overwritten'; status: StatusOf<Kind> };
@@ -47,13 +47,13 @@ export interface WriteLedgerOptions<Kind extends StatusOwner> {
 
 interface Entry<Kind extends StatusOwner> {
   confirmed?: { status: StatusOf<Kind>; version: string; atMs: number } | undefined;
-  /** Under way, or its answer was lost. */
+  /** In flight, or its answer was lost. */
   sent?: StatusWrite<Kind> | undefined;
 }
 
-/** Chosen: a watch that is behind for longer has lost what was written, as after a restored backup. */
+/** Chosen: a watch that lags longer has lost the write, as after a restored backup. */
 const mostLagMs = 60_000;
-/** Chosen: a watch that does not show what made a write fail within this time is not waited for any longer. */
+/** Chosen: how long to wait for the watch to show the version that made a write fail. */
 const mostOutdatedMs = 10_000;
 
 export class WriteLedger<Kind extends StatusOwner> {
@@ -66,7 +66,7 @@ export class WriteLedger<Kind extends StatusOwner> {
     this.#options = options;
   }
 
-  /** An attempt goes out. Call what it returns once, with what came of it. */
+  /** Records that a write is being sent. Call the returned function once, with the outcome. */
   begin(write: StatusWrite<Kind>): (end: WriteEnd) => void {
     const { uid, resourceVersion: from = '' } = write.object;
     const entry: Entry<Kind> = this.#entries.get(uid) ?? {};
@@ -74,7 +74,7 @@ export class WriteLedger<Kind extends StatusOwner> {
     entry.sent = write;
     this.#entries.set(uid, entry);
     return ({ is, version }) => {
-      // An entry that was forgotten meanwhile says nothing of writes to come.
+      // The entry may have been forgotten in the meantime.
       if (is === 'failed' || this.#entries.get(uid) !== entry) return;
       const atMs = this.#options.clock.nowMs();
       entry.sent = is === 'written' ? undefined : before;
@@ -91,7 +91,7 @@ export class WriteLedger<Kind extends StatusOwner> {
     return isCovered || this.#isSame(sent, status);
   }
 
-  /** The object with its newest status: as it is shown, or as this process wrote it since. */
+  /** Returns the object with its newest status: as the watch shows it, or as this process has written it since. */
   look(shown: Kind): { known: Kind; found?: Shown<Kind> } {
     const { uid, status, resourceVersion: version = '' } = shown;
     const entry = this.#entries.get(uid);
@@ -123,7 +123,7 @@ export class WriteLedger<Kind extends StatusOwner> {
     return nowMs >= (this.#outdated.get(uid)?.untilMs ?? nowMs);
   }
 
-  /** When `mayWrite` answers differently by the time alone. */
+  /** The times at which the result of `mayWrite` changes. */
   dueMs(): number[] {
     return [...this.#outdated.values()].map(({ untilMs }) => untilMs);
   }
@@ -140,7 +140,7 @@ export class WriteLedger<Kind extends StatusOwner> {
     for (const uid of this.#entries.keys()) if (!uids.has(uid)) this.forget(uid);
   }
 
-  /** Others may write from now on. */
+  /** Another process may write from now on. */
   clear(): void {
     this.#entries.clear();
     this.#outdated.clear();

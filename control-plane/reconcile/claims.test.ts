@@ -1,6 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
+import { WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import type { DomainRecord, DomainRecords } from '../model/decision.ts';
 import {
@@ -10,7 +11,7 @@ import {
   fleetDomainOwners,
   parseDomainOwners,
 } from './claims.ts';
-import { Decider, type DeciderOptions, noPolicy, type Policy } from './decide.ts';
+import { type DeciderOptions, noPolicy, type Policy } from './decide.ts';
 
 const options: DeciderOptions = { mergeDomains: false, domainOwners: anyoneOwnsAnything };
 
@@ -20,12 +21,12 @@ function said(
   policy: Partial<Policy>,
   traits: Partial<DeciderOptions> = {},
 ): string[] {
-  const decider = new Decider({ ...options, ...traits });
+  const decider = new WholeDecider({ ...options, ...traits });
   return saidBy(decider, objects, policy);
 }
 
-function saidBy(decider: Decider, objects: readonly ConfigObject[], policy: Partial<Policy>): string[] {
-  const { verdicts } = decider.decide(objects, new Map(), { ...noPolicy, ...policy });
+function saidBy(decider: WholeDecider, objects: readonly ConfigObject[], policy: Partial<Policy>): string[] {
+  const { verdicts } = decider.decideAll(objects, new Map(), { ...noPolicy, ...policy });
   return objects.map(({ uid, namespace, name }) => {
     const { accepted } = verdicts.get(uid)!;
     const words = accepted.status ? 'Valid' : `${accepted.reason}: ${accepted.message}`;
@@ -99,10 +100,10 @@ describe('a RateLimitFleet', () => {
   });
 
   it('changes verdicts as it changes, and gives those again that stay', () => {
-    const decider = new Decider(options);
+    const decider = new WholeDecider(options);
     const objects = [of('mail', 'mail'), of('shop', 'shop')];
     const verdictsBy = (...admitted: string[]) =>
-      decider.decide(objects, new Map(), {
+      decider.decideAll(objects, new Map(), {
         ...noPolicy,
         fleets: new Map([['default', access({}, admitted)]]),
       }).verdicts;
@@ -202,7 +203,7 @@ describe('a domain that a namespace had last', () => {
         );
         const policy = { ...noPolicy, records: held(...last) };
         const decide = (order: ConfigObject[]) =>
-          new Decider({ ...options, mergeDomains }).decide(order, new Map(), policy);
+          new WholeDecider({ ...options, mergeDomains }).decideAll(order, new Map(), policy);
         const { verdicts } = decide(list);
         const holders = [...verdicts.values()].filter(({ served }) => served?.domain === 'shop');
         const isOfLast = ({ object: { namespace } }: (typeof holders)[number]) => last.includes(namespace);

@@ -67,7 +67,7 @@ function byStanding(record: DomainRecord | undefined): (a: Claim, b: Claim) => n
   return (a, b) => a.standing - b.standing || isStranger(a) - isStranger(b) || byAge(a.object, b.object);
 }
 
-function servedGeneration(status: ConfigStatus | undefined): number | undefined {
+export function servedGeneration(status: ConfigStatus | undefined): number | undefined {
   if (status?.servedGeneration !== undefined) return status.servedGeneration;
   return findCondition(status, 'Accepted')?.status === 'True' ? status?.observedGeneration : undefined;
 }
@@ -173,13 +173,21 @@ function isOneObject(a: Claim, b: Claim): boolean {
 }
 
 /** The claims of one object, the preferred one first. */
-type ClaimList = readonly Claim[];
+export type ClaimList = readonly Claim[];
 
 interface Place {
   fleet: string;
   domain: string;
+  /** Uids of objects with a claim to it. */
+  claimants: Set<string>;
   asked: Claim[];
   holders: DomainHolders;
+}
+
+/** A domain that nobody holds in the end may be among `places`. */
+export interface Settled {
+  uids: ReadonlySet<string>;
+  places: ReadonlySet<Readonly<Place>>;
 }
 
 /**
@@ -190,29 +198,69 @@ interface Place {
  *
  * With merging, a claim may be turned down for the sake of one that is then turned down itself, which plain deferred
  * acceptance does not know; so at the end those that fit after all are let in, older objects first.
+ *
+ * Objects that claim one domain depend on each other, and so on to those that claim another domain of one of them. Nothing of
+ * that reaches any further, so only these are settled anew when one of them has other claims.
  */
 export class SettledClaims {
   readonly #options: ClaimOptions;
-  /** By fleet and domain. */
-  readonly #places = new Map<string, Map<string, Place>>();
+  /** By `domainKey`: those that are claimed. */
+  readonly #places = new Map<string, Place>();
+  /** By uid. */
+  readonly #lists = new Map<string, ClaimList>();
 
-  constructor(lists: readonly ClaimList[], options: ClaimOptions) {
+  constructor(options: ClaimOptions) {
     this.#options = options;
-    this.#defer(lists);
-    if (options.mergeDomains) this.#letInWhoFits(lists);
   }
 
-  /** A domain that nobody holds in the end may be among them. */
-  *places(): Iterable<{ fleet: string; holders: DomainHolders }> {
-    for (const [fleet, domains] of this.#places) {
-      for (const { holders } of domains.values()) yield { fleet, holders };
+  /**
+   * `changed` by uid: claims that are others than before; undefined: the object is gone. It has to hold all objects when the
+   * options say something else. Returns what may have come out otherwise.
+   */
+  settle(changed: ReadonlyMap<string, ClaimList | undefined>): Settled {
+    const settled = this.#reached(changed);
+    for (const place of settled.places) {
+      place.asked = [];
+      place.holders = new DomainHolders(this.#options, place);
+      if (place.claimants.size === 0) this.#places.delete(domainKey(place));
     }
+    const lists = [...settled.uids].flatMap((uid) => [this.#lists.get(uid) ?? []]);
+    this.#defer(lists);
+    if (this.#options.mergeDomains) this.#letInWhoFits(lists, settled.places);
+    return settled;
+  }
+
+  #reached(changed: ReadonlyMap<string, ClaimList | undefined>): { uids: Set<string>; places: Set<Place> } {
+    const uids = new Set(changed.keys());
+    const places = new Set<Place>();
+    for (const [uid, list] of changed) {
+      for (const claim of this.#lists.get(uid) ?? []) {
+        const place = this.#placeOf(claim);
+        place.claimants.delete(uid);
+        places.add(place);
+      }
+      if (list === undefined) this.#lists.delete(uid);
+      else this.#lists.set(uid, list);
+      for (const claim of list ?? []) {
+        const place = this.#placeOf(claim);
+        place.claimants.add(uid);
+        places.add(place);
+      }
+    }
+    // What is added to a set while it is gone through is gone through, too.
+    for (const { claimants } of places) {
+      for (const uid of claimants) {
+        if (uids.has(uid)) continue;
+        uids.add(uid);
+        for (const claim of this.#lists.get(uid)!) places.add(this.#placeOf(claim));
+      }
+    }
+    return { uids, places };
   }
 
   /** What speaks against a claim that was turned down, or was not heard. */
   clashOf(claim: Claim): Clash | Hold | undefined {
-    const { fleet, domain } = claim.rules;
-    const place = this.#places.get(fleet)?.get(domain) ?? this.#newPlace(claim.rules);
+    const place = this.#places.get(domainKey(claim.rules)) ?? this.#newPlace(claim.rules);
     return place.holders.clash(claim);
   }
 
@@ -259,8 +307,8 @@ export class SettledClaims {
     return refused;
   }
 
-  #letInWhoFits(lists: readonly ClaimList[]): void {
-    const held = new Set([...this.places()].flatMap(({ holders }) => holders.claims));
+  #letInWhoFits(lists: readonly ClaimList[], places: ReadonlySet<Place>): void {
+    const held = new Set([...places].flatMap(({ holders }) => holders.claims));
     const waiting = lists
       .filter(([first]) => first !== undefined && !held.has(first))
       .sort((a, b) => byAge(a[0]!.object, b[0]!.object));
@@ -288,20 +336,16 @@ export class SettledClaims {
   }
 
   #newPlace({ fleet, domain }: ReadRules): Place {
-    return { fleet, domain, asked: [], holders: new DomainHolders(this.#options, { fleet, domain }) };
+    const holders = new DomainHolders(this.#options, { fleet, domain });
+    return { fleet, domain, claimants: new Set(), asked: [], holders };
   }
 
   #placeOf({ rules }: Claim): Place {
-    const { fleet, domain } = rules;
-    let domains = this.#places.get(fleet);
-    if (domains === undefined) {
-      domains = new Map();
-      this.#places.set(fleet, domains);
-    }
-    let place = domains.get(domain);
+    const key = domainKey(rules);
+    let place = this.#places.get(key);
     if (place === undefined) {
       place = this.#newPlace(rules);
-      domains.set(domain, place);
+      this.#places.set(key, place);
     }
     return place;
   }

@@ -5,11 +5,12 @@ import { compileRules } from '../../rules/table/compile-rules.ts';
 import { decodeResource } from '../../rules/xds/resource.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import { validateSources } from '../../test/support/rule-builder.ts';
+import { nextKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import { type ConfigObject, objectKey } from '../model/config-object.ts';
-import type { Decision, KeptSpec } from '../model/decision.ts';
+import { changedVerdicts, type Decision, type KeptSpec } from '../model/decision.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
 import { statusOf } from './conditions.ts';
-import { Decider, type DeciderOptions, nextKept } from './decide.ts';
+import type { DeciderOptions } from './decide.ts';
 import { FleetStanding } from './fleet-standing.ts';
 
 type Kept = ReadonlyMap<string, KeptSpec>;
@@ -89,7 +90,7 @@ function* played(
   steps: readonly (typeof step extends fc.Arbitrary<infer T> ? T : never)[],
   options: DeciderOptions,
 ) {
-  const decider = new Decider(options);
+  const decider = new WholeDecider(options);
   let world: World = { objects: [], kept: new Map() };
   for (const [index, { name, event, createdMs, isStatusWritten, ...change }] of steps.entries()) {
     const before = world.objects.find((object) => object.name === name);
@@ -105,7 +106,7 @@ function* played(
         ? { ...created, generation: 1, spec: change.spec, status: undefined }
         : { ...before, generation: before.generation + 1, spec: change.spec };
     world = { ...world, objects: event === 'delete' ? others : [...others, next] };
-    const decision = decider.decide(world.objects, world.kept);
+    const decision = decider.decideAll(world.objects, world.kept);
     yield { world, decision };
     world = {
       objects: isStatusWritten ? withStatus(decision) : world.objects,
@@ -146,7 +147,7 @@ function forEveryHistory(check: (world: World, decision: Decision, options: Deci
       const options = optionsOf(chosen);
       for (const { world, decision } of played(steps, options)) check(world, decision, options);
     }),
-    { numRuns: caseCount(300) },
+    { numRuns: caseCount(150) },
   );
 }
 
@@ -199,19 +200,36 @@ describe('decide, whatever happened before', () => {
   it('does not depend on the order of objects, nor on what was decided before', () => {
     forEveryHistory(({ objects, kept }, decision, options) => {
       const expected = outcomeOf(decision);
-      expect(outcomeOf(new Decider(options).decide(objects.toReversed(), kept))).toEqual(expected);
+      expect(outcomeOf(new WholeDecider(options).decideAll(objects.toReversed(), kept))).toEqual(expected);
       const rotated = [...objects.slice(2), ...objects.slice(0, 2)];
-      expect(outcomeOf(new Decider(options).decide(rotated, kept))).toEqual(expected);
+      expect(outcomeOf(new WholeDecider(options).decideAll(rotated, kept))).toEqual(expected);
+    });
+  });
+
+  it('says of which objects it says something else than before, and who has which domain', () => {
+    let last: Decision['verdicts'] | undefined;
+    forEveryHistory(({ objects }, decision) => {
+      const { since, verdicts, holders } = decision;
+      const before = since!.verdicts;
+      if (before.size > 0) expect(before).toBe(last);
+      last = verdicts;
+      expect(since!.changed).toEqual(changedVerdicts({ verdicts }, before));
+      const served = objects.flatMap((object) => {
+        const config = verdicts.get(object.uid)!.served;
+        return config === undefined ? [] : [`${config.fleet}/${config.domain} ${object.namespace}`];
+      });
+      const held = [...holders].flatMap(([key, all]) => all.map((namespace) => `${key} ${namespace}`));
+      expect(held.sort()).toEqual([...new Set(served)].sort());
     });
   });
 
   it('decides the same once the statuses are written and the kept specs follow', () => {
     forEveryHistory(({ kept }, decision, options) => {
-      const again = new Decider(options);
+      const again = new WholeDecider(options);
       const expected = outcomeOf(decision);
       const written = withStatus(decision);
-      expect(outcomeOf(again.decide(written, kept))).toEqual(expected);
-      expect(outcomeOf(again.decide(written, nextKept(decision, kept)))).toEqual(expected);
+      expect(outcomeOf(again.decideAll(written, kept))).toEqual(expected);
+      expect(outcomeOf(again.decideAll(written, nextKept(decision, kept)))).toEqual(expected);
     });
   });
 
@@ -221,7 +239,7 @@ describe('decide, whatever happened before', () => {
         const options = optionsOf(chosen);
         const newcomer = { ...newest, spec: claimed };
         for (const { world, decision } of played(steps, options)) {
-          const joined = new Decider(options).decide([newcomer, ...world.objects], world.kept);
+          const joined = new WholeDecider(options).decideAll([newcomer, ...world.objects], world.kept);
           const isServed = joined.verdicts.get(newcomer.uid)?.served !== undefined;
           // An older generation gives way to who has one of its descriptors by now, and another to it.
           const newestOf = (outcome: Decision) =>
@@ -232,7 +250,7 @@ describe('decide, whatever happened before', () => {
           if (!isServed) expect(outcomeOf(joined, newcomer)).toEqual(outcomeOf(decision));
         }
       }),
-      { numRuns: caseCount(300) },
+      { numRuns: caseCount(150) },
     );
   });
 

@@ -1,11 +1,12 @@
 import { describe, expect, it } from 'vitest';
 import { decodeResource } from '../../rules/xds/resource.ts';
 import { configObject, configSpec, invalidSpec } from '../../test/support/config-object-builder.ts';
+import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
 import type { Decision, KeptSpec, Verdict } from '../model/decision.ts';
 import { neededFor, servedTo as servedToVersion } from '../model/fleet-snapshot.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
-import { Decider, type DeciderOptions, joinedKept, nextKept, persistedKept } from './decide.ts';
+import { type DeciderOptions, joinedKept } from './decide.ts';
 
 type Kept = ReadonlyMap<string, KeptSpec>;
 
@@ -14,7 +15,7 @@ function decide(
   options: Partial<DeciderOptions> & { kept?: Kept } = {},
 ): Decision {
   const { kept = new Map(), ...others } = options;
-  return new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything, ...others }).decide(
+  return new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything, ...others }).decideAll(
     objects,
     kept,
   );
@@ -158,12 +159,12 @@ describe('Decider', () => {
   });
 
   it('gives the same values again for what has not changed', () => {
-    const decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
     const a = configObject({ name: 'a', spec: configSpec({ domain: 'a' }) });
     const b = configObject({ name: 'b', spec: configSpec({ domain: 'b', fleet: 'edge' }) });
-    const first = decider.decide([a, b], new Map());
+    const first = decider.decideAll([a, b], new Map());
     const changed = { ...b, generation: 2, spec: configSpec({ domain: 'b', fleet: 'edge', keys: ['x'] }) };
-    const second = decider.decide([changed, a], new Map());
+    const second = decider.decideAll([changed, a], new Map());
     expect(second.fleets.get('default')).toBe(first.fleets.get('default'));
     expect(verdict(second, a)).toBe(verdict(first, a));
     expect(second.fleets.get('edge')?.version).not.toBe(first.fleets.get('edge')?.version);
@@ -171,14 +172,14 @@ describe('Decider', () => {
   });
 
   it('gives the same resource for a spec that was read anew', () => {
-    const decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
     const a = configObject({ name: 'a' });
-    const first = decider.decide([a], new Map()).fleets.get('default');
+    const first = decider.decideAll([a], new Map()).fleets.get('default');
     const again = { ...a, spec: structuredClone(a.spec), status: servedStatus({ domain: 'shop' }) };
-    expect(decider.decide([again], new Map()).fleets.get('default')).toBe(first);
+    expect(decider.decideAll([again], new Map()).fleets.get('default')).toBe(first);
     // Same generation, other rules: as after a restored backup of the API server.
     const other = { ...a, spec: configSpec({ keys: ['other'] }) };
-    expect(servedTo(decider.decide([other], new Map()), 'default')).toEqual(['default/a: other']);
+    expect(servedTo(decider.decideAll([other], new Map()), 'default')).toEqual(['default/a: other']);
   });
 });
 
@@ -390,13 +391,13 @@ describe('limiters that obey less', () => {
 
   /** Decides one object's generations one after the other, as specs. */
   function story(...specs: unknown[]) {
-    const decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
     let kept: Kept = new Map();
-    let decision = decider.decide([], kept);
+    let decision = decider.decideAll([], kept);
     let object = configObject({ name: 'a' });
     for (const [index, spec] of specs.entries()) {
       object = configObject({ name: 'a', generation: index + 1, spec });
-      decision = decider.decide([object], kept);
+      decision = decider.decideAll([object], kept);
       kept = nextKept(decision, kept);
     }
     return { object, kept, decision };
@@ -488,11 +489,11 @@ describe('limiters that obey less', () => {
   });
 
   it('are given the same again when nothing changed', () => {
-    const decider = new Decider({ mergeDomains: true, domainOwners: anyoneOwnsAnything });
+    const decider = new WholeDecider({ mergeDomains: true, domainOwners: anyoneOwnsAnything });
     const a = configObject({ name: 'a', spec: configSpec({ keys: ['a'], algorithm: 'SlidingWindow' }) });
     const b = configObject({ name: 'b', spec: configSpec({ keys: ['b'] }) });
-    const first = decider.decide([a, b], new Map());
-    const second = decider.decide([b, a], new Map());
+    const first = decider.decideAll([a, b], new Map());
+    const second = decider.decideAll([b, a], new Map());
     expect(second.fleets.get('default')).toBe(first.fleets.get('default'));
     expect(second.verdicts.get(a.uid)).toBe(first.verdicts.get(a.uid));
   });

@@ -13,6 +13,7 @@ import {
   type KeptSpec,
   type ServedConfig,
   type SpecGeneration,
+  type StoredSpec,
   type Verdict,
 } from '../model/decision.ts';
 import {
@@ -22,9 +23,10 @@ import {
   neededFor,
   type Resource,
 } from '../model/fleet-snapshot.ts';
-import type { NewerFields, PublishedSchemas } from '../model/newer-fields.ts';
+import type { PublishedSchemas } from '../model/newer-fields.ts';
 import {
   type Claim,
+  type ClaimList,
   type Clash,
   claimStanding,
   type DomainOwners,
@@ -32,9 +34,10 @@ import {
   type Hold,
   isServed,
   SettledClaims,
+  servedGeneration,
 } from './claims.ts';
 import { timeText } from './conditions.ts';
-import { isInDoubt, joinedFields, newerFields } from './newer-schema.ts';
+import { type FieldsOfObject, isInDoubt, joinedFields, newerFields } from './newer-schema.ts';
 import { OverrideDecider, type OverrideFacts, type OverrideForesight } from './overrides.ts';
 import {
   accessRejection,
@@ -45,7 +48,7 @@ import {
   type Rejection,
   rejected,
 } from './rejections.ts';
-import { type OldRules, type ServedClaims, type ServedFleet, serveClaims } from './served-fleets.ts';
+import { type OldRules, ServedFleets } from './served-fleets.ts';
 import { followsFromSchemas, type ReadRules, readingOf, type SpecReading } from './spec-reading.ts';
 
 /** Of a claim that was turned down. */
@@ -186,22 +189,32 @@ function isForSameDomain(a: ReadRules, b: ReadRules | undefined): boolean {
   return a.fleet === b?.fleet && a.domain === b.domain;
 }
 
-/** By uid: what stays in force should an object's next spec not be accepted. What is neither accepted nor served goes. */
-export function nextKept(decision: Decision, kept: ReadonlyMap<string, KeptSpec>): Map<string, KeptSpec> {
-  const next = new Map<string, KeptSpec>();
-  for (const [uid, { object, accepted, served }] of decision.verdicts) {
+/**
+ * By uid: what stays in force should an object's next spec not be accepted, where that is something else than what `kept` has.
+ * What is neither accepted nor served goes.
+ */
+export function keptChanges(
+  { verdicts }: Decision,
+  kept: ReadonlyMap<string, KeptSpec>,
+  /** Those of which the verdict or the kept spec is another one since the last call. */
+  uids: Iterable<string>,
+): Map<string, KeptSpec | undefined> {
+  const changed = new Map<string, KeptSpec | undefined>();
+  for (const uid of uids) {
     const before = kept.get(uid);
-    const { generation } = object;
-    if (!accepted.status) {
-      const isKept = served !== undefined && served.without === undefined;
-      if (isKept && before !== undefined) next.set(uid, before);
-    } else {
-      const { forOld, spec } = served!;
-      const isKnown = before?.generation === generation && before.spec === spec && before.forOld === forOld;
-      next.set(uid, isKnown ? before : { generation, spec, forOld });
-    }
+    const verdict = verdicts.get(uid);
+    const next = verdict && keptOf(verdict, before);
+    if (next !== before) changed.set(uid, next);
   }
-  return next;
+  return changed;
+}
+
+function keptOf({ object, accepted, served }: Verdict, before: KeptSpec | undefined): KeptSpec | undefined {
+  if (!accepted.status) return served === undefined || served.without !== undefined ? undefined : before;
+  const { generation } = object;
+  const { forOld, spec } = served!;
+  const isKnown = before?.generation === generation && before.spec === spec && before.forOld === forOld;
+  return isKnown ? before : { generation, spec, forOld };
 }
 
 /** What is known of an object here, and what another process stored of it. */
@@ -212,18 +225,29 @@ export function joinedKept(known: KeptSpec | undefined, stored: KeptSpec): KeptS
   return isNews ? { ...known, forOld: { generation, spec } } : known;
 }
 
-/** By uid: the specs that are served in place of a newer one, to all or to old limiters. These alone must outlive the process. */
-export function persistedKept(
-  decision: Decision,
+/** Keys of objects that are in force by their statuses, at an older generation whose spec is not known here. */
+export function withUnknownSpec(
+  { verdicts }: Decision,
   kept: ReadonlyMap<string, KeptSpec>,
-): Map<string, KeptSpec & Pick<ConfigObject, 'namespace' | 'name'>> {
-  const persisted = new Map<string, KeptSpec & Pick<ConfigObject, 'namespace' | 'name'>>();
-  for (const [uid, { object, accepted, served }] of decision.verdicts) {
-    const spec = accepted.status ? served?.forOld : kept.get(uid);
-    if (served === undefined || spec === undefined) continue;
-    persisted.set(uid, { ...spec, namespace: object.namespace, name: object.name });
-  }
-  return persisted;
+  controllerName: string | undefined,
+): string[] {
+  return [...verdicts.values()].flatMap(({ object, accepted, served }) => {
+    if (accepted.status || served !== undefined || kept.has(object.uid)) return [];
+    const { status, generation } = object;
+    const inForce = isOfOther(status, controllerName) ? undefined : servedGeneration(status);
+    return inForce === undefined || inForce >= generation ? [] : [objectKey(object)];
+  });
+}
+
+/** The spec that is served in place of a newer one, to all or to old limiters: such specs alone must outlive the process. */
+export function persistedSpec(
+  verdict: Verdict | undefined,
+  kept: KeptSpec | undefined,
+): StoredSpec | undefined {
+  if (verdict?.served === undefined) return undefined;
+  const { accepted, served, object } = verdict;
+  const spec = accepted.status ? served.forOld : kept;
+  return spec && { ...spec, namespace: object.namespace, name: object.name };
 }
 
 /** What is known beside the objects. */
@@ -238,23 +262,8 @@ export interface Policy {
 /** Where nobody says anything of fleets, and nothing is remembered of domains. */
 export const noPolicy: Policy = { fleets: new Map(), records: new Map() };
 
-/** What one decision worked out, for the next one; what that does not need any more is forgotten with it. */
-interface Round {
-  /** By uid. */
-  candidates: ReadonlyMap<string, Candidate>;
-  fleets: ReadonlyMap<string, ServedFleet>;
-  accesses: FleetAccesses;
-  records: DomainRecords;
-  schemas: PublishedSchemas | undefined;
-  /** By `domainKey`: whose namespaces have rules of a domain. */
-  holders: ReadonlyMap<string, ReadonlySet<string>>;
-  /** By `domainKey`. */
-  rules: ReadonlyMap<string, Resource>;
-  /** By fleet: what is served with overrides. */
-  snapshots: ReadonlyMap<string, FleetSnapshot>;
-  /** Undefined before the first round. */
-  settled: SettledClaims | undefined;
-}
+/** By uid; undefined: there is none any more. */
+type Changes<T> = ReadonlyMap<string, T | undefined>;
 
 /** What would be said of an object. */
 export interface Foresight {
@@ -267,125 +276,190 @@ export interface Foresight {
   isDoubtful?: boolean;
 }
 
+/**
+ * Works out anew what another fact could change, and gives the same values for all else: claims and snapshots of the domains that
+ * an object claims or claimed, and the verdicts of all who claim them.
+ */
 export class Decider {
   readonly #options: DeciderOptions;
   readonly #overrides = new OverrideDecider();
-  #last: Round = {
-    candidates: new Map(),
-    fleets: new Map(),
-    accesses: new Map(),
-    records: new Map(),
-    schemas: undefined,
-    holders: new Map(),
-    rules: new Map(),
-    snapshots: new Map(),
-    settled: undefined,
-  };
+  readonly #settled: SettledClaims;
+  readonly #served = new ServedFleets();
+  /** By uid. */
+  readonly #candidates = new Map<string, Candidate>();
+  /** By uid: what stays in force should an object's next spec not be accepted. */
+  readonly #kept = new Map<string, KeptSpec>();
+  /** Uids of objects for which another spec is kept than in the round before. */
+  readonly #rekept = new Set<string>();
+  /** By uid: RateLimitOverrides. */
+  readonly #ofOverrides = new Map<string, ConfigObject>();
+  /** By uid: objects with fields of a newer CRD. */
+  readonly #newer = new Map<string, FieldsOfObject>();
+  /** By uid. */
+  #verdicts: ReadonlyMap<string, Verdict> = new Map();
+  /** By `domainKey`: whose namespaces have rules of a domain. */
+  #holders: ReadonlyMap<string, readonly string[]> = new Map();
+  /** By fleet: what is served with overrides, and what it was made of. */
+  #overridden: ReadonlyMap<string, Overridden> = new Map();
+  #policy = noPolicy;
 
   constructor(options: DeciderOptions) {
     this.#options = options;
+    const { mergeDomains, domainOwners } = options;
+    const policy = () => this.#policy;
+    this.#settled = new SettledClaims({
+      mergeDomains,
+      get records() {
+        return policy().records;
+      },
+      mayUse: (namespace, place) =>
+        accessRejection({ namespace, ...place, isServed: true }, domainOwners, policy().fleets) === undefined,
+    });
   }
 
   get mergesDomains(): boolean {
     return this.#options.mergeDomains;
   }
 
-  /** `kept` by uid: see `nextKept`. `nowMs` is for overrides; by default none of them has ended. */
-  decide(
-    objects: readonly ConfigObject[],
-    kept: ReadonlyMap<string, KeptSpec>,
-    { fleets: accesses, records, schemas }: Policy = noPolicy,
-    nowMs = 0,
-  ): Decision {
-    const { domainOwners, mergeDomains } = this.#options;
-    const candidates = new Map<string, Candidate>();
-    const configs = objects.filter(({ kind }) => kind === undefined);
-    for (const object of configs) {
-      const { uid } = object;
-      const facts = { object, kept: kept.get(uid), fleets: accesses, schemas };
-      candidates.set(uid, candidateOf(facts, this.#last.candidates.get(uid), this.#options));
+  /** By uid: see `keptChanges`. */
+  get kept(): ReadonlyMap<string, KeptSpec> {
+    return this.#kept;
+  }
+
+  keep(changed: Changes<KeptSpec>): void {
+    for (const [uid, spec] of changed) {
+      if (spec === undefined) this.#kept.delete(uid);
+      else this.#kept.set(uid, spec);
+      this.#rekept.add(uid);
     }
-    const lists = [...candidates.values()].map(({ claims }) => claims);
-    const settled = new SettledClaims(lists, {
-      mergeDomains,
-      records,
-      mayUse: (namespace, place) =>
-        accessRejection({ namespace, ...place, isServed: true }, domainOwners, accesses) === undefined,
-    });
-    const oldRulesOf = ({ object, rules }: Claim) => {
-      const old = candidates.get(object.uid)?.forOld;
-      return isForSameDomain(rules, old?.rules) ? old : undefined;
-    };
-    const served = serveClaims({ places: settled.places(), oldRulesOf }, this.#last.fleets);
-    const { fleets } = served;
-    const verdicts = new Map<string, Verdict>();
-    for (const [uid, candidate] of candidates) verdicts.set(uid, verdictOn(candidate, settled, served));
-    const { snapshots: before } = this.#last;
-    const holders = namespacesByDomain(verdicts.values());
-    const rules = new Map(
-      [...served.resources].map(([claim, resource]) => [domainKey(claim.rules), resource] as const),
+  }
+
+  /** `changed`: objects that may be others than in the round before. `nowMs` is for overrides; by default none of them has ended. */
+  decide(changed: Changes<ConfigObject>, policy = noPolicy, nowMs = 0): Decision {
+    const verdicts = this.#settle(this.#take(changed, policy));
+    const overrides = [...this.#ofOverrides.values()];
+    const decided = this.#overrides.decide(overrides, this.#kept, this.#overrideFacts(nowMs));
+    for (const [uid, object] of changed)
+      if (object === undefined && this.#verdicts.has(uid)) verdicts.set(uid, undefined);
+    for (const [uid, verdict] of decided.verdicts)
+      if (verdict !== this.#verdicts.get(uid)) verdicts.set(uid, verdict);
+    const since = { verdicts: this.#verdicts, changed: new Set(verdicts.keys()) };
+    this.#verdicts = withEntries(this.#verdicts, verdicts);
+    this.#overridden = new Map(
+      [...decided.resources].map(([fleet, resources]) => {
+        const base = this.#served.snapshots.get(fleet) ?? fleetSnapshot(fleet, []);
+        return [fleet, overridden(base, resources, this.#overridden.get(fleet))];
+      }),
     );
-    this.#last = {
-      candidates,
-      fleets,
-      accesses,
-      records,
-      schemas,
-      holders,
-      rules,
-      settled,
-      snapshots: before,
+    const snapshots = new Map(this.#served.snapshots);
+    for (const [fleet, { snapshot }] of this.#overridden) snapshots.set(fleet, snapshot);
+    return {
+      fleets: snapshots,
+      verdicts: this.#verdicts,
+      since,
+      holders: this.#holders,
+      overrides: decided.counts,
+      dueMs: decided.dueMs,
+      newerFields: joinedFields(newerFields(this.#newer.values()), decided.newerFields),
     };
-    const overrides = objects.filter(({ kind }) => kind !== undefined);
-    const decided = this.#overrides.decide(overrides, kept, this.#overrideFacts(nowMs));
-    for (const [uid, verdict] of decided.verdicts) verdicts.set(uid, verdict);
-    const snapshots = new Map([...fleets].map(([fleet, { snapshot }]) => [fleet, snapshot]));
-    for (const [fleet, resources] of decided.resources) {
-      const base = snapshots.get(fleet) ?? fleetSnapshot(fleet, []);
-      snapshots.set(fleet, withOverrides(base, resources, before.get(fleet)));
+  }
+
+  /** The claims that may be others than in the round before. */
+  #take(changed: Changes<ConfigObject>, policy: Policy): Map<string, ClaimList | undefined> {
+    const { fleets, records, schemas } = policy;
+    const last = this.#policy;
+    this.#policy = policy;
+    const isOther = fleets !== last.fleets || records !== last.records || schemas !== last.schemas;
+    const due = new Map<string, ConfigObject | undefined>();
+    for (const uid of isOther ? this.#candidates.keys() : this.#rekept)
+      if (this.#candidates.has(uid)) due.set(uid, this.#candidates.get(uid)!.object);
+    for (const [uid, object] of changed) due.set(uid, object);
+    this.#rekept.clear();
+    const claims = new Map<string, ClaimList | undefined>();
+    for (const [uid, object] of due) {
+      if (object?.kind !== undefined) {
+        this.#ofOverrides.set(uid, object);
+        continue;
+      }
+      if (object === undefined) {
+        this.#ofOverrides.delete(uid);
+        if (this.#candidates.delete(uid)) claims.set(uid, undefined);
+        continue;
+      }
+      const known = this.#candidates.get(uid);
+      const candidate = candidateOf(
+        { object, kept: this.#kept.get(uid), fleets, schemas },
+        known,
+        this.#options,
+      );
+      if (candidate === known && !isOther) continue;
+      this.#candidates.set(uid, candidate);
+      claims.set(uid, candidate.claims);
     }
-    this.#last = { ...this.#last, snapshots };
-    const newerFields = joinedFields(newerFieldsOf(candidates), decided.newerFields);
-    return { fleets: snapshots, verdicts, overrides: decided.counts, dueMs: decided.dueMs, newerFields };
+    return claims;
+  }
+
+  /** Returns what is said now of objects of which something else was said. */
+  #settle(claims: ReadonlyMap<string, ClaimList | undefined>): Map<string, Verdict | undefined> {
+    const { uids, places } = this.#settled.settle(claims);
+    this.#served.serve(places, ({ object, rules }) => {
+      const old = this.#candidates.get(object.uid)?.forOld;
+      return isForSameDomain(rules, old?.rules) ? old : undefined;
+    });
+    const holders = new Map<string, readonly string[] | undefined>();
+    for (const place of places) {
+      const namespaces = namespacesOf(place.holders.claims);
+      const key = domainKey(place);
+      const isSame = isDeepStrictEqual(this.#holders.get(key), namespaces);
+      if (!isSame) holders.set(key, namespaces);
+    }
+    this.#holders = withEntries(this.#holders, holders);
+    const changed = new Map<string, Verdict | undefined>();
+    for (const uid of uids) {
+      const candidate = this.#candidates.get(uid);
+      const verdict = candidate && verdictOn(candidate, this.#settled, this.#served);
+      if (verdict !== this.#verdicts.get(uid)) changed.set(uid, verdict);
+      const fields = candidate && fieldsOf(candidate);
+      if (fields === undefined) this.#newer.delete(uid);
+      else this.#newer.set(uid, fields);
+    }
+    return changed;
   }
 
   #overrideFacts(nowMs: number): OverrideFacts {
     const { domainOwners, overridesMaxSeconds: maxSeconds = Number.POSITIVE_INFINITY } = this.#options;
-    const { accesses, records, schemas, holders, rules } = this.#last;
+    const { fleets: accesses, records, schemas } = this.#policy;
     return {
       nowMs,
       maxSeconds,
       schemas,
       version: this.#options.version ?? '',
-      rulesOf: (place) => rules.get(domainKey(place)),
+      rulesOf: (place) => this.#served.resourceAt(place),
       rejection: ({ namespace, status }, place) => {
         const wish = { namespace, ...place, isServed: isServed(status, place) };
         const refusal = accessRejection(wish, domainOwners, accesses);
         if (refusal !== undefined || isAssigned(place, domainOwners, accesses)) return refusal;
         // Nobody says whose it is: it is theirs who have its rules, or had them last.
         const key = domainKey(place);
-        const owners = holders.get(key) ?? records.get(key)?.namespaces;
-        if (owners === undefined || [...owners].includes(namespace)) return undefined;
-        return domainNotAllowed(`domain '${name(place.domain)}' of fleet '${name(place.fleet)}'`, [
-          ...owners,
-        ]);
+        const owners = this.#holders.get(key) ?? records.get(key)?.namespaces;
+        if (owners === undefined || owners.includes(namespace)) return undefined;
+        return domainNotAllowed(`domain '${name(place.domain)}' of fleet '${name(place.fleet)}'`, owners);
       },
     };
   }
 
   /** As `foresee`, of a RateLimitOverride. */
-  foreseeOverride(object: ConfigObject, nowMs: number, schemas = this.#last.schemas): OverrideForesight {
+  foreseeOverride(object: ConfigObject, nowMs: number, schemas = this.#policy.schemas): OverrideForesight {
     return this.#overrides.foresee(object, { ...this.#overrideFacts(nowMs), schemas });
   }
 
   /** Of an object that may come, or may come to this, after all that was decided. Nothing is remembered of it. */
-  foresee(object: ConfigObject, schemas = this.#last.schemas): Foresight {
-    const { accesses, settled, candidates } = this.#last;
-    const facts = { object, kept: undefined, fleets: accesses, schemas };
+  foresee(object: ConfigObject, schemas = this.#policy.schemas): Foresight {
+    const facts = { object, kept: undefined, fleets: this.#policy.fleets, schemas };
     const { newest, rest, rejection, readings } = candidateOf(facts, undefined, this.#options);
     const claim = newest ?? rest;
-    const clash = claim && settled?.clashOf(claim);
-    const now = candidates.get(object.uid)?.given?.verdict.served;
+    const clash = claim && this.#settled.clashOf(claim);
+    const now = this.#candidates.get(object.uid)?.given?.verdict.served;
     const older = now?.without === undefined ? now : undefined;
     return {
       rejection: claim && clash ? domainConflict(claim, clash) : rejection,
@@ -396,28 +470,48 @@ export class Decider {
   }
 }
 
-/** Of the newest specs. */
-function newerFieldsOf(candidates: ReadonlyMap<string, Candidate>): NewerFields {
-  return newerFields(
-    [...candidates.values()].map(({ object, readings: { newest } }) => ({
-      object,
-      ignored: newest.ok ? newest.ignored : (newest.rest?.ignored ?? []),
-      unknown: newest.ok ? [] : newest.unknown,
-    })),
-  );
+/** Fields of a newer CRD in the newest spec; undefined: it has none. */
+function fieldsOf({ object, readings: { newest } }: Candidate): FieldsOfObject | undefined {
+  const { ignored = [] } = (newest.ok ? newest : newest.rest) ?? {};
+  const unknown = newest.ok ? [] : newest.unknown;
+  return ignored.length + unknown.length === 0 ? undefined : { object, ignored, unknown };
 }
 
-/** By `domainKey`. */
-function namespacesByDomain(verdicts: Iterable<Verdict>): Map<string, Set<string>> {
-  const namespaces = new Map<string, Set<string>>();
-  for (const { object, served } of verdicts) {
-    if (served === undefined) continue;
-    const key = domainKey(served);
-    const known = namespaces.get(key);
-    if (known === undefined) namespaces.set(key, new Set([object.namespace]));
-    else known.add(object.namespace);
+/** Undefined takes an entry out. The same map where there is nothing to change. */
+export function withEntries<T>(map: ReadonlyMap<string, T>, changed: Changes<T>): ReadonlyMap<string, T> {
+  if (changed.size === 0) return map;
+  const next = new Map(map);
+  for (const [key, value] of changed) {
+    if (value === undefined) next.delete(key);
+    else next.set(key, value);
   }
-  return namespaces;
+  return next;
+}
+
+/** Sorted; undefined: nobody's. */
+function namespacesOf(claims: readonly Claim[]): string[] | undefined {
+  if (claims.length === 0) return undefined;
+  return [...new Set(claims.map(({ object }) => object.namespace))].sort();
+}
+
+/** What a fleet is served with overrides. */
+interface Overridden {
+  base: FleetSnapshot;
+  overrides: readonly Resource[];
+  snapshot: FleetSnapshot;
+}
+
+/** `last` again, as long as it is made of the same. */
+function overridden(
+  base: FleetSnapshot,
+  overrides: readonly Resource[],
+  last: Overridden | undefined,
+): Overridden {
+  const isSame =
+    last?.base === base &&
+    last.overrides.length === overrides.length &&
+    last.overrides.every((one, i) => one === overrides[i]);
+  return isSame ? last : { base, overrides, snapshot: withOverrides(base, overrides, last?.snapshot) };
 }
 
 /** `last` again, as long as it is the same. Limiters that take overrides and not all of the rules get both as far as they can. */
@@ -438,15 +532,11 @@ function withOverrides(
 }
 
 /** The last one again as long as it says the same. */
-function verdictOn(
-  candidate: Candidate,
-  settled: SettledClaims,
-  { resources, forOld: forOldOf }: ServedClaims,
-): Verdict {
+function verdictOn(candidate: Candidate, settled: SettledClaims, served: ServedFleets): Verdict {
   const { object, newest, rest, claims, rejection, given } = candidate;
-  const claim = claims.find((one) => resources.has(one));
-  const resourceName = claim && resources.get(claim)!.name;
-  const forOld = claim && forOldOf.get(claim)?.spec;
+  const claim = claims.find((one) => served.resourceOf(one) !== undefined);
+  const resourceName = claim && served.resourceOf(claim)!.name;
+  const forOld = claim && served.forOld(claim)?.spec;
   const accepted: Verdict['accepted'] =
     claim !== undefined && claim === newest
       ? { status: true }
@@ -459,8 +549,8 @@ function verdictOn(
   }
   const isServedAsBefore = given?.resourceName === resourceName && given?.verdict.served?.forOld === forOld;
   if (given && isServedAsBefore && isSame(given.verdict.accepted, accepted)) return given.verdict;
-  const served = claim && { ...servedConfig(claim, resourceName!), forOld };
-  const verdict = { object, accepted, served };
+  const config = claim && { ...servedConfig(claim, resourceName!), forOld };
+  const verdict = { object, accepted, served: config };
   candidate.given = { verdict, resourceName };
   return verdict;
 }

@@ -1,6 +1,6 @@
 /** Which limiters have which rules in force: what was served in which order, and what limiters said of it. */
 import { isDeepStrictEqual } from 'node:util';
-import type { Decision } from '../model/decision.ts';
+import { changedVerdicts, type Decision } from '../model/decision.ts';
 import {
   type FleetSnapshot,
   neededFor,
@@ -46,7 +46,9 @@ const versionsRemembered = 4096;
 export class VersionLedger {
   readonly #versionsRemembered: number;
   readonly #fleets = new Map<string, FleetVersions>();
-  #served = new Map<string, Served>();
+  readonly #served = new Map<string, Served>();
+  /** Of the last decision. */
+  #verdicts: Decision['verdicts'] = new Map();
   #lastNumber = 0;
 
   /** `versionsRemembered` of each fleet defaults to 4,096. */
@@ -55,18 +57,22 @@ export class VersionLedger {
   }
 
   /** Call for every decision, on leaders and others, so that a new leader knows what limiters have. */
-  observe({ fleets, verdicts }: Decision, nowMs: number): void {
+  observe(decision: Decision, nowMs: number): void {
+    const { fleets, verdicts } = decision;
     for (const fleet of this.#fleets.keys()) if (!fleets.has(fleet)) this.#fleets.delete(fleet);
     for (const snapshot of fleets.values()) this.#number(snapshot, nowMs);
-    const next = new Map<string, Served>();
-    for (const [uid, { served }] of verdicts) {
-      if (served === undefined) continue;
+    for (const uid of changedVerdicts(decision, this.#verdicts)) {
+      const served = verdicts.get(uid)?.served;
+      if (served === undefined) {
+        this.#served.delete(uid);
+        continue;
+      }
       const { fleet, hash, rulesVersion } = served;
       const known = this.#served.get(uid);
       const isKnown = known?.fleet === fleet && known.hash === hash;
-      next.set(uid, isKnown ? known : { fleet, hash, since: { ...this.#newest(fleet), rulesVersion } });
+      if (!isKnown) this.#served.set(uid, { fleet, hash, since: { ...this.#newest(fleet), rulesVersion } });
     }
-    this.#served = next;
+    this.#verdicts = verdicts;
   }
 
   /** Undefined for a version that was never served here to who obeys rules of this version, or too long ago. */
@@ -241,6 +247,22 @@ export class FleetStanding {
       this.#answers.set(key, answer);
     }
     return answer;
+  }
+
+  /** Of rules that every limiter has in force. */
+  get shared(): Standing {
+    return this.of({ number: 0, ms: 0, rulesVersion: 0 });
+  }
+
+  /** Whether all objects that had the `shared` answer of `former` have it here, and it is the same. */
+  isAtLeast(former: FleetStanding): boolean {
+    return (
+      this.hasOthers === former.hasOthers &&
+      this.#leastAccepted >= former.#leastAccepted &&
+      this.#leastObeyed >= former.#leastObeyed &&
+      this.#keptOut.isSubsetOf(former.#keptOut) &&
+      this.shared === former.shared
+    );
   }
 
   /** Whether some limiter may run rules of this resource that are in no snapshot from this one on. */

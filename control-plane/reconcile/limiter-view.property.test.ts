@@ -43,7 +43,8 @@ it('never says of rules that all have them while a ready pod was last heard of w
       const ledger = new VersionLedger();
       for (const version of versions) {
         const snapshot = { fleet: 'default', version, resources: [] };
-        ledger.observe({ fleets: new Map([['default', snapshot]]), verdicts: new Map() }, 0);
+        const fleets = new Map([['default', snapshot]]);
+        ledger.observe({ fleets, verdicts: new Map(), holders: new Map() }, 0);
       }
       const view = new LimiterView(ledger);
       let nowMs = 0;

@@ -1,5 +1,4 @@
 import { beforeEach, describe, expect, it } from 'vitest';
-import type { Decision } from '../model/decision.ts';
 import type { Endpoint, FleetExpectation } from '../model/fleet-object.ts';
 import { type LimiterReport, type ReplicaReport, versionOfNothing } from '../model/fleet-snapshot.ts';
 import { type Since, type Standing, VersionLedger } from './fleet-standing.ts';
@@ -16,8 +15,7 @@ function ledgerOf(...versions: string[]): VersionLedger {
 function observe(ledger: VersionLedger, version: string, forOld?: string): void {
   const served = { fleet: 'default', resources: [] };
   const snapshot = { ...served, version, ...(forOld && { forOld: { ...served, version: forOld } }) };
-  const decision: Decision = { fleets: new Map([['default', snapshot]]), verdicts: new Map() };
-  ledger.observe(decision, 0);
+  ledger.observe({ fleets: new Map([['default', snapshot]]), verdicts: new Map(), holders: new Map() }, 0);
 }
 
 function limiter(name: string, traits: Partial<LimiterReport> = {}): LimiterReport {
@@ -249,6 +247,18 @@ describe('LimiterView', () => {
     expect(said(view.fleet('default').of(since(2)))).toBe('1/2, a');
   });
 
+  it('waits at once for who is back after its replica was away, with a version that has come to stand for nothing', () => {
+    const ledger = ledgerOf('v1', 'v2');
+    const [a, b] = [limiter('a', { acceptedVersion: 'v1' }), limiter('b', { acceptedVersion: 'v2' })];
+    const view = viewOf(ledger, replica(a, b));
+    const unknown = replica({ ...a, acceptedVersion: 'unknown' }, b);
+    view.update([unknown], patienceMs);
+    view.update([replica(b)], patienceMs + 1_000);
+    view.update([unknown], 2 * patienceMs - 1_000);
+    view.update([unknown], 2 * patienceMs);
+    expect(said(view.fleet('default').of(since(2)))).toBe('1/2, a');
+  });
+
   it('waits for those who join where there are no others', () => {
     const view = new LimiterView(ledgerOf('v1'));
     view.update([replica(limiter('a'))], 0);
@@ -461,7 +471,7 @@ describe('limiters that obey less than some rules need', () => {
 });
 
 const second = 1_000;
-const usual: FleetExpectation = {
+const common: FleetExpectation = {
   count: undefined,
   endpoints: undefined,
   graceMs: 30 * second,
@@ -496,7 +506,7 @@ describe('who is expected', () => {
     limiters: LimiterReport[],
     expectation?: Partial<FleetExpectation>,
   ): string[] => {
-    const expectations = new Map(expectation && [['default', { ...usual, ...expectation }]]);
+    const expectations = new Map(expectation && [['default', { ...common, ...expectation }]]);
     view.update([replica(...limiters)], nowMs, expectations);
     return [1, 2].map((number) => heard(view.fleet('default').of(since(number))));
   };

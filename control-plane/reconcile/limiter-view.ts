@@ -10,7 +10,7 @@ import {
   type ReplicaReport,
   versionOfNothing,
 } from '../model/fleet-snapshot.ts';
-import { usualGraceSeconds } from '../model/object-models.ts';
+import { defaultGraceSeconds } from '../model/object-models.ts';
 import {
   type AbsentLimiter,
   FleetStanding,
@@ -38,10 +38,10 @@ interface Gone extends AbsentLimiter {
 }
 
 /** For a fleet without an object. */
-const usualExpectation: FleetExpectation = {
+const defaultExpectation: FleetExpectation = {
   count: undefined,
   endpoints: undefined,
-  graceMs: usualGraceSeconds * 1_000,
+  graceMs: defaultGraceSeconds * 1_000,
   ignoresDisconnected: false,
 };
 
@@ -100,7 +100,7 @@ export class LimiterView {
     const gone = Map.groupBy(this.#gone, ([, { report }]) => report.fleet);
     for (const fleet of new Set([...connected.keys(), ...expectations.keys()])) {
       const states = connected.get(fleet) ?? [];
-      const expectation = expectations.get(fleet) ?? usualExpectation;
+      const expectation = expectations.get(fleet) ?? defaultExpectation;
       const seen = { present: present.get(fleet) ?? [], gone: gone.get(fleet) ?? [] };
       const limiters = this.#limiters(fleet, { ...seen, states, expectation, readyMs, nowMs });
       const former = this.#fleets.get(fleet);
@@ -111,7 +111,7 @@ export class LimiterView {
     // A fleet without an object that nobody is connected to has no limiters, until one of them is back.
     for (const [identity, { report, sinceMs }] of this.#gone) {
       const isForgotten =
-        !fleets.has(report.fleet) && !this.#isBefore(sinceMs + usualExpectation.graceMs, nowMs);
+        !fleets.has(report.fleet) && !this.#isBefore(sinceMs + defaultExpectation.graceMs, nowMs);
       if (isForgotten) this.#gone.delete(identity);
     }
   }
@@ -190,12 +190,11 @@ export class LimiterView {
   }
 
   #state(
-    { report, accepted, refusesSinceMs = 0 }: LastKnown,
+    { report, accepted, refusesSinceMs = 0, hasAnswered }: LastKnown,
     { sinceMs, nowMs }: { sinceMs: number; nowMs: number },
   ): LimiterState {
     const { name, isWeir, rulesVersion, refusal } = report;
     const number = this.#numberOf(report, refusal?.version);
-    const hasAnswered = accepted > 0 || refusal !== undefined;
     return {
       name,
       isWeir,

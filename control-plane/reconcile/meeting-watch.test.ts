@@ -2,16 +2,16 @@ import { beforeEach, describe, expect, it } from 'vitest';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
 import { recordedTelemetry, tellTo } from '../../test/support/control-plane-telemetry.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
+import { WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { Decision } from '../model/decision.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { RecordedEvent } from '../replicas/event-recorder.ts';
 import { anyoneOwnsAnything } from './claims.ts';
 import { encodedObjects, type MeetingSearch, meetingsOf, searchInThread } from './counter-meetings.ts';
-import { Decider } from './decide.ts';
 import { MeetingWatch } from './meeting-watch.ts';
 
-const decider = new Decider({ mergeDomains: true, domainOwners: anyoneOwnsAnything });
+const decider = new WholeDecider({ mergeDomains: true, domainOwners: anyoneOwnsAnything });
 
 let timers: ManualTimers;
 let decision: Decision;
@@ -40,7 +40,7 @@ function limiter(name: string, traits: Partial<LimiterReport> = {}): LimiterRepo
 }
 
 function decide(...objects: ConfigObject[]): void {
-  decision = decider.decide(objects, new Map());
+  decision = decider.decideAll(objects, new Map());
 }
 
 /** Lets all that is due happen, some minutes long. */

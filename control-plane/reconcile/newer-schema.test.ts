@@ -1,10 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
+import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { KeptSpec, Verdict } from '../model/decision.ts';
 import type { FieldSchema, PublishedSchemas } from '../model/newer-fields.ts';
 import { anyoneOwnsAnything, type FleetAccess } from './claims.ts';
-import { Decider, nextKept, noPolicy, type Policy, persistedKept } from './decide.ts';
+import { noPolicy, type Policy } from './decide.ts';
 import { sortFields } from './newer-schema.ts';
 
 const rule: FieldSchema = {
@@ -36,7 +37,7 @@ interface World extends Partial<Policy> {
 
 /** One process: what it kept goes from one decision to the next. */
 class Process {
-  readonly #decider = new Decider({
+  readonly #decider = new WholeDecider({
     mergeDomains: false,
     domainOwners: anyoneOwnsAnything,
     version: '1.2.3',
@@ -45,7 +46,7 @@ class Process {
   stored: ReadonlyMap<string, KeptSpec> = new Map();
 
   decide(objects: readonly ConfigObject[], { kept = this.kept, ...policy }: World = {}) {
-    const decision = this.#decider.decide(objects, kept, { ...noPolicy, schemas, ...policy });
+    const decision = this.#decider.decideAll(objects, kept, { ...noPolicy, schemas, ...policy });
     this.kept = nextKept(decision, kept);
     this.stored = persistedKept(decision, this.kept);
     const verdictOf = ({ uid }: ConfigObject): Verdict => decision.verdicts.get(uid)!;
@@ -89,8 +90,8 @@ describe('a spec with fields of a newer CRD', () => {
       doubts: new Set(),
     });
     expect(process.kept.get(a.uid)?.spec).toEqual(configSpec({ requestsPerUnit: 3 }));
-    const same = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
-    const plain = same.decide([object(1, configSpec({ requestsPerUnit: 3 }))], new Map());
+    const same = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const plain = same.decideAll([object(1, configSpec({ requestsPerUnit: 3 }))], new Map());
     expect(decision.fleets.get('default')?.version).toBe(plain.fleets.get('default')?.version);
   });
 

@@ -64,7 +64,7 @@ function ownProperty<T>(members: Readonly<Record<string, T>> | undefined, name: 
   return members !== undefined && Object.hasOwn(members, name) ? members[name] : undefined;
 }
 
-interface FieldsOfObject extends SortedFields {
+export interface FieldsOfObject extends SortedFields {
   object: Pick<ConfigObject, 'kind'>;
 }
 

@@ -3,12 +3,13 @@ import { overrideKind } from '../../rules/language/kinds.ts';
 import { overridesRulesVersion } from '../../rules/model.ts';
 import { decodeOverride } from '../../rules/xds/override-resource.ts';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
+import { nextKept, persistedKept, WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import type { Decision, KeptSpec, Verdict } from '../model/decision.ts';
 import { servedTo } from '../model/fleet-snapshot.ts';
 import type { PublishedSchemas } from '../model/newer-fields.ts';
 import { anyoneOwnsAnything, parseDomainOwners } from './claims.ts';
-import { Decider, type DeciderOptions, nextKept, noPolicy, persistedKept } from './decide.ts';
+import { type DeciderOptions, noPolicy } from './decide.ts';
 
 const createdMs = Date.UTC(2026, 10, 23, 10);
 const hourMs = 3_600_000;
@@ -24,10 +25,10 @@ function override(name: string, traits: Partial<ConfigObject> = {}): ConfigObjec
 
 const shop = configObject({ name: 'shop' });
 const decider = (options: Partial<DeciderOptions> = {}) =>
-  new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything, ...options });
+  new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything, ...options });
 
 function decide(objects: ConfigObject[], nowMs = createdMs, options: Partial<DeciderOptions> = {}): Decision {
-  return decider(options).decide(objects, new Map(), noPolicy, nowMs);
+  return decider(options).decideAll(objects, new Map(), noPolicy, nowMs);
 }
 
 function verdictOn(decision: Decision, name: string): Verdict {
@@ -86,14 +87,14 @@ describe('overrides', () => {
     const large = spec('large', { requestsPerUnit: 2 ** 32 });
     const given = decider();
     const objects = [shop, sliding, large, override('sale')];
-    const decision = given.decide(objects, new Map(), noPolicy, createdMs);
+    const decision = given.decideAll(objects, new Map(), noPolicy, createdMs);
     expect([4, 3, 2, 1].map((version) => names(decision, version))).toEqual([
       ['default/large', 'default/shop', 'default/slide', 'override/default/sale'],
       ['default/shop', 'default/slide', 'override/default/sale'],
       ['default/shop', 'default/slide'],
       ['default/shop'],
     ]);
-    const again = given.decide(objects, new Map(), noPolicy, createdMs);
+    const again = given.decideAll(objects, new Map(), noPolicy, createdMs);
     expect(again.fleets.get('default')).toBe(decision.fleets.get('default'));
     const { version } = decide([shop, sliding, override('sale')]).fleets.get('default')!;
     expect(servedTo(decision.fleets.get('default')!, 3).version).toBe(version);
@@ -103,7 +104,7 @@ describe('overrides', () => {
     const objects = [shop, override('sale')];
     const endMs = createdMs + 2 * hourMs;
     const one = decider();
-    const at = (nowMs: number) => one.decide(objects, new Map(), noPolicy, nowMs);
+    const at = (nowMs: number) => one.decideAll(objects, new Map(), noPolicy, nowMs);
     expect(names(at(endMs - 1))).toContain('override/default/sale');
     expect(at(endMs - 1).dueMs).toBe(endMs);
     const ended = at(endMs);
@@ -197,10 +198,10 @@ describe('overrides', () => {
 
   it('say what is wrong with a spec, by field, and keep what was accepted before it until that ends', () => {
     const one = decider();
-    const first = one.decide([override('sale')], new Map(), noPolicy, createdMs);
+    const first = one.decideAll([override('sale')], new Map(), noPolicy, createdMs);
     const kept = nextKept(first, new Map());
     const bad = override('sale', { generation: 2, spec: spec({ match: [], fleet: 'Edge' }) });
-    const next = one.decide([bad], kept, noPolicy, createdMs);
+    const next = one.decideAll([bad], kept, noPolicy, createdMs);
     expect(verdictOn(next, 'sale')).toMatchObject({
       accepted: {
         reason: 'Invalid',
@@ -210,14 +211,14 @@ describe('overrides', () => {
     });
     const worse = override('sale', { generation: 3, spec: spec({ match: [] }) });
     expect(
-      verdictOn(one.decide([worse], nextKept(next, kept), noPolicy, createdMs), 'sale').accepted,
+      verdictOn(one.decideAll([worse], nextKept(next, kept), noPolicy, createdMs), 'sale').accepted,
     ).toMatchObject({
       message: expect.stringContaining('spec.match: '),
     });
-    const over = one.decide([worse], nextKept(next, kept), noPolicy, createdMs + 2 * hourMs);
+    const over = one.decideAll([worse], nextKept(next, kept), noPolicy, createdMs + 2 * hourMs);
     expect(verdictOn(over, 'sale').served).toBeUndefined();
     const shortened = override('sale', { generation: 3, spec: spec({ for: '1m' }) });
-    const ended = one.decide([shortened], nextKept(next, kept), noPolicy, createdMs + hourMs);
+    const ended = one.decideAll([shortened], nextKept(next, kept), noPolicy, createdMs + hourMs);
     expect(verdictOn(ended, 'sale')).toMatchObject({ accepted: { reason: 'Expired' }, served: undefined });
   });
 
@@ -239,11 +240,11 @@ describe('overrides', () => {
       message: "domain 'mail' is for these namespaces only: mail; nothing is in force",
     });
     const unknown = { fleets: new Map([['default', { unknown: 'nobody looked yet' }]]), records: new Map() };
-    const unsure = decider().decide([override('sale')], new Map(), unknown, createdMs);
+    const unsure = decider().decideAll([override('sale')], new Map(), unknown, createdMs);
     expect(verdictOn(unsure, 'sale').accepted).toMatchObject({ reason: 'FleetNotAllowed' });
     const held = { ...noPolicy, records: new Map([['default/shop', { namespaces: ['before'] }]]) };
     expect(
-      verdictOn(decider().decide([override('sale')], new Map(), held, createdMs), 'sale').accepted,
+      verdictOn(decider().decideAll([override('sale')], new Map(), held, createdMs), 'sale').accepted,
     ).toMatchObject({
       reason: 'DomainNotAllowed',
       message: expect.stringContaining('for these namespaces only: before'),
@@ -263,8 +264,8 @@ describe('overrides', () => {
   it('are decided alike over and over, with the same values', () => {
     const objects = [shop, override('sale'), override('late', { createdMs: createdMs + 1 })];
     const one = decider();
-    const first = one.decide(objects, new Map(), noPolicy, createdMs);
-    const again = one.decide(objects, new Map(), noPolicy, createdMs + 5);
+    const first = one.decideAll(objects, new Map(), noPolicy, createdMs);
+    const again = one.decideAll(objects, new Map(), noPolicy, createdMs + 5);
     for (const [uid, verdict] of first.verdicts) expect(again.verdicts.get(uid)).toBe(verdict);
     expect(again.fleets.get('default')).toBe(first.fleets.get('default'));
   });
@@ -283,7 +284,7 @@ describe('overrides', () => {
       const one = decider({ version: '1.2.3' });
       let kept: ReadonlyMap<string, KeptSpec> = new Map();
       const decisions = objects.map((object) => {
-        const decision = one.decide([shop, object], kept, policy, createdMs);
+        const decision = one.decideAll([shop, object], kept, policy, createdMs);
         kept = nextKept(decision, kept);
         return decision;
       });
@@ -309,7 +310,7 @@ describe('overrides', () => {
         served: { generation: 1, spec: spec() },
       });
       expect(effectIn(last)).toMatchObject({ requestsPerUnit: 100 });
-      const restarted = decider().decide([shop, next], stored, policy, createdMs);
+      const restarted = decider().decideAll([shop, next], stored, policy, createdMs);
       expect(effectIn(restarted)).toEqual(effectIn(last));
     });
 
@@ -337,7 +338,7 @@ describe('overrides', () => {
 
     it('end as others do, and lie only over domains that their namespace may have', () => {
       const { one, kept } = after(sale(1, { scope: 'One' }));
-      const over = one.decide([shop, sale(1, { scope: 'One' })], kept, policy, createdMs + 2 * hourMs);
+      const over = one.decideAll([shop, sale(1, { scope: 'One' })], kept, policy, createdMs + 2 * hourMs);
       expect(verdictOn(over, 'sale')).toMatchObject({ accepted: { reason: 'Expired' }, served: undefined });
       const stranger = override('sale', { namespace: 'other', spec: spec({ scope: 'One' }) });
       expect(verdictOn(after(stranger).last, 'sale')).toMatchObject({
@@ -350,11 +351,11 @@ describe('overrides', () => {
       const one = decider();
       const object = sale(1, { scope: 'All' });
       const unpublished = { ...noPolicy, schemas: new Map() };
-      const before = one.decide([shop, object], new Map(), unpublished, createdMs);
+      const before = one.decideAll([shop, object], new Map(), unpublished, createdMs);
       expect(before.newerFields?.doubts).toEqual(new Set(['RateLimitOverride spec.scope']));
       expect(verdictOn(before, 'sale').accepted).toMatchObject({ reason: 'UnknownField' });
       expect(one.foreseeOverride(object, createdMs).isDoubtful).toBe(true);
-      const next = one.decide([shop, object], new Map(), policy, createdMs);
+      const next = one.decideAll([shop, object], new Map(), policy, createdMs);
       expect(verdictOn(next, 'sale').accepted).toEqual({ status: true });
       expect(one.foreseeOverride(sale(2, { scope: 'One' }), createdMs)).toMatchObject({
         rejection: { reason: 'UnknownField' },
@@ -373,7 +374,7 @@ describe('overrides', () => {
 
   it('are foreseen: what an older one has, and what the namespace may not', () => {
     const one = decider();
-    one.decide([shop, override('sale')], new Map(), noPolicy, createdMs);
+    one.decideAll([shop, override('sale')], new Map(), noPolicy, createdMs);
     const foresee = (object: ConfigObject) => one.foreseeOverride(object, createdMs).rejection?.reason;
     expect(foresee(override('next', { createdMs: createdMs + 1_000 }))).toBe('Conflicted');
     expect(foresee(override('sale', { generation: 2 }))).toBeUndefined();

@@ -14,7 +14,7 @@ import {
 } from '../../rules/override.ts';
 import { formatManifestError } from '../../rules/rule-error.ts';
 import { encodeOverride } from '../../rules/xds/override-resource.ts';
-import { byAge, type ConfigObject, objectKey } from '../model/config-object.ts';
+import { byAge, type ConfigObject, objectKey, UnreadSpec } from '../model/config-object.ts';
 import {
   domainKey,
   type KeptSpec,
@@ -213,6 +213,7 @@ function readKnown(
   spec: unknown,
   { nowMs, maxSeconds }: OverrideFacts,
 ): Omit<ReadSpec, 'ignored'> | { problem: string } {
+  if (spec instanceof UnreadSpec) return { problem: shortened(spec.problem, 32_000) };
   if (typeof spec !== 'object' || spec === null) return { problem: 'spec: is required' };
   const { className: _, fleet: asked, ...rest } = spec as Record<string, unknown>;
   const fleet = asked ?? defaultFleet;

@@ -79,6 +79,8 @@ export interface InForce {
   without?: readonly string[] | undefined;
 }
 
+export const nothingInForce = 'nothing is in force';
+
 export function inForceText({ generation, isSame, without }: InForce): string {
   if (without !== undefined)
     return `generation ${generation} is in force without ${without.length === 1 ? 'it' : 'them'}`;
@@ -86,7 +88,7 @@ export function inForceText({ generation, isSame, without }: InForce): string {
 }
 
 export function rejected({ reason, problem }: Rejection, inForce: InForce | undefined): Acceptance {
-  const rest = inForce === undefined ? 'nothing is in force' : inForceText(inForce);
+  const rest = inForce === undefined ? nothingInForce : inForceText(inForce);
   return { status: false, reason, message: `${problem}; ${rest}` };
 }
 

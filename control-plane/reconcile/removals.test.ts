@@ -39,7 +39,8 @@ function verdictOf(name: string, isServed = true): Verdict {
 }
 
 function decisionOf(...verdicts: Verdict[]): Decision {
-  return { fleets: new Map(), verdicts: new Map(verdicts.map((one) => [one.object.uid, one])) };
+  const byUid = new Map(verdicts.map((one) => [one.object.uid, one]));
+  return { fleets: new Map(), verdicts: byUid, holders: new Map() };
 }
 
 const gone = (): boolean => true;

@@ -3,7 +3,7 @@
  * sees deletions and what the leader stores of them, so that each could lead. Pure: what it asks for is passed in.
  */
 import type { ConfigObject } from '../model/config-object.ts';
-import type { Decision, Verdict } from '../model/decision.ts';
+import { changedVerdicts, type Decision, type Verdict } from '../model/decision.ts';
 
 export interface RemovedObject
   extends Pick<ConfigObject, 'kind' | 'namespace' | 'name' | 'uid' | 'generation'> {
@@ -52,12 +52,12 @@ export class Removals {
   }
 
   /** `isGone`: it exists no longer, neither as an object of this control plane nor of another. */
-  observe({ verdicts }: Decision, isGone: (object: ConfigObject) => boolean, nowMs: number): void {
-    if (verdicts === this.#verdicts) return;
-    for (const [uid, verdict] of this.#verdicts) {
-      if (!verdicts.has(uid) && isGone(verdict.object)) this.#add(removedObject(verdict, nowMs));
+  observe(decision: Decision, isGone: (object: ConfigObject) => boolean, nowMs: number): void {
+    for (const uid of changedVerdicts(decision, this.#verdicts)) {
+      const verdict = decision.verdicts.has(uid) ? undefined : this.#verdicts.get(uid)!;
+      if (verdict && isGone(verdict.object)) this.#add(removedObject(verdict, nowMs));
     }
-    this.#verdicts = verdicts;
+    this.#verdicts = decision.verdicts;
   }
 
   /** What is stored now. What the leader took out again was told. */

@@ -7,12 +7,13 @@ import { byAge } from '../model/config-object.ts';
 import type { SpecGeneration } from '../model/decision.ts';
 import {
   type FleetSnapshot,
-  fleetSnapshot,
   hashOf,
   oldRulesVersion,
   type Resource,
+  versionLine,
+  versionOfText,
 } from '../model/fleet-snapshot.ts';
-import type { Claim, SettledClaims } from './claims.ts';
+import type { Claim, Settled } from './claims.ts';
 import type { ReadRules } from './spec-reading.ts';
 
 /** What limiters are served in place of what they cannot obey: rules of version 1. */
@@ -21,30 +22,9 @@ export interface OldRules {
   rules: ReadRules;
 }
 
-export interface ClaimsToServe {
-  places: ReturnType<SettledClaims['places']>;
-  /** The last rules of the claim's object for the same domain that limiters of any version obey. */
-  oldRulesOf(claim: Claim): OldRules | undefined;
-}
-
-export interface ServedClaims {
-  /** The resource that each one is in. */
-  resources: ReadonlyMap<Claim, Resource>;
-  /** What old limiters get in place of it. */
-  forOld: ReadonlyMap<Claim, OldRules>;
-  /** Those that some object is served to. */
-  fleets: ReadonlyMap<string, ServedFleet>;
-}
-
-export interface ServedFleet {
-  /** One for each of `tiers`; the same as the next one where that obeys everything. */
-  tiers: readonly ServedTier[];
-  snapshot: FleetSnapshot;
-}
-
 interface ServedTier {
-  gathered: Gathered;
-  /** With those of the tiers behind it. */
+  /** Without those of the tiers behind it. */
+  base: FleetSnapshot;
   snapshot: FleetSnapshot;
 }
 
@@ -55,120 +35,235 @@ const tiers = [
   { obeyed: oldRulesVersion, needed: undefined },
 ] as const;
 
-interface Gathered {
-  resources: ReadonlySet<Resource>;
-  snapshot: FleetSnapshot;
-  /** By domain: what several objects have rules for. */
-  merged: ReadonlyMap<string, Merged>;
-}
-
 interface Merged {
   parts: readonly Resource[];
   resource: Resource;
 }
 
-/** What limiters of a fleet are to be served, as it comes together; `last` is what they were served in the round before. */
-class Gathering {
-  readonly #last: Gathered | undefined;
-  readonly #list: Resource[] = [];
-  readonly #merged = new Map<string, Merged>();
+/** What comes of one domain of a fleet. */
+interface ServedPlace {
+  claims: ReadonlySet<Claim>;
+  /** One for each of `tiers`; undefined: nothing. */
+  resources: readonly (Resource | undefined)[];
+  /** By tier: what several objects have rules for. */
+  merged: readonly (Merged | undefined)[];
+  /** What old limiters get in place of a claim. */
+  forOld: ReadonlyMap<Claim, OldRules>;
+}
 
-  constructor(last: Gathered | undefined) {
-    this.#last = last;
+/** Chosen: of so many changes at once each is made in the text of a version. */
+const mostEdits = 8;
+
+/** The resources of one tier of one fleet, in the order of their names. */
+class SortedResources {
+  readonly #fleet: string;
+  readonly #resources: Resource[] = [];
+  readonly #lines: string[] = [];
+  /** All lines; undefined: they have to be joined. To join thousands takes longer than to change a few in the text. */
+  #text: string | undefined;
+  #edits = 0;
+  #snapshot: FleetSnapshot | undefined;
+
+  constructor(fleet: string) {
+    this.#fleet = fleet;
+  }
+
+  remove(resource: Resource): void {
+    const at = this.#placeOf(resource);
+    this.#resources.splice(at, 1);
+    this.#edit(at, this.#lines[at]!, '');
+    this.#lines.splice(at, 1);
   }
 
   add(resource: Resource): void {
-    this.#list.push(resource);
+    const at = this.#placeOf(resource);
+    const line = versionLine(resource);
+    this.#resources.splice(at, 0, resource);
+    this.#edit(at, '', line);
+    this.#lines.splice(at, 0, line);
   }
 
-  /** Returns the resource that they are in. */
-  addMerged(parts: readonly Resource[]): Resource {
-    const { domain } = parts[0]!;
-    const whole = merge(parts, this.#last?.merged.get(domain));
-    this.#merged.set(domain, whole);
-    this.add(whole.resource);
-    return whole.resource;
+  /** Before `#lines` changes. */
+  #edit(at: number, before: string, now: string): void {
+    this.#snapshot = undefined;
+    this.#edits += 1;
+    if (this.#edits > mostEdits) this.#text = undefined;
+    if (this.#text === undefined) return;
+    let offset = 0;
+    for (let i = 0; i < at; i += 1) offset += this.#lines[i]!.length;
+    this.#text = this.#text.slice(0, offset) + now + this.#text.slice(offset + before.length);
   }
 
-  isAs(other: Gathering): boolean {
-    return this.#list.length === other.#list.length && this.#list.every((one, i) => one === other.#list[i]);
+  get snapshot(): FleetSnapshot {
+    if (this.#snapshot === undefined) {
+      this.#text ??= this.#lines.join('');
+      this.#edits = 0;
+      const version = versionOfText(this.#text);
+      this.#snapshot = { fleet: this.#fleet, version, resources: [...this.#resources] };
+    }
+    return this.#snapshot;
   }
 
-  gathered(fleet: string): Gathered {
-    const [last, list] = [this.#last, this.#list];
-    const isSame = last?.resources.size === list.length && list.every((one) => last.resources.has(one));
-    const { resources, snapshot } = isSame
-      ? last
-      : { resources: new Set(list), snapshot: fleetSnapshot(fleet, list) };
-    return { resources, snapshot, merged: this.#merged };
+  /** Of the first one whose name is not smaller. */
+  #placeOf({ name }: Resource): number {
+    let [low, high] = [0, this.#resources.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#resources[middle]!.name < name) low = middle + 1;
+      else high = middle;
+    }
+    return low;
   }
 }
 
-/** `lastFleets` are those of the round before. */
-export function serveClaims(
-  { places, oldRulesOf }: ClaimsToServe,
-  lastFleets: ReadonlyMap<string, ServedFleet>,
-): ServedClaims {
-  const resources = new Map<Claim, Resource>();
-  const forOld = new Map<Claim, OldRules>();
-  const gatherings = new Map<string, Gathering[]>();
-  for (const { fleet, holders } of places) {
-    if (holders.claims.length === 0) continue;
-    const last = lastFleets.get(fleet);
-    const gathering = gatherings.get(fleet) ?? tiers.map((_, i) => new Gathering(last?.tiers[i]?.gathered));
-    gatherings.set(fleet, gathering);
-    // In the order of the objects' age, whoever was accepted first: so the order of their rules never flips.
-    const claims = holders.claims.toSorted((a, b) => byAge(a.object, b.object));
-    const gather = (into: Gathering, parts: readonly Resource[]): Resource => {
-      if (claims.length > 1) return into.addMerged(parts);
-      into.add(parts[0]!);
-      return parts[0]!;
-    };
-    const parts = claims.map(({ rules }) => rules.resource);
-    const resource = gather(gathering[0]!, parts);
-    for (const claim of claims) resources.set(claim, resource);
-    for (const [i, { obeyed }] of tiers.entries()) {
-      if (i === 0) continue;
-      const isObeyed = ({ rules }: Claim): boolean => rules.rulesVersion <= obeyed;
-      if (claims.every(isObeyed)) gathering[i]!.add(resource);
-      else {
-        const oldParts = oldPartsOf(claims, { isObeyed, oldRulesOf, forOld });
-        if (oldParts.length > 0) gather(gathering[i]!, oldParts);
+/** What one fleet is served, as it changes. */
+class FleetGathering {
+  readonly #tiers: readonly SortedResources[];
+  /** By domain. */
+  readonly #places = new Map<string, ServedPlace>();
+  /** By tier: how many domains have something else there than in the tier before it. */
+  readonly #differing = tiers.map(() => 0);
+  /** One for each of `tiers`; the same as the next one where that obeys everything. */
+  #served: readonly ServedTier[] | undefined;
+
+  constructor(fleet: string) {
+    this.#tiers = tiers.map(() => new SortedResources(fleet));
+  }
+
+  get isEmpty(): boolean {
+    return this.#places.size === 0;
+  }
+
+  place(domain: string): ServedPlace | undefined {
+    return this.#places.get(domain);
+  }
+
+  /** All that are taken out go before any comes in: of two resources with one name only one may be there. */
+  takeOut(domain: string, next: ServedPlace | undefined): void {
+    const before = this.#places.get(domain);
+    this.#count(before, -1);
+    for (const [i, resource] of (before?.resources ?? []).entries())
+      if (resource !== undefined && resource !== next?.resources[i]) this.#tiers[i]!.remove(resource);
+  }
+
+  /** After `takeOut`. */
+  putIn(domain: string, next: ServedPlace | undefined): void {
+    const before = this.#places.get(domain);
+    this.#count(next, 1);
+    for (const [i, resource] of (next?.resources ?? []).entries())
+      if (resource !== undefined && resource !== before?.resources[i]) this.#tiers[i]!.add(resource);
+    if (next === undefined) this.#places.delete(domain);
+    else this.#places.set(domain, next);
+  }
+
+  #count(place: ServedPlace | undefined, by: number): void {
+    for (const [i, resource] of (place?.resources ?? []).entries())
+      if (i > 0 && resource !== place!.resources[i - 1]) this.#differing[i]! += by;
+  }
+
+  served(): FleetSnapshot {
+    const bases: FleetSnapshot[] = [];
+    for (const [i, tier] of this.#tiers.entries())
+      bases.push(i > 0 && this.#differing[i] === 0 ? bases[i - 1]! : tier.snapshot);
+    const served: ServedTier[] = [];
+    for (const [i, { needed }] of [...tiers.entries()].reverse()) {
+      const base = bases[i]!;
+      const [below] = served;
+      if (below?.base === base) {
+        served.unshift(below);
+        continue;
       }
+      const before = this.#served?.[i];
+      const isSame = before?.base === base && before.snapshot.forOld === below?.snapshot;
+      const more = {
+        ...(below && { forOld: below.snapshot }),
+        ...(below && needed && { rulesVersion: needed }),
+      };
+      served.unshift({ base, snapshot: isSame ? before.snapshot : { ...base, ...more } });
     }
+    this.#served = served;
+    return served[0]!.snapshot;
   }
-  const fleets = new Map<string, ServedFleet>();
-  for (const [fleet, gathering] of gatherings)
-    fleets.set(fleet, servedFleet(fleet, gathering, lastFleets.get(fleet)));
-  return { resources, forOld, fleets };
 }
 
-function servedFleet(
-  fleet: string,
-  gathering: readonly Gathering[],
-  last: ServedFleet | undefined,
-): ServedFleet {
-  const all: Gathered[] = [];
-  for (const [i, one] of gathering.entries())
-    all.push(i > 0 && one.isAs(gathering[i - 1]!) ? all[i - 1]! : one.gathered(fleet));
-  const served: ServedTier[] = [];
-  for (const [i, { needed }] of [...tiers.entries()].reverse()) {
-    const gathered = all[i]!;
-    const [below] = served;
-    if (below?.gathered === gathered) {
-      served.unshift(below);
-      continue;
-    }
-    const before = last?.tiers[i];
-    const isSame =
-      before?.gathered.snapshot === gathered.snapshot && before.snapshot.forOld === below?.snapshot;
-    const more = {
-      ...(below && { forOld: below.snapshot }),
-      ...(below && needed && { rulesVersion: needed }),
-    };
-    served.unshift({ gathered, snapshot: isSame ? before.snapshot : { ...gathered.snapshot, ...more } });
+/** What all fleets are served. */
+export class ServedFleets {
+  readonly #gatherings = new Map<string, FleetGathering>();
+  readonly #snapshots = new Map<string, FleetSnapshot>();
+
+  /** By fleet: those that some object is served to. */
+  get snapshots(): ReadonlyMap<string, FleetSnapshot> {
+    return this.#snapshots;
   }
-  return { tiers: served, snapshot: served[0]!.snapshot };
+
+  /** The resource that a claim is in; undefined: it is not served. */
+  resourceOf(claim: Claim): Resource | undefined {
+    const place = this.#placeOf(claim.rules);
+    return place?.claims.has(claim) ? place.resources[0] : undefined;
+  }
+
+  /** What old limiters get in place of a claim. */
+  forOld(claim: Claim): OldRules | undefined {
+    return this.#placeOf(claim.rules)?.forOld.get(claim);
+  }
+
+  /** Of the whole domain. */
+  resourceAt(place: { fleet: string; domain: string }): Resource | undefined {
+    return this.#placeOf(place)?.resources[0];
+  }
+
+  /**
+   * Serves what came out of these places. `oldRulesOf` gives the last rules of the claim's object for the same domain that limiters
+   * of any version obey.
+   */
+  serve(places: Settled['places'], oldRulesOf: (claim: Claim) => OldRules | undefined): void {
+    const next = [...places].map(({ fleet, domain, holders }) => {
+      const gathering = this.#gatherings.get(fleet) ?? new FleetGathering(fleet);
+      this.#gatherings.set(fleet, gathering);
+      const claims = holders.claims.toSorted((a, b) => byAge(a.object, b.object));
+      const before = gathering.place(domain);
+      const served = claims.length === 0 ? undefined : servedPlace(claims, before, oldRulesOf);
+      return { fleet, gathering, domain, served };
+    });
+    for (const { gathering, domain, served } of next) gathering.takeOut(domain, served);
+    for (const { gathering, domain, served } of next) gathering.putIn(domain, served);
+    for (const [fleet, gathering] of new Map(next.map(({ fleet, gathering }) => [fleet, gathering]))) {
+      if (gathering.isEmpty) {
+        this.#gatherings.delete(fleet);
+        this.#snapshots.delete(fleet);
+      } else this.#snapshots.set(fleet, gathering.served());
+    }
+  }
+
+  #placeOf({ fleet, domain }: { fleet: string; domain: string }): ServedPlace | undefined {
+    return this.#gatherings.get(fleet)?.place(domain);
+  }
+}
+
+/** `claims` in the order of the objects' age, whoever was accepted first: so the order of their rules never flips. */
+function servedPlace(
+  claims: readonly Claim[],
+  before: ServedPlace | undefined,
+  oldRulesOf: (claim: Claim) => OldRules | undefined,
+): ServedPlace {
+  const merged: (Merged | undefined)[] = [];
+  const forOld = new Map<Claim, OldRules>();
+  const resourceOf = (tier: number, parts: readonly Resource[]): Resource | undefined => {
+    if (claims.length === 1 || parts.length === 0) return parts[0];
+    const whole = merge(parts, before?.merged[tier]);
+    merged[tier] = whole;
+    return whole.resource;
+  };
+  const all = resourceOf(
+    0,
+    claims.map(({ rules }) => rules.resource),
+  );
+  const resources = tiers.map(({ obeyed }, i) => {
+    const isObeyed = ({ rules }: Claim): boolean => rules.rulesVersion <= obeyed;
+    if (i === 0 || claims.every(isObeyed)) return all;
+    return resourceOf(i, oldPartsOf(claims, { isObeyed, oldRulesOf, forOld }));
+  });
+  return { claims: new Set(claims), resources, merged, forOld };
 }
 
 /**
@@ -181,7 +276,11 @@ function oldPartsOf(
     isObeyed,
     oldRulesOf,
     forOld,
-  }: Pick<ClaimsToServe, 'oldRulesOf'> & { isObeyed(claim: Claim): boolean; forOld: Map<Claim, OldRules> },
+  }: {
+    isObeyed(claim: Claim): boolean;
+    oldRulesOf(claim: Claim): OldRules | undefined;
+    forOld: Map<Claim, OldRules>;
+  },
 ): Resource[] {
   const taken = new Set(claims.filter(isObeyed).flatMap(({ rules }) => rules.topKeys));
   return claims.flatMap((claim) => {

@@ -5,6 +5,7 @@ import { compositeOf, rulesVersionNeeded } from '../../rules/model.ts';
 import { readSpec } from '../../rules/reader/read-spec.ts';
 import { formatManifestError, type RuleError } from '../../rules/rule-error.ts';
 import { encodeResource } from '../../rules/xds/resource.ts';
+import { UnreadSpec } from '../model/config-object.ts';
 import { hashOf, type Resource } from '../model/fleet-snapshot.ts';
 import type { PublishedSchemas, UnknownField } from '../model/newer-fields.ts';
 import { joinedWithin, shortened } from './conditions.ts';
@@ -59,6 +60,10 @@ export function followsFromSchemas(reading: SpecReading): boolean {
 
 export function readingOf(spec: unknown, facts: ReadingFacts): SpecReading {
   const { name, schemas } = facts;
+  if (spec instanceof UnreadSpec) {
+    const rejection: Rejection = { reason: 'Invalid', problem: shortened(spec.problem, longestProblem) };
+    return { ok: false, rejection, unknown: [], rest: undefined };
+  }
   const result = readSpec(spec, name);
   if (result.ok) return readRules(result, { spec, name, ignored: [] });
   const paths = schemas === undefined ? [] : result.unknown;

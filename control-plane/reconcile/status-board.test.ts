@@ -1,12 +1,12 @@
 import { beforeEach, describe, expect, it } from 'vitest';
 import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject, configSpec, configWrites } from '../../test/support/config-object-builder.ts';
+import { changesBetween, WholeDecider } from '../../test/support/whole-decider.ts';
 import { type ConfigObject, type ConfigStatus, findCondition } from '../model/config-object.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
 import type { WriteEnd } from '../model/write-ledger.ts';
 import type { StatusEntry } from '../replicas/status-pump.ts';
 import { anyoneOwnsAnything } from './claims.ts';
-import { Decider } from './decide.ts';
 import { VersionLedger } from './fleet-standing.ts';
 import { LimiterView, patienceMs } from './limiter-view.ts';
 import { StatusBoard, StatusQueue } from './status-board.ts';
@@ -34,7 +34,7 @@ class Leader {
     controllerName: own,
     found: ({ name }, news) => this.found.push(`${name} ${foundText(news)}`),
   });
-  readonly #decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+  readonly #decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
   objects: ConfigObject[] = [a, b];
   left: ConfigObject[] = [];
   /** What is not decided anew yet. */
@@ -49,11 +49,14 @@ class Leader {
   /** Of the limiter. */
   fleet = 'default';
   awaitsLimiters = false;
+  #shown = new Map<string, ConfigObject>();
+  /** At the last evaluation: names. */
+  looked: string[] = [];
   /** Besides the limiter. */
   more: LimiterReport[] = [];
 
   evaluate(): void {
-    const decision = this.#decider.decide(this.decided ?? this.objects, new Map());
+    const decision = this.#decider.decideAll(this.decided ?? this.objects, new Map());
     this.#ledger.observe(decision, this.nowMs);
     const version = decision.fleets.get(this.fleet)?.version;
     const limiter = {
@@ -72,12 +75,25 @@ class Leader {
     const limiters = [...(this.hasLimiter ? [limiter] : []), ...this.more];
     this.#limiters.update([{ replica: 'r', limiters }], this.nowMs);
     const { isOversize, awaitsLimiters, left, nowMs } = this;
-    const newest = ({ uid }: ConfigObject) => this.objects.find((object) => object.uid === uid);
-    this.board.evaluate({ decision, newest, left, isOversize: () => isOversize, awaitsLimiters, nowMs });
+    this.looked = [];
+    const newest = ({ uid, name }: ConfigObject) => {
+      this.looked.push(name);
+      return this.objects.find((object) => object.uid === uid);
+    };
+    const changed = this.#changes();
+    const evaluation = { decision, newest, left, changed, isOversize: () => isOversize };
+    this.board.evaluate({ ...evaluation, awaitsLimiters, nowMs });
+  }
+
+  /** By uid, since its last call. */
+  #changes(): Map<string, unknown> {
+    const before = this.#shown;
+    this.#shown = new Map([...this.objects, ...this.left].map((object) => [object.uid, object]));
+    return changesBetween(before, this.#shown);
   }
 
   version(): string | undefined {
-    return this.#decider.decide(this.objects, new Map()).fleets.get(this.fleet)?.version;
+    return this.#decider.decideAll(this.objects, new Map()).fleets.get(this.fleet)?.version;
   }
 
   set hasAccepted(value: boolean) {
@@ -154,6 +170,29 @@ describe('StatusBoard', () => {
     leader.hasAccepted = true;
     leader.evaluate();
     expect(leader.write()).toEqual(['a True AllLimiters', 'b True AllLimiters']);
+  });
+
+  it('looks at no object that nothing has changed for, whichever limiter answers', () => {
+    leader.hasAccepted = true;
+    leader.evaluate();
+    leader.write();
+    leader.evaluate();
+    leader.evaluate();
+    expect(leader.looked).toEqual([]);
+    leader.refusedFor = leader.version();
+    const spec = configSpec({ domain: 'a', requestsPerUnit: 7 });
+    leader.objects = leader.objects.map((one) =>
+      one.uid === a.uid ? { ...one, generation: 2, spec, resourceVersion: `${++version}` } : one,
+    );
+    leader.evaluate();
+    expect([leader.looked, leader.write()]).toEqual([['a'], ['a False Refused']]);
+    leader.evaluate();
+    leader.refusedFor = undefined;
+    leader.evaluate();
+    expect([leader.looked, leader.write()]).toEqual([['a'], ['a True AllLimiters']]);
+    leader.hasLimiter = false;
+    leader.evaluate();
+    expect(leader.looked.toSorted()).toEqual(['a', 'b']);
   });
 
   it('counts the overrides over a domain, in a storm of them once in ten seconds', () => {

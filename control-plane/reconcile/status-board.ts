@@ -10,12 +10,12 @@ import {
   findCondition,
   isOfOther,
 } from '../model/config-object.ts';
-import { type Decision, domainKey, type Verdict } from '../model/decision.ts';
+import { changedVerdicts, type Decision, domainKey, type Verdict } from '../model/decision.ts';
 import { says } from '../model/reasons.ts';
 import type { WriteLedger } from '../model/write-ledger.ts';
 import type { StatusEntry } from '../replicas/status-pump.ts';
 import { notWatchedStatus, sameStatus, statusOf } from './conditions.ts';
-import type { Since, Standing, VersionLedger } from './fleet-standing.ts';
+import type { FleetStanding, Since, Standing, VersionLedger } from './fleet-standing.ts';
 import type { LimiterView } from './limiter-view.ts';
 import { type OwnershipNews, StatusOwnership } from './status-ownership.ts';
 
@@ -36,6 +36,8 @@ export interface Evaluation {
   newest(object: ConfigObject): ConfigObject | undefined;
   /** What is not ours any more, and still bears our name. */
   left: readonly ConfigObject[];
+  /** By uid: what `newest` or `left` has another value for than at the last evaluation. */
+  changed: ReadonlyMap<string, unknown>;
   /** Whether the fleet's snapshot is longer than the usual client of gRPC takes. */
   isOversize(fleet: string): boolean;
   /**
@@ -50,6 +52,16 @@ interface Found {
   status: ConfigStatus | undefined;
   /** Whether its limiters have not said all yet that the status rests on. */
   isAwaited: boolean;
+}
+
+/** What an evaluation found of a fleet. */
+interface FleetSeen {
+  standing: FleetStanding;
+  isOversize: boolean;
+  /** By uid: objects with rules in the fleet. */
+  objects: Set<string>;
+  /** Those of them that not every limiter has in force. */
+  behind: Set<string>;
 }
 
 /** What a status followed from. As long as none of it changes, the status does not. */
@@ -99,6 +111,11 @@ export class StatusBoard {
   readonly #counts = new WeakMap<ConfigStatus, LimiterCounts>();
   /** By uid: objects that are given up. */
   #left: ReadonlySet<string> = new Set();
+  readonly #fleets = new Map<string, FleetSeen>();
+  /** By uid: what each evaluation looks at, as something is to be written, or the source does not show yet what was. */
+  readonly #open = new Set<string>();
+  /** Of the last evaluation; undefined: the next one looks at all objects. */
+  #decision: Decision | undefined;
 
   constructor(options: StatusBoardOptions) {
     this.#options = options;
@@ -107,19 +124,40 @@ export class StatusBoard {
 
   /** Call after `VersionLedger.observe` and `LimiterView.update`. */
   evaluate(evaluation: Evaluation): void {
-    const { verdicts } = evaluation.decision;
+    const { decision, newest, nowMs } = evaluation;
     const left = new Set(evaluation.left.map(({ uid }) => uid));
-    for (const uid of [...this.#evaluated.keys(), ...this.#left]) {
-      if (!verdicts.has(uid) && !left.has(uid)) this.#forget(uid);
-    }
+    const due = this.#due(evaluation).union(this.#left);
+    this.#decision = decision;
     this.#left = left;
-    for (const verdict of verdicts.values()) {
-      const { uid } = verdict.object;
-      const shown = evaluation.newest(verdict.object);
-      if (shown !== undefined) this.#evaluate(verdict, shown, evaluation);
+    for (const uid of due) {
+      const verdict = decision.verdicts.get(uid);
+      const shown = verdict && newest(verdict.object);
+      if (shown !== undefined) this.#evaluate(verdict!, shown, evaluation);
       else if (!left.has(uid)) this.#forget(uid);
     }
-    for (const object of evaluation.left) this.#leave(object, evaluation.nowMs);
+    for (const object of evaluation.left) this.#leave(object, nowMs);
+  }
+
+  /** By uid: objects of which something may be different from what the last evaluation found. */
+  #due({ decision, changed, isOversize }: Evaluation): Set<string> {
+    const last = this.#decision;
+    const due =
+      last === undefined
+        ? new Set([...decision.verdicts.keys(), ...this.#evaluated.keys()])
+        : this.#open
+            .union(changed)
+            .union(changedVerdicts(decision, last.verdicts))
+            .union(recounted(decision, last));
+    for (const [name, seen] of this.#fleets) {
+      const standing = this.#options.limiters.fleet(name);
+      const isNowOversize = isOversize(name);
+      if (standing === seen.standing && isNowOversize === seen.isOversize) continue;
+      const isMore = isNowOversize === seen.isOversize && standing.isAtLeast(seen.standing);
+      for (const uid of isMore ? seen.behind : seen.objects) due.add(uid);
+      seen.standing = standing;
+      seen.isOversize = isNowOversize;
+    }
+    return due;
   }
 
   /** When to evaluate again even if nothing changes; undefined: not at all. */
@@ -135,9 +173,17 @@ export class StatusBoard {
     return this.#counts.get(status);
   }
 
+  /** What changed since the last evaluation is not known to the next one, which looks at all objects. */
+  missed(): void {
+    this.#decision = undefined;
+  }
+
   /** When this process no longer leads: others may write then. */
   clear(): void {
+    this.#decision = undefined;
     this.#evaluated.clear();
+    this.#open.clear();
+    this.#fleets.clear();
     this.#ownership.clear();
     this.#found.clear();
     this.#countedMs.clear();
@@ -150,7 +196,9 @@ export class StatusBoard {
     const known = this.#look(shown, nowMs);
     const grounds = this.#grounds(verdict, known, evaluation);
     const last = this.#evaluated.get(uid);
+    this.#remember(verdict, grounds.standing, evaluation);
     if (last !== undefined && isSame(last.grounds, grounds)) {
+      this.#keepOpen(uid, !last.isWritten || known !== shown);
       const isHeld = (awaitsLimiters && last.isHeld) || nowMs < last.notBeforeMs;
       if (!last.isWritten && !isHeld) this.#offer(known, last.status, nowMs);
       return;
@@ -162,9 +210,39 @@ export class StatusBoard {
     const isHeld = this.#isHeld(status, known, grounds);
     const notBeforeMs = isWritten ? nowMs : this.#countedFrom(status, known, nowMs);
     this.#evaluated.set(uid, { grounds, status, isWritten, isHeld, notBeforeMs });
+    this.#keepOpen(uid, !isWritten || known !== shown);
     const isDone = isWritten || (awaitsLimiters && isHeld) || nowMs < notBeforeMs;
     if (isDone && this.#options.queue.inFlight(uid) === undefined) this.#options.queue.withdraw(uid);
     else this.#offer(known, status, nowMs);
+  }
+
+  #keepOpen(uid: string, isOpen: boolean): void {
+    if (isOpen || this.#options.queue.inFlight(uid) !== undefined) this.#open.add(uid);
+    else this.#open.delete(uid);
+  }
+
+  /** Which fleet the object is of, and whether all limiters have its rules. */
+  #remember({ object: { uid }, served }: Verdict, standing: Standing | undefined, at: Evaluation): void {
+    const before = this.#evaluated.get(uid)?.grounds.verdict.served?.fleet;
+    if (before !== served?.fleet) this.#leaveFleet(uid);
+    if (served === undefined) return;
+    const seen = this.#fleets.get(served.fleet) ?? {
+      standing: this.#options.limiters.fleet(served.fleet),
+      isOversize: at.isOversize(served.fleet),
+      objects: new Set(),
+      behind: new Set(),
+    };
+    this.#fleets.set(served.fleet, seen);
+    seen.objects.add(uid);
+    if (standing === seen.standing.shared) seen.behind.delete(uid);
+    else seen.behind.add(uid);
+  }
+
+  #leaveFleet(uid: string): void {
+    const fleet = this.#evaluated.get(uid)?.grounds.verdict.served?.fleet;
+    const seen = fleet === undefined ? undefined : this.#fleets.get(fleet);
+    seen?.behind.delete(uid);
+    if (seen?.objects.delete(uid) && seen.objects.size === 0) this.#fleets.delete(fleet!);
   }
 
   /** When a status may be written, as far as it is for the count of overrides. */
@@ -183,8 +261,7 @@ export class StatusBoard {
   #leave(object: ConfigObject, nowMs: number): void {
     const { queue, controllerName } = this.#options;
     const { uid } = object;
-    this.#evaluated.delete(uid);
-    this.#found.delete(uid);
+    this.#drop(uid);
     const known = this.#look(object, nowMs);
     const inFlight = queue.inFlight(uid);
     const isTold = known.status?.controllerName !== controllerName;
@@ -248,10 +325,16 @@ export class StatusBoard {
     return found.isAwaited && sameStatus(previous, found.status);
   }
 
-  #forget(uid: string): void {
+  #drop(uid: string): void {
+    this.#leaveFleet(uid);
+    this.#open.delete(uid);
     this.#evaluated.delete(uid);
-    this.#ownership.forget(uid);
     this.#found.delete(uid);
+  }
+
+  #forget(uid: string): void {
+    this.#drop(uid);
+    this.#ownership.forget(uid);
     this.#countedMs.delete(uid);
     this.#options.queue.withdraw(uid);
   }
@@ -280,6 +363,19 @@ function hadOtherRules(found: ConfigStatus | undefined, hash: string): boolean {
   const { servedVersion } = found ?? {};
   const hadLimiters = !says(findCondition(found, 'Programmed'), 'NoLimiters');
   return servedVersion !== undefined && servedVersion !== hash && hadLimiters;
+}
+
+/** Uids of objects over whose domain other overrides are served. */
+function recounted({ verdicts, overrides }: Decision, last: Decision): Set<string> {
+  const counts = [
+    overrides ?? new Map<string, number>(),
+    last.overrides ?? new Map<string, number>(),
+  ] as const;
+  const places = new Set([...counts[0].keys(), ...counts[1].keys()]);
+  const changed = new Set([...places].filter((place) => counts[0].get(place) !== counts[1].get(place)));
+  if (changed.size === 0) return changed;
+  const isCounted = ({ served }: Verdict): boolean => served !== undefined && changed.has(domainKey(served));
+  return new Set([...verdicts].filter(([, verdict]) => isCounted(verdict)).map(([uid]) => uid));
 }
 
 /** For webhooks. */

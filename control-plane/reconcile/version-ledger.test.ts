@@ -1,15 +1,15 @@
 import { describe, expect, it } from 'vitest';
 import { overrideKind } from '../../rules/language/kinds.ts';
 import { configObject, configSpec } from '../../test/support/config-object-builder.ts';
+import { WholeDecider } from '../../test/support/whole-decider.ts';
 import type { ConfigObject } from '../model/config-object.ts';
 import { anyoneOwnsAnything } from './claims.ts';
-import { Decider } from './decide.ts';
 import { VersionLedger } from './fleet-standing.ts';
 
 /** Observes what is decided on `objects`; returns the version of the fleet `default`. */
 function observe(ledger: VersionLedger, ...objects: ConfigObject[]): string {
-  const decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
-  const decision = decider.decide(objects, new Map());
+  const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+  const decision = decider.decideAll(objects, new Map());
   ledger.observe(decision, 7);
   return decision.fleets.get('default')?.version ?? '';
 }
@@ -85,18 +85,18 @@ describe('VersionLedger', () => {
 
   it('tells what old limiters are served from the same version served to all before', () => {
     const ledger = new VersionLedger();
-    const decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
     const spec = configSpec({ domain: 'a', algorithm: 'SlidingWindow' });
     const first = observe(ledger, a);
     const kept = new Map([[a.uid, { generation: 1, spec: a.spec }]]);
-    const decision = decider.decide([{ ...a, generation: 2, spec }], kept);
+    const decision = decider.decideAll([{ ...a, generation: 2, spec }], kept);
     ledger.observe(decision, 9);
     const { version, forOld } = decision.fleets.get('default')!;
     expect(forOld?.version).toBe(first);
     expect([1, 2].map((rules) => ledger.numberOf('default', first, rules))).toEqual([2, 1]);
     expect([1, 2].map((rules) => ledger.numberOf('default', version, rules))).toEqual([undefined, 2]);
     expect(ledger.since(a.uid)).toEqual({ number: 2, ms: 9, rulesVersion: 2 });
-    ledger.observe(decider.decide([{ ...a, generation: 2, spec }], new Map()), 10);
+    ledger.observe(decider.decideAll([{ ...a, generation: 2, spec }], new Map()), 10);
     expect(ledger.since(a.uid)).toEqual({ number: 2, ms: 9, rulesVersion: 2 });
     expect(ledger.newest('default')).toEqual({ number: 3, ms: 9, rulesVersion: 2, version });
     expect([1, 2].map((rules) => ledger.numberOf('default', first, rules))).toEqual([2, 1]);
@@ -104,14 +104,14 @@ describe('VersionLedger', () => {
 
   it('gives an override no new number to the rules below it, and tells three kinds of limiters apart', () => {
     const ledger = new VersionLedger();
-    const decider = new Decider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
+    const decider = new WholeDecider({ mergeDomains: false, domainOwners: anyoneOwnsAnything });
     const sliding = { ...b, spec: configSpec({ domain: 'b', algorithm: 'SlidingWindow' }) };
     const plain = observe(ledger, a);
     const overrideSpec = { domain: 'a', match: [{ key: 'k' }], block: true, permanent: true, reason: 'r' };
     const override = configObject({ kind: overrideKind, name: 'o', uid: 'o', spec: overrideSpec });
-    ledger.observe(decider.decide([a, sliding], new Map()), 8);
+    ledger.observe(decider.decideAll([a, sliding], new Map()), 8);
     const before = ledger.newest('default')!.version;
-    ledger.observe(decider.decide([a, sliding, override], new Map()), 9);
+    ledger.observe(decider.decideAll([a, sliding, override], new Map()), 9);
     const { version } = ledger.newest('default')!;
     expect(ledger.newest('default')).toEqual({ number: 3, ms: 9, rulesVersion: 3, version });
     expect([ledger.since(a.uid), ledger.since(b.uid), ledger.since('o')]).toEqual([

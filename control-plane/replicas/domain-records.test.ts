@@ -1,25 +1,23 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { configObject } from '../../test/support/config-object-builder.ts';
-import type { Decision, DomainRecord, DomainRecords, ServedConfig, Verdict } from '../model/decision.ts';
+import type { Decision, DomainRecord, DomainRecords } from '../model/decision.ts';
 import { nextRecords } from './domain-records.ts';
 
 const noonMs = Date.UTC(2026, 0, 2, 12);
 const releaseMs = 60_000;
 
 /** Of objects `namespace/domain` that are served to the fleet `edge`; `!namespace/domain` is not. */
-function decision(...objects: string[]): Decision {
-  const verdicts = objects.map((text, index): [string, Verdict] => {
-    const [namespace = '', domain = ''] = text.replace('!', '').split('/');
-    const served = text.startsWith('!') ? undefined : ({ fleet: 'edge', domain } as ServedConfig);
-    const object = configObject({ name: `n${index}`, namespace });
-    return [object.uid, { object, accepted: { status: true }, served }];
+function decision(...objects: string[]): Pick<Decision, 'holders'> {
+  const served = objects.filter((text) => !text.startsWith('!')).map((text) => text.split('/'));
+  const byDomain = Map.groupBy(served, ([, domain]) => `edge/${domain}`);
+  const namespaces = [...byDomain].map(([key, all]): [string, string[]] => {
+    return [key, [...new Set(all.map(([namespace = '']) => namespace))].sort()];
   });
-  return { fleets: new Map(), verdicts: new Map(verdicts) };
+  return { holders: new Map(namespaces) };
 }
 
 const records = (entries: Record<string, DomainRecord>): DomainRecords => new Map(Object.entries(entries));
-const next = (before: DomainRecords, now: Decision, nowMs = noonMs): DomainRecords =>
+const next = (before: DomainRecords, now: Pick<Decision, 'holders'>, nowMs = noonMs): DomainRecords =>
   nextRecords(before, now, { nowMs, releaseMs });
 
 describe('nextRecords', () => {

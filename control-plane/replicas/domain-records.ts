@@ -7,7 +7,7 @@ import { z } from 'zod';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { Pace } from '../../process/time/pacing.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
-import { type Decision, type DomainRecord, type DomainRecords, domainKey } from '../model/decision.ts';
+import type { Decision, DomainRecord, DomainRecords } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import type { Codec } from './codec.ts';
@@ -26,28 +26,13 @@ const recordsModel = z.record(
   z.object({ namespaces: z.array(z.string()).min(1), heldUntilMs: z.number().exactOptional() }),
 );
 
-/** By `domainKey`: the namespaces whose objects are served. */
-function holdersOf({ verdicts }: Decision): Map<string, string[]> {
-  const holders = new Map<string, string[]>();
-  for (const { object, served } of verdicts.values()) {
-    if (served === undefined || object.kind !== undefined) continue;
-    const key = domainKey(served);
-    const namespaces = holders.get(key);
-    if (namespaces === undefined) holders.set(key, [object.namespace]);
-    else if (!namespaces.includes(object.namespace)) namespaces.push(object.namespace);
-  }
-  for (const namespaces of holders.values()) if (namespaces.length > 1) namespaces.sort();
-  return holders;
-}
-
 /** `before` itself when nothing changes. What came free is held for `releaseMs`, and forgotten then. Pure. */
 export function nextRecords(
   before: DomainRecords,
-  decision: Decision,
+  { holders }: Pick<Decision, 'holders'>,
   { nowMs, releaseMs }: { nowMs: number; releaseMs: number },
 ): DomainRecords {
   const next = new Map<string, DomainRecord>();
-  const holders = holdersOf(decision);
   for (const [key, namespaces] of holders) {
     const record = before.get(key);
     const isSame = record?.heldUntilMs === undefined && isDeepStrictEqual(record?.namespaces, namespaces);
@@ -98,9 +83,11 @@ export class DomainRecordStore {
   #records: DomainRecords | undefined;
   /** What the ConfigMaps said last; undefined: nothing that can be read. */
   #shown: DomainRecords | undefined;
-  #decision: Decision | undefined;
+  #decision: Pick<Decision, 'holders'> | undefined;
   /** Of a leader, from its first decision on. */
   #wanted: DomainRecords | undefined;
+  /** What `#wanted` follows from, where time changes nothing in it. */
+  #settled: Decision['holders'] | undefined;
   #callOff = (): void => {};
 
   constructor(options: DomainRecordOptions) {
@@ -141,7 +128,7 @@ export class DomainRecordStore {
   }
 
   /** Of a leader; undefined: it may be older than the objects, so nothing comes free by it. */
-  decided(decision: Decision | undefined): void {
+  decided(decision: Pick<Decision, 'holders'> | undefined): void {
     this.#decision = decision;
     if (decision === undefined) this.#callOff();
     else this.#pace.ask();
@@ -149,6 +136,7 @@ export class DomainRecordStore {
 
   stoppedLeading(): void {
     this.#wanted = undefined;
+    this.#settled = undefined;
     this.#values.sync(undefined);
     this.decided(undefined);
   }
@@ -176,11 +164,16 @@ export class DomainRecordStore {
     this.#callOff();
     if (this.#decision === undefined || this.#records === undefined || !mayWrite()) return;
     const nowMs = clock.nowMs();
-    this.#wanted = nextRecords(this.#wanted ?? this.#records, this.#decision, { nowMs, releaseMs });
+    const { holders } = this.#decision;
+    const before = this.#wanted ?? this.#records;
+    const isSettled = holders === this.#settled;
+    this.#wanted = isSettled ? before : nextRecords(before, this.#decision, { nowMs, releaseMs });
     // Nothing is stored for nothing.
     const isNothing = this.#wanted.size === 0 && this.#values.mapCount === 0;
     this.#values.sync(isNothing ? undefined : new Map([[mapName, this.#wanted]]));
+    if (isSettled) return;
     const ends = [...this.#wanted.values()].flatMap(({ heldUntilMs }) => heldUntilMs ?? []);
+    this.#settled = ends.length === 0 ? holders : undefined;
     if (ends.length === 0) return;
     const firstMs = ends.reduce((a, b) => Math.min(a, b));
     this.#callOff = timers.after(Math.max(1, firstMs - nowMs), () => this.#pace.ask());

@@ -8,16 +8,12 @@
 import { isDeepStrictEqual } from 'node:util';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
-import type { ConfigObject } from '../model/config-object.ts';
-import type { KeptSpec, SpecGeneration } from '../model/decision.ts';
+import type { KeptSpec, SpecGeneration, StoredSpec } from '../model/decision.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import type { Codec } from './codec.ts';
 import { type ConfigMap, maxConfigMapBytes } from './config-maps.ts';
 import { type SharedFormat, SharedValues } from './shared-values.ts';
-
-/** With the name of the object that it belongs to. */
-export type StoredSpec = KeptSpec & Pick<ConfigObject, 'namespace' | 'name'>;
 
 const specKey = 'spec.json.gz';
 /** Of the later one of two. */

@@ -30,7 +30,7 @@ import {
   wholeOf,
 } from './config-maps.ts';
 import { type LeaseObject, type LeaseRecord, leaseRecord, SignsOfLife } from './leases.ts';
-import { type Failure, Pump } from './pump.ts';
+import { type Failure, PacedQueue, Pump } from './pump.ts';
 import { managedLabels, roleLabel } from './replica-name.ts';
 
 export interface ReportPublisherOptions extends Telemetry {
@@ -46,6 +46,11 @@ export interface ReportPublisherOptions extends Telemetry {
   maxPartBytes?: number;
 }
 
+interface OwnedReport {
+  readonly report: ReplicaReport;
+  readonly owner: Owner;
+}
+
 /**
  * Keeps a replica's ConfigMaps as its limiters are: the first change at once, further ones at most every 250 ms, one
  * write at a time, again after a failure, and anew when somebody deletes one.
@@ -57,22 +62,18 @@ export class ReportPublisher {
   #count = 0;
   #report: ReplicaReport | undefined;
   #owner: Owner | undefined;
-  /** What is to be written differs from what was. */
-  #isDue = false;
   #parts = 0;
-  #notBeforeMs = Number.NEGATIVE_INFINITY;
   #isClosed = false;
-  readonly #pump: Pump<ReplicaReport, Failure>;
+  readonly #queue: PacedQueue<OwnedReport>;
+  readonly #pump: Pump<OwnedReport, Failure>;
 
   constructor(options: ReportPublisherOptions) {
     this.#options = options;
     this.#run = newRevision(options.clock, () => options.random());
+    this.#queue = new PacedQueue(options.clock, () => this.#wanted());
     this.#pump = new Pump({
       ...options,
-      queue: {
-        next: () => (this.#dueMs() === 0 ? this.#report : undefined),
-        nextDueMs: () => this.#dueMs(),
-      },
+      queue: this.#queue,
       concurrency: 1,
       mayRun: () => !this.#isClosed,
       attempt: () => this.#write(),
@@ -109,23 +110,22 @@ export class ReportPublisher {
   }
 
   #ask(): void {
-    this.#isDue = this.#report !== undefined;
+    this.#queue.ask();
     this.#pump.wake();
   }
 
-  /** Milliseconds until the report is to be written; undefined while there is nothing to write. */
-  #dueMs(): number | undefined {
-    if (!this.#isDue || this.#owner === undefined) return undefined;
-    return Math.max(0, Math.ceil(this.#notBeforeMs - this.#options.clock.monotonicMs()));
+  #wanted(): OwnedReport | undefined {
+    const [report, owner] = [this.#report, this.#owner];
+    return report && owner && { report, owner };
   }
 
   async #write(): Promise<Failure | undefined> {
     const { clock, intervalMs = 250, log, metrics } = this.#options;
     const startMs = clock.monotonicMs();
-    this.#isDue = false;
+    this.#queue.begin();
     try {
       await this.#writeParts();
-      this.#notBeforeMs = startMs + intervalMs;
+      this.#queue.pauseUntil(startMs + intervalMs);
       return undefined;
     } catch (error) {
       metrics.all.reportsNotPublished.inc();
@@ -136,7 +136,7 @@ export class ReportPublisher {
 
   async #writeParts(): Promise<void> {
     const { api, maxPartBytes, codec } = this.#options;
-    const [report, owner] = [this.#report as ReplicaReport, this.#owner as Owner];
+    const { report, owner } = this.#wanted()!;
     this.#count += 1;
     const revision = `${this.#run}-${this.#count}`;
     const maps = await encodeReport(report, { revision, maxPartBytes, codec });
@@ -177,7 +177,7 @@ export interface SeenLease {
 }
 
 /** For a Lease that says nothing. */
-const usualDurationMs = 5_000;
+const defaultDurationMs = 5_000;
 
 /** What all replicas know of their limiters: watches their Leases and ConfigMaps, and counts those that live. */
 export class ReportReader {
@@ -303,7 +303,7 @@ export class ReportReader {
 
   /** Whether a replica came to life by it. */
   #leaseSeen({ name, record, isReplica }: SeenLease): boolean {
-    const { resourceVersion, holder, durationMs = usualDurationMs } = record;
+    const { resourceVersion, holder, durationMs = defaultDurationMs } = record;
     if (this.#toldLeases.get(name)?.record.resourceVersion === resourceVersion) return false;
     this.#options.leaseChanged(name, record);
     return isReplica && this.#signs.see({ name: holder, resourceVersion, durationMs }, this.#nowMs());

@@ -16,8 +16,6 @@ import { ReplicaCleanup } from './replica-cleanup.ts';
 import { replicaLeaseName } from './replica-name.ts';
 import { boundedReport, ReportPublisher, ReportReader } from './replica-reports.ts';
 
-/** Chosen: how often a Lease that fails again and again is told of. */
-const seldomMs = 60_000;
 /** Chosen: connections that are not shown to be dead are taken anew once in so long, and up to half of it later. */
 const rareMs = 60_000;
 
@@ -59,7 +57,7 @@ export class Replicas {
     const { client, namespace, replica, clock, log, metrics, leaseName } = options;
     const configMaps = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
     const leases = (timeoutMs: number) => new LeaseApi({ client, namespace, clock, timeoutMs });
-    const failures = new Seldom<string>(clock, seldomMs, (reason, times) => {
+    const failures = new Seldom<string>(clock, (reason, times) => {
       lines.leaseFailed(log, { reason, times });
     });
     const failed = (error: unknown): void => {

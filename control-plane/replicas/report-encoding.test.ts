@@ -96,7 +96,7 @@ describe('a report in ConfigMaps', () => {
         expect(new Set(parts.map(({ parts: total }) => total))).toEqual(new Set([parts.length]));
         expect(await decodeReport(parts, gzipCodec)).toEqual(report);
       }),
-      { numRuns: caseCount(50) },
+      { numRuns: caseCount(25) },
     );
   });
 

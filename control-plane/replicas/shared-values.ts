@@ -1,25 +1,25 @@
 /**
- * Values that replicas share, in ConfigMaps of the control plane's own namespace: every replica reads all values of a role, and
- * who may write makes what is stored the same as what is wanted, soon and again after failures. Nothing is deleted at the end:
- * what is stored is for the next process.
+ * Values that replicas share in ConfigMaps of the control plane's own namespace. Every replica reads all values of a role. The
+ * replica that may write makes the stored values equal to the wanted ones, and retries after failures. Nothing is deleted at
+ * shutdown, because the next process needs the stored values.
  */
 import { errorText } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
 import { type ConfigMap, ConfigMapApi, type StoredConfigMap, WatchedValues } from './config-maps.ts';
-import { Pump } from './pump.ts';
+import { PacedQueue, Pump } from './pump.ts';
 import { type ObjectRole, roleLabel } from './replica-name.ts';
 
-/** How the values of a role stand in ConfigMaps, one or several for each. */
+/** How the values of a role are stored, each in one or several ConfigMaps. */
 export interface SharedFormat<Value> {
-  /** Whose part a ConfigMap is; undefined: it is none of ours. */
+  /** The key that a ConfigMap belongs to; undefined: it is not ours. */
   keyOf(map: ConfigMap): string | undefined;
   /** Which of a key's ConfigMaps make up its value; undefined while some of them are missing. */
   whole?(maps: readonly StoredConfigMap[]): readonly StoredConfigMap[] | undefined;
-  /** Rejects what cannot be read: it counts as not stored. */
+  /** Rejects if the value cannot be read. It then counts as not stored. */
   decode(maps: readonly StoredConfigMap[]): Promise<Value>;
-  /** `isWhole` is false for a value that has no room: what of it has room is stored, and it is not tried again. */
+  /** `isWhole` is false for a value that is too large. The part that fits is stored, and the value is not tried again. */
   encode(key: string, value: Value): Promise<{ maps: readonly ConfigMap[]; isWhole: boolean }>;
   isSame(a: Value, b: Value): boolean;
 }
@@ -29,14 +29,14 @@ export interface SharedValuesOptions<Value> {
   namespace: string;
   role: ObjectRole;
   format: SharedFormat<Value>;
-  /** Between the starts of two writes. Missing: none is waited for. */
+  /** Between the starts of two writes. Defaults to 0. */
   intervalMs?: number;
   /** Asked before each request. */
   mayWrite(): boolean;
   clock: Clock;
   timers: Timers;
   random(): number;
-  /** `stored` is another one, or was read for the first time. */
+  /** `stored` has changed, or was read for the first time. */
   read(): void;
   lines: {
     unreachable(reason: string): void;
@@ -53,30 +53,26 @@ export class SharedValues<Value> {
   readonly #loaded = Promise.withResolvers<ReadonlyMap<string, Value>>();
   #stored: ReadonlyMap<string, Value> = new Map();
   #wanted: ReadonlyMap<string, Value> | undefined;
-  /** What was stored when `wanted` was made up: what others stored since may be news to whoever wants, and stays for now. */
+  /** The stored values when `wanted` was determined. Values that others have stored since are left alone for now. */
   #basis: ReadonlyMap<string, Value> = new Map();
-  /** By key: what this process stored, and in which ConfigMaps. */
+  /** By key: the value that this process stored, and the ConfigMaps that hold it. */
   readonly #own = new Map<string, { value: Value; names: ReadonlySet<string> }>();
-  /** By key: what was written or deleted, while the watch does not show it yet. */
+  /** By key: values written or deleted that the watch does not show yet. */
   readonly #written = new Map<string, Value | undefined>();
-  /** By key: what has no room. */
+  /** By key: values that are too large. */
   readonly #cut = new Map<string, Value>();
   readonly #pump: Pump<ReadonlyMap<string, Value>, ApiError>;
-  /** What is stored may differ from what is wanted. */
-  #isDue = false;
-  #notBeforeMs = Number.NEGATIVE_INFINITY;
+  readonly #queue: PacedQueue<ReadonlyMap<string, Value>>;
   #isClosed = false;
 
   constructor(options: SharedValuesOptions<Value>) {
     const { client, namespace, role, lines, mayWrite } = options;
     this.#options = options;
     this.#api = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
+    this.#queue = new PacedQueue(options.clock, () => this.#wanted);
     this.#pump = new Pump({
       ...options,
-      queue: {
-        next: () => (this.#dueMs() === 0 ? this.#wanted : undefined),
-        nextDueMs: () => this.#dueMs(),
-      },
+      queue: this.#queue,
       concurrency: 1,
       mayRun: () => !this.#isClosed && this.#values.isRead && mayWrite(),
       attempt: () => this.#write(),
@@ -92,12 +88,12 @@ export class SharedValues<Value> {
     });
   }
 
-  /** By key. What cannot be read is not among them. */
+  /** By key, without values that cannot be read. */
   get stored(): ReadonlyMap<string, Value> {
     return this.#stored;
   }
 
-  /** How many ConfigMaps of the role there are, whatever they hold. */
+  /** The number of ConfigMaps of the role, readable or not. */
   get mapCount(): number {
     return this.#values.maps.length;
   }
@@ -108,13 +104,13 @@ export class SharedValues<Value> {
     return this.#loaded.promise;
   }
 
-  /** What should be stored, by key, and nothing else; undefined: whatever there is. */
+  /** Sets the values to store, by key. All others are deleted. Undefined: change nothing. */
   sync(wanted: ReadonlyMap<string, Value> | undefined): void {
     const isNews = wanted !== undefined && !this.#isSameMap(this.#wanted, wanted);
     this.#wanted = wanted;
     this.#basis = this.#stored;
-    this.#isDue = wanted !== undefined;
-    // Something else is tried at once, whatever wait a failure has brought.
+    this.#queue.ask();
+    // New values are tried at once, even while a failure is being waited out.
     if (isNews) this.#pump.endWaits();
     this.#pump.wake();
   }
@@ -148,23 +144,17 @@ export class SharedValues<Value> {
     this.#written.clear();
     this.#options.read();
     this.#loaded.resolve(this.#stored);
-    this.#isDue = this.#wanted !== undefined;
+    this.#queue.ask();
     this.#pump.endWaits();
     this.#pump.wake();
   }
 
-  /** Milliseconds until something may be written; undefined: nothing is. */
-  #dueMs(): number | undefined {
-    if (!this.#isDue) return undefined;
-    return Math.max(0, Math.ceil(this.#notBeforeMs - this.#options.clock.monotonicMs()));
-  }
-
-  /** Undefined: all is as it is wanted, or the rest is for whoever may write then. */
+  /** Returns the last failure; undefined if everything is stored, or this process may not write any more. */
   async #write(): Promise<ApiError | undefined> {
     const { clock, intervalMs = 0 } = this.#options;
-    this.#isDue = false;
+    this.#queue.begin();
     const wanted = this.#wanted;
-    // What was wanted at the last attempt is not any more.
+    // Nothing is wanted any more since the last attempt.
     if (wanted === undefined) return undefined;
     const startMs = clock.monotonicMs();
     let failure: ApiError | undefined;
@@ -172,7 +162,7 @@ export class SharedValues<Value> {
       failure = (await this.#attempt(key, () => this.#delete(key))) ?? failure;
     for (const [key, value] of wanted) {
       if (this.#isStored(key, value)) continue;
-      this.#notBeforeMs = startMs + intervalMs;
+      this.#queue.pauseUntil(startMs + intervalMs);
       failure = (await this.#attempt(key, () => this.#store(key, value))) ?? failure;
     }
     for (const key of this.#cut.keys()) if (!wanted.has(key)) this.#cut.delete(key);
@@ -196,7 +186,7 @@ export class SharedValues<Value> {
     return !this.#isSame(this.#basis.get(key), present) && !this.#isSame(this.#own.get(key)?.value, present);
   }
 
-  /** Who may not write any more leaves the rest to others. */
+  /** Does nothing once this process may not write any more. */
   async #attempt(key: string, write: () => Promise<void>): Promise<ApiError | undefined> {
     if (!this.#options.mayWrite()) return undefined;
     try {
@@ -227,7 +217,7 @@ export class SharedValues<Value> {
     this.#own.delete(key);
   }
 
-  /** Of the key's ConfigMaps; the watch may not show our own yet. */
+  /** Names of the key's ConfigMaps. The watch may not show our own yet. */
   #namesOf(key: string): Set<string> {
     const shown = this.#values.maps.filter((map) => this.#options.format.keyOf(map) === key);
     return new Set([...shown.map(({ name }) => name), ...(this.#own.get(key)?.names ?? [])]);

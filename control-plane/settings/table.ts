@@ -38,35 +38,36 @@ const source = {
     name: 'SOURCE',
     kind: choice({ values: ['KUBERNETES', 'DIRECTORY'] }),
     default: 'KUBERNETES',
-    summary: 'Where RateLimitConfigs come from: a cluster, or a directory of manifests and rule files.',
+    summary: 'Source of RateLimitConfigs: a cluster, or a directory of manifests and rule files.',
   },
   manifestsDirectory: {
     name: 'MANIFESTS_DIRECTORY',
     needs: [{ name: 'SOURCE', is: ['DIRECTORY'] }],
     kind: text(),
     summary:
-      'The directory of manifests and rule files, `*.yaml`, `*.yml` and `*.json`; needed with `SOURCE=DIRECTORY`, and for nothing else.',
+      'Directory of manifests and rule files, `*.yaml`, `*.yml` and `*.json`. Necessary with `SOURCE=DIRECTORY`, and not allowed otherwise.',
   },
   className: {
     name: 'CLASS_NAME',
     kind: dnsLabel(),
     default: defaultClass,
     summary:
-      'Only RateLimitConfigs and RateLimitOverrides with this `spec.className` are served and written to; two control planes of a cluster have one each.',
+      'The control plane serves, and writes to, only objects with this `spec.className`. Two control planes in a cluster have one each.',
   },
   watchNamespaces: {
     name: 'WATCH_NAMESPACES',
     needs: [fromCluster],
     kind: list(dnsLabel(), { max: 1000 }),
     default: [] as readonly string[],
-    summary: 'Namespaces whose RateLimitConfigs and RateLimitOverrides are served; empty: all.',
+    summary: 'Namespaces whose RateLimitConfigs and RateLimitOverrides the control plane serves; empty: all.',
   },
   labelSelector: {
     name: 'LABEL_SELECTOR',
     needs: [fromCluster],
     kind: labelSelector(),
     default: '',
-    summary: 'Only RateLimitConfigs and RateLimitOverrides with such labels are served; empty: all.',
+    summary:
+      'The control plane serves only RateLimitConfigs and RateLimitOverrides with these labels; empty: all.',
   },
   fleetServices: {
     name: 'FLEET_SERVICES',
@@ -74,14 +75,14 @@ const source = {
     kind: pairs({ name: { ...dnsLabel(), brief: 'fleet' }, value: serviceName(), max: 1000 }),
     default: new Map() as ReadonlyMap<string, readonly string[]>,
     summary:
-      'The Service in front of the limiters of a fleet: a RateLimitFleet is created of each fleet that has none, and never changed.',
+      'The Service of the limiters of a fleet. The control plane creates a RateLimitFleet for each such fleet without one, and never changes it.',
   },
   kubeconfig: {
     name: 'KUBECONFIG',
     needs: [{ ...fromCluster, quiet: true }],
     kind: text(),
     summary:
-      'Files with the way to the cluster, `:` between them; empty: the service account of the pod, else `~/.kube/config`.',
+      'Kubeconfig files, separated by `:`. Empty: the service account of the pod, otherwise `~/.kube/config`.',
   },
 } as const satisfies SettingsTable;
 
@@ -89,34 +90,33 @@ const decisions = {
   mergeDomainConfig: {
     name: 'MERGE_DOMAIN_CONFIG',
     kind: bool(),
-    summary: 'Several RateLimitConfigs of a fleet may hold rules for one domain; limiters get them as one.',
+    summary: 'Several RateLimitConfigs of a fleet may have rules for one domain. Limiters get them as one.',
   },
   domainOwners: {
     name: 'DOMAIN_OWNERS',
     kind: text(),
-    summary: 'Which namespaces may use which domains, see below; empty: none is named.',
+    summary: '[Which namespaces may use which domains](#who-may-use-a-domain); empty: no entries.',
   },
   domainOwnership: {
     name: 'DOMAIN_OWNERSHIP',
     kind: choice({ values: domainOwnerships }),
     default: 'open',
     summary:
-      'Whose a domain is that neither `DOMAIN_OWNERS` nor `domains` of the RateLimitFleet has an entry for: `open` lets every namespace use it, `claimed` none.',
+      'Who may use a domain without an entry in `DOMAIN_OWNERS` or in `domains` of the RateLimitFleet: `open`: every namespace, `claimed`: none.',
   },
   domainReleaseDelayMs: {
     name: 'DOMAIN_RELEASE_DELAY',
     needs: [fromCluster],
     kind: duration({ min: 0, max: 24 * hourMs }),
     default: minuteMs,
-    summary:
-      'How long a domain that came free is held for the namespace that had it last, before another one gets it; 0 gives it at once.',
+    summary: 'How long a domain that came free is held for the last namespace that had it; 0: not at all.',
   },
   overridesMaxSeconds: {
     name: 'OVERRIDES_MAX_SECONDS',
     kind: integer({ min: 1, max: tenYearsSeconds }),
     default: defaultOverridesMaxSeconds,
     summary:
-      'How long a RateLimitOverride with `for` or `expiresAt` may last from its creation on, in seconds (30 days); what is to last longer is `permanent`.',
+      'Longest duration of a RateLimitOverride with `for` or `expiresAt`, in seconds from its creation (30 days). Use `permanent` for longer ones.',
   },
 } as const satisfies SettingsTable;
 
@@ -131,7 +131,7 @@ const xds = {
     name: 'XDS_PORT',
     kind: port({ min: 0 }),
     default: 18_000,
-    summary: 'Port of the listener for limiters; 0 takes any free one.',
+    summary: 'Port of the listener for limiters; 0 chooses any free port.',
   },
   xdsTlsCert: {
     name: 'XDS_TLS_CERT',
@@ -149,59 +149,59 @@ const xds = {
     needs: [{ name: 'XDS_TLS_CERT', is: 'set' }],
     kind: text(),
     summary:
-      'File with the authorities (PEM) that sign certificates of limiters, which then must show one, or a token where there are such.',
+      "File with the authorities (PEM) of limiters' certificates. Limiters must then present a certificate, or a token if tokens are configured.",
   },
   xdsTokensFile: {
     name: 'XDS_TOKENS_FILE',
     kind: text(),
     summary:
-      'File with the tokens by which limiters may prove who they are, a name and its token on each line; read again when it changes.',
+      'File with the tokens that authenticate limiters: a name and its token on each line. Read again when it changes.',
   },
   xdsTokenAudience: {
     name: 'XDS_TOKEN_AUDIENCE',
     needs: [{ name: 'XDS_CLIENT_FLEETS', is: 'set' }],
     kind: text(),
     default: 'weir-control-plane',
-    summary: 'Audience that tokens of service accounts must be made for, see `XDS_CLIENT_FLEETS`.',
+    summary: 'Audience of service account tokens, see `XDS_CLIENT_FLEETS`.',
   },
   xdsTokenReviewsPerSecond: {
     name: 'XDS_TOKEN_REVIEWS_PER_SECOND',
     needs: [{ name: 'XDS_CLIENT_FLEETS', is: 'set' }],
     kind: integer({ min: 1, max: 10_000 }),
     default: 100,
-    summary: 'Tokens of service accounts that a replica asks the API server about in a second, at most.',
+    summary: 'Maximum number of service account tokens that a replica asks the API server about in a second.',
   },
   xdsClientFleets: {
     name: 'XDS_CLIENT_FLEETS',
     kind: pairs({ name: clientName(), value: { ...dnsLabel(), brief: 'fleet' }, max: 10_000 }),
     default: new Map() as ReadonlyMap<string, readonly string[]>,
     summary:
-      'Fleets that a limiter may ask for, by a name in its certificate (DNS or URI name, else common name), its service account (`system:serviceaccount:<namespace>:<name>`) or the name of its token (`token:<name>`), see below; empty: every limiter any.',
+      'Fleets that a limiter may ask for, by a [name](#which-limiter-may-ask-for-which-fleet) in its certificate, its service account, or the name of its token. Empty: every limiter may ask for any fleet.',
   },
   xdsAllowAnonymous: {
     name: 'XDS_ALLOW_ANONYMOUS',
     kind: bool(),
     summary:
-      'Serve limiters that do not prove who they are, too: every fleet to each. Off loopback there is no start without it, or a way to prove it.',
+      'Serve limiters without authentication, too, and each fleet to all of them. Off loopback, the control plane needs this or a way to authenticate limiters.',
   },
   xdsMaxStreams: {
     name: 'XDS_MAX_STREAMS',
     kind: integer({ min: 1, max: 1_000_000 }),
     default: 10_000,
     summary:
-      'Limiters that one replica serves. Beyond it the address with most streams loses its newest one, or the further one is refused, with RESOURCE_EXHAUSTED.',
+      'Limiters of one replica. Beyond it, the address with most streams loses its newest one, or the replica rejects the new stream with RESOURCE_EXHAUSTED.',
   },
   xdsKeepaliveIntervalMs: {
     name: 'XDS_KEEPALIVE_INTERVAL',
     kind: duration({ min: 1000, max: hourMs }),
     default: 10_000,
-    summary: 'How often the connection of a limiter is pinged.',
+    summary: 'How often the control plane pings the connection of a limiter.',
   },
   xdsKeepaliveTimeoutMs: {
     name: 'XDS_KEEPALIVE_TIMEOUT',
     kind: duration({ min: 100, max: hourMs }),
     default: 5_000,
-    summary: 'How long a limiter may take to answer a ping before its connection is cut.',
+    summary: 'How long a limiter may take to answer a ping before the control plane closes its connection.',
   },
 } as const satisfies SettingsTable;
 
@@ -211,7 +211,7 @@ const replicas = needing([fromCluster], {
     needs: [{ ...fromCluster, quiet: true }],
     kind: objectName({ maxLength: 200, mayBeEmpty: true }),
     default: '',
-    summary: 'Name of this replica, another one for each; empty: made from the name of the machine.',
+    summary: 'Name of this replica, different for each one. Empty: derived from the name of the machine.',
   },
   podNamespace: {
     name: 'POD_NAMESPACE',
@@ -219,44 +219,47 @@ const replicas = needing([fromCluster], {
     kind: dnsLabel({ mayBeEmpty: true }),
     default: '',
     summary:
-      'Namespace of Leases and ConfigMaps; empty: that of the service account of the pod, else `weir-system`.',
+      'Namespace of Lease objects and ConfigMaps. Empty: that of the service account of the pod, otherwise `weir-system`.',
   },
   leaseName: {
     name: 'LEASE_NAME',
     kind: objectName({ maxLength: 200, mayBeEmpty: false }),
     default: 'weir-control-plane',
-    summary: 'Name of the Lease whose holder leads: it alone writes status and events and posts webhooks.',
+    summary:
+      'Name of the Lease object whose holder leads. Only the leader writes status and events and sends webhooks.',
   },
   leaseDurationMs: {
     name: 'LEASE_DURATION',
     kind: duration({ min: 1000, max: hourMs }),
     default: 15_000,
-    summary: 'How long after the last sign of life of the leader another replica takes its place.',
+    summary: 'How long after the last renewal by the leader another replica takes over.',
   },
   leaseRenewDeadlineMs: {
     name: 'LEASE_RENEW_DEADLINE',
     kind: duration({ min: 100, max: hourMs }),
     default: 10_000,
-    summary: 'How long a leader that cannot renew its Lease goes on leading; shorter than `LEASE_DURATION`.',
+    summary:
+      'How long a leader that cannot renew its Lease object continues to lead; shorter than `LEASE_DURATION`.',
   },
   leaseRetryPeriodMs: {
     name: 'LEASE_RETRY_PERIOD',
     kind: duration({ min: 100, max: hourMs }),
     default: 2_000,
-    summary: 'Between two attempts to get or to renew the Lease; shorter than `LEASE_RENEW_DEADLINE`.',
+    summary:
+      'Time between two attempts to get or renew the Lease object; shorter than `LEASE_RENEW_DEADLINE`.',
   },
   replicaLeaseDurationMs: {
     name: 'REPLICA_LEASE_DURATION',
     kind: duration({ min: 1000, max: hourMs }),
     default: 5_000,
-    summary: 'How long after the last sign of life of a replica its limiters leave the counts.',
+    summary: 'How long after the last sign of life of a replica its limiters no longer count.',
   },
   statusWritesPerSecond: {
     name: 'STATUS_WRITES_PER_SECOND',
     kind: integer({ min: 1, max: 10_000 }),
     default: 50,
     summary:
-      'Most statuses written in a second: first those that say `Ready=True` and are wrong, then those of new generations, then the rest.',
+      'Maximum number of statuses written in a second: first those with a wrong `Ready=True`, then those of new generations, then the rest.',
   },
 } as const satisfies SettingsTable);
 
@@ -267,7 +270,7 @@ const webhooks = needing(withUrls, {
     kind: list({ ...text(), brief: '`https://` or `http://` URL' }, { max: 32 }),
     default: [] as readonly string[],
     secret: true,
-    summary: 'Where events are posted; empty: nowhere.',
+    summary: 'URLs that get events; empty: none.',
   },
   webhookSecret: {
     name: 'WEBHOOK_SECRET',
@@ -278,32 +281,32 @@ const webhooks = needing(withUrls, {
   webhookSecretFile: {
     name: 'WEBHOOK_SECRET_FILE',
     kind: text(),
-    summary: 'File with the signing secret, read again when it changes; instead of `WEBHOOK_SECRET`.',
+    summary: 'File with the signing secret, in place of `WEBHOOK_SECRET`. Read again when it changes.',
   },
   webhookSecretOverlapMs: {
     name: 'WEBHOOK_SECRET_OVERLAP',
     kind: duration({ min: 0, max: 30 * 24 * hourMs }),
     default: 24 * hourMs,
-    summary: 'How long events are signed with the secret before the present one, too.',
+    summary: 'How long events are also signed with the previous secret.',
   },
   webhookQueueSize: {
     name: 'WEBHOOK_QUEUE_SIZE',
     kind: integer({ min: 1, max: 100_000 }),
     default: 1000,
     summary:
-      'Events that may wait for each URL, and deleted objects that may wait for limiters; what exceeds it is dropped and counted.',
+      'Events that may wait for each URL, and deleted objects that may wait for limiters. Further ones are dropped and counted.',
   },
   webhookTimeoutMs: {
     name: 'WEBHOOK_TIMEOUT',
     kind: duration({ min: 100, max: 10 * minuteMs }),
     default: 10_000,
-    summary: 'Bounds one attempt to post an event.',
+    summary: 'Maximum time of one attempt to send an event.',
   },
   webhookAllowLocal: {
     name: 'WEBHOOK_ALLOW_LOCAL',
     kind: bool(),
     summary:
-      'Post events to loopback, link-local, unspecified, multicast and cloud metadata addresses, too; otherwise the attempt fails.',
+      'Also send events to loopback, link-local, unspecified, multicast and cloud metadata addresses. Otherwise such attempts fail.',
   },
 } as const satisfies SettingsTable);
 
@@ -320,7 +323,7 @@ const api = {
     needs: [withToken],
     kind: port({ min: 0 }),
     default: 19_001,
-    summary: 'Port of the listener for `/v1/webhooks/default/secret`; 0 takes any free one.',
+    summary: 'Port of the listener for `/v1/webhooks/default/secret`; 0 chooses any free port.',
   },
   apiTlsCert: {
     name: 'API_TLS_CERT',
@@ -339,19 +342,19 @@ const api = {
     name: 'API_TOKEN',
     kind: text(),
     secret: true,
-    summary: 'Token that callers of that listener show, 16 characters or more; it opens only with one.',
+    summary: 'Token for that listener, 16 characters or more. The listener opens only with a token.',
   },
   apiTokenFile: {
     name: 'API_TOKEN_FILE',
     kind: text(),
-    summary: 'File with the token, read again when it changes; instead of `API_TOKEN`.',
+    summary: 'File with the token, in place of `API_TOKEN`. Read again when it changes.',
   },
   apiAllowPlain: {
     name: 'API_ALLOW_PLAIN',
     needs: [withToken, { name: 'API_TLS_CERT', is: 'unset' }],
     kind: bool(),
     summary:
-      'Open that listener without TLS off loopback, too, where token and secret can be read on the way.',
+      'Open that listener off loopback without TLS, although others can read token and secret on the network.',
   },
 } as const satisfies SettingsTable;
 
@@ -360,20 +363,20 @@ const admission = needing(withAdmission, {
     name: 'ADMISSION_HOST',
     kind: bindHost(),
     default: '0.0.0.0',
-    summary: 'Address of the listener for admission reviews (`/validate`), which the API server asks.',
+    summary: 'Address of the listener for admission reviews (`/validate`) by the API server.',
   },
   admissionPort: {
     name: 'ADMISSION_PORT',
     kind: port({ min: 0 }),
     default: 19_002,
-    summary: 'Port of the listener for admission reviews; 0 takes any free one.',
+    summary: 'Port of the listener for admission reviews; 0 chooses any free port.',
   },
   admissionTlsCert: {
     name: 'ADMISSION_TLS_CERT',
     needs: [fromCluster],
     kind: text(),
     summary:
-      'File with the certificate chain (PEM) of that listener, read again when it changes; it opens only with one.',
+      'File with the certificate chain (PEM) of that listener, read again when it changes. The listener opens only with a certificate.',
   },
   admissionTlsKey: {
     name: 'ADMISSION_TLS_KEY',
@@ -394,39 +397,39 @@ const operations = {
     name: 'PORT',
     kind: port({ min: 0 }),
     default: 19_000,
-    summary: 'Port of the listener for operators; 0 takes any free one.',
+    summary: 'Port of the listener for operators; 0 chooses any free port.',
   },
   debugTokenFile: {
     name: 'DEBUG_TOKEN_FILE',
     kind: text(),
     summary:
-      'File with the bearer token that this listener asks for at `/v1` and `/snapshot`; white space around it is dropped, it has at least 16 characters, and is read again when it changes. Empty: nobody is asked.',
+      'File with the bearer token for `/v1` and `/snapshot` (16 characters or more), read again when it changes. Empty: no token is necessary.',
   },
   debugAllowedHosts: {
     name: 'DEBUG_ALLOWED_HOSTS',
     kind: list(hostName(), { max: 100 }),
     default: [] as readonly string[],
     summary:
-      'Further names by which clients may ask this listener for [`/v1` and `/snapshot`](callers.md#browsers). IP addresses, `localhost`, the name of the machine, names without a dot, and names that end in `.svc`, `.cluster.local` or `.internal` are always allowed. A request for any other name gets 403 (DNS rebinding).',
+      'Further host names for [`/v1` and `/snapshot`](browsers.md). Names other than these and the [default ones](browsers.md) get 403, which protects against DNS rebinding.',
   },
   logLevel: {
     name: 'LOG_LEVEL',
     kind: choice({ values: logLevels }),
     default: 'info',
-    summary: 'Lines below this level are not written. Logs go to standard error.',
+    summary: 'The log omits lines below this level. The log goes to standard error.',
   },
   logFormat: {
     name: 'LOG_FORMAT',
     kind: choice({ values: logFormats, synonyms: { '': 'text' } }),
     default: 'text',
     summary:
-      '`text` writes `time="..." level=... msg="..."`, `json` one object a line with `@message`, `@timestamp` and `level`.',
+      '`text` writes `time="..." level=... msg="..."`; `json` writes one object per line with `@message`, `@timestamp` and `level`.',
   },
   shutdownDrainDelayMs: {
     name: 'SHUTDOWN_DRAIN_DELAY',
     kind: duration({ min: 0, max: hourMs }),
     default: 0,
-    summary: 'How long the control plane goes on serving, no longer ready, after a signal to end.',
+    summary: 'How long the control plane continues to serve, no longer ready, after a signal to stop.',
   },
 } as const satisfies SettingsTable;
 
@@ -472,7 +475,7 @@ function clientName(): SettingKind<string> {
   return {
     expected:
       'a DNS name, URI or common name of a certificate, system:serviceaccount:<namespace>:<name> or token:<name>',
-    brief: 'name of a certificate, `system:serviceaccount:<namespace>:<name>` or `token:<name>`',
+    brief: '<name of a certificate>, system:serviceaccount:<namespace>:<name> or token:<name>',
     schema: z.string().refine((name) => isClientName(name)),
     format: (value) => value,
   };

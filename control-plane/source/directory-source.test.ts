@@ -6,7 +6,7 @@ import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { recordedTelemetry, tellTo } from '../../test/support/control-plane-telemetry.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { temporaryFolder } from '../../test/support/temporary-folder.ts';
-import type { ConfigStatus } from '../model/config-object.ts';
+import { type ConfigStatus, UnreadSpec } from '../model/config-object.ts';
 import { DirectorySource, DirectorySourceError } from './directory-source.ts';
 
 let folder: string;
@@ -54,13 +54,16 @@ async function start(limits: { maxBytes?: number } = {}, className = 'weir'): Pr
 }
 
 const listed = (count: number) => `The first complete list of RateLimitConfigs is in: ${count}`;
+const remedy = 'put its rules into that file, or give it another domain (a manifest: another name)';
 const lost = 'RateLimitConfigs cannot be followed: serving what is known: ';
 
 /** `namespace/name: domain, generation`, by name. */
 function objects(): string[] {
   return (source?.objects() ?? [])
     .map(({ namespace, name, generation, spec }) => {
-      return `${namespace}/${name}: ${(spec as { domain: string }).domain}, ${generation}`;
+      const text =
+        spec instanceof UnreadSpec ? `unread ${spec.problem}` : (spec as { domain: string }).domain;
+      return `${namespace}/${name}: ${text}, ${generation}`;
     })
     .sort();
 }
@@ -116,16 +119,28 @@ describe('DirectorySource', () => {
     write('a.yaml', rules('Shop_EU', -1));
     write('c.yaml', 'replicas: 3\n');
     write('d.yaml', rules('shop_EU', 9));
+    write('e.yaml', rules('more', -1));
+    const wrong = /^.\.yaml:4:\d+: .*cannot unmarshal/;
     await toldIs(
       ...[
-        expect.stringMatching(/^a\.yaml:4:\d+: .*; correct the file: its last good rules stay/),
+        expect.stringMatching(new RegExp(`${wrong.source}.*; correct the file: its last good rules stay`)),
         expect.stringMatching(
           /^c\.yaml: is neither a rule file .* nor a manifest .* move it out of the folder$/,
         ),
-        'd.yaml:1: default/shop-eu is already defined at a.yaml:1; this one is left out',
+        expect.stringMatching(new RegExp(`${wrong.source}.*; correct the file: nothing of it is in force`)),
+        `d.yaml:1: default/shop-eu is already defined at a.yaml:1; this one is left out: ${remedy}`,
       ],
     );
-    await objectsAre('default/shop-eu: Shop_EU, 2', 'default/two: two, 1');
+    await objectsAre(
+      expect.stringMatching(/^default\/e\.yaml: unread e\.yaml:4:\d+: /),
+      expect.stringMatching(/^default\/shop-eu: unread a\.yaml:4:\d+: .*, 3$/),
+      'default/two: two, 1',
+    );
+    told.length = 0;
+    write('a.yaml', rules('Shop_EU', 7));
+    write('e.yaml', rules('more', 1));
+    await objectsAre('default/more: more, 1', 'default/shop-eu: Shop_EU, 4', 'default/two: two, 1');
+    expect(told.sort()).toEqual(['a.yaml: it has no errors any more', 'e.yaml: it has no errors any more']);
   });
 
   it('takes rule files into its class', async () => {
@@ -179,21 +194,23 @@ describe('DirectorySource', () => {
     await start();
     write('a.yaml', 'spec: [');
     write('b.yaml', manifest('two', 'changed'));
-    await objectsAre('default/one: one, 1', 'default/two: changed, 2');
+    const unread = expect.stringMatching(/^default\/one: unread a\.yaml:1:\d+: .*, 2$/);
+    await objectsAre(unread, 'default/two: changed, 2');
     await eventually(() => expect(told.length).toBe(2));
     expect(told[1]).toMatch(/^a\.yaml:1:\d+: /);
     write('b.yaml', manifest('two', 'again'));
-    await objectsAre('default/one: one, 1', 'default/two: again, 3');
+    await objectsAre(unread, 'default/two: again, 3');
     write('a.yaml', manifest('one', 'repaired'));
-    await objectsAre('default/one: repaired, 2', 'default/two: again, 3');
-    expect(told.length).toBe(2);
+    await objectsAre('default/one: repaired, 3', 'default/two: again, 3');
+    expect(told.slice(2)).toEqual(['a.yaml: it has no errors any more']);
   });
 
   it('takes what can be read of a file with a bad document', async () => {
     write('a.yaml', manifest('one'), manifest('two'));
     await start();
     write('a.yaml', manifest('one', 'changed'), 'kind: RateLimitConfig\n', manifest('three'));
-    await objectsAre('default/one: changed, 2', 'default/three: three, 1', 'default/two: two, 1');
+    const unread = 'default/two: unread a.yaml:6:1: apiVersion: is required, 2';
+    await objectsAre('default/one: changed, 2', 'default/three: three, 1', unread);
     await toldIs('a.yaml:6:1: apiVersion: is required');
   });
 
@@ -203,8 +220,8 @@ describe('DirectorySource', () => {
     await start();
     expect(objects()).toEqual(['default/one: of-a, 1', 'default/two: two, 1']);
     expect(told).toEqual([
-      'a.yaml:11: default/two is already defined at a.yaml:6; this one is left out',
-      'b.yaml:1: default/one is already defined at a.yaml:1; this one is left out',
+      `a.yaml:11: default/two is already defined at a.yaml:6; this one is left out: ${remedy}`,
+      `b.yaml:1: default/one is already defined at a.yaml:1; this one is left out: ${remedy}`,
       listed(2),
     ]);
     told.length = 0;
@@ -257,13 +274,17 @@ describe('DirectorySource', () => {
       'a.yaml: it leads to no file',
       'b.yaml: the manifests up to this one hold more than 400 bytes',
     );
-    expect(objects()).toEqual(['default/one: one, 1', 'default/two: two, 1']);
+    expect(objects()).toEqual([
+      'default/one: unread a.yaml: it leads to no file, 2',
+      'default/two: unread b.yaml: the manifests up to this one hold more than 400 bytes, 2',
+    ]);
   });
 
   it('passes over a pipe instead of waiting for its writer', async () => {
     execFileSync('mkfifo', [join(folder, 'a.yaml')]);
     await start();
-    expect(told).toEqual(['a.yaml: not a regular file', listed(0)]);
+    expect(told).toEqual(['a.yaml: not a regular file', listed(1)]);
+    expect(objects()).toEqual(['default/a.yaml: unread a.yaml: not a regular file, 1']);
   });
 
   it('gives statuses back while their object is there', async () => {
@@ -288,7 +309,15 @@ describe('DirectorySource', () => {
     write('a.yaml', `# A comment.\n${manifest('one')}`);
     write('bad.yaml', 'kind: RateLimitConfig\n');
     await toldIs('bad.yaml:1:1: apiVersion: is required');
-    expect(changes).toBe(0);
+    await objectsAre(
+      'default/bad.yaml: unread bad.yaml:1:1: apiVersion: is required, 1',
+      'default/one: one, 1',
+    );
+    const before = changes;
+    write('bad.yaml', 'kind: RateLimitConfig\n# A comment.\n');
+    write('c.yaml', '# Nothing.\n');
+    await eventually(() => expect(told.length).toBe(3));
+    expect(changes).toBe(before);
   });
 
   it('refuses a folder that is not there, and a file', async () => {

@@ -5,6 +5,7 @@ import { isSystemError, systemErrorReason } from '../../process/log/error-text.t
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import { classNameOf } from '../../rules/reader/read-spec.ts';
 import type { ConfigObject, ConfigStatus } from '../model/config-object.ts';
+import type { ObjectChanges } from '../model/object-changes.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import type { ObjectSource, SourceListener } from './kubernetes-source.ts';
@@ -120,8 +121,17 @@ export class DirectorySource implements ObjectSource {
     return [];
   }
 
+  get changes(): ObjectChanges {
+    return this.#objects.changes;
+  }
+
   newest(object: ConfigObject): ConfigObject | undefined {
     return this.#objects.newest(object);
+  }
+
+  /** Of its manifest: `limits.yaml:12`. */
+  placeOf(object: ConfigObject): string | undefined {
+    return this.#objects.placeOf(object);
   }
 
   isGone(object: ConfigObject): boolean {
@@ -174,9 +184,10 @@ export class DirectorySource implements ObjectSource {
   async #read(): Promise<boolean> {
     const files = await readManifestFolder(this.#options.folder, this.#limits.maxBytes);
     if (this.#isClosed) return false;
-    const problems = this.#files.update(files);
+    const { problems, corrected } = this.#files.update(files);
     const { hasChanged, problems: duplicates } = this.#objects.update(this.#manifests());
     for (const { place, text } of [...problems, ...duplicates]) this.#problem(place, text);
+    for (const file of corrected) lines.fileCorrected(this.#options.log, file);
     return hasChanged;
   }
 

@@ -2,9 +2,10 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import { group, overrideKind, version } from '../../rules/language/kinds.ts';
 import { classNameOf } from '../../rules/reader/read-spec.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
-import type { ApiObject, ObjectEvent, Reading } from '../kubernetes/reflector.ts';
+import type { ApiObject, Reading } from '../kubernetes/reflector.ts';
 import { ResourceWatch, type WatchLimits, type WatchListener } from '../kubernetes/watch.ts';
 import { type ConfigObject, type ConfigStatus, kindOf } from '../model/config-object.ts';
+import { ObjectChanges } from '../model/object-changes.ts';
 import { overrideStatusModel, statusModel } from '../model/object-models.ts';
 import type { WriteLedger } from '../model/write-ledger.ts';
 import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
@@ -21,6 +22,8 @@ export interface ObjectSource {
   left(): readonly ConfigObject[];
   /** The same object as it is in `objects` now; undefined when it is gone. */
   newest(object: ConfigObject): ConfigObject | undefined;
+  /** What `objects` has of an object is another value, or nothing; or what `left` has. */
+  readonly changes: Pick<ObjectChanges, 'reader'>;
   /** Whether the object exists no longer, also not as one that is not ours. */
   isGone(object: ConfigObject): boolean;
   /** Settles when nothing of it runs any more; the listener is not called after that. */
@@ -75,8 +78,12 @@ interface Seen {
 export class KubernetesSource implements ObjectSource {
   readonly #options: KubernetesSourceOptions;
   readonly #selects: LabelSelector;
+  readonly changes = new ObjectChanges();
   /** By `watchKey`. */
   #watches: ReadonlyMap<string, ResourceWatch<Seen>> = new Map();
+  /** By uid. */
+  readonly #ours = new Map<string, ConfigObject>();
+  readonly #left = new Map<string, ConfigObject>();
   #listener: SourceListener | undefined;
   /** Watches that had their first list. */
   #listed = 0;
@@ -110,16 +117,15 @@ export class KubernetesSource implements ObjectSource {
   }
 
   objects(): readonly ConfigObject[] {
-    return this.#chosen(({ isOurs }) => isOurs);
+    return this.#isListed ? [...this.#ours.values()] : [];
   }
 
   left(): readonly ConfigObject[] {
-    return this.#chosen((seen) => this.#isLeft(seen));
+    return this.#isListed ? [...this.#left.values()] : [];
   }
 
-  newest(object: ConfigObject): ConfigObject | undefined {
-    const seen = this.#seen(object);
-    return seen?.isOurs && seen.object.uid === object.uid ? seen.object : undefined;
+  newest({ uid }: ConfigObject): ConfigObject | undefined {
+    return this.#ours.get(uid);
   }
 
   /** One that is not stored yet, as `objects` would have it; undefined: it would not, by namespace, class or labels. */
@@ -134,11 +140,14 @@ export class KubernetesSource implements ObjectSource {
     return this.#seen(object)?.object.uid !== object.uid;
   }
 
-  #chosen(isWanted: (seen: Seen) => boolean): ConfigObject[] {
-    if (!this.#isListed) return [];
-    return [...this.#watches.values()].flatMap(({ items }) =>
-      [...items.values()].filter(isWanted).map(({ object }) => object),
-    );
+  #put(object: ConfigObject, place: Map<string, ConfigObject> | undefined): void {
+    const { uid } = object;
+    let isKnown = place !== undefined;
+    for (const objects of [this.#ours, this.#left]) {
+      if (objects === place) objects.set(uid, object);
+      else isKnown = objects.delete(uid) || isKnown;
+    }
+    if (isKnown) this.changes.note(uid, place === this.#ours ? object : undefined);
   }
 
   #isLeft({ object: { status }, isOurs }: Seen): boolean {
@@ -172,7 +181,7 @@ export class KubernetesSource implements ObjectSource {
       limits,
       resource: { group, version, plural: kindOf({ kind }).plural, namespace },
       read: (object) => this.#read(object, kind),
-      isNews: (event, before) => this.#isNews(event, before, kind),
+      itemShown: (now, before) => this.#shown(now, before),
       listener: this.#listenerOf(listener, kind),
     });
   }
@@ -187,17 +196,22 @@ export class KubernetesSource implements ObjectSource {
   }
 
   /**
-   * Whatever changes the generation of ours, or makes an object ours or no longer ours, is news at once, whoever writes a
-   * status meanwhile. What others do to theirs is none.
+   * Returns whether it is news. Whatever changes the generation of ours, or makes an object ours or no longer ours, is news at once,
+   * whoever writes a status meanwhile. What others do to theirs is none.
    */
-  #isNews({ type, object }: ObjectEvent, before: Seen | undefined, kind: Kind): boolean {
+  #shown(now: Seen | undefined, before: Seen | undefined): boolean {
+    if (now === before) return false;
     const { writes } = this.#options;
-    const { namespace = '', name, uid = '', generation } = object.metadata;
-    if (type === 'DELETED') writes.forget(uid);
-    const now = type === 'DELETED' ? undefined : this.#seen({ kind, namespace, name });
+    const isSame = before?.object.uid === now?.object.uid;
+    if (before !== undefined && !isSame) {
+      writes.forget(before.object.uid);
+      this.#put(before.object, undefined);
+    }
+    if (now !== undefined)
+      this.#put(now.object, now.isOurs ? this.#ours : this.#isLeft(now) ? this.#left : undefined);
     if (![before, now].some((seen) => seen?.isOurs || (seen && this.#isLeft(seen)))) return false;
-    const isSame = before !== undefined && before.isOurs === now?.isOurs;
-    if (type !== 'MODIFIED' || !now || !isSame || before.object.generation !== generation) return true;
+    const isOther = !isSame || before?.isOurs !== now?.isOurs;
+    if (!now || isOther || before?.object.generation !== now.object.generation) return true;
     const isOwn = writes.isOwn(now.object);
     if (isOwn) this.#listener?.statusShown();
     return !isOwn;

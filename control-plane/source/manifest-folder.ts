@@ -114,9 +114,12 @@ async function readFile(path: string, maxBytes: number): Promise<FileReading> {
 export interface FileManifest extends Pick<ConfigObject, 'kind'> {
   namespace: string;
   name: string;
+  /** The last one that could be read; undefined: there is none. */
   spec: unknown;
   /** Where it stands: `limits.yaml:12`. */
   place: string;
+  /** What is wrong with its file, which does not have it in readable form now. Missing: nothing. */
+  problem?: string;
 }
 
 export interface ManifestProblem {
@@ -128,11 +131,18 @@ export interface ManifestProblem {
 interface ReadFile {
   /** Of the text that was read last, or why there is none. */
   fingerprint: string;
-  /** By `objectKey`. */
-  manifests: ReadonlyMap<string, FileManifest>;
+  /** By `objectKey`: the last good ones. */
+  lastGood: ReadonlyMap<string, FileManifest>;
+  /** Those of `lastGood`, with what is wrong with the file now. */
+  manifests: readonly FileManifest[];
+  isWrong: boolean;
 }
 
-/** What the files of a folder say: manifests, and rule files, each as one object of its domain. A file with errors keeps what it said before, apart from what can be read of it. */
+/**
+ * What the files of a folder say: manifests, and rule files, each as one object of its domain. A file with errors keeps
+ * what it said before, apart from what can be read of it. If it said nothing before, it counts as an object that is named as the
+ * file, so that pages show what is wrong.
+ */
 export class ManifestFiles {
   /** Of rule files, which name none. */
   readonly #className: string;
@@ -144,45 +154,75 @@ export class ManifestFiles {
 
   /** In the order of the files' names, and of their places. */
   get manifests(): FileManifest[] {
-    return [...this.#files.values()].flatMap(({ manifests }) => [...manifests.values()]);
+    return [...this.#files.values()].flatMap(({ manifests }) => manifests);
   }
 
-  /** Takes the files that there are now; those that are missing are gone. Returns what is wrong with changed files. */
-  update(files: readonly ManifestFile[]): ManifestProblem[] {
+  /** Takes the files that there are now; those that are missing are gone. Returns what is wrong with changed files, and those that were wrong. */
+  update(files: readonly ManifestFile[]): { problems: ManifestProblem[]; corrected: string[] } {
     const problems: ManifestProblem[] = [];
+    const corrected: string[] = [];
     const next = new Map<string, ReadFile>();
-    for (const file of files) next.set(file.name, this.#read(file, problems));
+    for (const file of files) {
+      const read = this.#read(file, problems);
+      if (this.#files.get(file.name)?.isWrong && !read.isWrong) corrected.push(file.name);
+      next.set(file.name, read);
+    }
     this.#files = next;
-    return problems;
+    return { problems, corrected };
   }
 
   #read(file: ManifestFile, problems: ManifestProblem[]): ReadFile {
     const before = this.#files.get(file.name);
     const fingerprint = 'text' in file ? hashOf(file.text) : `unreadable ${file.unreadable}`;
     if (before?.fingerprint === fingerprint) return before;
-    const lastGood = before?.manifests ?? new Map<string, FileManifest>();
-    if (!('text' in file)) {
-      problems.push({ place: file.name, text: file.unreadable });
-      return { fingerprint, manifests: lastGood };
-    }
-    const { found, errors } = isRuleFile(file.text)
-      ? readRuleFile(file, this.#className)
-      : readManifestFile(file);
-    problems.push(...errors);
+    const lastGood = before?.lastGood ?? new Map<string, FileManifest>();
+    const { found, errors, remedy, isForeign } = this.#content(file);
     const read = new Map<string, FileManifest>();
+    const duplicates: ManifestProblem[] = [];
     for (const manifest of found) {
       const key = objectKey(manifest);
       const first = read.get(key);
       if (first === undefined) read.set(key, manifest);
-      else problems.push(duplicate(manifest.place, key, first.place));
+      else duplicates.push(duplicate(manifest.place, key, first.place));
     }
-    return { fingerprint, manifests: errors.length === 0 ? read : new Map([...lastGood, ...read]) };
+    const meanwhile = lastGood.size === 0 ? 'nothing of it is in force' : 'its last good rules stay';
+    const advice = remedy?.(meanwhile) ?? '';
+    problems.push(...errors.map(({ place, text }) => ({ place, text: `${text}${advice}` })), ...duplicates);
+    if (errors.length === 0) {
+      return { fingerprint, lastGood: read, manifests: [...read.values()], isWrong: false };
+    }
+    const known = new Map([...lastGood, ...read]);
+    const problem = errors.map(({ place, text }) => `${place}: ${text}`).join('; ');
+    const manifests = [...known].map(([key, manifest]) =>
+      read.has(key) ? manifest : { ...manifest, problem },
+    );
+    const isShown = known.size > read.size || isForeign;
+    return {
+      fingerprint,
+      lastGood: known,
+      manifests: isShown ? manifests : [...manifests, unreadFile(file.name, problem)],
+      isWrong: true,
+    };
   }
+
+  #content(file: ManifestFile): FileContent {
+    if (!('text' in file)) return { found: [], errors: [{ place: file.name, text: file.unreadable }] };
+    return isRuleFile(file.text) ? readRuleFile(file, this.#className) : readManifestFile(file);
+  }
+}
+
+/** Named as the file, as nothing of its content is known. */
+function unreadFile(file: string, problem: string): FileManifest {
+  return { namespace: defaultNamespace, name: file, spec: undefined, place: file, problem };
 }
 
 interface FileContent {
   found: FileManifest[];
   errors: ManifestProblem[];
+  /** What to do about the errors. `meanwhile`: what is in force. */
+  remedy?: (meanwhile: string) => string;
+  /** It is no file of ours. */
+  isForeign?: boolean;
 }
 
 function readManifestFile({ name: file, text }: TextFile): FileContent {
@@ -220,25 +260,30 @@ function readRuleFile(file: TextFile, className: string): FileContent {
     });
     return { found: [{ namespace: defaultNamespace, name, spec, place: `${file.name}:1` }], errors: [] };
   }
-  const isForeign = !looksLikeRules(file.text) && errors.every(({ code }) => code !== 'syntax');
-  return { found: [], errors: isForeign ? [{ place: file.name, text: foreign }] : errors.map(ruleProblemOf) };
+  const isForeign =
+    !looksLikeRules(file.text) &&
+    !/^["']?descriptors["']?[ \t]*:/m.test(file.text) &&
+    errors.every(({ code }) => code !== 'syntax');
+  return isForeign
+    ? { found: [], errors: [{ place: file.name, text: foreign }], isForeign }
+    : { found: [], errors: errors.map(ruleProblemOf), remedy: ruleRemedy };
 }
+
+const ruleRemedy = (meanwhile: string) =>
+  `; correct the file: ${meanwhile}, and "weir check" shows all errors`;
 
 const foreign =
   'is neither a rule file (domain and descriptors) nor a manifest (apiVersion and kind): correct it, or move it out of the folder';
 
 function ruleProblemOf(error: RuleError): ManifestProblem {
   const { place, text: lines } = problemOf({ ...error, path: [] });
-  const text = lines.replaceAll(/\s*\n\s*/g, ' ');
-  return {
-    place,
-    text: `${text}; correct the file: its last good rules stay, and "weir check" shows all errors`,
-  };
+  return { place, text: lines.replaceAll(/\s*\n\s*/g, ' ') };
 }
 
 /** Of two manifests of one object the first one counts. */
 export function duplicate(place: string, key: string, firstPlace: string): ManifestProblem {
-  return { place, text: `${key} is already defined at ${firstPlace}; this one is left out` };
+  const remedy = 'put its rules into that file, or give it another domain (a manifest: another name)';
+  return { place, text: `${key} is already defined at ${firstPlace}; this one is left out: ${remedy}` };
 }
 
 function problemOf(error: RuleError): ManifestProblem {

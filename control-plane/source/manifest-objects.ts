@@ -1,6 +1,7 @@
 import { isDeepStrictEqual } from 'node:util';
-import { type ConfigObject, type ConfigStatus, objectKey } from '../model/config-object.ts';
+import { type ConfigObject, type ConfigStatus, objectKey, UnreadSpec } from '../model/config-object.ts';
 import { hashOf } from '../model/fleet-snapshot.ts';
+import { ObjectChanges } from '../model/object-changes.ts';
 import { duplicate, type FileManifest, type ManifestProblem } from './manifest-folder.ts';
 
 /**
@@ -8,10 +9,13 @@ import { duplicate, type FileManifest, type ManifestProblem } from './manifest-f
  * change of `spec`, and a status. All of it is the same for the same files after a start.
  */
 export class ManifestObjects {
+  readonly changes = new ObjectChanges();
   /** By `objectKey`. */
   #objects = new Map<string, ConfigObject>();
   /** How often an object of this name was created. */
   readonly #lives = new Map<string, number>();
+  /** By `objectKey`. */
+  #places: ReadonlyMap<string, string> = new Map();
   #duplicates = new Set<string>();
 
   get objects(): ConfigObject[] {
@@ -21,6 +25,11 @@ export class ManifestObjects {
   newest(object: ConfigObject): ConfigObject | undefined {
     const newest = this.#objects.get(objectKey(object));
     return newest?.uid === object.uid ? newest : undefined;
+  }
+
+  /** Where its manifest stands: `limits.yaml:12`. */
+  placeOf(object: ConfigObject): string | undefined {
+    return this.#places.get(objectKey(object));
   }
 
   /** Takes the manifests that there are now, of one name the first; returns those that are newly left out. */
@@ -40,10 +49,12 @@ export class ManifestObjects {
         duplicates.set(`${problem.place} ${problem.text}`, problem);
       }
     }
+    this.#places = places;
+    const hasChanged = this.#noteChanges(before);
     const known = this.#duplicates;
     this.#duplicates = new Set(duplicates.keys());
     return {
-      hasChanged: !hasSameValues(before, this.#objects),
+      hasChanged,
       problems: [...duplicates].filter(([text]) => !known.has(text)).map(([, problem]) => problem),
     };
   }
@@ -53,17 +64,32 @@ export class ManifestObjects {
     for (const [key, object] of this.#objects) {
       if (object.uid !== uid) continue;
       if (isDeepStrictEqual(object.status, status)) return false;
-      this.#objects.set(key, { ...object, status });
+      const next = { ...object, status };
+      this.#objects.set(key, next);
+      this.changes.note(uid, next);
       return true;
     }
     return false;
   }
 
+  #noteChanges(before: ReadonlyMap<string, ConfigObject>): boolean {
+    let hasChanged = false;
+    for (const key of new Set([...before.keys(), ...this.#objects.keys()])) {
+      const [old, now] = [before.get(key), this.#objects.get(key)];
+      if (old === now) continue;
+      hasChanged = true;
+      if (old !== undefined) this.changes.note(old.uid, undefined);
+      if (now !== undefined) this.changes.note(now.uid, now);
+    }
+    return hasChanged;
+  }
+
   #object(
     key: string,
-    { kind, namespace, name, spec }: FileManifest,
+    { kind, namespace, name, spec: read, problem }: FileManifest,
     before: ConfigObject | undefined,
   ): ConfigObject {
+    const spec = problem === undefined ? read : new UnreadSpec(problem);
     if (before === undefined) {
       const life = (this.#lives.get(key) ?? 0) + 1;
       this.#lives.set(key, life);
@@ -74,8 +100,4 @@ export class ManifestObjects {
     if (isDeepStrictEqual(before.spec, spec)) return before;
     return { ...before, generation: before.generation + 1, spec };
   }
-}
-
-function hasSameValues(a: ReadonlyMap<string, ConfigObject>, b: ReadonlyMap<string, ConfigObject>): boolean {
-  return a.size === b.size && [...a].every(([key, object]) => b.get(key) === object);
 }

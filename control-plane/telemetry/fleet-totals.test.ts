@@ -50,7 +50,8 @@ describe('fleetTotals', () => {
       limiterReport({ fleet: 'edge', rulesVersion, acceptedVersion: 'new' }),
       limiterReport({ fleet: 'edge', rulesVersion, refusal: { version: 'old', message: '' } }),
     ]);
-    const totals = fleetTotals({ fleets: new Map([['edge', served]]), verdicts: new Map() }, reports);
+    const all = { fleets: new Map([['edge', served]]), verdicts: new Map(), holders: new Map() };
+    const totals = fleetTotals(all, reports);
     expect(totals.get('edge')?.limiters).toEqual({ in_force: 1, pending: 3, refused: 1, too_old: 1 });
   });
 

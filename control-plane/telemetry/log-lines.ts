@@ -74,12 +74,31 @@ export function manifestProblem(log: Logger, place: string, text: string): void 
   log.error(`${place}: ${text}`);
 }
 
+export function fileCorrected(log: Logger, file: string): void {
+  log.info(`${file}: it has no errors any more`);
+}
+
+/** At the start. */
+export function startHeld(log: Logger, problems: readonly string[]): void {
+  log.error('Limiters get nothing new before you correct these files or move them out of the folder', {
+    problems,
+  });
+}
+
 /** Only of decisions that change what some fleet is served. */
 export function decided(
   log: Logger,
   fields: { objects: number; fleets: number; changedFleets: number; durationMs: number },
 ): void {
   log.info('Serving new snapshots', { ...fields, durationMs: Math.round(fields.durationMs) });
+}
+
+/** At the start of a replica. Nothing is served for `waitMs`, unless another replica stores the specs before. */
+export function specsUnknown(log: Logger, fields: { objects: string; waitMs: number }): void {
+  log.warn(
+    'Objects are in force with specs that are not stored: waiting for a replica that has them',
+    fields,
+  );
 }
 
 /** `inForce` is the generation that limiters have instead. */
@@ -299,15 +318,15 @@ export function keptSpecTooLarge(
 }
 
 export function removedUnreachable(log: Logger, reason: string): void {
-  log.error('Deleted objects that webhooks are to tell of cannot be followed', { reason });
+  log.error('Deleted objects for webhooks cannot be watched', { reason });
 }
 
 export function removedReachable(log: Logger): void {
-  log.warn('Deleted objects that webhooks are to tell of are followed again');
+  log.warn('Deleted objects for webhooks are watched again');
 }
 
 export function removedSkipped(log: Logger, name: string, reason: string): void {
-  log.error('Deleted objects that webhooks are to tell of cannot be read', { name, reason });
+  log.error('Deleted objects for webhooks cannot be read', { name, reason });
 }
 
 export function removedNotStored(log: Logger, error: unknown): void {

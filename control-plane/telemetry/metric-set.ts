@@ -141,7 +141,7 @@ function limiterMetrics(registry: Registry) {
     changeToPush: histogram(
       registry,
       'change_to_push_seconds',
-      'Time from a change that the source told of to the sending of the first snapshot with it.',
+      'Time from a change that the source reported to the sending of the first snapshot with it.',
       pushBuckets,
     ),
     pushToAck: histogram(

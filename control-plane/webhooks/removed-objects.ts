@@ -21,8 +21,6 @@ const dataKey = 'objects.json.gz';
 const longestJson = 64 * 1024 * 1024;
 /** Chosen: objects that are deleted together are one write. */
 const writeIntervalMs = 200;
-/** Chosen: between two log lines about what could not be stored. */
-const seldomMs = 60_000;
 
 const model: z.ZodType<RemovedObject[]> = z.array(
   z.object({
@@ -57,7 +55,7 @@ export class RemovedObjectStore {
   constructor(options: RemovedObjectStoreOptions) {
     const { clock, log, codec, changed } = options;
     this.#options = options;
-    this.#tooLarge = new Seldom(clock, seldomMs, (counts) => lines.removedTooLarge(log, counts));
+    this.#tooLarge = new Seldom(clock, (counts) => lines.removedTooLarge(log, counts));
     this.#values = new SharedValues<readonly RemovedObject[]>({
       ...options,
       role: 'removed',

@@ -68,8 +68,8 @@ export async function openSecretApi(options: SecretApiOptions): Promise<HttpList
   const doorkeeper = new Doorkeeper(options);
   const handshakes = new Seldom<{ peer: string; reason: string }>(
     options.timers,
-    refusalsToldMs,
     (failure, times) => lines.handshakeFailed(log, { ...failure, times }),
+    refusalsToldMs,
   );
   const server = new HttpServer({
     admit: (request, response) => doorkeeper.admit(request, response, token.current()),
@@ -105,8 +105,10 @@ class Doorkeeper {
   constructor({ clock, timers, log, metrics }: SecretApiOptions) {
     this.#clock = clock;
     this.#metrics = metrics;
-    this.#refusals = new Seldom(timers, refusalsToldMs, (refusal, times) =>
-      lines.lookupRefused(log, { ...refusal, times }),
+    this.#refusals = new Seldom(
+      timers,
+      (refusal, times) => lines.lookupRefused(log, { ...refusal, times }),
+      refusalsToldMs,
     );
   }
 

@@ -50,8 +50,6 @@ export interface Webhooks {
 const dayMs = 86_400_000;
 /** Chosen: a receiver 80 ms away takes 100 events a second. */
 const concurrency = 8;
-/** Chosen: a full queue drops an event for every new one. */
-const dropsToldMs = 60_000;
 
 /** Rejects with a SecretError when there is no good secret to begin with. */
 export async function openWebhooks(options: WebhooksOptions): Promise<Webhooks> {
@@ -67,9 +65,7 @@ export async function openWebhooks(options: WebhooksOptions): Promise<Webhooks> 
     refused: (reason) => lines.secretRefused(log, 'WEBHOOK_SECRET_FILE', reason),
   });
   const keys = new SigningKeys({ secrets: secret.first, overlapMs: options.secretOverlapMs, clock });
-  const drops = new Seldom<Drop>(timers, dropsToldMs, (drop, count) =>
-    lines.webhooksDropped(log, { ...drop, count }),
-  );
+  const drops = new Seldom<Drop>(timers, (drop, count) => lines.webhooksDropped(log, { ...drop, count }));
   const { queueSize: capacity, maxAgeMs = dayMs } = options;
   const deliveries = [...new Set(options.urls)].map((url) => {
     const endpoint = parseEndpoint(url);

@@ -26,7 +26,7 @@ function responseOf(texts: Record<string, string>): FleetResponse {
 const typeUrl = rateLimitConfigTypeUrl;
 
 /** What a client does with requests and responses. */
-class Told {
+class SentResources {
   readonly form = new Incremental();
   readonly world = new Map<string, string>();
   #isFirst = true;
@@ -59,7 +59,7 @@ const changed = responseOf({ a: 'a1', b: 'b2', c: 'c1' });
 
 describe('incremental discovery', () => {
   it('begins with everything, and goes on with what is different', () => {
-    const told = new Told();
+    const told = new SentResources();
     expect(told.ask()).toBe(true);
     expect(told.send(two)).toEqual({ names: ['a', 'b'], removed: [] });
     expect(told.ask()).toBe(false);
@@ -68,7 +68,7 @@ describe('incremental discovery', () => {
   });
 
   it.each([[[]], [['*']]])('has nothing to say to a limiter that has everything and wants %j', (names) => {
-    const told = new Told();
+    const told = new SentResources();
     told.ask({
       resourceNamesSubscribe: names,
       initialResourceVersions: Object.fromEntries(two.versions),
@@ -78,14 +78,14 @@ describe('incremental discovery', () => {
   });
 
   it('sends a limiter that comes again what is different, and what is gone', () => {
-    const told = new Told();
+    const told = new SentResources();
     told.ask({ initialResourceVersions: { b: two.versions.get('b')!, z: 'old' } });
     expect(told.form.claimedVersion).not.toBe(two.version);
     expect(told.send(two)).toEqual({ names: ['a'], removed: ['z'] });
   });
 
   it('sends names that were asked for, and says once which there are not', () => {
-    const told = new Told();
+    const told = new SentResources();
     told.ask({ resourceNamesSubscribe: ['b', 'z'] });
     expect(told.send(two)).toEqual({ names: ['b'], removed: ['z'] });
     expect(told.send(two)).toEqual({ names: [], removed: [] });
@@ -94,7 +94,7 @@ describe('incremental discovery', () => {
   });
 
   it('sends again what is subscribed to again', () => {
-    const told = new Told();
+    const told = new SentResources();
     told.ask({ resourceNamesSubscribe: ['*'] });
     told.send(two);
     expect(told.ask({ resourceNamesSubscribe: ['a'] })).toBe(true);
@@ -105,14 +105,14 @@ describe('incremental discovery', () => {
 
   it('bounds names', () => {
     const names = Array.from({ length: 1_001 }, (_, i) => `n${i}`);
-    expect(new Told().ask({ resourceNamesSubscribe: names.slice(1) })).toBe(true);
-    expect(new Told().ask({ resourceNamesSubscribe: names })).toEqual({
+    expect(new SentResources().ask({ resourceNamesSubscribe: names.slice(1) })).toBe(true);
+    expect(new SentResources().ask({ resourceNamesSubscribe: names })).toEqual({
       problem: 'subscribes to 1001 names of resources, the bound is 1000: * is all',
     });
   });
 
   it('is encoded once for all limiters that were told the same', () => {
-    const forms = [new Told(), new Told()];
+    const forms = [new SentResources(), new SentResources()];
     for (const told of forms) {
       told.ask();
       told.send(two);
@@ -161,7 +161,7 @@ describe('whatever happens', () => {
     fc.assert(
       fc.property(first, fc.array(event, { maxLength: 12 }), ({ has, wants }, events) => {
         const versions = Object.fromEntries(responseOf(has).versions);
-        const told = new Told(wants.length === 0 ? versions : {});
+        const told = new SentResources(wants.length === 0 ? versions : {});
         told.ask({
           resourceNamesSubscribe: wants,
           initialResourceVersions: wants.length === 0 ? versions : {},

@@ -22,7 +22,13 @@ import type { Status } from '../../gen/google/rpc/status_pb.ts';
 import { RefusedResourcesSchema } from '../../gen/weir/xds/v1/refused_resources_pb.ts';
 import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import { type RefusedResource, versionOfResources } from '../model/fleet-snapshot.ts';
-import { type FleetResponse, nothingTold, type ResourceVersions } from './fleet-response.ts';
+import {
+  type FleetResponse,
+  nothingSent,
+  type ResourceVersions,
+  type SentResources,
+  versionsOf,
+} from './fleet-response.ts';
 
 /** A request, in either form. */
 export interface StreamRequest {
@@ -106,7 +112,7 @@ export class Incremental implements DiscoveryForm {
   #wantsAll = false;
   #names: ReadonlySet<string> = new Set();
   /** Of names that there are not: an empty version. */
-  #told: ResourceVersions = nothingTold;
+  #told: SentResources = nothingSent;
   claimedVersion = '';
   readonly #refused: RefusedLists;
 
@@ -146,18 +152,19 @@ export class Incremental implements DiscoveryForm {
     this.#names = names;
     if (isFirst) return true;
     // Who subscribes again wants it again.
-    this.#told = unsure(this.#told, more);
+    if (more.length > 0) this.#told = unsure(versionsOf(this.#told), more);
     return more.length > 0;
   }
 
   bytesOf(response: FleetResponse): Uint8Array {
-    return this.#wantsAll ? response.changeSince(this.#told) : response.changeOf(this.#names, this.#told);
+    if (this.#wantsAll) return response.changeSince(this.#told);
+    return response.changeOf(this.#names, versionsOf(this.#told));
   }
 
-  sent({ versions }: FleetResponse): void {
+  sent(response: FleetResponse): void {
     this.#told = this.#wantsAll
-      ? versions
-      : new Map([...this.#names].map((name) => [name, versions.get(name) ?? '']));
+      ? response.resources
+      : new Map([...this.#names].map((name) => [name, response.versions.get(name) ?? '']));
   }
 
   #refusalOf({ message, details }: Status): RequestRefusal {

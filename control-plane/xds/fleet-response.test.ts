@@ -2,7 +2,7 @@ import { fromBinary } from '@bufbuild/protobuf';
 import { describe, expect, it } from 'vitest';
 import { DiscoveryResponseSchema } from '../../gen/envoy/service/discovery/v3/discovery_pb.ts';
 import { fleetSnapshot, hashOf } from '../model/fleet-snapshot.ts';
-import { FleetResponse, usualClientLimitBytes, withNonce } from './fleet-response.ts';
+import { defaultClientLimitBytes, FleetResponse, withNonce } from './fleet-response.ts';
 
 const typeUrl = 'type.googleapis.com/ratelimit.config.ratelimit.v3.RateLimitConfig';
 
@@ -20,7 +20,7 @@ describe('FleetResponse', () => {
     expect(response).toMatchObject({
       fleet: 'blue',
       version: snapshot.version,
-      resources: 2,
+      resources: snapshot.resources,
       isOversize: false,
     });
     expect(fromBinary(DiscoveryResponseSchema, withNonce(response.bytes, 'n.1'))).toMatchObject({
@@ -51,11 +51,13 @@ describe('FleetResponse', () => {
   ])('is oversize by the limit of usual clients, nonce included: $room bytes below it', (wanted) => {
     const ofSize = (size: number) =>
       new FleetResponse(fleetSnapshot('blue', [resource('team/a', new Uint8Array(size))]), 'replica-0');
-    const large = usualClientLimitBytes - 1024;
+    const large = defaultClientLimitBytes - 1024;
     const frame = ofSize(large).bytes.length - large;
-    const response = ofSize(usualClientLimitBytes - wanted.room - frame);
-    expect(response.bytes.length).toBe(usualClientLimitBytes - wanted.room);
+    const response = ofSize(defaultClientLimitBytes - wanted.room - frame);
+    expect(response.bytes.length).toBe(defaultClientLimitBytes - wanted.room);
     expect(response.isOversize).toBe(wanted.isOversize);
-    expect(withNonce(response.bytes, 'n'.repeat(64)).length > usualClientLimitBytes).toBe(wanted.isOversize);
+    expect(withNonce(response.bytes, 'n'.repeat(64)).length > defaultClientLimitBytes).toBe(
+      wanted.isOversize,
+    );
   });
 });

@@ -10,7 +10,7 @@ import { rateLimitConfigTypeUrl } from '../../rules/xds/resource.ts';
 import { type FleetSnapshot, fleetSnapshot, type Resource, servedTo } from '../model/fleet-snapshot.ts';
 
 /** The longest message that clients of gRPC take unless they are told otherwise. */
-export const usualClientLimitBytes = 4 * 1024 * 1024;
+export const defaultClientLimitBytes = 4 * 1024 * 1024;
 
 /** Chosen: more than the nonce of any stream takes. */
 const nonceRoomBytes = 128;
@@ -25,8 +25,15 @@ const controlPlaneFields = { identifier: 1 } as const;
 /** Versions of resources by their names: what a limiter was told. */
 export type ResourceVersions = ReadonlyMap<string, string>;
 
+/** What a limiter was told; where that was all of a snapshot, its resources. */
+export type SentResources = ResourceVersions | readonly Resource[];
+
+export function versionsOf(told: SentResources): ResourceVersions {
+  return 'get' in told ? told : new Map(told.map(({ name, hash }) => [name, hash]));
+}
+
 /** Of a limiter that was told nothing. One map, so that all such limiters share their response. */
-export const nothingTold: ResourceVersions = new Map();
+export const nothingSent: ResourceVersions = new Map();
 
 /** What is different between a snapshot and what was told. */
 export interface SnapshotChange {
@@ -39,13 +46,13 @@ export interface SnapshotChange {
 export class FleetResponse {
   readonly fleet: string;
   readonly version: string;
-  /** How many there are. */
-  readonly resources: number;
+  /** In the order of their names. */
+  readonly resources: readonly Resource[];
   /** Of the response with everything in the state-of-the-world form, without the nonce. */
   readonly wholeBytes: number;
   readonly #snapshot: FleetSnapshot;
   readonly #replicaName: string;
-  readonly #changes = new WeakMap<ResourceVersions, Uint8Array>();
+  readonly #changes = new WeakMap<SentResources, Uint8Array>();
   #whole: Uint8Array | undefined;
   #versions: ResourceVersions | undefined;
 
@@ -53,7 +60,7 @@ export class FleetResponse {
   constructor(snapshot: FleetSnapshot, replicaName: string) {
     this.fleet = snapshot.fleet;
     this.version = snapshot.version;
-    this.resources = snapshot.resources.length;
+    this.resources = snapshot.resources;
     this.#snapshot = snapshot;
     this.#replicaName = replicaName;
     const framing = encodeWhole({ ...snapshot, resources: [] }, replicaName).length;
@@ -62,7 +69,7 @@ export class FleetResponse {
 
   /** Whether clients with the usual limit refuse it unread. */
   get isOversize(): boolean {
-    return this.wholeBytes + nonceRoomBytes > usualClientLimitBytes;
+    return this.wholeBytes + nonceRoomBytes > defaultClientLimitBytes;
   }
 
   /** A DiscoveryResponse without its nonce. */
@@ -72,12 +79,12 @@ export class FleetResponse {
   }
 
   get versions(): ResourceVersions {
-    this.#versions ??= new Map(this.#snapshot.resources.map(({ name, hash }) => [name, hash]));
+    this.#versions ??= versionsOf(this.resources);
     return this.#versions;
   }
 
   /** A DeltaDiscoveryResponse without its nonce, for a limiter that has all resources and was told these. */
-  changeSince(told: ResourceVersions): Uint8Array {
+  changeSince(told: SentResources): Uint8Array {
     let bytes = this.#changes.get(told);
     if (bytes === undefined) {
       bytes = this.encodeChange(this.#changeSince(told));
@@ -110,13 +117,26 @@ export class FleetResponse {
     return finish(writer, deltaFields.controlPlane, this.#replicaName);
   }
 
-  #changeSince(told: ResourceVersions): SnapshotChange {
-    if (told === this.#versions) return { resources: [], removed: [] };
+  #changeSince(told: SentResources): SnapshotChange {
+    if (!('get' in told)) return changeBetween(told, this.resources);
     return {
       resources: this.#snapshot.resources.filter(({ name, hash }) => told.get(name) !== hash),
       removed: [...told.keys()].filter((name) => !this.versions.has(name)),
     };
   }
+}
+
+/** Both in the order of their names. */
+function changeBetween(before: readonly Resource[], now: readonly Resource[]): SnapshotChange {
+  const resources: Resource[] = [];
+  const removed: string[] = [];
+  let at = 0;
+  for (const resource of now) {
+    while (at < before.length && before[at]!.name < resource.name) removed.push(before[at++]!.name);
+    const known = before[at]?.name === resource.name ? before[at++] : undefined;
+    if (known?.hash !== resource.hash) resources.push(resource);
+  }
+  return { resources, removed: [...removed, ...before.slice(at).map(({ name }) => name)] };
 }
 
 function encodeWhole({ version, resources }: FleetSnapshot, replicaName: string): Uint8Array {

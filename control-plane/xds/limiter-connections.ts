@@ -4,7 +4,7 @@
  */
 import type { Socket } from 'node:net';
 import { OpenSockets } from '../../process/net/bind.ts';
-import { HeldBytes, type Holder, type Holding } from '../../process/net/held-bytes.ts';
+import { type ConnectionBytes, HeldBytes, type Holder } from '../../process/net/held-bytes.ts';
 import { addressGroup } from '../../process/net/peer.ts';
 import type { Timers } from '../../process/time/clock.ts';
 import { WaitingLine } from '../../process/time/loop-turns.ts';
@@ -85,7 +85,7 @@ export class LimiterConnections {
 class LimiterConnection implements Holder {
   readonly group: string;
   streams = 0;
-  holding: Holding | undefined;
+  holding: ConnectionBytes | undefined;
   readonly #socket: Socket;
   readonly #wasCut: (reason: ConnectionCut) => void;
   #bytes = 0;

@@ -11,7 +11,7 @@ import { addressOf, type Identity } from './caller-identity.ts';
 import type { DiscoveryCall } from './discovery-call.ts';
 import type { DiscoveryForm } from './discovery-form.ts';
 import type { FleetsOfClients } from './fleet-permissions.ts';
-import { FleetResponses, SendTurns, usualClientLimitBytes } from './fleet-response.ts';
+import { defaultClientLimitBytes, FleetResponses, SendTurns } from './fleet-response.ts';
 import { LimiterStream, type StreamContext } from './limiter-stream.ts';
 import { StreamPlaces } from './stream-places.ts';
 import { UnansweredDepartures } from './unanswered-departures.ts';
@@ -37,7 +37,6 @@ export interface LimiterStreamsOptions extends Telemetry {
 const sendingBytes = 32 * 1024 * 1024;
 const sendingPatienceMs = 1_000;
 const defaultAnswerTimeoutMs = 30_000;
-const seldomMs = 60_000;
 
 export class LimiterStreams {
   readonly #options: LimiterStreamsOptions;
@@ -59,11 +58,11 @@ export class LimiterStreams {
     const { clock, log, metrics, maxStreams, replicaName } = options;
     this.#options = options;
     this.#responses = new FleetResponses(replicaName);
-    this.#tooMany = new Seldom(clock, seldomMs, (peer, times) => {
+    this.#tooMany = new Seldom(clock, (peer, times) => {
       metrics.streamsRefused('limit', times);
       lines.tooManyStreams(log, { maxStreams, peer, times });
     });
-    this.#refusals = new Seldom(clock, seldomMs, (it, times) => {
+    this.#refusals = new Seldom(clock, (it, times) => {
       metrics.streamsRefused('request', times);
       lines.streamRefused(log, { ...it, times });
     });
@@ -81,7 +80,7 @@ export class LimiterStreams {
       if (!isOversize) continue;
       const { log, metrics } = this.#options;
       metrics.all.oversize.inc();
-      const sizes = { bytes: wholeBytes, limitBytes: usualClientLimitBytes };
+      const sizes = { bytes: wholeBytes, limitBytes: defaultClientLimitBytes };
       lines.snapshotOversize(log, { fleet, version, ...sizes });
     }
     for (const stream of this.#streams) stream.update();

@@ -431,8 +431,8 @@ describe('the server', () => {
     const { length: bytes } = new FleetResponse(large, 'replica-0').bytes;
     const told = { fleet: 'default', version: large.version, bytes, limitBytes: 4_194_304 };
     expect(events).toEqual([['A snapshot is longer than what clients of gRPC usually take', told]]);
-    const usual = scripted({ port, reconnects: false });
-    await eventually(() => expect(usual.ends[0]).toMatch(/^8 RESOURCE_EXHAUSTED/));
+    const common = scripted({ port, reconnects: false });
+    await eventually(() => expect(common.ends[0]).toMatch(/^8 RESOURCE_EXHAUSTED/));
     const patient = await weirLike({ port, pod: 'p', maxMessageBytes: -1 });
     expect(patient.last?.version).toBe(large.version);
     server.serve(fleetsOf(v1));

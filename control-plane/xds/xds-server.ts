@@ -65,7 +65,6 @@ const shuttingDown: GrpcStatus = {
 const idleConnectionMs = 300_000;
 /** Calls besides those of limiters, mostly of the health service. */
 const otherStreams = 100;
-const seldomMs = 60_000;
 
 export class XdsServer {
   readonly #options: XdsServerOptions;
@@ -89,15 +88,15 @@ export class XdsServer {
     const { clock, log, metrics } = options;
     this.#options = options;
     this.#health = new HealthService(options.health, [discoveryService]);
-    this.#handshakes = new Seldom(clock, seldomMs, (it, times) => {
+    this.#handshakes = new Seldom(clock, (it, times) => {
       metrics.all.handshakesFailed.inc(times);
       lines.handshakeFailed(log, { ...it, times });
     });
-    this.#strangers = new Seldom(clock, seldomMs, (it, times) => lines.streamRefused(log, { ...it, times }));
-    this.#reviewFailures = new Seldom(clock, seldomMs, (reason, times) =>
+    this.#strangers = new Seldom(clock, (it, times) => lines.streamRefused(log, { ...it, times }));
+    this.#reviewFailures = new Seldom(clock, (reason, times) =>
       lines.tokenReviewFailed(log, { reason, times }),
     );
-    this.#cuts = new Seldom(clock, seldomMs, (it, times) => lines.connectionCut(log, { ...it, times }));
+    this.#cuts = new Seldom(clock, (it, times) => lines.connectionCut(log, { ...it, times }));
     this.#connections = new LimiterConnections({
       ...options.connections,
       timers: options.timers,

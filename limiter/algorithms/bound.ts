@@ -7,7 +7,7 @@
 export const exactMost = Number.MAX_SAFE_INTEGER;
 
 /** What a counter holds: three numbers whose meaning is its algorithm's. Never changed, only replaced. */
-export type Held = readonly [number, number, number];
+export type CounterState = readonly [number, number, number];
 
 /** Times are whole microseconds since the epoch, hits whole numbers. */
 export interface Bound {
@@ -21,23 +21,23 @@ export interface Bound {
   /** Kind and numbers for the script; equal for bounds that do the same. */
   readonly scriptText: string;
   /** What a counter holds at this moment that held `held` before; undefined is one that is not there. */
-  heldAt(held: Held | undefined, nowMicros: number): Held;
+  heldAt(held: CounterState | undefined, nowMicros: number): CounterState;
   /** The most hits that pass at this moment, 0 to `capacity`. `held` is of this moment, as in the following. */
-  room(held: Held, nowMicros: number): number;
+  room(held: CounterState, nowMicros: number): number;
   /** Only for hits that there is room for, or as many as `mostTaken`. */
-  take(held: Held, hits: number): Held;
+  take(held: CounterState, hits: number): CounterState;
   /** What is used of the limit where so much room is left; a total may be more than a limit that was lowered. */
-  used(held: Held, room: number): number;
+  used(held: CounterState, room: number): number;
   /** The most hits that can be charged whatever the limit is, as far as the counter has room for numbers. */
-  mostTaken(held: Held, nowMicros: number): number;
+  mostTaken(held: CounterState, nowMicros: number): number;
   /** Never below an unused counter. */
-  giveBack(held: Held, hits: number, nowMicros: number): Held;
+  giveBack(held: CounterState, hits: number, nowMicros: number): CounterState;
   /** Gives back hits of a charge, as far as the counter still counts them. */
   giveBackOf(charge: Charge, now: GivingBack): GivenBack;
   /** How long until so many hits pass, one unless said, if nobody else comes; a whole window where they never do. */
-  untilRoomMicros(held: Held, nowMicros: number, hits?: number): number;
+  untilRoomMicros(held: CounterState, nowMicros: number, hits?: number): number;
   /** How long until the counter is as good as unused: so long it has to be kept. */
-  untilUnusedMicros(held: Held, nowMicros: number): number;
+  untilUnusedMicros(held: CounterState, nowMicros: number): number;
 }
 
 /** What a reservation took from one counter, as it is remembered until it is settled. */
@@ -45,7 +45,7 @@ export interface Charge {
   /** Less than its amount only where a bucket in shadow mode had less. */
   readonly taken: number;
   /** What the counter held right after: of a bucket when all that was taken so far will have come back, else the window. */
-  readonly held: Held;
+  readonly held: CounterState;
   /** Hits that others had taken by then and may still give back. */
   readonly others: number;
   /** What reservations had given back by then. */
@@ -53,13 +53,13 @@ export interface Charge {
 }
 
 /** What all reservations gave back to a bucket so far, as a time in its numbers: microseconds, the rest, the parts. Of others nothing. */
-export type Returned = Held;
+export type Returned = CounterState;
 
 export const nothingReturned: Returned = [0, 0, 1];
 
 export interface GivingBack {
   /** Of this moment. */
-  readonly held: Held;
+  readonly held: CounterState;
   /** At most what the charge took. */
   readonly hits: number;
   /** What all reservations together have given back to the counter so far. */
@@ -68,7 +68,7 @@ export interface GivingBack {
 }
 
 export interface GivenBack {
-  readonly held: Held;
+  readonly held: CounterState;
   /** Of a bucket rounded up. */
   readonly given: number;
   readonly returned: Returned;

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { isExactBucket } from '../../rules/algorithms/token-bucket.ts';
 import { type BoundModel, BucketModel, SlidingModel } from '../../test/stores/counter-model.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
-import type { Bound, Held } from './bound.ts';
+import type { Bound, CounterState } from './bound.ts';
 import { SlidingWindow } from './sliding-window.ts';
 import { TokenBucket } from './token-bucket.ts';
 
@@ -37,7 +37,7 @@ function agree(
   plan: typeof steps extends fc.Arbitrary<infer T> ? T : never,
 ): void {
   let now = start;
-  let held: Held | undefined;
+  let held: CounterState | undefined;
   for (const { later, share, hits: few, byShare, back } of plan) {
     now += Math.floor((later / 1_000_000) * windowMicros);
     const hits = byShare ? Math.floor((bound.capacity * share) / 100) : few;
@@ -56,12 +56,12 @@ function agree(
   }
 }
 
-function roomAt(bound: Bound, held: Held, at: number): number {
+function roomAt(bound: Bound, held: CounterState, at: number): number {
   return bound.room(bound.heldAt(held, at), at);
 }
 
 /** That the wait until so many hits pass is neither too short nor too long. */
-function expectWait(bound: Bound, held: Held, now: number, hits: number): void {
+function expectWait(bound: Bound, held: CounterState, now: number, hits: number): void {
   const wait = bound.untilRoomMicros(held, now, hits);
   if (hits > bound.capacity) return;
   expect(wait === 0).toBe(hits <= roomAt(bound, held, now));
@@ -69,7 +69,7 @@ function expectWait(bound: Bound, held: Held, now: number, hits: number): void {
   if (wait > 0) expect(roomAt(bound, held, now + wait - 1)).toBeLessThan(hits);
 }
 
-function expectUnused(bound: Bound, held: Held, now: number): void {
+function expectUnused(bound: Bound, held: CounterState, now: number): void {
   const unused = now + bound.untilUnusedMicros(held, now);
   expect(roomAt(bound, held, unused)).toBe(bound.capacity);
 }
@@ -102,7 +102,7 @@ describe('a sliding window', () => {
           const bound = new SlidingWindow({ requests: limit, windowMicros });
           const model = new SlidingModel(limit, windowMicros);
           let now = start;
-          let held: Held | undefined;
+          let held: CounterState | undefined;
           for (const later of laters) {
             now += later * length;
             held = bound.heldAt(held, now);
@@ -155,7 +155,7 @@ it.each<[string, Bound]>([
   fc.assert(
     fc.property(hits, fc.oneof(fc.nat(3_000_000), fc.nat(400_000_000)), (taken, backMicros) => {
       let now = start;
-      let held: Held | undefined;
+      let held: CounterState | undefined;
       for (const [later, count] of taken) {
         now += later;
         held = bound.heldAt(held, now);

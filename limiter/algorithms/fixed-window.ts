@@ -1,5 +1,12 @@
 import type { CountingAlgorithm } from './algorithm.ts';
-import { type Bound, type Charge, exactMost, type GivenBack, type GivingBack, type Held } from './bound.ts';
+import {
+  type Bound,
+  type Charge,
+  type CounterState,
+  exactMost,
+  type GivenBack,
+  type GivingBack,
+} from './bound.ts';
 
 /**
  * A fixed window among several limits of a rule. Its key names the window, so that the counter knows no time. Held: the
@@ -15,27 +22,27 @@ export class FixedWindow implements Bound {
     this.scriptText = `fixed ${requests}`;
   }
 
-  heldAt(held: Held | undefined): Held {
+  heldAt(held: CounterState | undefined): CounterState {
     return held ?? unused;
   }
 
-  room([total]: Held): number {
+  room([total]: CounterState): number {
     return Math.max(0, this.capacity - total);
   }
 
-  take([total]: Held, hits: number): Held {
+  take([total]: CounterState, hits: number): CounterState {
     return [total + hits, 0, 0];
   }
 
-  used([total]: Held): number {
+  used([total]: CounterState): number {
     return total;
   }
 
-  mostTaken([total]: Held): number {
+  mostTaken([total]: CounterState): number {
     return exactMost - total;
   }
 
-  giveBack([total]: Held, hits: number): Held {
+  giveBack([total]: CounterState, hits: number): CounterState {
     return [Math.max(0, total - hits), 0, 0];
   }
 
@@ -53,7 +60,7 @@ export class FixedWindow implements Bound {
   }
 }
 
-const unused: Held = [0, 0, 0];
+const unused: CounterState = [0, 0, 0];
 
 export const fixedWindow: CountingAlgorithm = {
   newBound: ({ requests }) => new FixedWindow(requests),

@@ -1,5 +1,12 @@
 import type { CountingAlgorithm } from './algorithm.ts';
-import { type Bound, type Charge, exactMost, type GivenBack, type GivingBack, type Held } from './bound.ts';
+import {
+  type Bound,
+  type Charge,
+  type CounterState,
+  exactMost,
+  type GivenBack,
+  type GivingBack,
+} from './bound.ts';
 
 /**
  * Two neighbouring windows, aligned to the epoch: the former counts with the share of it that the last window's length
@@ -31,7 +38,7 @@ export class SlidingWindow implements Bound {
    * The clock may have been set back. In the next window, which has begun before, the counter stays, as at its beginning; what
    * is further ahead is taken for hits of now.
    */
-  heldAt(held: Held | undefined, nowMicros: number): Held {
+  heldAt(held: CounterState | undefined, nowMicros: number): CounterState {
     const window = Math.floor(nowMicros / this.#windowMicros);
     if (held === undefined || held[0] + 1 < window) return [window, 0, 0];
     const [at, former, current] = held;
@@ -39,7 +46,7 @@ export class SlidingWindow implements Bound {
     return at > window ? [window, 0, Math.min(exactMost, former + current)] : [window, current, 0];
   }
 
-  room([window, former, current]: Held, nowMicros: number): number {
+  room([window, former, current]: CounterState, nowMicros: number): number {
     const elapsedMicros = Math.max(0, nowMicros - window * this.#windowMicros);
     // Rounded up.
     const restTicks = this.#ticks - Math.floor(elapsedMicros / this.#tickMicros);
@@ -47,20 +54,20 @@ export class SlidingWindow implements Bound {
     return Math.max(0, Math.floor(budget / this.#ticks) - current);
   }
 
-  take([window, former, current]: Held, hits: number): Held {
+  take([window, former, current]: CounterState, hits: number): CounterState {
     return [window, former, current + hits];
   }
 
-  used(_: Held, room: number): number {
+  used(_: CounterState, room: number): number {
     return this.capacity - room;
   }
 
-  mostTaken([, former, current]: Held): number {
+  mostTaken([, former, current]: CounterState): number {
     return Math.max(0, exactMost - former - current);
   }
 
   /** From the current window, then from the former. */
-  giveBack([window, former, current]: Held, hits: number): Held {
+  giveBack([window, former, current]: CounterState, hits: number): CounterState {
     const fromCurrent = Math.min(current, hits);
     return [window, Math.max(0, former - (hits - fromCurrent)), current - fromCurrent];
   }
@@ -76,7 +83,7 @@ export class SlidingWindow implements Bound {
     return { held: [window, former - given, current], given, returned };
   }
 
-  untilRoomMicros([window, former, current]: Held, nowMicros: number, hits = 1): number {
+  untilRoomMicros([window, former, current]: CounterState, nowMicros: number, hits = 1): number {
     const most = this.capacity - hits;
     if (most < 0) return this.#windowMicros;
     const elapsedMicros = nowMicros - window * this.#windowMicros;
@@ -84,7 +91,7 @@ export class SlidingWindow implements Bound {
     return this.#windowMicros - elapsedMicros + this.#freeFrom(current, most);
   }
 
-  untilUnusedMicros([window, former, current]: Held, nowMicros: number): number {
+  untilUnusedMicros([window, former, current]: CounterState, nowMicros: number): number {
     const leftMicros = (window + 1) * this.#windowMicros - nowMicros;
     if (current > 0) return leftMicros + this.#windowMicros;
     return former > 0 ? leftMicros : 0;

@@ -1,6 +1,6 @@
 import type { LimitNumbers } from '../../rules/algorithms/algorithm.ts';
 import type { CountingAlgorithm } from './algorithm.ts';
-import type { Bound, Charge, GivenBack, GivingBack, Held } from './bound.ts';
+import type { Bound, Charge, CounterState, GivenBack, GivingBack } from './bound.ts';
 
 /**
  * A bucket of `burst` tokens that fills at `requests` a window, as the generic cell rate algorithm: all that is held is the
@@ -36,7 +36,7 @@ export class TokenBucket implements Bound {
   }
 
   /** A moment before now is now; one beyond a full bucket is cut to that: a clock was set back, or the burst is smaller. */
-  heldAt(held: Held | undefined, nowMicros: number): Held {
+  heldAt(held: CounterState | undefined, nowMicros: number): CounterState {
     const parts = this.#requests;
     if (held === undefined || held[0] < nowMicros) return [nowMicros, 0, parts];
     // A rest of another rate is rounded up.
@@ -48,7 +48,7 @@ export class TokenBucket implements Bound {
     return [whole, rest, parts];
   }
 
-  room([whole, rest]: Held, nowMicros: number): number {
+  room([whole, rest]: CounterState, nowMicros: number): number {
     const parts = this.#requests;
     let freeWhole = this.#fullWhole - (whole - nowMicros);
     let freeRest = this.#fullRest - rest;
@@ -66,24 +66,24 @@ export class TokenBucket implements Bound {
     return tokens;
   }
 
-  take([whole, rest]: Held, hits: number): Held {
+  take([whole, rest]: CounterState, hits: number): CounterState {
     if (this.#rest === 0) return [whole + hits * this.#whole, rest, this.#requests];
     const restOfAll = rest + ((hits * this.#rest) % this.#requests);
     const carried = Math.floor((hits * this.#rest) / this.#requests) + Math.floor(restOfAll / this.#requests);
     return [whole + hits * this.#whole + carried, restOfAll % this.#requests, this.#requests];
   }
 
-  used(_: Held, room: number): number {
+  used(_: CounterState, room: number): number {
     return this.capacity - room;
   }
 
   /** A bucket never goes below empty. */
-  mostTaken(held: Held, nowMicros: number): number {
+  mostTaken(held: CounterState, nowMicros: number): number {
     return this.room(held, nowMicros);
   }
 
-  giveBack([whole, rest]: Held, hits: number, nowMicros: number): Held {
-    const unused: Held = [nowMicros, 0, this.#requests];
+  giveBack([whole, rest]: CounterState, hits: number, nowMicros: number): CounterState {
+    const unused: CounterState = [nowMicros, 0, this.#requests];
     // More than a bucket holds fills it, and would not be exact.
     if (hits >= this.capacity) return unused;
     const [givenWhole, givenRest] = this.take(unused, hits);
@@ -99,7 +99,7 @@ export class TokenBucket implements Bound {
    */
   giveBackOf(charge: Charge, { held, hits, returned, nowMicros }: GivingBack): GivenBack {
     const parts = held[2];
-    const none: Held = [0, 0, parts];
+    const none: CounterState = [0, 0, parts];
     const since = minus(inParts(returned, parts), inParts(charge.returned, parts));
     const most = this.take(none, Math.min(this.capacity, charge.others));
     const isBack = minus(this.heldAt(charge.held, nowMicros), isLater(since, most) ? most : since);
@@ -113,7 +113,7 @@ export class TokenBucket implements Bound {
     return { held: after, given, returned: plus(inParts(returned, parts), minus(held, after)) };
   }
 
-  untilRoomMicros(held: Held, nowMicros: number, hits = 1): number {
+  untilRoomMicros(held: CounterState, nowMicros: number, hits = 1): number {
     if (hits > this.capacity) return this.#windowMicros;
     // How far ahead the moment may lie for so many; a sum of moments might not be exact.
     const [taken, takenRest] = this.take([0, 0, this.#requests], hits);
@@ -123,7 +123,7 @@ export class TokenBucket implements Bound {
     return Math.max(0, held[0] - nowMicros - most + (held[1] > mostRest ? 1 : 0));
   }
 
-  untilUnusedMicros([whole, rest]: Held, nowMicros: number): number {
+  untilUnusedMicros([whole, rest]: CounterState, nowMicros: number): number {
     return whole - nowMicros + (rest > 0 ? 1 : 0);
   }
 
@@ -135,21 +135,21 @@ export class TokenBucket implements Bound {
 }
 
 /** The same time or a bit more, where it is of another rate. */
-function inParts(time: Held, parts: number): Held {
+function inParts(time: CounterState, parts: number): CounterState {
   return time[2] === parts || time[1] === 0 ? [time[0], time[1], parts] : [time[0] + 1, 0, parts];
 }
 
-function isLater(one: Held, other: Held): boolean {
+function isLater(one: CounterState, other: CounterState): boolean {
   return one[0] > other[0] || (one[0] === other[0] && one[1] > other[1]);
 }
 
 /** Of times in the same parts. */
-function plus([whole, rest, parts]: Held, [more, moreRest]: Held): Held {
+function plus([whole, rest, parts]: CounterState, [more, moreRest]: CounterState): CounterState {
   const both = rest + moreRest;
   return both < parts ? [whole + more, both, parts] : [whole + more + 1, both - parts, parts];
 }
 
-function minus([whole, rest, parts]: Held, [less, lessRest]: Held): Held {
+function minus([whole, rest, parts]: CounterState, [less, lessRest]: CounterState): CounterState {
   const left = rest - lessRest;
   return left < 0 ? [whole - less - 1, left + parts, parts] : [whole - less, left, parts];
 }

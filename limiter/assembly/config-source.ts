@@ -1,9 +1,11 @@
 /** Where the settings say that rules come from, and what is logged of it. */
+
 import { join } from 'node:path';
 import type { LogFields } from '../../process/log/logger.ts';
 import type { CheckOptions } from '../../rules/validate-sources.ts';
 import { FileConfigSource } from '../config-source/file/file-source.ts';
 import { ruleFileLines } from '../log/lines.ts';
+import { nameForm } from '../settings/naming.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { ruleSupport } from '../settings/store-limits.ts';
 import { type LimiterContext, loaded, type OpenedConfigSource, type OptionalModules } from './context.ts';
@@ -25,10 +27,7 @@ export function openConfigSource(
     source: new FileConfigSource({
       paths,
       checks: ruleChecks(settings),
-      review: {
-        counterKeys: settings.counterKeys,
-        sanitizeDescriptorMetricDots: settings.sanitizeDescriptorMetricDots,
-      },
+      review: nameForm(settings),
       clock,
       timers,
     }),

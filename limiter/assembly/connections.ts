@@ -31,8 +31,6 @@ import type { LimiterContext } from './context.ts';
 
 /** How long requests in flight may take after the listeners closed. */
 export const shutdownGraceMs = 10_000;
-/** Whatever any peer can make happen is logged at most so often. */
-export const seldomMs = 60_000;
 const dayMs = 86_400_000;
 
 /** The bounds that all connections of a process share. One for each thread. */
@@ -57,7 +55,7 @@ export function openConnections(
   const turns = new LoopTurns();
   let open = 0;
   const count = createRefusalStats(registry, 'ratelimit.http', httpRefusals, () => open);
-  const seldom = new Seldom<Omit<ConnectionEnd, 'times'>>(clock, seldomMs, (end, times) =>
+  const seldom = new Seldom<Omit<ConnectionEnd, 'times'>>(clock, (end, times) =>
     lines.httpConnectionRefused(log, { ...end, times }),
   );
   return {
@@ -122,9 +120,7 @@ export function connectionListener(
 ): SocketServerListener {
   const { registry, clock, log } = context;
   const count = createRefusalStats(registry, 'ratelimit_server.http2', connectionRefusals, connections);
-  const seldom = new Seldom<RefusedConnection>(clock, seldomMs, (refused, times) =>
-    tellOf(log, refused, times),
-  );
+  const seldom = new Seldom<RefusedConnection>(clock, (refused, times) => tellOf(log, refused, times));
   return {
     ...certificateListener(context, 'gRPC', tellsOfCertificates),
     refused: (refused) => {

@@ -1,17 +1,13 @@
 /** What all parts of a limiter are made from, and what is made of it by those that only some settings need. */
 import { hostname } from 'node:os';
-import type { Health } from '../../process/grpc/health.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
-import type { Logger } from '../../process/log/logger.ts';
-import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { FlushTurn } from '../../process/time/loop-turns.ts';
+import type { CapabilityContext, LoadedCapability } from '../capabilities/capability.ts';
 import type { ConfigSource } from '../config-source/config-source.ts';
-import type { GrpcServerOptions } from '../grpc/server.ts';
 import type { OriginLines } from '../log/lines.ts';
-import type { StoreOffice } from '../operate/office/office.ts';
+import type { StoreAdmin } from '../operate/store-admin/store-admin.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { xdsSettings } from '../settings/xds-settings.ts';
-import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import type { MemoryStore } from '../stores/memory/memory-store.ts';
 import type { Store } from '../stores/store.ts';
@@ -23,24 +19,17 @@ export function limiterName({ podName, xdsNodeId }: LimiterSettings): string {
 }
 
 /** One for each thread. */
-export interface LimiterContext {
-  readonly settings: LimiterSettings;
-  readonly clock: Clock;
-  readonly timers: Timers;
-  /** From 0 to below 1. */
-  readonly random: () => number;
-  readonly registry: StatsRegistry;
-  /** What callers are told. */
-  readonly health: Health;
-  readonly log: Logger;
-}
+export type LimiterContext = CapabilityContext<LimiterSettings>;
 
-export interface OpenedStore {
+export interface OpenedServer {
   store: Store;
   /** Waits for the first answer of the store, for as long as it takes. */
   connect(): Promise<void>;
-  /** Gives leases back, as they end with the rules that they were taken by. Undefined without leases. */
-  endLeases?: () => void;
+}
+
+export interface OpenedStore extends OpenedServer {
+  /** Counts each hit as it comes: inside of `aroundStore`, and of all that is around that. */
+  counts: Store;
   /** These counters were reset; undefined: nobody knows which. Undefined where nothing is remembered of counters. */
   forget?: (keys: readonly string[] | undefined) => void;
   /** BACKEND_TYPE=memory: the store itself. */
@@ -67,15 +56,16 @@ export interface ServingModules {
         openRedis(
           context: LimiterContext,
           storeName: 'store' | 'per_second_store',
-          parts: { flushTurn: FlushTurn; stopLeases: () => void },
-        ): OpenedStore;
-        openRedisOffice(context: LimiterContext): StoreOffice;
+          parts: { flushTurn: FlushTurn; onRefused: () => void },
+        ): OpenedServer;
+        openRedisStoreAdmin(context: LimiterContext): StoreAdmin;
       }
     | undefined;
   readonly memcache:
-    | { openMemcache(context: LimiterContext, resolveSrv: ResolveSrv | undefined): OpenedStore }
+    | { openMemcache(context: LimiterContext, resolveSrv: ResolveSrv | undefined): OpenedServer }
     | undefined;
-  readonly reflection: { readonly reflectionMethods: GrpcServerOptions['reflection'] } | undefined;
+  /** That the settings ask for. */
+  readonly capabilities: readonly LoadedCapability<LimiterSettings>[];
 }
 
 /** Those of the whole process. */

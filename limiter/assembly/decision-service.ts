@@ -1,17 +1,16 @@
 /** The settings of decisions, headers and counting, read into the service that uses them. */
 
 import { unitOfHits } from '../../rules/describe.ts';
-import { shownKey } from '../../rules/long-text.ts';
-import { limitLabel } from '../../rules/window.ts';
+import type { Observer } from '../capabilities/capability.ts';
 import { policyName } from '../decide/limit-headers.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import type { ResponseOptions, StoreFailureAnswer } from '../decide/response.ts';
+import { defaultLease } from '../leases/settings.ts';
 import { limitWarned, moreLimitsWarned } from '../log/lines.ts';
-import { budgetOutcomes } from '../service/budgets.ts';
-import type { CountedHit, CountingOptions } from '../service/decision.ts';
+import { budgetOutcomes, type CountingOptions } from '../service/decision.ts';
 import { LimitWarnings } from '../service/limit-warnings.ts';
 import { RateLimitService } from '../service/rate-limit-service.ts';
-import { usualLease } from '../settings/counting-settings.ts';
+import { nameForm } from '../settings/naming.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { storeLimits } from '../settings/store-limits.ts';
 import {
@@ -21,27 +20,21 @@ import {
   registerLocalCacheStats,
 } from '../stats/registry/limiter-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import type { RefusalMemory } from '../stats/top/refusal-memory.ts';
-import type { Offence, TopOffenders } from '../stats/top/top-offenders.ts';
 import { BoundedLocalCache } from '../stores/local-cache.ts';
 import type { Claims, Store } from '../stores/store.ts';
 import type { LimiterContext } from './context.ts';
 
 interface DecisionParts {
   store: Store;
-  /** Undefined: nobody keeps who is over limit. */
-  offenders: TopOffenders | undefined;
-  /** Undefined: nobody remembers who was refused. */
-  refusals?: RefusalMemory | undefined;
+  /** Undefined: nobody wants to know more than is counted. */
+  observer?: Observer | undefined;
   /** Undefined: nobody is told of marks of limits. */
   warnings?: LimitWarnings | undefined;
-  /** Undefined: nothing is leased. */
-  endLeases?: (() => void) | undefined;
 }
 
 export function createDecisionService(
   context: Pick<LimiterContext, 'settings' | 'clock' | 'random' | 'registry'>,
-  { store, offenders, refusals, warnings, endLeases }: DecisionParts,
+  { store, observer, warnings }: DecisionParts,
 ): RateLimitService {
   const { settings, clock, random, registry } = context;
   const stats = createLimiterStats(registry);
@@ -65,13 +58,9 @@ export function createDecisionService(
       onOverridden: stats.overridden,
       onBudgetCall: budgetStats.called,
       onReservationsExpired: budgetStats.expired,
-      onPlansEnded: endLeases,
-      onOverLimit: offenders && ((domain, hit, overLimit) => offenders.add(offence(domain, hit, overLimit))),
+      ...observer,
       // With SHADOW_MODE nobody is refused.
-      onRefused:
-        settings.shadowMode || refusals === undefined
-          ? undefined
-          : (hit, entries, used, asker) => refusals.note(hit, entries, used, asker),
+      onRefused: settings.shadowMode ? undefined : observer?.onRefused,
     },
   });
 }
@@ -114,27 +103,15 @@ export function createWarnings(
 export function countingOptions(settings: LimiterSettings): CountingOptions {
   return {
     cacheKeyPrefix: settings.cacheKeyPrefix,
-    counterKeys: settings.counterKeys,
-    maxTextBytes: settings.requestMaxTextBytes,
+    ...nameForm(settings),
     nearLimitRatio: settings.nearLimitRatio,
-    usualLease: usualLease(settings),
-    sanitizeDescriptorMetricDots: settings.sanitizeDescriptorMetricDots,
+    defaultLease: defaultLease(settings),
     useCalendarMonthRateLimit: settings.useCalendarMonthRateLimit,
     expirationJitterMaxSeconds: settings.expirationJitterMaxSeconds,
     countersEndWithWindow: settings.backendType === 'memory',
     stopCacheKeyIncrementWhenOverLimit: settings.stopCacheKeyIncrementWhenOverLimit,
     storeFailureMode: storeFailureAnswer(settings),
   };
-}
-
-function offence(domain: string, { key, counter }: CountedHit, hits: number): Offence {
-  const { counterStem, limit, metric, rule } = counter;
-  // The stem itself is still in pieces, which take longer to put together than all the rest; the key is in one since
-  // the store, or the local cache, looked for it.
-  let name = key.slice(0, counterStem.length);
-  // Counters of one stem.
-  if (rule.limits.length > 1) name += limitLabel(rule.limits, limit);
-  return { domain, key: shownKey(name), hits, rule: metric.key, shadowMode: rule.shadowMode };
 }
 
 /** Undefined where the settings want none. */

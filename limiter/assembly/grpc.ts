@@ -4,7 +4,6 @@ import type { ListenAddress, UnixAddress } from '../../process/net/bind.ts';
 import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from '../grpc/server.ts';
 import * as lines from '../log/lines.ts';
 import type { Latencies } from '../operate/latencies.ts';
-import { kuadrantMethods } from '../service/kuadrant-service.ts';
 import { shouldRateLimitPath } from '../service/should-rate-limit.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { createGrpcCallStats } from '../stats/registry/limiter-stats.ts';
@@ -15,18 +14,14 @@ export function openGrpc(
   context: LimiterContext,
   parts: ListenerParts & {
     shouldRateLimit: UnaryHandler;
-    /** By path. */
-    kuadrant: ReadonlyMap<string, UnaryHandler>;
-    reflection: GrpcServerOptions['reflection'];
+    further: GrpcServerOptions['further'];
     latencies: Latencies;
   },
 ): GrpcServer {
   const { settings, health, clock, timers, random, registry, log } = context;
-  const { shouldRateLimit, kuadrant, connections, tracer, gate, reflection, tellsOfCertificates, latencies } =
-    parts;
-  const count = createGrpcCallStats(registry, ['ShouldRateLimit', 'Check', 'List', ...kuadrantMethods]);
+  const { shouldRateLimit, connections, tracer, gate, further, tellsOfCertificates, latencies } = parts;
   const server = createGrpcServer({
-    unary: new Map([[shouldRateLimitPath, shouldRateLimit], ...kuadrant]),
+    unary: new Map([[shouldRateLimitPath, shouldRateLimit]]),
     health,
     clock,
     timers,
@@ -34,7 +29,7 @@ export function openGrpc(
     shutdownGraceMs,
     tracer,
     gate,
-    reflection,
+    further,
     limits: {
       idleTimeoutMs: orNever(settings.grpcMaxConnectionIdleMs),
       keepaliveMs: orNever(settings.grpcKeepaliveTimeMs),
@@ -59,6 +54,7 @@ export function openGrpc(
     },
     onFault: (method, error) => lines.callFault(log, method, error),
   });
+  const count = createGrpcCallStats(registry, server.unaryMethods);
   return server;
 }
 

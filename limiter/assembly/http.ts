@@ -10,15 +10,10 @@ import {
   type HttpTlsListener,
 } from '../http/listener.ts';
 import * as lines from '../log/lines.ts';
+import type { Latencies } from '../operate/latencies.ts';
 import { accessSettings } from '../settings/access-settings.ts';
 import { createHttpStats, createRefusalStats } from '../stats/registry/limiter-stats.ts';
-import {
-  certificateListener,
-  type ListenerParts,
-  seldomMs,
-  serverTls,
-  shutdownGraceMs,
-} from './connections.ts';
+import { certificateListener, type ListenerParts, serverTls, shutdownGraceMs } from './connections.ts';
 import type { LimiterContext } from './context.ts';
 
 export function openHttp(
@@ -26,19 +21,24 @@ export function openHttp(
   parts: ListenerParts &
     Pick<
       HttpListenerOptions,
-      'shouldRateLimit' | 'decide' | 'excess' | 'budgets' | 'bounds' | 'tooLarge' | 'answerForwardAuth'
-    >,
+      'shouldRateLimit' | 'decide' | 'excess' | 'routes' | 'bounds' | 'tooLarge' | 'answerForwardAuth'
+    > & { latencies: Latencies },
 ): HttpListener {
-  const { settings, health, timers, registry, log } = context;
-  const { connections, tellsOfCertificates, ...rest } = parts;
+  const { settings, health, timers, clock, registry, log } = context;
+  const { connections, tellsOfCertificates, latencies, ...rest } = parts;
+  const maxBodyBytes = settings.httpMaxBodyBytes;
   const tls = serverTls(settings, 'http');
   return new ApiListener({
     ...rest,
     health,
-    maxBodyBytes: settings.httpMaxBodyBytes,
+    maxBodyBytes,
     closeGraceMs: shutdownGraceMs,
     connections: connections.http,
     ...createHttpStats(registry),
+    timing: {
+      nowMs: () => clock.monotonicMs(),
+      record: (durationMs) => latencies.record(durationMs),
+    },
     onFault: (error) => lines.callFault(log, 'HTTP', error),
     hosts: checkedHosts(context),
     tls: tls && { ...tls, timers, listener: tlsListener(context, tellsOfCertificates) },
@@ -52,7 +52,6 @@ function checkedHosts({ settings, registry, clock, log }: LimiterContext): Check
   if (allowed.length === 0) return undefined;
   const seldom = new Seldom<Parameters<CheckedHosts['refused']>[0]>(
     clock,
-    seldomMs,
     ({ peer, problem: reason }, times) =>
       lines.hostRefused(log, { listener: 'HTTP', peer, counter: 'foreign_host', reason, times }),
   );
@@ -70,7 +69,6 @@ function tlsListener(context: LimiterContext, tellsOfCertificates: boolean): Htt
   const count = createRefusalStats(registry, 'ratelimit.http', ['tls_handshake', 'tls_client_certificate']);
   const seldom = new Seldom<Parameters<HttpTlsListener['refused']>[0]>(
     clock,
-    seldomMs,
     ({ reason: counter, peer, problem: reason }, times) => {
       const end = { listener: 'HTTP', peer, counter, reason, times };
       if (counter === 'tls_handshake') lines.handshakeFailed(log, end);

@@ -6,8 +6,8 @@ import { memcacheNodeBack, memcacheNodeLost, memcacheProblem, memcacheSrvFailed 
 import { createMemcacheStats, registerMemcacheNodes } from '../stats/registry/memcache-stats.ts';
 import { lookUpNodes, parseMemcacheAddresses, type ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import { type MemcacheEvents, MemcacheStore } from '../stores/memcache/memcache-store.ts';
-import type { LimiterContext, OpenedStore } from './context.ts';
-import { openClientTls } from './store.ts';
+import { openClientTls } from './client-tls.ts';
+import type { LimiterContext, OpenedServer } from './context.ts';
 
 /** Chosen, of each text. */
 const problemsToldMs = 10_000;
@@ -18,7 +18,7 @@ const getRefused = 'Error multi-getting memcache keys';
 export function openMemcache(
   context: LimiterContext,
   resolveSrv: ResolveSrv = resolveSrvBySystem,
-): OpenedStore {
+): OpenedServer {
   const { settings, clock, random, registry, log } = context;
   const { memcacheHostPort, memcacheSrv } = settings;
   const store = new MemcacheStore({
@@ -40,7 +40,7 @@ function followSrv(
   { settings, timers, log }: LimiterContext,
   store: MemcacheStore,
   resolveSrv: ResolveSrv,
-): OpenedStore {
+): OpenedServer {
   const { memcacheSrv: name, memcacheSrvRefreshMs: refreshMs } = settings;
   let endRefresh = (): void => {};
   let isClosed = false;
@@ -72,8 +72,8 @@ function memcacheEvents({ settings, registry, clock, log }: LimiterContext): Mem
   const stats = createMemcacheStats(registry);
   const problems = new Seldom<{ text: string; key?: string; error?: string }>(
     clock,
-    problemsToldMs,
     (problem, times) => memcacheProblem(log, { ...problem, further: times - 1 }),
+    problemsToldMs,
   );
   const mode = settings.isStoreFailureModeSet ? settings.storeFailureMode : undefined;
   return {

@@ -4,6 +4,7 @@
  */
 import type { LimiterSettings } from '../settings/settings.ts';
 import { sinkOf } from '../settings/stats-settings.ts';
+import { loadCapabilities } from './capabilities.ts';
 import type { OptionalModules, ServingModules } from './context.ts';
 
 /** All that a process needs which the settings describe. */
@@ -18,10 +19,10 @@ export async function loadOptionalModules(settings: LimiterSettings): Promise<Op
 
 /** Of a worker thread, which has neither a source of rules nor statistics to send. */
 export async function loadServingModules(settings: LimiterSettings): Promise<ServingModules> {
-  const [redis, memcache, reflection] = await Promise.all([
+  const [redis, memcache, capabilities] = await Promise.all([
     settings.backendType === 'redis' ? import('./redis.ts') : undefined,
     settings.backendType === 'memcache' ? import('./memcache.ts') : undefined,
-    settings.grpcReflection ? import('../grpc/reflection.ts') : undefined,
+    loadCapabilities(settings),
   ]);
-  return { redis, memcache, reflection };
+  return { redis, memcache, capabilities };
 }

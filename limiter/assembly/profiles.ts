@@ -1,7 +1,7 @@
 /** PROFILES_FILE: what answers other proxies than Envoy in each thread that serves, and the file behind all of them. */
 import { existsSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { watchFiles } from '../../process/files/watched-files.ts';
+import { problemsText, watchFiles } from '../../process/files/watched-files.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import { Seldom } from '../../process/log/seldom.ts';
 import { type Profile, readProfilesFile } from '../../rules/proxy/read-profiles.ts';
@@ -10,8 +10,6 @@ import * as lines from '../log/lines.ts';
 import type { Order } from '../operate/orders.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { createForwardAuthStats, registerProfilesFile } from '../stats/registry/forward-auth-stats.ts';
-import { problemsText } from './callers.ts';
-import { seldomMs } from './connections.ts';
 import type { LimiterContext } from './context.ts';
 
 interface OpenedForwardAuth {
@@ -24,27 +22,22 @@ export function openForwardAuth(
   asked: Pick<ForwardAuthOptions, 'decide' | 'excess'>,
 ): OpenedForwardAuth {
   const stats = createForwardAuthStats(registry);
-  const untold = new Seldom<Omit<Parameters<typeof lines.headerUntold>[1], 'times'>>(
-    clock,
-    seldomMs,
-    (one, times) => lines.headerUntold(log, { ...one, times }),
+  const missing = new Seldom<Omit<Parameters<typeof lines.headerMissing>[1], 'times'>>(clock, (one, times) =>
+    lines.headerMissing(log, { ...one, times }),
   );
-  const unknown = new Seldom<Omit<Parameters<typeof lines.profileUnknown>[1], 'times'>>(
-    clock,
-    seldomMs,
-    (one, times) => lines.profileUnknown(log, { ...one, times }),
+  const unknown = new Seldom<Omit<Parameters<typeof lines.profileUnknown>[1], 'times'>>(clock, (one, times) =>
+    lines.profileUnknown(log, { ...one, times }),
   );
   const undecided = new Seldom<Omit<Parameters<typeof lines.forwardedUndecided>[1], 'times'>>(
     clock,
-    seldomMs,
     (one, times) => lines.forwardedUndecided(log, { ...one, times }),
   );
   const forwardAuth = new ForwardAuth({
     ...asked,
     onAnswer: stats.answered,
-    onUntold: (one) => {
-      stats.untold(one.header);
-      untold.note(one, `${one.profile} ${one.header}`);
+    onMissingHeader: (one) => {
+      stats.missing(one.header);
+      missing.note(one, `${one.profile} ${one.header}`);
     },
     onUnknown: (one) => unknown.note(one),
     onUndecided: (one) => undecided.note(one, one.profile),

@@ -2,19 +2,20 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { withFields } from '../../process/log/logger.ts';
 import type { FlushTurn } from '../../process/time/loop-turns.ts';
+import { defaultLease } from '../leases/settings.ts';
 import {
   redisAsksForNoPassword,
   redisConnectionRetry,
   redisLeasesRefused,
-  redisOfficeRefused,
   redisPipelineLimitIgnored,
   redisScriptsRefused,
+  redisStoreAdminRefused,
 } from '../log/lines.ts';
 import { redisLines } from '../log/redis-lines.ts';
-import type { StoreOffice } from '../operate/office/office.ts';
-import { RedisOffice } from '../operate/office/redis-office.ts';
-import { openServers, type RedisServers } from '../operate/office/redis-servers.ts';
-import { reservationBounds, usualLease } from '../settings/counting-settings.ts';
+import { openServers, type RedisServers } from '../operate/store-admin/redis-servers.ts';
+import { RedisStoreAdmin } from '../operate/store-admin/redis-store-admin.ts';
+import type { StoreAdmin } from '../operate/store-admin/store-admin.ts';
+import { reservationBounds } from '../reservations/settings.ts';
 import {
   callsAtATime,
   nodesAtATime,
@@ -27,8 +28,8 @@ import { registerNodeStats, registerPoolStats } from '../stats/registry/limiter-
 import type { ClientTls } from '../stores/client-tls.ts';
 import { RedisClusterStore } from '../stores/redis/cluster/cluster-store.ts';
 import { RedisStore, type ServerConnection } from '../stores/redis/redis-store.ts';
-import type { LimiterContext, OpenedStore } from './context.ts';
-import { openClientTls } from './store.ts';
+import { openClientTls } from './client-tls.ts';
+import type { LimiterContext, OpenedServer } from './context.ts';
 
 /** By the store's name in lines: its statistics, its component of the process's health, and its settings. */
 const roles = {
@@ -41,7 +42,7 @@ const roles = {
 } as const;
 
 /** Chosen: who operates can wait longer than a request. */
-const leastOfficeMs = 1_000;
+const leastStoreAdminMs = 1_000;
 
 /** A connection that somebody else has opened, and how logs name it. */
 export interface GivenRedis {
@@ -51,7 +52,8 @@ export interface GivenRedis {
 
 interface RedisStoreParts {
   flushTurn: FlushTurn;
-  stopLeases: () => void;
+  /** The server refuses scripts, or leases. */
+  onRefused: () => void;
   /** In place of one to the address of the settings. */
   given?: GivenRedis;
 }
@@ -60,8 +62,8 @@ interface RedisStoreParts {
 export function openRedis(
   context: LimiterContext,
   storeName: keyof typeof roles,
-  { flushTurn, stopLeases, given }: RedisStoreParts,
-): OpenedStore {
+  { flushTurn, onRefused, given }: RedisStoreParts,
+): OpenedServer {
   const { settings, clock, random, registry, health } = context;
   const { pool, component, prefix } = roles[storeName];
   const own = storeName === 'store' ? settings : perSecondRedis(settings);
@@ -83,11 +85,11 @@ export function openRedis(
     keyPrefix: settings.cacheKeyPrefix,
     onScriptsRefused: (reason: string) => {
       redisScriptsRefused(log, label, reason);
-      stopLeases();
+      onRefused();
     },
     onLeasesRefused: (reason: string) => {
       redisLeasesRefused(log, label, reason);
-      stopLeases();
+      onRefused();
     },
     tls: redisTls(context, own),
     timeoutMs: own.redisTimeoutMs,
@@ -136,23 +138,23 @@ function redisTls({ settings, log }: LimiterContext, own: RedisStoreSettings): C
   return own.redisTls ? openClientTls(settings, 'redis', log) : undefined;
 }
 
-/** The office of the process: connections of its own, opened when something is asked. Throws as `openRedis`. */
-export function openRedisOffice(context: LimiterContext, given?: RedisServers): StoreOffice {
+/** The store admin of the process: connections of its own, opened when something is asked. Throws as `openRedis`. */
+export function openRedisStoreAdmin(context: LimiterContext, given?: RedisServers): StoreAdmin {
   const { settings, timers, random, log } = context;
   const servers = (own: RedisStoreSettings): RedisServers =>
     given ??
     openServers(redisAddress(own), {
       tls: redisTls(context, own),
-      timeoutMs: Math.max(leastOfficeMs, own.redisTimeoutMs),
+      timeoutMs: Math.max(leastStoreAdminMs, own.redisTimeoutMs),
       timers,
       random,
     });
-  return new RedisOffice({
+  return new RedisStoreAdmin({
     main: servers(settings),
     perSecond: settings.redisPerSecond ? servers(perSecondRedis(settings)) : undefined,
     prefix: settings.cacheKeyPrefix,
-    leases: usualLease(settings) !== undefined,
+    leases: defaultLease(settings) !== undefined,
     timers,
-    onMissing: (missing) => redisOfficeRefused(log, missing),
+    onMissing: (missing) => redisStoreAdminRefused(log, missing),
   });
 }

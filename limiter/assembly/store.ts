@@ -3,38 +3,27 @@
  *
  * 1. `LocalFallbackStore` counts in memory what the store could not count (STORE_FAILURE_MODE).
  * 2. `ReservingStore` bounds owners of reservations, and gives back what expired before hits are refused.
- * 3. `LeaseStore` answers hits that a lease covers. It is outside of the breaker, so that leases are spent while Redis is away.
- * 4. `PerSecondStore` divides a request between two Redis (REDIS_PERSECOND); each has the rest for itself.
- * 5. `BreakerStore` answers at once while the store does not.
- * 6. `TracedStore` makes spans. It is inside of the breaker, so that what the breaker answers is no work of the store.
- * 7. `RedisStore`, `RedisClusterStore`, `MemcacheStore` (with 1 and 6 alone) or `MemoryStore` (with 2 alone) counts.
+ * 3. What capabilities put around the store (`aroundStore`), the first of their list innermost: `LeaseStore` answers hits that a lease covers. It is outside of the breaker, so that leases are spent while Redis is away.
+ * 4. From here on each hit is counted as it comes: quota clients get their shares from this one (`counts`).
+ * 5. `PerSecondStore` divides a request between two Redis (REDIS_PERSECOND); each has the rest for itself.
+ * 6. `BreakerStore` answers at once while the store does not.
+ * 7. What capabilities put around each server (`aroundServer`), as tracing does. It is inside of the breaker, so that what the breaker answers is no work of the store.
+ * 8. `RedisStore`, `RedisClusterStore`, `MemcacheStore` (with 1, 3 and 7 alone) or `MemoryStore` (with 2 and 3 alone) counts.
  */
-import { randomBytes } from 'node:crypto';
-import type { Logger } from '../../process/log/logger.ts';
 import { ticksAfterReading } from '../../process/time/clock.ts';
 import type { FlushTurn } from '../../process/time/loop-turns.ts';
 import type { LimitPlan } from '../decide/limit-plan.ts';
 import { lengthOf } from '../decide/windows.ts';
-import {
-  clientTlsRefused,
-  hitsNotDelivered,
-  storeAskedAgain,
-  storeNotAsked,
-  storeStillNotAsked,
-} from '../log/lines.ts';
-import { reservationBounds, usualLease } from '../settings/counting-settings.ts';
-import type { LimiterSettings } from '../settings/settings.ts';
+import { hitsNotDelivered, storeAskedAgain, storeNotAsked, storeStillNotAsked } from '../log/lines.ts';
+import { reservationBounds } from '../reservations/settings.ts';
 import { storeLimits } from '../settings/store-limits.ts';
 import {
   registerBreakerStats,
-  registerLeaseStats,
   registerLocalFallbackStats,
   registerMemoryStoreStats,
 } from '../stats/registry/limiter-stats.ts';
-import { BreakerStore } from '../stores/calm/breaker-store.ts';
-import { LocalFallbackStore } from '../stores/calm/local-fallback-store.ts';
-import { ClientTls } from '../stores/client-tls.ts';
-import { LeaseStore } from '../stores/leases/lease-store.ts';
+import { BreakerStore } from '../stores/failure/breaker-store.ts';
+import { LocalFallbackStore } from '../stores/failure/local-fallback-store.ts';
 import type { ResolveSrv } from '../stores/memcache/memcache-nodes.ts';
 import { MemoryStore } from '../stores/memory/memory-store.ts';
 import type { Operation } from '../stores/operation.ts';
@@ -43,57 +32,60 @@ import { needsScripts } from '../stores/redis/bounded-steps.ts';
 import { OwnerBounds } from '../stores/reservations/owner-bounds.ts';
 import { ReservingStore } from '../stores/reservations/reserving-store.ts';
 import type { ReservationBounds, Store } from '../stores/store.ts';
-import type { SpanMaker } from '../tracing/call-tracers.ts';
-import { TracedStore } from '../tracing/traced-store.ts';
-import { type LimiterContext, loaded, type OpenedStore, type ServingModules } from './context.ts';
+import type { ThreadParts } from './capabilities.ts';
+import {
+  type LimiterContext,
+  loaded,
+  type OpenedServer,
+  type OpenedStore,
+  type ServingModules,
+} from './context.ts';
 
 interface StoreParts {
   modules: ServingModules;
   /** Of MEMCACHE_SRV. Defaults to the system's. */
   resolveSrv: ResolveSrv | undefined;
   flushTurn: FlushTurn;
-  /** Makes the spans of what the store does. Undefined where tracing is off. */
-  spanMaker: (() => SpanMaker | undefined) | undefined;
+  /** Of capabilities. */
+  parts?: Pick<ThreadParts, 'aroundServer' | 'aroundStore' | 'storeRefusesScripts'> | undefined;
 }
 
 /** `health` of the context has a part for the store. Throws an Error without credentials when it cannot be opened as the settings say. */
 export function openStore(
   context: LimiterContext,
-  { modules, resolveSrv, flushTurn, spanMaker }: StoreParts,
+  { modules, resolveSrv, flushTurn, parts: decorators }: StoreParts,
 ): OpenedStore {
   const { settings } = context;
+  const aroundStore = (store: Store): Store => decorators?.aroundStore(store) ?? store;
   if (settings.backendType === 'memory') {
-    const store = newMemoryStore(context, reservationBounds(settings));
-    const connect = () => store.ping();
-    return { store: reserving(context, store, (stem) => store.knows(stem)), connect, memory: store };
+    const memory = newMemoryStore(context, reservationBounds(settings));
+    const store = reserving(context, aroundStore(memory), (stem) => memory.knows(stem));
+    return { store, counts: memory, connect: () => memory.ping(), memory };
   }
-  const traced = (name: string, opened: OpenedStore): OpenedStore =>
-    spanMaker === undefined
-      ? opened
-      : { ...opened, store: tracedStore(settings, name, opened.store, spanMaker) };
+  const server = (name: 'store' | 'per_second_store', opened: OpenedServer): OpenedServer => ({
+    ...opened,
+    store: decorators?.aroundServer(opened.store, name) ?? opened.store,
+  });
+  const decorated = (opened: OpenedServer): OpenedStore => ({
+    ...opened,
+    store: aroundStore(opened.store),
+    counts: opened.store,
+  });
   if (settings.backendType === 'memcache') {
     // A node that is away is passed over at once, so no breaker has anything to do.
     const memcache = loaded(modules.memcache, 'the memcache client');
-    return withLocalFallback(context, traced('store', memcache.openMemcache(context, resolveSrv)));
+    return withLocalFallback(context, decorated(server('store', memcache.openMemcache(context, resolveSrv))));
   }
   const redis = loaded(modules.redis, 'the Redis client');
-  let leases: LeaseStore | undefined;
-  const parts = { flushTurn, stopLeases: () => leases?.stop() };
-  const guarded = (name: 'store' | 'per_second_store', patienceMs: number): OpenedStore =>
-    withBreaker(context, { name, patienceMs }, traced(name, redis.openRedis(context, name, parts)));
-  let opened = guarded('store', settings.redisTimeoutMs);
-  if (settings.redisPerSecond)
-    opened = besides(opened, guarded('per_second_store', settings.redisPerSecondTimeoutMs));
-  if (usualLease(settings) !== undefined) {
-    const own = newLeaseStore(context, opened.store);
-    leases = own;
-    opened = {
-      ...opened,
-      store: own,
-      endLeases: () => own.endAll(),
-      forget: (keys) => (keys === undefined ? own.endAll() : own.cancel(keys)),
-    };
-  }
+  const parts = { flushTurn, onRefused: () => decorators?.storeRefusesScripts() };
+  const guarded = (name: 'store' | 'per_second_store', patienceMs: number): OpenedServer =>
+    withBreaker(context, { name, patienceMs }, server(name, redis.openRedis(context, name, parts)));
+  const main = guarded('store', settings.redisTimeoutMs);
+  let opened = decorated(
+    settings.redisPerSecond
+      ? besides(main, guarded('per_second_store', settings.redisPerSecondTimeoutMs))
+      : main,
+  );
   if (storeLimits(settings).reservations === undefined)
     opened = { ...opened, store: reserving(context, opened.store) };
   return withLocalFallback(context, opened);
@@ -131,7 +123,7 @@ function mayHold({ capacity, bound, limit }: LimitPlan): boolean {
   return capacity > 0 && !(hasWindow && lengthOf(limit) <= 1);
 }
 
-function besides(main: OpenedStore, perSecond: OpenedStore): OpenedStore {
+function besides(main: OpenedServer, perSecond: OpenedServer): OpenedServer {
   return {
     store: new PerSecondStore({ main: main.store, perSecond: perSecond.store }),
     // As the Go service: that of limits per second first.
@@ -142,43 +134,14 @@ function besides(main: OpenedStore, perSecond: OpenedStore): OpenedStore {
   };
 }
 
-/** Outside of the breaker, so that a lease is spent to its end while Redis is away. */
-function newLeaseStore({ settings, clock, timers, registry }: LimiterContext, store: Store): LeaseStore {
-  const leases = new LeaseStore({
-    store,
-    clock,
-    timers,
-    limiter: randomBytes(12).toString('base64url'),
-    maxCounters: settings.leasesMaxCounters,
-  });
-  registerLeaseStats(registry, leases.book);
-  return leases;
-}
-
-function tracedStore(
-  { backendType }: LimiterSettings,
-  name: string,
-  store: Store,
-  maker: () => SpanMaker | undefined,
-): TracedStore {
-  const isRedis = backendType === 'redis';
-  return new TracedStore({
-    store,
-    // The Go service's names.
-    spanName: isRedis ? 'Redis Pipeline Execution' : 'Memcached Fetch Execution',
-    attributes: { 'db.system.name': isRedis ? 'redis' : 'memcached', 'weir.store': name },
-    maker,
-  });
-}
-
 /** Chosen: how often a log repeats that a store is not asked. */
 const reminderMs = 60_000;
 
 function withBreaker(
   { settings, clock, timers, random, registry, health, log }: LimiterContext,
   { name, patienceMs }: { name: string; patienceMs: number },
-  opened: OpenedStore,
-): OpenedStore {
+  opened: OpenedServer,
+): OpenedServer {
   const { store, connect } = opened;
   const mode = settings.storeFailureMode;
   let openedMs = 0;
@@ -238,36 +201,17 @@ function withLocalFallback(context: LimiterContext, opened: OpenedStore): Opened
     onUndelivered: (undelivered) => hitsNotDelivered(log, undelivered),
   });
   registerLocalFallbackStats(registry, fallback);
-  const forget = (keys: readonly string[] | undefined): void => {
-    opened.forget?.(keys);
-    fallback.forget(keys);
-  };
-  return { ...opened, store: fallback, forget };
+  return { ...opened, store: fallback, forget: (keys) => fallback.forget(keys) };
 }
 
-/** `reservations` undefined: it keeps none. */
+/** `reservations` undefined: it counts in place of another store, and keeps neither these nor ledgers. */
 function newMemoryStore(
   { settings, clock, registry }: LimiterContext,
   reservations?: ReservationBounds,
 ): MemoryStore {
   const { memoryStoreMaxCounters: maxCounters, memoryStoreMaxBytes: maxBytes } = settings;
-  const store = new MemoryStore({ clock, maxCounters, maxBytes, reservations });
+  const ledgers = reservations !== undefined;
+  const store = new MemoryStore({ clock, maxCounters, maxBytes, reservations, ledgers });
   registerMemoryStoreStats(registry, store);
   return store;
-}
-
-/** TLS of a client: REDIS_TLS_* or MEMCACHE_TLS_*. Throws an Error on files that cannot be used. */
-export function openClientTls(
-  settings: LimiterSettings,
-  client: 'redis' | 'memcache',
-  log: Logger,
-): ClientTls {
-  const files = {
-    certPath: settings[`${client}TlsClientCert`],
-    keyPath: settings[`${client}TlsClientKey`],
-    caPath: settings[`${client}TlsCaCert`],
-    skipHostnameVerification: settings[`${client}TlsSkipHostnameVerification`],
-    settingPrefix: client === 'redis' ? 'REDIS_TLS_' : 'MEMCACHE_TLS_',
-  } as const;
-  return new ClientTls(files, (reason) => clientTlsRefused(log, client, reason));
 }

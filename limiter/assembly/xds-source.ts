@@ -1,4 +1,5 @@
 /** Rules from a management server, and what is logged and counted of it. Loads grpc-js: see `optional-modules.ts`. */
+
 import { randomUUID } from 'node:crypto';
 import type { JsonObject } from '@bufbuild/protobuf';
 import { packageVersion } from '../../process/files/package-file.ts';
@@ -8,6 +9,7 @@ import type { RuleSupport } from '../../rules/validate-limits.ts';
 import { routeGrpcErrors } from '../config-source/xds/ads-stream.ts';
 import { XdsConfigSource } from '../config-source/xds/xds-source.ts';
 import { clientTlsRefused, xdsLines } from '../log/lines.ts';
+import { nameForm } from '../settings/naming.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import { ruleSupport } from '../settings/store-limits.ts';
 import { xdsMaxMessageBytes, xdsSettings } from '../settings/xds-settings.ts';
@@ -42,10 +44,7 @@ export function openXds(context: LimiterContext): OpenedConfigSource {
     node: { id: settings.xdsNodeId, metadata: nodeMetadata(settings), version: packageVersion() },
     incremental: settings.configType === 'GRPC_XDS_DELTA',
     checks: ruleChecks(settings),
-    review: {
-      counterKeys: settings.counterKeys,
-      sanitizeDescriptorMetricDots: settings.sanitizeDescriptorMetricDots,
-    },
+    review: nameForm(settings),
     connectRetryMs: settings.xdsConnectRetryMs,
     backoff: {
       initialMs: settings.xdsBackoffInitialMs,

@@ -92,7 +92,7 @@ callers:
       '13:5: name: is missing',
       '13:5: expected certificate, token_sha256 or anonymous: true: how is the caller known?',
       '15:19: token_sha256: an entry with anonymous: true asks for no proof',
-      '17:30: anonymous: a second entry for whoever is nobody else',
+      '17:30: anonymous: a second entry for callers without a name',
       '18:13: name: "unknown" is what statistics call others',
       '18:60: unknown key "color", expected name, certificate, token_sha256, anonymous, domains, rights, requests_per_second, on_excess',
     ]);
@@ -111,11 +111,11 @@ callers:
     ['callers: [{ name: a, anonymous: [], domains: [a] }]', ['1:33: anonymous: expected true or false']],
     [
       'callers: [{ anonymous: true, name: foo, domains: [a] }, { anonymous: true, domains: [a] }]',
-      ['1:70: anonymous: a second entry for whoever is nobody else'],
+      ['1:70: anonymous: a second entry for callers without a name'],
     ],
     [
       'callers: [{ anonymous: true, domains: [a] }, { anonymous: true, domains: [a] }]',
-      ['1:59: anonymous: a second entry for whoever is nobody else'],
+      ['1:59: anonymous: a second entry for callers without a name'],
     ],
     [
       `callers: [{ name: foo, certificate: { cn: x }, domains: [a] }, { name: foo, anonymous: true, domains: [a] }]`,

@@ -256,7 +256,7 @@ class CallersReader {
     let hasAnonymous = false;
     for (const { path, entry } of callers) {
       if (entry.anonymous && hasAnonymous) {
-        this.#refuse([...path, 'anonymous'], 'anonymous: a second entry for whoever is nobody else');
+        this.#refuse([...path, 'anonymous'], 'anonymous: a second entry for callers without a name');
       } else if (entry.name !== '' && names.has(entry.name)) {
         this.#refuse([...path, 'name'], `${quoted(entry.name)}: another entry has this name`);
       }

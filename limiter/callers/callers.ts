@@ -236,6 +236,10 @@ class CallerOnConnection implements AdmittedCaller {
     this.#options = options;
   }
 
+  get rights(): number {
+    return this.caller.entry.rights;
+  }
+
   hasDomain(domain: string): boolean {
     return this.caller.hasDomain(domain);
   }

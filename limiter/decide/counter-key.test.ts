@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { stemOfValues } from '../../rules/counter-keys.ts';
-import { usualTextBytes } from '../../rules/long-text.ts';
+import { defaultTextBytes } from '../../rules/long-text.ts';
 import { Unit } from '../../rules/model.ts';
 import { counterKey, overrideMetricKey } from './counter-key.ts';
 import { windowAt } from './windows.ts';
@@ -44,6 +44,6 @@ describe('a limit of the request', () => {
   ])('for %j is counted as %s, by %s', (tuples, metricKey, stem) => {
     const entries = tuples.map(([key, value]) => ({ key, value }));
     expect(overrideMetricKey('d', entries)).toBe(metricKey);
-    expect(stemOfValues('compatible', 'd', entries, usualTextBytes)).toBe(stem);
+    expect(stemOfValues('compatible', 'd', entries, defaultTextBytes)).toBe(stem);
   });
 });

@@ -1,6 +1,6 @@
 /** Names of counters and metrics: the key of a counter in the store, and the metric key of a limit that comes with a request. */
 import { shownEntries, shownText } from '../../rules/long-text.ts';
-import { type NameForm, usualNames } from '../../rules/match-result.ts';
+import { defaultNames, type NameForm } from '../../rules/match-result.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { Window } from './windows.ts';
 
@@ -13,7 +13,7 @@ export function counterKey(stem: string, window: Window): string {
 export function overrideMetricKey(
   domain: string,
   entries: readonly Entry[],
-  { sanitizeDescriptorMetricDots: undotted, maxTextBytes }: NameForm = usualNames,
+  { sanitizeDescriptorMetricDots: undotted, maxTextBytes }: NameForm = defaultNames,
 ): string {
   const segments = shownEntries(entries, maxTextBytes).map(({ key, value }) => {
     const segment = value === '' ? key : `${key}_${value}`;

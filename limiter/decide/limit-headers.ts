@@ -88,8 +88,8 @@ function standingField(
 function policyItem(plan: LimitPlan, name: string, unit: string): string {
   const { limit, windowSeconds } = plan;
   const ownUnit = unitOfHits(plan.limit);
-  const ofHits = ownUnit === usualUnit ? unit : ownUnit;
-  const counted = ofHits === usualUnit ? '' : `;qu=${fieldString(ofHits)}`;
+  const ofHits = ownUnit === defaultUnit ? unit : ownUnit;
+  const counted = ofHits === defaultUnit ? '' : `;qu=${fieldString(ofHits)}`;
   const length = windowSeconds === undefined ? '' : `;w=${windowSeconds}`;
   const most = algorithmOf(limit).hasBurst ? `;weir-burst=${fieldInteger(burstOf(limit))}` : '';
   return `${fieldString(name)};q=${fieldInteger(limit.requestsPerUnit)}${counted}${length}${most}`;
@@ -103,7 +103,7 @@ export function identityForm(plan: LimitPlan, key: string): HeaderForm {
     const name = limit.name === '' ? '' : `;name=${fieldString(limit.name)}`;
     const over = override === undefined ? '' : `;override=${fieldString(override.id)}`;
     const unit = unitOfHits(plan.limit);
-    const counted = unit === usualUnit ? '' : `;hits-unit=${fieldString(unit)}`;
+    const counted = unit === defaultUnit ? '' : `;hits-unit=${fieldString(unit)}`;
     const size = `;limit=${fieldInteger(limit.requestsPerUnit)}${counted};window="${windowTextOf(limit)}";algorithm=${algorithmNames[limit.algorithm]}`;
     texts.identity = new HeaderForm(key, `${fieldString(rule.domain)}${place}${name}${size}${over};used=`);
   }
@@ -131,7 +131,7 @@ export function identityEntry(plan: LimitPlan, encode: (object: JsonObject) => U
 }
 
 /** Of a quota in the draft, where nothing else is said. */
-export const usualUnit = 'requests';
+export const defaultUnit = 'requests';
 
 /** `RateLimit-Policy` with every limit of the request's descriptors, and `RateLimit` with where each descriptor stands. */
 export function ietfHeaders(

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { usualNames } from '../../rules/match-result.ts';
+import { defaultNames } from '../../rules/match-result.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
@@ -32,10 +32,10 @@ const stats: RuleStats = {
 
 function newPlanner(): Planner {
   return new Planner(table, stats, {
-    ...usualNames,
+    ...defaultNames,
     cacheKeyPrefix: '',
     nearLimitRatio: 0.8,
-    usualLease: undefined,
+    defaultLease: undefined,
     useCalendarMonthRateLimit: false,
   });
 }
@@ -57,10 +57,10 @@ const entry = fc
     const fields = [...(isTwice ? [field(1, other)] : []), field(1, key), field(2, value)];
     return field(1, Buffer.concat(isTurned ? fields.toReversed() : fields));
   });
-const usual = fc
+const common = fc
   .tuple(key, value)
   .map(([key, value]) => field(1, Buffer.concat([field(1, key), field(2, value)])));
-const descriptor = fc.array(fc.oneof(entry, { arbitrary: usual, weight: 5 }), { maxLength: 5 });
+const descriptor = fc.array(fc.oneof(entry, { arbitrary: common, weight: 5 }), { maxLength: 5 });
 
 /** What a plan says beyond objects that may be shared. */
 function told(plan: Plan): unknown {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { Algorithm } from '../../rules/algorithms/registry.ts';
-import { type MatchedRule, type RuleMatcher, usualNames } from '../../rules/match-result.ts';
+import { defaultNames, type MatchedRule, type RuleMatcher } from '../../rules/match-result.ts';
 import { Unit } from '../../rules/model.ts';
 import { limitedPlan, type MatchedTraits, matchedRule as rule } from '../../test/support/matched-rule.ts';
 import { limit as matchedLimit } from '../../test/support/rule-builder.ts';
@@ -30,7 +30,7 @@ function matcher(rules: Record<string, MatchedRule>): RuleMatcher {
   };
 }
 
-function planner(rules: Record<string, MatchedRule> = {}, usualLease?: number) {
+function planner(rules: Record<string, MatchedRule> = {}, defaultLease?: number) {
   const slots: string[] = [];
   const stats: RuleStats = {
     ruleMetric: (key, perValue) => {
@@ -44,10 +44,10 @@ function planner(rules: Record<string, MatchedRule> = {}, usualLease?: number) {
   return {
     slots,
     planner: new Planner(matcher(rules), stats, {
-      ...usualNames,
+      ...defaultNames,
       cacheKeyPrefix: 'pre:',
       nearLimitRatio: 0.5,
-      usualLease,
+      defaultLease,
       useCalendarMonthRateLimit: false,
     }),
   };
@@ -105,8 +105,8 @@ describe('Planner', () => {
     ['nothing of a bucket', { algorithm: Algorithm.TOKEN_BUCKET, burst: 1_000 }, 0],
   ])('leases of a rule %s', (_, traits, most) => {
     const leased = rule({ requestsPerUnit: 1_000, ...traits });
-    const mostOf = (usual: number | undefined, fields: Partial<Descriptor> = {}): number => {
-      const plan = planner({ k: leased }, usual).planner.plan('d', descriptor([['k', 'v']], fields));
+    const mostOf = (common: number | undefined, fields: Partial<Descriptor> = {}): number => {
+      const plan = planner({ k: leased }, common).planner.plan('d', descriptor([['k', 'v']], fields));
       return plan.kind === 'limited' ? plan.limits[0]!.leaseMost : Number.NaN;
     };
     expect(mostOf(5_000)).toBe(most);

@@ -61,7 +61,7 @@ export interface PlanSettings extends NameForm, WindowOptions {
   /** 0 to 1. */
   nearLimitRatio: number;
   /** Millionths of its limit that are leased where a rule does not say; undefined: nothing is, whatever rules say. */
-  usualLease: number | undefined;
+  defaultLease: number | undefined;
 }
 
 /** What lies over the rules, and when that is looked at. */
@@ -302,7 +302,7 @@ export class Planner {
 
   /** `all`: the limits that the rule has without overrides, by which it is counted. `override`: what decides over the limit. */
   #sharedOf(rule: MatchedRule, limit: Limit, all = rule.limits, override?: Override): SharedPlan {
-    const { nearLimitRatio, usualLease } = this.#settings;
+    const { nearLimitRatio, defaultLease } = this.#settings;
     const isOwn = !arePlainLimits(all);
     const charging = boundOf(limit);
     const bound = algorithmOf(limit).countsAllHits && all.length === 1 ? undefined : charging;
@@ -323,8 +323,8 @@ export class Planner {
       secondsUncounted: countingOf(limit).secondsUncounted(numbersOf(limit)),
       perSecond: all.every((one) => lengthOf(one) < 60),
       leaseMost:
-        bound === undefined && usualLease !== undefined && rule.reserve === undefined
-          ? leaseMost(rule.lease ?? usualLease, limit.requestsPerUnit)
+        bound === undefined && defaultLease !== undefined && rule.reserve === undefined
+          ? leaseMost(rule.lease ?? defaultLease, limit.requestsPerUnit)
           : 0,
       isOwn,
       override,

@@ -4,7 +4,12 @@ import { describe, expect, it } from 'vitest';
 import { RateLimitRequestSchema } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import type { RateLimitRequest } from './messages.ts';
-import { RequestBounds, type RequestLimits, RequestTooLarge, usualRequestLimits } from './request-bounds.ts';
+import {
+  defaultRequestLimits,
+  RequestBounds,
+  type RequestLimits,
+  RequestTooLarge,
+} from './request-bounds.ts';
 import { DecodeError, decodeRateLimitRequest } from './wire-codec.ts';
 
 const entries = (count: number, more: { key: string; value: string }[] = []) => [
@@ -15,7 +20,7 @@ const descriptors = (count: number) => Array.from({ length: count }, () => ({ en
 const encoded = (init: MessageInitShape<typeof RateLimitRequestSchema>): Uint8Array =>
   toBinary(RateLimitRequestSchema, create(RateLimitRequestSchema, init));
 const boundsOf = (limits: Partial<RequestLimits> = {}) =>
-  new RequestBounds({ ...usualRequestLimits, ...limits });
+  new RequestBounds({ ...defaultRequestLimits, ...limits });
 
 function refusal(bytes: Uint8Array, limits?: Partial<RequestLimits>): string | undefined {
   try {

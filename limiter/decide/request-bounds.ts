@@ -2,7 +2,7 @@
  * What one request may consist of, so that none costs more than it should. The decoder makes nothing of what is beyond the
  * bounds, and says how much that is (`LeftOut`). Whether any rule could be for it is known only where rules are.
  */
-import { countLongTexts, isLongText, usualTextBytes } from '../../rules/long-text.ts';
+import { countLongTexts, defaultTextBytes, isLongText } from '../../rules/long-text.ts';
 import type { LeftOut, RateLimitRequest } from './messages.ts';
 import { decodeRateLimitRequest } from './wire-codec.ts';
 
@@ -18,10 +18,10 @@ export interface RequestLimits {
 }
 
 /** Chosen: far above what proxies send, and cheap enough to decide that nobody else waits for it. */
-export const usualRequestLimits: RequestLimits = {
+export const defaultRequestLimits: RequestLimits = {
   maxDescriptors: 256,
   maxEntries: 64,
-  maxTextBytes: usualTextBytes,
+  maxTextBytes: defaultTextBytes,
   maxBytes: 256 * 1024,
 };
 

@@ -216,7 +216,7 @@ describe('decodeRateLimitRequest', () => {
         expect(decoded).toBeDefined();
         expect(decoded).toEqual(generatedDecode(bytes));
       }),
-      { numRuns: caseCount(1000) },
+      { numRuns: caseCount(500) },
     );
   });
 
@@ -249,10 +249,10 @@ describe('decodeRateLimitRequest', () => {
         if (isMended) expect(generatedDecode(input)).toBeUndefined();
         expect(decoded && plain).toEqual(expected);
       }),
-      { numRuns: caseCount(3000) },
+      { numRuns: caseCount(1500) },
     );
     expect(accepted).toBeGreaterThan(0);
-    expect(accepted).toBeLessThan(caseCount(3000));
+    expect(accepted).toBeLessThan(caseCount(1500));
   });
 
   it('agrees with the generated codec about groups nested around the bound', () => {
@@ -405,7 +405,7 @@ describe('encodeRateLimitResponse', () => {
       fc.property(response, (message) => {
         expect(Buffer.from(encodeRateLimitResponse(message))).toEqual(Buffer.from(generatedEncode(message)));
       }),
-      { numRuns: caseCount(2000) },
+      { numRuns: caseCount(1000) },
     );
   });
 
@@ -455,7 +455,7 @@ describe('encodeRateLimitRequest', () => {
           Buffer.from(toBinary(RateLimitRequestSchema, wanted)).toString('hex'),
         );
       }),
-      { numRuns: caseCount(300) },
+      { numRuns: caseCount(150) },
     );
   });
 });

@@ -208,7 +208,7 @@ function readMarkedEntries(
   else if (readUnknownEntries(entries, bytes, markersStart))
     known = knownEntries.add(bytes, start, markersStart, entries.slice());
   else if (reader.position !== markersStart) return entries;
-  let isUsual = true;
+  let isCommon = true;
   while (reader.position < entriesEnd) {
     const entryStart = reader.position;
     const entryEnd = entryStart + 2 + bytes[entryStart + 1]!;
@@ -219,13 +219,13 @@ function readMarkedEntries(
       entries.push({ key, value: reader.mendedString() });
     } else {
       // It may begin as another one than it is.
-      isUsual = false;
+      isCommon = false;
       reader.fieldNumber();
       entries.push(readEntry());
     }
     if (reader.position !== entryEnd) return entries;
   }
-  if (isUsual) descriptor.unmarked = known;
+  if (isCommon) descriptor.unmarked = known;
   return entries;
 }
 

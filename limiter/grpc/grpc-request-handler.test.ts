@@ -1,6 +1,12 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { type CallerGate, GrpcCode, type UnaryReply } from '../../process/grpc/handlers.ts';
+import {
+  type CallerGate,
+  GrpcCode,
+  type MessageListener,
+  type MessageStream,
+  type UnaryReply,
+} from '../../process/grpc/handlers.ts';
 import { failed, okAnswer, PlayedCalls } from '../../test/support/played-calls.ts';
 import { PlayedStream } from '../../test/support/played-stream.ts';
 import { withPrefix } from './message-reader.ts';
@@ -323,6 +329,19 @@ describe('callers that have to say who they are', () => {
     expect(fixture.request().sections).toEqual(failed(GrpcCode.UNAUTHENTICATED, 'not '));
     expect(fixture.call(Uint8Array.of(1), { authorization: 'good' }).sections).toEqual(okAnswer);
     expect(seen).toEqual([undefined]);
+  });
+
+  it('open a stream only once they have said it, and its method knows them', () => {
+    const names: unknown[] = [];
+    const duplex = ({ caller }: MessageStream): MessageListener => {
+      names.push(caller?.name);
+      return { onMessage: () => {}, onEnd: () => {} };
+    };
+    const fixture = new PlayedCalls({ duplex, gate });
+    const open = (authorization: string) =>
+      fixture.request({ ':path': '/test.Service/Duplex', authorization }).sections;
+    expect(open('bad')).toEqual(failed(GrpcCode.UNAUTHENTICATED, 'not bad'));
+    expect([open('good'), names]).toEqual([[], ['a']]);
   });
 
   it('are not believed who say it twice', () => {

@@ -3,8 +3,10 @@
  * grpc-go tells them. https://github.com/grpc/grpc/blob/v1.60.0/doc/PROTOCOL-HTTP2.md
  */
 import {
+  type AdmittedCaller,
   type CallerConnection,
   type CallerGate,
+  type CallerRefusal,
   type CallObserver,
   type CallTracer,
   GrpcCode,
@@ -192,12 +194,19 @@ export class GrpcRequestHandler implements RequestHandler {
       return;
     }
     const method = head.target!;
+    const gate = method.isFree ? undefined : this.#gate;
+    const caller = gate?.admit(stream.connection as CallerConnection, head.authorization);
+    if (caller?.refused !== undefined) {
+      refuseCaller(stream, method, caller);
+      return;
+    }
+    const { timeoutMs } = head;
     const call =
       method.kind === 'unary'
-        ? this.#beginUnary(stream, method, head)
-        : new StreamCall(stream, method, this.#site, head.timeoutMs);
+        ? this.#beginUnary(stream, method, head, caller)
+        : new StreamCall(stream, method, this.#site, { timeoutMs, caller, fields });
     stream.context = call;
-    if (endStream) call?.receive(noBytes, true);
+    if (endStream) call.receive(noBytes, true);
   }
 
   #headOf(connection: RequestConnection, fields: HeaderFields): RequestHead {
@@ -214,16 +223,12 @@ export class GrpcRequestHandler implements RequestHandler {
     return head;
   }
 
-  /** Undefined for a caller who may not call, and who was told so. */
-  #beginUnary(stream: RequestStream, method: UnaryMethod, head: RequestHead): UnaryCall | undefined {
-    const gate = method.isFree ? undefined : this.#gate;
-    const caller = gate?.admit(stream.connection as CallerConnection, head.authorization);
-    if (caller?.refused !== undefined) {
-      const answer = caller.asOverLimit && method.handler.overLimit?.();
-      if (answer === undefined) stream.sendHeaders(trailersOnly(caller.refused), true);
-      else stream.respond(okHeaders, answer, okTrailers, prefixOf(answer));
-      return undefined;
-    }
+  #beginUnary(
+    stream: RequestStream,
+    method: UnaryMethod,
+    head: RequestHead,
+    caller: AdmittedCaller | undefined,
+  ): UnaryCall {
     const call = new UnaryCall(stream, method, this.#site, head.timeoutMs);
     call.caller = caller;
     call.fields = head.fields;
@@ -264,6 +269,17 @@ export class GrpcRequestHandler implements RequestHandler {
       ? `unknown method ${method} for service ${service}`
       : `unknown service ${service}`;
   }
+}
+
+/** Streams decide nothing by themselves: theirs is a status. */
+function refuseCaller(
+  stream: RequestStream,
+  method: GrpcMethod,
+  { refused, asOverLimit }: CallerRefusal,
+): void {
+  const answer = asOverLimit && method.kind === 'unary' ? method.handler.overLimit?.() : undefined;
+  if (answer === undefined) stream.sendHeaders(trailersOnly(refused), true);
+  else stream.respond(okHeaders, answer, okTrailers, prefixOf(answer));
 }
 
 function partsOf(path: string): { service: string; method: string } | undefined {

@@ -25,7 +25,7 @@ import { BindError } from '../../process/net/bind.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { eventually } from '../../test/support/eventually.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
-import { reflectionMethods } from './reflection.ts';
+import { reflectionMethods } from '../reflection/reflection.ts';
 import { createGrpcServer, type GrpcServer, type GrpcServerOptions } from './server.ts';
 
 const echoPath = '/test.Service/Echo';
@@ -561,7 +561,7 @@ describe('reflection', () => {
   }
 
   it.each(['v1', 'v1alpha'])('tells in version %s what is served, when it is on', async (version) => {
-    const { client } = await start({ reflection: reflectionMethods });
+    const { client } = await start({ further: reflectionMethods });
     expect(await listServices(client, version)).toEqual([
       'grpc.health.v1.Health',
       'grpc.reflection.v1.ServerReflection',

@@ -11,8 +11,8 @@ import {
 } from '../sockets/socket-server.ts';
 import { type GrpcMethod, GrpcRequestHandler } from './request-handler.ts';
 
-/** Makes the methods of reflection, by path, from the paths that are served. */
-type ReflectionMethods = (servedPaths: readonly string[]) => ReadonlyMap<string, GrpcMethod>;
+/** Makes further methods, by path, from the paths that are served. */
+type FurtherMethods = (servedPaths: readonly string[]) => ReadonlyMap<string, GrpcMethod>;
 
 type SocketOptions = Omit<Http2SocketServerOptions, 'handler' | 'limits' | 'listener' | 'onFault'>;
 
@@ -23,14 +23,14 @@ export interface GrpcServerOptions extends CallObserver, SocketOptions {
   health: HealthView;
   /** How long running calls may take at shutdown before they are cut. */
   shutdownGraceMs: number;
-  /** How callers may ask what there is (GRPC_REFLECTION); `reflection.ts` has them. Defaults to none. */
-  reflection?: ReflectionMethods | undefined;
+  /** Of capabilities. Defaults to none. */
+  further?: FurtherMethods | undefined;
   /** What differs from `defaultHttp2Limits`. */
   limits?: Partial<Http2Limits>;
   listener?: SocketServerListener;
   /** Defaults to none. */
   tracer?: CallTracer | undefined;
-  /** Who may call what is no health check and no reflection. Defaults to everybody. */
+  /** Who may call methods that are not free. Defaults to everybody. */
   gate?: CallerGate | undefined;
 }
 
@@ -38,8 +38,8 @@ export interface GrpcServerOptions extends CallObserver, SocketOptions {
 export function grpcMethods({
   unary,
   health,
-  reflection,
-}: Pick<GrpcServerOptions, 'unary' | 'reflection'> & { health: HealthService }): Map<string, GrpcMethod> {
+  further,
+}: Pick<GrpcServerOptions, 'unary' | 'further'> & { health: HealthService }): Map<string, GrpcMethod> {
   const methods = new Map<string, GrpcMethod>();
   for (const [path, handler] of unary) {
     methods.set(path, { kind: 'unary', name: methodName(path), handler, isFree: false });
@@ -47,11 +47,8 @@ export function grpcMethods({
   const healthPath = '/grpc.health.v1.Health/';
   methods.set(`${healthPath}Check`, { kind: 'unary', name: 'Check', handler: health.check, isFree: true });
   methods.set(`${healthPath}List`, { kind: 'unary', name: 'List', handler: health.list, isFree: true });
-  methods.set(`${healthPath}Watch`, { kind: 'stream', name: 'Watch', handler: health.watch });
-  if (reflection !== undefined) {
-    for (const [path, method] of reflection([...methods.keys()])) methods.set(path, method);
-  }
-  return methods;
+  methods.set(`${healthPath}Watch`, { kind: 'stream', name: 'Watch', handler: health.watch, isFree: true });
+  return further === undefined ? methods : new Map([...methods, ...further([...methods.keys()])]);
 }
 
 function methodName(path: string): string {
@@ -61,6 +58,8 @@ function methodName(path: string): string {
 export interface GrpcServer {
   /** How many are open. */
   readonly connections: number;
+  /** Their names, without their services. */
+  readonly unaryMethods: readonly string[];
   /** Rejects with a BindError, or with a WatchedFilesError of the TLS files. A Unix socket has the port 0. */
   listen(address: ListenAddress | UnixAddress): Promise<{ port: number }>;
   /** Takes no more calls; settles when the last one ended, or was cut after the grace. */
@@ -73,12 +72,13 @@ const silent: SocketServerListener = {
   certificateRefused: () => {},
 };
 
-/** The gRPC listener: unary methods given as handlers of bytes, the standard health service, and reflection. */
+/** The gRPC listener: unary methods given as handlers of bytes, the standard health service, and what capabilities serve. */
 export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
-  const { unary, clock, timers, reflection, shutdownGraceMs } = options;
+  const { unary, clock, timers, further, shutdownGraceMs } = options;
   const health = new HealthService(options.health, ['ratelimit']);
+  const methods = grpcMethods({ unary, health, further });
   const handler = new GrpcRequestHandler({
-    methods: grpcMethods({ unary, health, reflection }),
+    methods,
     clock,
     timers,
     onCall: options.onCall,
@@ -97,6 +97,7 @@ export function createGrpcServer(options: GrpcServerOptions): GrpcServer {
     get connections() {
       return sockets.connections;
     },
+    unaryMethods: [...methods.values()].flatMap(({ kind, name }) => (kind === 'unary' ? [name] : [])),
     listen: (address) => sockets.listen(address),
     shutdown: async () => {
       health.stop();

@@ -1,5 +1,14 @@
 /** Calls that are answered with a stream of messages, and what callers send in them: one message, or a stream of them. */
-import type { DuplexHandler, GrpcStatus, MessageStream, StreamHandler } from '../../process/grpc/handlers.ts';
+import type {
+  AdmittedCaller,
+  DuplexHandler,
+  DuplexStream,
+  GrpcStatus,
+  MessageStream,
+  RequestOrigin,
+  StreamHandler,
+} from '../../process/grpc/handlers.ts';
+import type { Peer } from '../../process/net/peer.ts';
 import { ErrorCode } from '../http2/constants.ts';
 import type { HeaderFields, RequestStream } from '../http2/request-handler.ts';
 import type { DueCall } from './call.ts';
@@ -28,6 +37,8 @@ export interface StreamMethod {
   /** Without its service. */
   readonly name: string;
   readonly handler: StreamHandler;
+  /** Whether everybody may call it, where others have to say who they are. */
+  readonly isFree: boolean;
 }
 
 /** Messages in as they come. */
@@ -35,6 +46,7 @@ export interface DuplexMethod {
   readonly kind: 'duplex';
   readonly name: string;
   readonly handler: DuplexHandler;
+  readonly isFree: boolean;
 }
 
 /** Both give the reason where the call cannot go on. */
@@ -71,7 +83,7 @@ function streamInput(
 
 function duplexInput(
   method: DuplexMethod,
-  answer: MessageStream,
+  answer: DuplexStream,
   { stream, maxMessageBytes }: CallInputSource,
 ): CallInput {
   const listener = method.handler(answer);
@@ -94,14 +106,22 @@ function duplexInput(
 /** What a call takes for as long as it goes on, its stream and its listeners included, measured. */
 const callBytes = 2048;
 
+interface StreamCallStart {
+  readonly timeoutMs: number;
+  readonly caller?: AdmittedCaller | undefined;
+  readonly fields?: HeaderFields | undefined;
+}
+
 /**
  * One call that is answered with a stream of messages, for one message (`serverStream`) or for a stream of them (`duplex`).
  * The header section goes out with the first message; without any, the status is the whole answer.
  */
-export class StreamCall implements Call, MessageStream {
+export class StreamCall implements Call, DuplexStream {
   readonly deadlineMs: number;
   previousDue: DueCall | undefined = undefined;
   nextDue: DueCall | undefined = undefined;
+  readonly caller: AdmittedCaller | undefined;
+  readonly fields: HeaderFields | undefined;
   readonly #stream: RequestStream;
   readonly #name: string;
   readonly #site: CallSite;
@@ -110,7 +130,14 @@ export class StreamCall implements Call, MessageStream {
   #began = false;
   #over = false;
 
-  constructor(stream: RequestStream, method: StreamMethod | DuplexMethod, site: CallSite, timeoutMs: number) {
+  constructor(
+    stream: RequestStream,
+    method: StreamMethod | DuplexMethod,
+    site: CallSite,
+    { timeoutMs, caller, fields }: StreamCallStart,
+  ) {
+    this.caller = caller;
+    this.fields = fields;
     this.#stream = stream;
     this.#name = method.name;
     this.#site = site;
@@ -124,6 +151,11 @@ export class StreamCall implements Call, MessageStream {
       this.#input =
         method.kind === 'duplex' ? duplexInput(method, this, source) : streamInput(method, this, source);
     });
+  }
+
+  get origin(): RequestOrigin {
+    const peer = this.#stream.connection.peer as Peer | undefined;
+    return { listener: 'gRPC', peer: peer?.address ?? 'unknown' };
   }
 
   receive(data: Uint8Array, endStream: boolean): void {
@@ -154,6 +186,10 @@ export class StreamCall implements Call, MessageStream {
   end(status?: GrpcStatus): void {
     if (status !== undefined) this.#end(statusTrailers(status), trailersOnly(status));
     else this.#end(okTrailers, okWithoutMessages);
+  }
+
+  whenArrived(listener: () => void): boolean {
+    return this.#stream.probe(listener);
   }
 
   onClose(listener: () => void): void {

@@ -68,7 +68,7 @@ it('reads back what it wrote, whatever the blocks and the sizes of the table', (
         expect(encoder.tableBytes).toBeLessThanOrEqual(bound);
       }
     }),
-    { numRuns: caseCount(250) },
+    { numRuns: caseCount(125) },
   );
 });
 
@@ -111,7 +111,7 @@ function bothDecode(blocks: readonly Uint8Array[]): void {
 
 it('agrees with the naive decoder on random bytes', () => {
   fc.assert(fc.property(fc.array(fc.uint8Array({ maxLength: 40 }), { maxLength: 4 }), bothDecode), {
-    numRuns: caseCount(3000),
+    numRuns: caseCount(1500),
   });
 });
 
@@ -123,7 +123,7 @@ it('agrees with the naive decoder on damaged blocks', () => {
       const encoder = new HpackEncoder({ maxTableBytes: 4096, indexing: policies.mixed, huffman });
       bothDecode(items.map(([fields, edits]) => edited(encoded(encoder, fields), edits)));
     }),
-    { numRuns: caseCount(800) },
+    { numRuns: caseCount(400) },
   );
 });
 

@@ -5,12 +5,24 @@ import { gunzip } from 'node:zlib';
 import { Profile } from 'pprof-format';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { HttpListener } from '../../process/http/http-server.ts';
+import { sendText } from '../../process/http/text-response.ts';
 import { BindError } from '../../process/net/bind.ts';
 import { systemClock } from '../../process/time/clock.ts';
 import { eventually } from '../../test/support/eventually.ts';
+import { type MessageCarrier, Threads } from '../capabilities/messages.ts';
+import type { ProfileMessages } from '../pprof/messages.ts';
+import { PprofPages } from '../pprof/pprof-pages.ts';
 import { DebugListener, type DebugListenerOptions } from './debug-listener.ts';
+import type { DebugPages } from './debug-pages.ts';
 
 const unzip = promisify(gunzip);
+
+/** This thread serves callers itself. */
+const lone = {
+  ...{ count: 0, ask: () => expect.fail() },
+  ...{ askOne: () => expect.fail(), publish: () => expect.fail() },
+} satisfies MessageCarrier;
+const noWorkers = new Threads(lone, 'pprof').of<ProfileMessages>();
 
 const cleanups: (() => unknown)[] = [];
 afterEach(async () => {
@@ -29,8 +41,7 @@ async function start(options: Partial<DebugListenerOptions> = {}): Promise<Fixtu
     rlconfigLines: () => [],
     ruleFileLines: () => [],
     statsLines: () => [],
-    topPage: () => Promise.resolve({ status: 200, contentType: text, lines: [] }),
-    clock: systemClock,
+    pages: [new PprofPages(systemClock, noWorkers)],
     closeGraceMs: 5_000,
     onFault: (error) => faults.push(String(error)),
     ...options,
@@ -87,7 +98,6 @@ describe('pages', () => {
 /livez: 200 while the process answers at all, whatever its health
 /rlconfig: print out the currently loaded configuration for debugging; parameters: format=json
 /stats: print out stats
-/top: keys most often over their limit, by domain; parameters: domain, n, format=json
 /v1: the admin API, which /v1/openapi.json describes
 `,
       });
@@ -110,17 +120,18 @@ describe('pages', () => {
     expect(await get(port, '/rlconfig?format=text')).toMatchObject({ type: text, body: 'a: b\n' });
   });
 
-  it('show who is over limit, as the parameters ask', async () => {
-    const { port } = await start({
-      topPage: (query) =>
-        Promise.resolve({ status: 400, contentType: 'application/json', lines: [`${query}`] }),
-    });
-    expect(await get(port, '/top?domain=a%26b&n=3')).toMatchObject({
-      status: 400,
-      type: 'application/json',
-      headers: { 'x-content-type-options': 'nosniff' },
-      body: 'domain=a%26b&n=3\n',
-    });
+  it('of others are listed and answered at their path alone', async () => {
+    const pages: DebugPages = {
+      root: '/more',
+      described: { '/more': 'more' },
+      kindOf: () => 'page',
+      answer: async ({ response, target }) => sendText(response, 200, `${target.query}`),
+    };
+    const { port } = await start({ pages: [pages] });
+    expect((await get(port, '/more?domain=a%26b&n=3')).body).toBe('domain=a%26b&n=3');
+    expect((await get(port, '/more/')).body).toContain(
+      '/livez: 200 while the process answers at all, whatever its health\n/more: more\n/rlconfig',
+    );
   });
 
   it('are alive', async () => {
@@ -255,6 +266,17 @@ describe('/debug/pprof/', () => {
     await pprofAt(port, '/debug/pprof/profile?seconds=1');
   });
 
+  it('asks a worker again whose last CPU profile failed', async () => {
+    const askOne = async () => {
+      throw new Error('the worker ended');
+    };
+    const workers = new Threads({ ...lone, count: 1, askOne }, 'pprof').of<ProfileMessages>();
+    const { port, faults } = await start({ pages: [new PprofPages(systemClock, workers)] });
+    const ask = async () => (await get(port, '/debug/pprof/profile?seconds=1&worker=1')).status;
+    expect([await ask(), await ask()]).toEqual([500, 500]);
+    expect(faults).toHaveLength(2);
+  });
+
   it('stops a CPU profile when its reader goes away', async () => {
     const { port } = await start();
     const socket = connect(port, '127.0.0.1', () =>
@@ -308,8 +330,7 @@ describe('listen', () => {
       rlconfigLines: () => [],
       ruleFileLines: () => [],
       statsLines: () => [],
-      topPage: () => Promise.reject(new Error('not asked')),
-      clock: systemClock,
+      pages: [],
       closeGraceMs: 0,
       onFault: () => {},
     });

@@ -4,11 +4,9 @@ import { type ApiRouter, isApiPath, isStrayApiPath } from '../../process/http/ap
 import { ConsoleFiles, isOfConsole } from '../../process/http/console-files.ts';
 import type { HttpConnectionsOptions } from '../../process/http/http-connections.ts';
 import { type HttpCall, type HttpListener, HttpServer } from '../../process/http/http-server.ts';
-import type { PageKind } from '../../process/http/site-check.ts';
 import { requestPath, sendLines, sendRedirect, sendText } from '../../process/http/text-response.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
-import type { Clock } from '../../process/time/clock.ts';
-import { PprofPages, pprofRoot, type WorkerProfiles } from './pprof-pages.ts';
+import type { DebugPages } from './debug-pages.ts';
 
 export interface DebugListenerOptions {
   /** The lines of `/rlconfig`, without newlines; read bit by bit while the answer is written. */
@@ -17,13 +15,10 @@ export interface DebugListenerOptions {
   ruleFileLines(): Iterable<string>;
   /** The lines of `/stats`, likewise. */
   statsLines(): Iterable<string> | Promise<Iterable<string>>;
-  /** `/top`, whose parameters are none of this listener's business. */
-  topPage(query: URLSearchParams): Promise<DebugPage>;
-  clock: Clock;
   /** `/v1`, whose guard says who may see the other pages as well: all but `/livez` and the console. Undefined: everybody may. */
   api?: ApiRouter | undefined;
-  /** Undefined where this thread answers callers itself. */
-  workers?: WorkerProfiles | undefined;
+  /** Further pages. */
+  pages: readonly DebugPages[];
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
   /** Bounds its connections. Undefined: they are not. */
@@ -32,32 +27,29 @@ export interface DebugListenerOptions {
   onFault(error: unknown): void;
 }
 
-export interface DebugPage {
-  status: number;
-  contentType: string;
-  lines: Iterable<string>;
-}
-
-const index = `/console: a page that shows and changes what is here
-/debug/pprof/: root of various pprof endpoints. hit for help.
-/debug/pprof/heap: memory profiling endpoint
-/debug/pprof/profile: CPU profiling endpoint
-/livez: 200 while the process answers at all, whatever its health
-/rlconfig: print out the currently loaded configuration for debugging; parameters: format=json
-/stats: print out stats
-/top: keys most often over their limit, by domain; parameters: domain, n, format=json
-/v1: the admin API, which /v1/openapi.json describes
-`;
+/** By path. */
+const ownPages: Readonly<Record<string, string>> = {
+  '/console': 'a page that shows and changes what is here',
+  '/livez': '200 while the process answers at all, whatever its health',
+  '/rlconfig': 'print out the currently loaded configuration for debugging; parameters: format=json',
+  '/stats': 'print out stats',
+  '/v1': 'the admin API, which /v1/openapi.json describes',
+};
 
 export class DebugListener implements HttpListener {
   readonly #options: DebugListenerOptions;
-  readonly #pprof: PprofPages;
+  readonly #index: string;
   readonly #console = new ConsoleFiles('limiter.html');
   readonly #server: HttpServer;
 
   constructor(options: DebugListenerOptions) {
     this.#options = options;
-    this.#pprof = new PprofPages(options.clock, options.workers);
+    const described = options.pages.map((pages) => pages.described);
+    const all: [string, string][] = Object.entries(Object.assign({}, ownPages, ...described));
+    this.#index = all
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([path, text]) => `${path}: ${text}\n`)
+      .join('');
     this.#server = new HttpServer({
       admit: (request, response) => this.#admit(request, response),
       isForeign: isStrayApiPath,
@@ -70,22 +62,25 @@ export class DebugListener implements HttpListener {
 
   async listen(address: ListenAddress): Promise<{ port: number }> {
     const bound = await this.#server.listen(address);
-    await this.#pprof.start();
+    for (const pages of this.#options.pages) await pages.opened?.();
     return bound;
   }
 
   async close(): Promise<void> {
-    this.#pprof.endProfiles();
+    for (const pages of this.#options.pages) pages.closing?.();
     await this.#server.close();
-    this.#pprof.stop();
+    for (const pages of this.#options.pages) pages.closed?.();
   }
 
   #admit(request: IncomingMessage, response: ServerResponse): boolean {
     const url = request.url ?? '/';
-    const path = requestPath(url)?.path;
+    const path = requestPath(url)?.path ?? '';
     // The API says itself what is wrong, in its own form; the console holds no data.
     if (path === '/livez' || isApiPath(path) || isStrayApiPath(url) || isOfConsole(path)) return true;
-    return this.#options.api?.guard.admitsToPage(request, response, pageKind(path)) ?? true;
+    return (
+      this.#options.api?.guard.admitsToPage(request, response, this.#pagesAt(path)?.kindOf(path) ?? 'page') ??
+      true
+    );
   }
 
   #sendRules(response: ServerResponse, query: URLSearchParams): Promise<void> {
@@ -101,21 +96,21 @@ export class DebugListener implements HttpListener {
     else if (isOfConsole(target.path)) await this.#console.answer(call);
     else if (target.path === '/rlconfig') await this.#sendRules(response, target.query);
     else if (target.path === '/stats') await sendLines(response, await this.#options.statsLines());
-    else if (target.path === '/top') await sendPage(response, await this.#options.topPage(target.query));
-    else if (target.path.startsWith(pprofRoot)) {
-      await this.#pprof.answer(response, target.path.slice(pprofRoot.length), target.query);
-    } else if (`${target.path}/` === pprofRoot) sendRedirect(response, pprofRoot);
-    else sendText(response, 200, index);
+    else await this.#answerFurther(call);
   }
-}
 
-function pageKind(path = ''): PageKind {
-  if (path === pprofRoot) return 'profile-index';
-  return path.startsWith(pprofRoot) ? 'profile' : 'page';
-}
+  #answerFurther(call: HttpCall): Promise<void> | void {
+    const { target, response } = call;
+    const pages = this.#pagesAt(target.path);
+    if (pages !== undefined) return pages.answer(call);
+    const folder = `${target.path}/`;
+    if (this.#options.pages.some(({ root }) => root === folder)) sendRedirect(response, folder);
+    else sendText(response, 200, this.#index);
+  }
 
-async function sendPage(response: ServerResponse, { status, contentType, lines }: DebugPage): Promise<void> {
-  response.statusCode = status;
-  response.setHeader('X-Content-Type-Options', 'nosniff');
-  await sendLines(response, lines, contentType);
+  #pagesAt(path: string): DebugPages | undefined {
+    return this.#options.pages.find(({ root }) =>
+      root.endsWith('/') ? path.startsWith(root) : path === root,
+    );
+  }
 }

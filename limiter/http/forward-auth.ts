@@ -33,7 +33,7 @@ export interface ForwardAuthOptions {
   excess: Excess;
   onAnswer(answer: ForwardAnswer): void;
   /** A header did not come, or says nothing, of which a descriptor would have been made. */
-  onUntold(untold: { profile: string; header: string; peer: string }): void;
+  onMissingHeader(missingHeader: { profile: string; header: string; peer: string }): void;
   /** There is no such profile for the caller, which most proxies take for "may pass". */
   onUnknown(unknown: { peer: string; reason: string }): void;
   /** `onError` answered. */
@@ -66,14 +66,15 @@ export class ForwardAuth {
     const [name = '', ...rest] = target.path.slice(forwardAuthPath.length).split('/');
     const { profile, make } = this.#profileOf(name, call, asker);
     if (asker.isExcess === true) return this.#answerExcess(call, profile);
-    const { onAnswer, onUntold, decide } = this.#options;
+    const { onAnswer, onMissingHeader, decide } = this.#options;
     const takesPath = profile.originalRequest === 'ext-authz';
     if (rest.length > 0 && !takesPath) {
       const known = `its originalRequest is ${profile.originalRequest}, and ext-authz alone has a path here`;
       throw this.#unknown(call, 404, `there is nothing below the profile ${profile.name}: ${known}`);
     }
     const { descriptors, missing } = make(takesPath ? headersAndLine(request) : request.rawHeaders);
-    for (const header of missing) onUntold({ profile: profile.name, header, peer: originOf(request).peer });
+    for (const header of missing)
+      onMissingHeader({ profile: profile.name, header, peer: originOf(request).peer });
     if (descriptors.length === 0) {
       onAnswer('undescribed');
       return endAnswer(call, 200, {});

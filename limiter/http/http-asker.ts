@@ -32,16 +32,22 @@ export interface AdmissionOptions {
   gate?: CallerGate | undefined;
   /** Defaults to none. */
   tracer?: CallTracer | undefined;
+  /** Takes how long each took that was let in. Defaults to none. */
+  timing?: { nowMs(): number; record(durationMs: number): void } | undefined;
 }
 
 /** Before anything of the body is read. Its span ends with the response, and says which `route` it was. */
 export function admitted(
   { request, response }: HttpCall,
   route: string,
-  { gate, tracer }: AdmissionOptions,
+  { gate, tracer, timing }: AdmissionOptions,
 ): HttpAsker | CallerRefusal {
   const caller = gate?.admit(connectionOf(request), authorizationOf(request));
   if (caller?.refused !== undefined) return caller;
+  if (timing !== undefined) {
+    const startMs = timing.nowMs();
+    response.once('finish', () => timing.record(timing.nowMs() - startMs));
+  }
   return { request, caller, span: beginSpan(request, response, { route, tracer }) };
 }
 

@@ -2,7 +2,7 @@
 import { GrpcCode, type GrpcStatus } from '../../process/grpc/handlers.ts';
 import { shown } from '../../process/http/api-route.ts';
 import type { Entry, Limit } from '../../rules/model.ts';
-import { isMistyped } from '../../rules/review/explain-descriptor.ts';
+import { meantBy } from '../../rules/review/near-names.ts';
 import type { DescriptorStatus, RateLimitResponse } from '../decide/decided.ts';
 import { policyName, shownLimit, shownPath } from '../decide/limit-headers.ts';
 import type { Plan } from '../decide/limit-plan.ts';
@@ -125,14 +125,8 @@ function codeName(code: Code): 'OK' | 'OVER_LIMIT' {
 
 /** Of others only those are named that the caller may use. */
 function noDomain(domain: string, domains: readonly string[], { caller }: HttpAsker): GrpcStatus {
-  const written = plain(domain);
-  const near = domains.find(
-    (one) => isMistyped(plain(one), written) && (caller === undefined || caller.hasDomain(one)),
-  );
-  const hint = near === undefined ? '' : `; did you mean ${shown(near)}?`;
+  const usable = domains.filter((one) => caller === undefined || caller.hasDomain(one));
+  const meant = meantBy(domain, usable);
+  const hint = meant === undefined ? '' : `; did you mean ${shown(meant)}?`;
   return { code: GrpcCode.NOT_FOUND, message: `there are no rules for the domain ${shown(domain)}${hint}` };
-}
-
-function plain(text: string): string {
-  return text.toLowerCase().replace(/[-_. ]/g, '');
 }

@@ -8,10 +8,10 @@ import {
   RateLimitResponseSchema,
   RateLimitResponse_RateLimit_Unit as Unit,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
-import { usualRequestLimits } from '../decide/request-bounds.ts';
+import { defaultRequestLimits } from '../decide/request-bounds.ts';
 import { requestFromJson, responseToJson } from './json-codec.ts';
 
-const limits = usualRequestLimits;
+const limits = defaultRequestLimits;
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
 function accepted(text: string): RateLimitRequest {

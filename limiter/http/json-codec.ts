@@ -6,7 +6,7 @@ import {
   RateLimitResponseSchema,
 } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
 import type { LeftOut } from '../decide/messages.ts';
-import { type RequestLimits, usualRequestLimits } from '../decide/request-bounds.ts';
+import { defaultRequestLimits, type RequestLimits } from '../decide/request-bounds.ts';
 import { crowdedOf, encodeRateLimitResponse } from '../decide/wire-codec.ts';
 import { boundedJson } from './json-bounds.ts';
 
@@ -33,10 +33,10 @@ export function warmJsonCodec(): Promise<void> {
 }
 
 async function warm(): Promise<void> {
-  const { request, response } = usualMessages();
+  const { request, response } = commonMessages();
   for (let round = 0; round < warmingRounds; round += 1) {
     await nextTurn();
-    const read = requestFromJson(request, usualRequestLimits);
+    const read = requestFromJson(request, defaultRequestLimits);
     if ('refusal' in read) throw new Error(read.refusal);
     await nextTurn();
     responseToJson(response);
@@ -46,7 +46,7 @@ async function warm(): Promise<void> {
 const nextTurn = (): Promise<void> => new Promise((resolve) => void setImmediate(resolve));
 
 /** With all that messages may have. */
-function usualMessages(): { request: Uint8Array; response: Uint8Array } {
+function commonMessages(): { request: Uint8Array; response: Uint8Array } {
   const entries = new Array(4).fill({ key: 'key', value: 'value' });
   const limit = { requestsPerUnit: 5, unit: 'MINUTE' };
   const descriptors = new Array(8).fill({ entries, limit, hitsAddend: 1 });

@@ -23,7 +23,8 @@ import { eventually } from '../../test/support/eventually.ts';
 import { ScriptedBudgets } from '../../test/support/scripted-budgets.ts';
 import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
 import type { LeftOut } from '../decide/messages.ts';
-import { RequestBounds, type RequestLimits, usualRequestLimits } from '../decide/request-bounds.ts';
+import { defaultRequestLimits, RequestBounds, type RequestLimits } from '../decide/request-bounds.ts';
+import { budgetEndpoints } from '../reservations/budget-endpoints.ts';
 import { Excess } from '../service/excess.ts';
 import { refuseSized, type ShouldRateLimit } from '../service/should-rate-limit.ts';
 import type { TooLargeOptions } from '../service/too-large.ts';
@@ -70,7 +71,7 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
   const refused: string[] = [];
   const health = new Health();
   const reading = {
-    bounds: new RequestBounds({ ...usualRequestLimits, ...options.limits }),
+    bounds: new RequestBounds({ ...defaultRequestLimits, ...options.limits }),
     tooLarge: tooLargeRequests({
       onTooLarge: (error, origin) => {
         expect(`${origin?.listener} ${origin?.peer}`).toMatch(/^HTTP 127\.0\.0\.1:\d+$/);
@@ -110,7 +111,7 @@ async function start(options: StartOptions = {}): Promise<Fixture> {
     onApiRequest: () => {},
     answerForwardAuth: () => Promise.reject(new Error('not asked here')),
     decide: () => Promise.reject(new Error('not asked here')),
-    budgets: new ScriptedBudgets(),
+    routes: budgetEndpoints({ ...reading, budgets: new ScriptedBudgets(), maxBodyBytes: 100_000 }),
     excess,
     onFault: (error) => faults.push(error),
   });
@@ -643,7 +644,7 @@ describe('listen', () => {
     const { port, health } = await start();
     const other = new ApiListener({
       shouldRateLimit: () => {},
-      bounds: new RequestBounds(usualRequestLimits),
+      bounds: new RequestBounds(defaultRequestLimits),
       tooLarge: tooLargeRequests(),
       health,
       maxBodyBytes: 1,
@@ -652,7 +653,7 @@ describe('listen', () => {
       onApiRequest: () => {},
       answerForwardAuth: () => Promise.reject(new Error('not asked here')),
       decide: () => Promise.reject(new Error('not asked here')),
-      budgets: new ScriptedBudgets(),
+      routes: new Map(),
       excess,
       onFault: () => {},
     });

@@ -24,13 +24,13 @@ import {
   watchCertificate,
 } from '../../process/net/tls-credentials.ts';
 import type { Timers } from '../../process/time/clock.ts';
-import { type BudgetOptions, budgetEndpoints } from './budget-endpoints.ts';
+import type { CallerRoute } from './caller-route.ts';
 import { answerCheck, answerExcessCheck, type CheckOptions } from './check-endpoint.ts';
 import { forwardAuthPath, hasPathOfClient } from './forward-auth.ts';
 import { admitted, fault, type HttpAsker, problemOf } from './http-asker.ts';
 import { answerJson, type JsonEndpointOptions, loadJsonCodec, refuseAtOnce } from './json-endpoint.ts';
 
-export interface HttpListenerOptions extends JsonEndpointOptions, CheckOptions, BudgetOptions {
+export interface HttpListenerOptions extends JsonEndpointOptions, CheckOptions {
   health: HealthView;
   /** Bounds its connections. Undefined: they are not. */
   connections?: HttpConnectionsOptions | undefined;
@@ -40,6 +40,8 @@ export interface HttpListenerOptions extends JsonEndpointOptions, CheckOptions, 
   hosts?: CheckedHosts | undefined;
   /** How long requests may take at the end before they are cut. */
   closeGraceMs: number;
+  /** What callers may ask besides, by path below `/v1`. */
+  routes: ReadonlyMap<string, CallerRoute>;
   /** Rejects with an `ApiProblem`. */
   answerForwardAuth(call: HttpCall, asker: HttpAsker): Promise<void>;
   /** Called for every request of /json. */
@@ -74,16 +76,17 @@ export interface HttpTlsListener extends CertificateListener {
 }
 
 const forwardAuthRoute = `${forwardAuthPath}{profile}`;
-const apiPaths = ['/v1/check', forwardAuthRoute, openApiPath, ...budgetEndpoints.keys()].sort();
 
 export class ApiListener implements HttpListener {
   readonly #options: HttpListenerOptions;
+  readonly #apiPaths: readonly string[];
   #server: HttpServer | undefined;
   #endWatch = (): void => {};
   #isClosed = false;
 
   constructor(options: HttpListenerOptions) {
     this.#options = options;
+    this.#apiPaths = ['/v1/check', forwardAuthRoute, openApiPath, ...options.routes.keys()].sort();
   }
 
   /** Rejects also with a WatchedFilesError of the TLS files. */
@@ -169,16 +172,22 @@ export class ApiListener implements HttpListener {
     const { target, request } = call;
     const detail = this.#hostProblem(request) ?? this.#certificateProblem(request);
     if (detail !== undefined) throw new ApiProblem(403, detail);
-    const asker = admitted(call, routeOf(target.path), this.#options);
+    const asker = admitted(call, this.#routeOf(target.path), this.#options);
     if ('refused' in asker) return this.#refuse(call, asker);
     if (target.path === openApiPath) return sendOpenApi(call);
-    const budget = budgetEndpoints.get(target.path);
-    const refusal = asker.caller?.refusal(undefined, budget?.right ?? Right.ASK);
+    const route = this.#options.routes.get(target.path);
+    const refusal = asker.caller?.refusal(undefined, route?.right ?? Right.ASK);
     if (refusal !== undefined) throw problemOf(refusal);
-    if (budget !== undefined) return budget.answer(call, asker, this.#options);
+    if (route !== undefined) return route.answer(call, asker);
     if (target.path === '/v1/check') return answerCheck(call, asker, this.#options);
     if (target.path.startsWith(forwardAuthPath)) return this.#options.answerForwardAuth(call, asker);
-    throw new ApiProblem(404, `there is no ${shown(target.path)}, there are ${apiPaths.join(', ')}`);
+    throw new ApiProblem(404, `there is no ${shown(target.path)}, there are ${this.#apiPaths.join(', ')}`);
+  }
+
+  /** As spans name it: not by what anybody asks for. */
+  #routeOf(path: string): string {
+    if (path.startsWith(forwardAuthPath)) return forwardAuthRoute;
+    return this.#apiPaths.includes(path) ? path : '/v1';
   }
 
   /** A question for a decision may be answered as by a limit. */
@@ -215,12 +224,6 @@ export class ApiListener implements HttpListener {
     tls.listener.refused({ reason: 'tls_client_certificate', peer, problem });
     return problem;
   }
-}
-
-/** As spans name it: not by what anybody asks for. */
-function routeOf(path: string): string {
-  if (path.startsWith(forwardAuthPath)) return forwardAuthRoute;
-  return apiPaths.includes(path) ? path : '/v1';
 }
 
 function sendOpenApi({ request, response, target }: HttpCall): void {

@@ -4,7 +4,7 @@ import { Budget, type Http2ConnectionOptions, type Http2Limits } from './limits.
 import type { RequestHandler } from './request-handler.ts';
 import { ResponseWriter } from './response-writer.ts';
 import { ClosedBy, type Http2Stream, StreamState, StreamTable } from './stream-table.ts';
-import { calmError } from './violation.ts';
+import { enhanceYourCalmError } from './violation.ts';
 
 /** What the parts of one connection share: its streams, its output, the time, and what is left of its allowances. */
 export class ConnectionContext {
@@ -38,20 +38,20 @@ export class ConnectionContext {
   /** @throws ConnectionError when the peer sends control frames and nothing useful beside them. */
   spendControl(cost: number): void {
     if (this.#controlFrames.spend(cost, this.nowMs, this.writer.served)) return;
-    throw calmError('control_flood');
+    throw enhanceYourCalmError('control_flood');
   }
 
   /** @throws ConnectionError when the peer resets too many streams that it just opened, or whose request it never ended. */
   spendReset(stream: Http2Stream, wasUnfinished: boolean): void {
     if (!wasUnfinished && this.nowMs - stream.openedMs >= this.limits.rapidResetMs) return;
     if (this.#rapidResets.spend(1, this.nowMs, this.writer.served)) return;
-    throw calmError('rapid_reset');
+    throw enhanceYourCalmError('rapid_reset');
   }
 
   /** @throws ConnectionError when the peer made the server reset too many streams. */
   spendProvocation(): void {
     if (this.#provokedResets.spend(1, this.nowMs, this.writer.served)) return;
-    throw calmError('provoked_reset');
+    throw enhanceYourCalmError('provoked_reset');
   }
 
   /** A fault of the peer that only concerns one stream. RFC 9113, section 5.4.2. */

@@ -90,6 +90,29 @@ describe('a connection', () => {
     expect(peer.frames()).toEqual(['SETTINGS ACK', ...answered(1, 'abcd'), status, long, more, tail]);
   });
 
+  it('asks by PING what arrived, unless body waits for a window or a thousand answers are missing', () => {
+    const peer = Http2Peer.opened();
+    peer.handler.silent = true;
+    peer.send(peer.headers(1), peer.headers(3));
+    const [stream, other] = [...peer.handler.streams.values()];
+    const answered: string[] = [];
+    stream!.sendHeaders([':status', '200'], false);
+    stream!.sendData(Buffer.from('ab'));
+    expect(stream!.probe(() => answered.push('first'))).toBe(true);
+    expect(stream!.probe(() => answered.push('second'))).toBe(true);
+    peer.connection.flush();
+    expect(peer.frames().slice(-3)).toEqual(['DATA 1 ab', 'PING p1      ', 'PING p2      ']);
+    peer.send(ping('p2      ', Flag.ACK), ping('p2      ', Flag.ACK), ping('p0      ', Flag.ACK));
+    expect(answered).toEqual(['second']);
+    for (let n = 1; n < 1_000; n++) expect(other!.probe(() => {})).toBe(true);
+    expect(other!.probe(() => {})).toBe(false);
+    peer.send(ping('p1      ', Flag.ACK));
+    expect(answered).toEqual(['second', 'first']);
+    stream!.sendData(Buffer.alloc(70_000));
+    expect(stream!.probe(() => {})).toBe(false);
+    expect(other!.probe(() => {})).toBe(true);
+  });
+
   it('writes all answers of one piece at once', () => {
     const peer = Http2Peer.opened();
     peer.send(peer.call(1), peer.call(3), ping());

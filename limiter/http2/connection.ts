@@ -287,6 +287,7 @@ export class Http2Connection {
 
   #pingAnswered(payload: Uint8Array): void {
     this.#watch.pingAnswered();
+    this.#context.writer.pingAnswered(payload);
     if (this.#phase === Phase.DRAINING && drainPing.equals(payload)) this.#goAway();
   }
 

@@ -68,6 +68,8 @@ export interface RequestStream {
   /** Ends the response once the body is out. */
   sendTrailers(fields: HeaderFields): void;
   reset(code: ErrorCode): void;
+  /** Sends a PING behind the body, and calls back when it is answered. False where body waits, or too many PINGs do. */
+  probe(onAnswer: () => void): boolean;
 }
 
 /** What a connection writes to: a socket, or a test. */

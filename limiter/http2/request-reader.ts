@@ -9,7 +9,13 @@ import { readUint32, writeResetStream, writeWindowUpdate } from './frame-writer.
 import type { Http2Limits } from './limits.ts';
 import type { HeaderFields } from './request-handler.ts';
 import { ClosedBy, Http2Stream, StreamState } from './stream-table.ts';
-import { ConnectionError, calmError, flowControlError, frameSizeError, protocolError } from './violation.ts';
+import {
+  ConnectionError,
+  enhanceYourCalmError,
+  flowControlError,
+  frameSizeError,
+  protocolError,
+} from './violation.ts';
 
 const priorityBytes = 5;
 
@@ -79,8 +85,9 @@ export class HeaderBlock {
   add(bytes: Uint8Array, start: number, end: number): void {
     this.#continuations += 1;
     this.#length += end - start;
-    if (this.#continuations > this.#limits.maxContinuationFrames) throw calmError('continuation_flood');
-    if (this.#length > this.#limits.maxHeaderBlockBytes) throw calmError('header_block_size');
+    if (this.#continuations > this.#limits.maxContinuationFrames)
+      throw enhanceYourCalmError('continuation_flood');
+    if (this.#length > this.#limits.maxHeaderBlockBytes) throw enhanceYourCalmError('header_block_size');
     this.#pieces.push(Buffer.from(bytes.subarray(start, end)));
   }
 

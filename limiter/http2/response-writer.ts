@@ -9,7 +9,7 @@ import {
   initialWindowBytes,
   largest31,
 } from './constants.ts';
-import { type OutputBuffer, writeFrameHeader, writeResetStream } from './frame-writer.ts';
+import { type OutputBuffer, writeFrameHeader, writePing, writeResetStream } from './frame-writer.ts';
 import type { HeaderFields } from './request-handler.ts';
 import {
   ClosedBy,
@@ -32,6 +32,9 @@ interface KnownSections {
 
 const noFields: HeaderFields = [];
 const noBytes = new Uint8Array(0);
+
+/** Chosen: PINGs that a peer may leave without an answer. */
+const mostProbes = 1_000;
 
 /** Chosen: longer frames are not kept. That of a usual response has 12 bytes. */
 const mostKnownBytes = 64;
@@ -56,6 +59,9 @@ export class ResponseWriter implements StreamWriter {
   served = 0;
   /** Streams whose answer waits for windows. For reading alone. */
   readonly waiting = new Set<Http2Stream>();
+  /** Who waits for the answers to PINGs, by what those carry. */
+  #probes: Map<string, () => void> | undefined;
+  #probeCount = 0;
   readonly #output: OutputBuffer;
   readonly #streams: StreamTable;
   readonly #onWritten: () => void;
@@ -172,6 +178,26 @@ export class ResponseWriter implements StreamWriter {
     this.forget(stream);
     this.#streams.close(stream, ClosedBy.SERVER_RESET);
     this.#onWritten();
+  }
+
+  /** A PING behind all that was written. */
+  probe(onAnswer: () => void): boolean {
+    this.#probes ??= new Map();
+    if (this.#probes.size >= mostProbes) return false;
+    this.#probeCount = (this.#probeCount + 1) % 1e7;
+    const payload = `p${this.#probeCount}`.padEnd(8);
+    this.#probes.set(payload, onAnswer);
+    writePing(this.#output, 0, Buffer.from(payload));
+    this.#onWritten();
+    return true;
+  }
+
+  pingAnswered(payload: Uint8Array): void {
+    if (this.#probes === undefined) return;
+    const carried = Buffer.from(payload).toString('latin1');
+    const onAnswer = this.#probes.get(carried);
+    this.#probes.delete(carried);
+    onAnswer?.();
   }
 
   /** Drops what waits for a stream that is about to close. */

@@ -16,6 +16,7 @@ export interface StreamWriter extends RequestConnection {
   sendTrailers(stream: Http2Stream, fields: HeaderFields): void;
   hold(stream: Http2Stream, bytes: number): void;
   reset(stream: Http2Stream, code: ErrorCode): void;
+  probe(onAnswer: () => void): boolean;
 }
 
 /** Body of one stream that waits for the peer's windows, and the trailers behind it. */
@@ -148,6 +149,10 @@ export class Http2Stream implements RequestStream {
 
   reset(code: ErrorCode): void {
     if (this.isOpen) this.#writer.reset(this, code);
+  }
+
+  probe(onAnswer: () => void): boolean {
+    return this.isOpen && this.queue === undefined && this.#writer.probe(onAnswer);
   }
 }
 

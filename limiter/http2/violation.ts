@@ -58,6 +58,6 @@ export function flowControlError(): ConnectionError {
 }
 
 /** More than a peer may ask of the server, or leave undone. */
-export function calmError(reason: ViolationReason): ConnectionError {
+export function enhanceYourCalmError(reason: ViolationReason): ConnectionError {
   return new ConnectionError(ErrorCode.ENHANCE_YOUR_CALM, reason);
 }

@@ -1,4 +1,4 @@
-/** What is logged of statistics and traces on their way out: a part of `lines.ts`. */
+/** What is logged of statistics on their way out: a part of `lines.ts`. */
 import type { Logger } from '../../process/log/logger.ts';
 
 /** `warning` begins with file and line. */
@@ -53,23 +53,4 @@ export function dogStatsdLines(log: Logger, address: string): ReceiverLines {
       log.warn('The dogstatsd receiver is not there: trying again every 3 s', { address, reason });
     },
   };
-}
-
-/** Once an outage. */
-export function tracesNotSent(log: Logger, url: string, reason: string): void {
-  log.warn('Traces cannot be exported: spans are dropped until they can', { url, reason });
-}
-
-export function tracesSentAgain(log: Logger, url: string): void {
-  log.warn('Traces are exported again', { url });
-}
-
-/** What OpenTelemetry itself warns of, a bad value of OTEL_* for one. At most once a minute each: `times` counts those between. */
-export function tracingProblem(log: Logger, problem: string, times: number): void {
-  log.warn('OpenTelemetry warns', { problem, times });
-}
-
-/** At the end of the process. */
-export function lastTracesLost(log: Logger, url: string, reason: string): void {
-  log.warn('The last spans could not be exported', { url, reason });
 }

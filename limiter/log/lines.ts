@@ -252,7 +252,7 @@ export function redisScriptsRefused(log: Logger, url: string, reason: string): v
 }
 
 /** The first time, and again once it was not refused. */
-export function redisOfficeRefused(log: Logger, missing: { command: string; message: string }): void {
+export function redisStoreAdminRefused(log: Logger, missing: { command: string; message: string }): void {
   log.warn('Redis refuses a command of operators: counting goes on', {
     command: missing.command,
     reason: missing.message,
@@ -262,7 +262,7 @@ export function redisOfficeRefused(log: Logger, missing: { command: string; mess
 
 /** Once a process. */
 export function redisLeasesRefused(log: Logger, url: string, reason: string): void {
-  log.warn('Redis refuses the ledgers of leases: every hit is counted as it comes', {
+  log.warn('Redis refuses the ledgers of leases: the limiter counts each hit at once', {
     url,
     hint: "the user's ACL has to allow the keys weir:lease:*: see docs/store.md for what a limiter needs",
     reason,
@@ -297,11 +297,11 @@ export function memcacheNodeLost(
   { node, reason, mode }: { node: string; reason: string; mode: string | undefined },
 ): void {
   const effect = mode === undefined ? 'its limits let requests pass' : `STORE_FAILURE_MODE=${mode} holds`;
-  log.error(`No connection to a memcache node: trying again, ${effect}`, { node, reason });
+  log.error(`No connection to a memcached node: trying again, ${effect}`, { node, reason });
 }
 
 export function memcacheNodeBack(log: Logger, node: string): void {
-  log.warn('Connected to the memcache node again', { node });
+  log.warn('Connected to the memcached node again', { node });
 }
 
 /** `further` of the same kind were not logged. The key holds what callers sent: it has a line of its own, at debug. */
@@ -370,22 +370,6 @@ export function callFault(log: Logger, call: string, error: unknown): void {
   log.error('Fault while answering a call', { call, error });
 }
 
-// Of who is let in. No line has anything of a token.
-
-/** After a file that could not be used it is a warning: the trouble is over. */
-export function callersLoaded(
-  log: Logger,
-  file: { path: string; callers: number },
-  lastWasRefused: boolean,
-): void {
-  log[lastWasRefused ? 'warn' : 'info']('Callers are in force', file);
-}
-
-/** `reason` has every mistake with its place. */
-export function callersRefused(log: Logger, reason: string): void {
-  log.error('The callers file cannot be used: the last good one stays in force', { reason });
-}
-
 /** After a file that could not be used it is a warning: the trouble is over. */
 export function profilesLoaded(
   log: Logger,
@@ -403,11 +387,11 @@ export function profilesRefused(log: Logger, reason: string): void {
 }
 
 /** At most once a minute for each profile and header: what is made of it is not limited by that. */
-export function headerUntold(
+export function headerMissing(
   log: Logger,
-  untold: { profile: string; header: string; peer: string; times: number },
+  missingHeader: { profile: string; header: string; peer: string; times: number },
 ): void {
-  log.warn('A proxy does not send a header that its profile needs', untold);
+  log.warn('A proxy does not send a header that its profile needs', missingHeader);
 }
 
 /** At most once a minute: most proxies let pass what they ask about so. */
@@ -423,42 +407,12 @@ export function forwardedUndecided(
   log.warn('A request that a proxy asks about cannot be decided: onError of the profile answers', undecided);
 }
 
-/** Tokens of the file may be shown at a listener without TLS that others than this machine reach. */
-export function tokensInPlainText(
-  log: Logger,
-  listener: { listener: 'gRPC' | 'HTTP'; address: string; setting: string },
-): void {
-  log.warn('Tokens of callers can be read on their way: the listener answers without TLS', listener);
-}
-
-/** At most once a minute for each caller and kind of refusal; `times` counts those since the last line, it included. */
-export function callerRefused(
-  log: Logger,
-  refused: { caller: string; peer: string; counter: string; reason: string; times: number },
-): void {
-  log.warn('A request was refused for who asks', refused);
-}
-
 /** Off loopback, and without DEBUG_TOKEN_FILE. */
 export function debugIsOpen(log: Logger, address: string): void {
   log.info(
-    'The debug listener asks nobody who he is: whoever reaches it sees rules, statistics and the values that callers over their limits sent, and may take profiles; nothing can be changed there. DEBUG_TOKEN_FILE asks for a token, DEBUG_HOST=127.0.0.1 keeps others out',
+    'The debug listener does not authenticate callers: they see rules, statistics and the values of callers over their limits, and may take profiles, but change nothing. Set DEBUG_TOKEN_FILE to ask for a token, or DEBUG_HOST=127.0.0.1 to keep others out',
     { address },
   );
-}
-
-/** `isMended`: what was in the files before was refused. */
-export function overridesLoaded(log: Logger, fields: { overrides: number }, isMended: boolean): void {
-  if (isMended) log.warn('The files of overrides are good again', fields);
-  else log.info('Overrides of files are in force', fields);
-}
-
-export function overridesRefused(log: Logger, fields: { problems: readonly string[]; total: number }): void {
-  log.error('The files of overrides cannot be used: the last good ones stay in force', fields);
-}
-
-export function overridesGivenBack(log: Logger, fields: { overrides: number }): void {
-  log.warn('The store came back without overrides, and has those again that this limiter knew', fields);
 }
 
 /** What somebody changed by the admin API. `claimsUnverified`: what the client says of its user. */

@@ -4,6 +4,7 @@ import { createLogger } from '../../process/log/pino-logger.ts';
 import { Algorithm } from '../../rules/algorithms/registry.ts';
 import { Unit } from '../../rules/model.ts';
 import type { RuleError } from '../../rules/rule-error.ts';
+import { loggedText } from '../../test/support/logged-text.ts';
 import { ManualClock } from '../../test/support/manual-clock.ts';
 import { limit, rule } from '../../test/support/rule-builder.ts';
 import * as allLines from './lines.ts';
@@ -28,13 +29,6 @@ function notedLine(line: Line, name: string): Line {
     const given = line(...args);
     return given === undefined ? undefined : noted(given, `${name}.`);
   };
-}
-
-function logged(write: (log: Logger) => void): string[] {
-  const written: string[] = [];
-  const destination = { write: (line: string) => written.push(line) };
-  write(createLogger({ level: 'debug', format: 'text', clock: new ManualClock(), destination }));
-  return written.map((line) => line.replace('time="1970-01-01T00:00:00Z" ', '').trimEnd());
 }
 
 function ruleError(text: string, line: number | undefined): RuleError {
@@ -91,22 +85,9 @@ describe('log lines', () => {
       ],
     ],
     [
-      'callers, and the debug listener',
+      'the debug listener',
       (log) => {
-        lines.callersLoaded(log, { path: '/etc/callers.yaml', callers: 2 }, false);
-        lines.callersRefused(log, 'CALLERS_FILE: /etc/callers.yaml:3:5: domains: is missing');
-        lines.callersLoaded(log, { path: '/etc/callers.yaml', callers: 3 }, true);
-        const plain = { address: '0.0.0.0:8081', setting: 'GRPC_SERVER_USE_TLS' };
-        lines.tokensInPlainText(log, { listener: 'gRPC', ...plain });
-        lines.callerRefused(log, {
-          ...{ caller: 'unknown', peer: '10.0.0.1:4711', counter: 'unauthenticated', times: 7 },
-          reason: 'the token is not one of a caller',
-        });
         lines.debugIsOpen(log, '0.0.0.0:6070');
-        lines.overridesLoaded(log, { overrides: 2 }, true);
-        lines.overridesLoaded(log, { overrides: 3 }, false);
-        lines.overridesRefused(log, { problems: ['a.yaml:1:1: domain: is required'], total: 1 });
-        lines.overridesGivenBack(log, { overrides: 4 });
         lines.adminChange(log, {
           ...{
             what: 'counters-reset',
@@ -125,16 +106,7 @@ describe('log lines', () => {
         lines.debugTokenRefused(log, 'DEBUG_TOKEN_FILE: /t: the token is empty');
       },
       [
-        'level=info msg="Callers are in force" path=/etc/callers.yaml callers=2',
-        'level=error msg="The callers file cannot be used: the last good one stays in force" reason="CALLERS_FILE: /etc/callers.yaml:3:5: domains: is missing"',
-        'level=warning msg="Callers are in force" path=/etc/callers.yaml callers=3',
-        'level=warning msg="Tokens of callers can be read on their way: the listener answers without TLS" listener=gRPC address="0.0.0.0:8081" setting=GRPC_SERVER_USE_TLS',
-        'level=warning msg="A request was refused for who asks" caller=unknown peer="10.0.0.1:4711" counter=unauthenticated times=7 reason="the token is not one of a caller"',
-        'level=info msg="The debug listener asks nobody who he is: whoever reaches it sees rules, statistics and the values that callers over their limits sent, and may take profiles; nothing can be changed there. DEBUG_TOKEN_FILE asks for a token, DEBUG_HOST=127.0.0.1 keeps others out" address="0.0.0.0:6070"',
-        'level=warning msg="The files of overrides are good again" overrides=2',
-        'level=info msg="Overrides of files are in force" overrides=3',
-        'level=error msg="The files of overrides cannot be used: the last good ones stay in force" problems="[\\"a.yaml:1:1: domain: is required\\"]" total=1',
-        'level=warning msg="The store came back without overrides, and has those again that this limiter knew" overrides=4',
+        'level=info msg="The debug listener does not authenticate callers: they see rules, statistics and the values of callers over their limits, and may take profiles, but change nothing. Set DEBUG_TOKEN_FILE to ask for a token, or DEBUG_HOST=127.0.0.1 to keep others out" address="0.0.0.0:6070"',
         'level=warning msg="An operator changed something" what=counters-reset caller="debug token" peer="10.0.0.1:4711" claimsUnverified=ann@desk domain=shop target="ip=10.0.0.2" before="used 12 of 10" after="used 0"',
         'level=warning msg="A request to the debug listener was refused" peer="10.0.0.1:4711" counter=foreign reason="the request comes from a page of \\"null\\" (Origin)" times=2',
         'level=info msg="A new token of the debug listener is in use"',
@@ -148,7 +120,7 @@ describe('log lines', () => {
         lines.profilesRefused(log, '/etc/profiles.yaml:3:5: domain: is missing');
         lines.profilesLoaded(log, { path: '/etc/profiles.yaml', profiles: 3 }, true);
         const peer = '10.0.0.1:4711';
-        lines.headerUntold(log, { profile: 'shop', header: 'X-Forwarded-For', peer, times: 7 });
+        lines.headerMissing(log, { profile: 'shop', header: 'X-Forwarded-For', peer, times: 7 });
         lines.profileUnknown(log, { peer, reason: 'there is no profile "shpo", there are shop', times: 3 });
         lines.forwardedUndecided(log, { profile: 'shop', answer: 'allow', reason: 'it is away', times: 2 });
       },
@@ -412,12 +384,12 @@ describe('log lines', () => {
       (log) => {
         lines.redisScriptsRefused(log, 'cache:6379', 'Redis answered: NOPERM');
         lines.redisLeasesRefused(log, 'cache:6379', 'Redis answered: NOPERM');
-        lines.redisOfficeRefused(log, { command: 'SCAN', message: 'Redis answered: NOPERM' });
+        lines.redisStoreAdminRefused(log, { command: 'SCAN', message: 'Redis answered: NOPERM' });
         lines.redisPipelineLimitIgnored(log, 'cache:6379');
       },
       [
         'level=warning msg="Redis refuses scripts: fixed windows go on, STORE_FAILURE_MODE answers for others" url="cache:6379" reason="Redis answered: NOPERM"',
-        'level=warning msg="Redis refuses the ledgers of leases: every hit is counted as it comes" url="cache:6379" hint="the user\'s ACL has to allow the keys weir:lease:*: see docs/store.md for what a limiter needs" reason="Redis answered: NOPERM"',
+        'level=warning msg="Redis refuses the ledgers of leases: the limiter counts each hit at once" url="cache:6379" hint="the user\'s ACL has to allow the keys weir:lease:*: see docs/store.md for what a limiter needs" reason="Redis answered: NOPERM"',
         'level=warning msg="Redis refuses a command of operators: counting goes on" command=SCAN reason="Redis answered: NOPERM" hint="the user\'s ACL has to allow it: see docs/store.md for what a limiter needs"',
         'level=warning msg="REDIS_PIPELINE_LIMIT is deprecated and has no effect" url="cache:6379"',
       ],
@@ -477,9 +449,9 @@ describe('log lines', () => {
         lines.memcacheSrvFailed(log, '_memcache._tcp.x', 'queryA ENOTFOUND');
       },
       [
-        'level=error msg="No connection to a memcache node: trying again, its limits let requests pass" node="mc:11211" reason="connect ECONNREFUSED"',
-        'level=error msg="No connection to a memcache node: trying again, STORE_FAILURE_MODE=deny holds" node="mc:11211" reason="connect ECONNREFUSED"',
-        'level=warning msg="Connected to the memcache node again" node="mc:11211"',
+        'level=error msg="No connection to a memcached node: trying again, its limits let requests pass" node="mc:11211" reason="connect ECONNREFUSED"',
+        'level=error msg="No connection to a memcached node: trying again, STORE_FAILURE_MODE=deny holds" node="mc:11211" reason="connect ECONNREFUSED"',
+        'level=warning msg="Connected to the memcached node again" node="mc:11211"',
         'level=error msg="Failed to increment key" error=gone further=2',
         'level=debug msg="Failed to increment key" key=k',
         'level=warning msg="Counters of these rules could meet in one key: COUNTER_KEYS=unambiguous keeps all apart, once no limiter of envoyproxy/ratelimit counts in the store" pairs=2 first="a.yaml:6:14: rule k; b.yaml:3:4: rule x"',
@@ -516,21 +488,6 @@ describe('log lines', () => {
       ],
     ],
     [
-      'a collector of traces that comes and goes',
-      (log) => {
-        lines.tracesNotSent(log, 'http://c/v1/traces', 'connect ECONNREFUSED');
-        lines.tracesSentAgain(log, 'http://c/v1/traces');
-        lines.tracingProblem(log, 'OTEL_BSP_MAX_QUEUE_SIZE is no number', 2);
-        lines.lastTracesLost(log, 'http://c/v1/traces', 'not sent within 3 s');
-      },
-      [
-        'level=warning msg="Traces cannot be exported: spans are dropped until they can" url="http://c/v1/traces" reason="connect ECONNREFUSED"',
-        'level=warning msg="Traces are exported again" url="http://c/v1/traces"',
-        'level=warning msg="OpenTelemetry warns" problem="OTEL_BSP_MAX_QUEUE_SIZE is no number" times=2',
-        'level=warning msg="The last spans could not be exported" url="http://c/v1/traces" reason="not sent within 3 s"',
-      ],
-    ],
-    [
       'a fault of the program, and what a library has to say',
       (log) => {
         const origin = { listener: 'gRPC', peer: '192.0.2.7:999' };
@@ -546,12 +503,12 @@ describe('log lines', () => {
     ],
   ];
   for (const [name, write, written] of cases) {
-    it(`tell ${name}`, () => expect(logged(write)).toEqual(written));
+    it(`tell ${name}`, () => expect(loggedText(write)).toEqual(written));
   }
 
   it('are all in a row of this test', () => {
     called.clear();
-    for (const [, write] of cases) logged(write);
+    for (const [, write] of cases) loggedText(write);
     const log = createLogger({
       level: 'fatal',
       format: 'text',

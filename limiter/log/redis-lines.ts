@@ -15,7 +15,6 @@ import {
 
 /** An outage whose reasons never repeat must not fill the log. */
 const maxReasonsTold = 10;
-const refusalIntervalMs = 60_000;
 
 /**
  * `url` is how lines name the store, `prefix` begins the names of its settings.
@@ -39,11 +38,8 @@ export function redisLines({
   let isLost = false;
   const lostNodes = new Set<string>();
   const told = new Set<string>();
-  const refusals = new Seldom<{ kind: string; reply: string }>(
-    clock,
-    refusalIntervalMs,
-    ({ kind, reply }, times) =>
-      redisRefuses(log, { url, reply, hint: refusalHint(kind, { prefix, isCluster }), further: times - 1 }),
+  const refusals = new Seldom<{ kind: string; reply: string }>(clock, ({ kind, reply }, times) =>
+    redisRefuses(log, { url, reply, hint: refusalHint(kind, { prefix, isCluster }), further: times - 1 }),
   );
   const forgetReasons = (): void => {
     if (!isLost && lostNodes.size === 0) told.clear();

@@ -3,8 +3,8 @@ import type { ApiAnswer, ApiRoute, OperatorChange } from '../../process/http/api
 import { eventually } from '../../test/support/eventually.ts';
 import { StoreError } from '../stores/store-error.ts';
 import { type CounterParts, counterRoutes } from './counter-routes.ts';
-import type { CounterRef } from './office/office.ts';
 import type { ResetOutcome } from './resets.ts';
+import type { CounterRef } from './store-admin/store-admin.ts';
 
 const actor = { name: 'desk', address: '', claims: '', mayRead: () => true, mayChange: () => true };
 
@@ -16,7 +16,7 @@ function heldStore(keys: readonly string[] = []) {
     const counters: CounterRef[] = keys.map((key) => ({ key, perSecond: false }));
     return { counters, place: undefined, scanned: keys.length, notes: [] };
   });
-  const office = {
+  const storeAdmin = {
     ...{ kind: 'redis', missing: [], scan },
     read: (refs: readonly CounterRef[]) => Promise.resolve(refs.map(() => ({ held: [7, 0, 0], leased: 0 }))),
   };
@@ -27,7 +27,7 @@ function heldStore(keys: readonly string[] = []) {
   );
   const routes = counterRoutes(
     {
-      office,
+      storeAdmin,
       rules: () => undefined,
       settings: { cacheKeyPrefix: '', counterKeys: 'unambiguous', useCalendarMonthRateLimit: false },
       clock: { nowMs: Date.now, monotonicMs: () => performance.now() },

@@ -12,7 +12,7 @@ import {
 } from '../../process/http/api-route.ts';
 import { errorText } from '../../process/log/error-text.ts';
 import type { Clock } from '../../process/time/clock.ts';
-import { shownKey, shownText, usualTextBytes } from '../../rules/long-text.ts';
+import { defaultTextBytes, shownKey, shownText } from '../../rules/long-text.ts';
 import type { RuleMatch, RuleMatcher } from '../../rules/match-result.ts';
 import { arePlainLimits, type Entry, type Limit } from '../../rules/model.ts';
 import type { PlanSettings } from '../decide/plan.ts';
@@ -26,11 +26,11 @@ import {
 } from './counter-key-reader.ts';
 import { type CounterJson, counterJson, type EffectiveLimit, endOf } from './counter-view.ts';
 import { ListGate } from './list-gate.ts';
-import { type CounterRef, OfficeRefusal, type StoreOffice } from './office/office.ts';
 import type { CounterResets, ResetOutcome } from './resets.ts';
+import { type CounterRef, type StoreAdmin, StoreAdminRefusal } from './store-admin/store-admin.ts';
 
 export interface CounterParts {
-  office: StoreOffice;
+  storeAdmin: StoreAdmin;
   /** Those in force; undefined: there are none yet. */
   rules: () => (RuleMatcher & WalkedRules & { domainNames(): string[] }) | undefined;
   settings: PlanSettings;
@@ -66,7 +66,7 @@ export interface CounterPage {
 
 /** What a page may take. */
 const pageMs = 150;
-const usualLimit = 100;
+const defaultLimit = 100;
 const mostLimit = 1_000;
 /** Of the counters that a page reset. */
 const mostShown = 100;
@@ -119,7 +119,7 @@ export function counterRoutes(
         };
         const outcome = await resets.reset(refs).catch((error: unknown) => {
           told(`failed: ${errorText(error)} (of ${refs.length}, none, some or all may be reset)`);
-          throw counterProblem(parts.office, error);
+          throw counterProblem(parts.storeAdmin, error);
         });
         told(outcomeText(outcome));
         const { reset, limiters, missing } = outcome;
@@ -151,7 +151,7 @@ function resetChange(
   after: string,
 ): OperatorChange {
   const target =
-    entries?.map(({ key, value }) => `${key}=${shownText(value, usualTextBytes)}`).join(', ') ??
+    entries?.map(({ key, value }) => `${key}=${shownText(value, defaultTextBytes)}`).join(', ') ??
     'all counters';
   const before = counters.map(
     ({ json: { key, used, limit } }) => `${shownKey(key)}: ${used ?? '?'} of ${limit ?? '?'}`,
@@ -176,7 +176,7 @@ function* pageLines(counters: readonly CounterJson[], rest: object): Generator<s
 export function countersQuestion(
   call: ApiCall,
   right: ApiRoute['right'],
-  limit = usualLimit,
+  limit = defaultLimit,
 ): CountersQuestion {
   const { query } = call;
   const domain = domainOf(call, right);
@@ -214,15 +214,15 @@ async function readCounters(parts: CounterParts, question: CountersQuestion): Pr
       ? await listCounters(parts, question)
       : await countersOf(parts, question, question.entries);
   } catch (error) {
-    throw counterProblem(parts.office, error);
+    throw counterProblem(parts.storeAdmin, error);
   }
 }
 
 /** What a store could not do, as an answer; anything else as it is. */
-export function counterProblem(office: StoreOffice, error: unknown): unknown {
-  if (error instanceof OfficeRefusal) return new ApiProblem(error.isQuestions ? 400 : 501, error.message);
+export function counterProblem(storeAdmin: StoreAdmin, error: unknown): unknown {
+  if (error instanceof StoreAdminRefusal) return new ApiProblem(error.isQuestions ? 400 : 501, error.message);
   if (!(error instanceof StoreError)) return error;
-  const missing = office.missing.filter(({ message }) => message === error.message);
+  const missing = storeAdmin.missing.filter(({ message }) => message === error.message);
   const shownText = error.textForCallers;
   if (error.transient) return new ApiProblem(503, `the store cannot be asked: ${shownText}`);
   if (missing.length === 0) return new ApiProblem(503, shownText);
@@ -231,7 +231,7 @@ export function counterProblem(office: StoreOffice, error: unknown): unknown {
 }
 
 async function listCounters(parts: CounterParts, question: CountersQuestion): Promise<CounterPage> {
-  const { office, clock, settings, rules } = parts;
+  const { storeAdmin, clock, settings, rules } = parts;
   const { domain, over, limit } = question;
   const table = rules();
   const reader = new CounterKeyReader({
@@ -259,7 +259,7 @@ async function listCounters(parts: CounterParts, question: CountersQuestion): Pr
   let count = Math.min(sliceKeys, limit);
   let scanned = 0;
   do {
-    const slice = await office.scan({ prefixes: reader.prefixes, from, count });
+    const slice = await storeAdmin.scan({ prefixes: reader.prefixes, from, count });
     scanned += slice.scanned;
     notes.push(...slice.notes);
     const found = await readSlice(parts, { domain, reader, isForeign }, slice.counters);
@@ -279,7 +279,7 @@ async function listCounters(parts: CounterParts, question: CountersQuestion): Pr
 
 /** Those of one slice that are counters of the domain, and still count. */
 async function readSlice(
-  { office, clock, limitOf }: CounterParts,
+  { storeAdmin, clock, limitOf }: CounterParts,
   {
     domain,
     reader,
@@ -302,7 +302,7 @@ async function readSlice(
     counting.push({ ref, told });
   }
   if (counting.length === 0) return [];
-  const held = await office.read(counting.map(({ ref }) => ref));
+  const held = await storeAdmin.read(counting.map(({ ref }) => ref));
   return counting.flatMap(({ ref, told }, i) => {
     const one = held[i];
     if (one === undefined) return [];
@@ -330,7 +330,7 @@ export function countersNow(
 
 /** By the rules in force: those of all limits of the rule, in their windows of now, be they there or not. */
 async function countersOf(
-  { office, clock, settings, rules, limitOf }: CounterParts,
+  { storeAdmin, clock, settings, rules, limitOf }: CounterParts,
   { domain, over }: CountersQuestion,
   entries: readonly Entry[],
 ): Promise<CounterPage> {
@@ -364,7 +364,7 @@ async function countersOf(
       },
     };
   });
-  const held = await office.read(counting.map(({ ref }) => ref));
+  const held = await storeAdmin.read(counting.map(({ ref }) => ref));
   const counters = counting.map(({ ref, told: one }, i) => ({
     ref,
     json: counterJson({ domain, ref, told: one, held: held[i], nowMs, limitOf }),

@@ -9,9 +9,9 @@ import type { Override } from '../../rules/override.ts';
 import { unitOfSeconds } from '../../rules/window.ts';
 import { marksOf, marksReached } from '../decide/assess.ts';
 import { boundOf, windowAt } from '../decide/windows.ts';
-import { used } from '../stores/admission.ts';
+import { used, waitMicros } from '../stores/admission.ts';
 import type { CounterPart, CounterReading, EntryReading } from './counter-key-reader.ts';
-import type { CounterRef, HeldCounter } from './office/office.ts';
+import type { CounterRef, HeldCounter } from './store-admin/store-admin.ts';
 
 /** What an override or grants make of a limit now; undefined: nothing. */
 export type EffectiveLimit = (about: {
@@ -132,14 +132,12 @@ function figures(
   const nowMicros = nowMs * 1000;
   const held = bound.heldAt(counter?.held, nowMicros);
   const left = bound.room(held, nowMicros);
-  const waitMicros =
-    left === 0 ? bound.untilRoomMicros(held, nowMicros) : bound.untilUnusedMicros(held, nowMicros);
   return {
     used: used(bound, held, nowMicros),
     limit: bound.capacity,
     left,
     over: left === 0,
-    reset: isFixed ? untilEnd : Math.ceil(waitMicros / 1_000_000),
+    reset: isFixed ? untilEnd : Math.ceil(waitMicros(bound, held, left, nowMicros) / 1_000_000),
   };
 }
 

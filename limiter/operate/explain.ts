@@ -1,6 +1,6 @@
 /** What limiters make of a request's descriptors, told without counting: the walk over the rules as written, and what the very planner plans. */
 import type { NameForm } from '../../rules/match-result.ts';
-import { sanitizeMetricKey } from '../../rules/match-result.ts';
+import { defaultNames, sanitizeMetricKey } from '../../rules/match-result.ts';
 import type { Entry, Limit } from '../../rules/model.ts';
 import type { Override } from '../../rules/override.ts';
 import { type Explanation, explainDescriptor } from '../../rules/review/explain-descriptor.ts';
@@ -24,11 +24,19 @@ export interface ExplainOptions {
   /** USE_CALENDAR_MONTH_RATE_LIMIT. */
   useCalendarMonthRateLimit: boolean;
   /** LEASE_SHARE in millionths where LEASES is on; 0: only rules with a `lease` are leased. */
-  usualLease: number;
+  defaultLease: number;
   names: NameForm;
   /** That match one of the descriptors; undefined: none do. */
   overrides?: readonly Override[] | undefined;
 }
+
+/** What nothing was said of: as the Go service is set by default. */
+export const defaultExplaining = {
+  cacheKeyPrefix: '',
+  useCalendarMonthRateLimit: false,
+  defaultLease: 0,
+  names: defaultNames,
+} as const satisfies Partial<ExplainOptions>;
 
 /** What one descriptor of the request comes to. */
 export interface ExplainedDescriptor {
@@ -42,7 +50,10 @@ export interface ExplainedDescriptor {
 
 /** Where a limit counts. */
 export interface ExplainedCounter {
+  /** With the numbers of what lies over it. */
   limit: Limit;
+  /** What lies over it, the strongest. */
+  override: Override | undefined;
   /** Another descriptor of the request replaces the limit: nothing is counted. */
   isReplaced: boolean;
   key: string;
@@ -94,7 +105,7 @@ const namesAlone: RuleStats = {
 };
 
 function counterOf(
-  { limit, isOwn, counterStem, metric, leaseMost }: LimitPlan,
+  { limit, override, isOwn, counterStem, metric, leaseMost }: LimitPlan,
   isReplaced: boolean,
   { nowSeconds, useCalendarMonthRateLimit, names }: ExplainOptions,
 ): ExplainedCounter {
@@ -103,6 +114,7 @@ function counterOf(
   const { startSeconds, endSeconds } = window;
   return {
     limit,
+    override,
     isReplaced,
     key: counterKey(counterStem, window),
     metric: `ratelimit.service.rate_limit.${sanitizeMetricKey(metric.key)}`,

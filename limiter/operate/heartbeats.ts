@@ -1,6 +1,6 @@
 /** Which limiters share the store: each keeps a record there and renews it, and drops those of others that ended without a word. */
 import { type Clock, inTime, type Timers } from '../../process/time/clock.ts';
-import type { StoreOffice } from './office/office.ts';
+import type { StoreAdmin } from './store-admin/store-admin.ts';
 
 export interface LimiterName {
   /** For people: of the pod or the host. */
@@ -10,7 +10,7 @@ export interface LimiterName {
 }
 
 export interface HeartbeatsOptions {
-  office: Pick<StoreOffice, 'records' | 'putRecord' | 'removeRecord'>;
+  storeAdmin: Pick<StoreAdmin, 'records' | 'putRecord' | 'removeRecord'>;
   self: LimiterName & { readonly version: string };
   clock: Clock;
   timers: Timers;
@@ -44,7 +44,7 @@ export class Heartbeats {
     this.#end = this.#options.timers.every(beatMs, () => this.#beat());
   }
 
-  /** Those that renewed their record in the last seconds, this one included. Rejects as the office does. */
+  /** Those that renewed their record in the last seconds, this one included. Rejects as the store admin does. */
   async living(): Promise<LimiterName[]> {
     const { self, clock } = this.#options;
     await this.#look();
@@ -60,16 +60,16 @@ export class Heartbeats {
   async close(): Promise<void> {
     this.#end();
     if (!this.#isRecorded) return;
-    const { office, self, timers } = this.#options;
-    const removed = office.removeRecord('limiters', self.instance).catch(() => false);
+    const { storeAdmin, self, timers } = this.#options;
+    const removed = storeAdmin.removeRecord('limiters', self.instance).catch(() => false);
     await inTime(timers, lastWordMs, removed, false);
   }
 
-  /** What fails is tried again with the next one; the office tells what it may not do. */
+  /** What fails is tried again with the next one; the store admin tells what it may not do. */
   #beat(): void {
-    const { office, self, clock } = this.#options;
+    const { storeAdmin, self, clock } = this.#options;
     const text = JSON.stringify({ ...self, at: clock.nowMs() });
-    office
+    storeAdmin
       .putRecord('limiters', self.instance, text)
       .then(() => {
         this.#isRecorded = true;
@@ -79,11 +79,11 @@ export class Heartbeats {
   }
 
   async #dropEnded(): Promise<void> {
-    const { office, clock } = this.#options;
+    const { storeAdmin, clock } = this.#options;
     await this.#look();
     const nowMs = clock.monotonicMs();
     for (const [instance, { sinceMs }] of this.#seen)
-      if (nowMs - sinceMs >= droppedMs) await office.removeRecord('limiters', instance);
+      if (nowMs - sinceMs >= droppedMs) await storeAdmin.removeRecord('limiters', instance);
   }
 
   /**
@@ -91,8 +91,8 @@ export class Heartbeats {
    * that is found for the first time is taken at its word.
    */
   async #look(): Promise<void> {
-    const { office, clock } = this.#options;
-    const records = await office.records('limiters');
+    const { storeAdmin, clock } = this.#options;
+    const records = await storeAdmin.records('limiters');
     const nowMs = clock.monotonicMs();
     const seen = new Map<string, Seen>();
     for (const [instance, text] of records) {

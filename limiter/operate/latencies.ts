@@ -3,6 +3,12 @@
 /** Microseconds up to 2^31. */
 const buckets = 128;
 
+/** Of one thread, since it was asked last. */
+export interface TakenLatencies {
+  readonly grpc: readonly number[];
+  readonly http: readonly number[];
+}
+
 /** Counts for one thread. */
 export class Latencies {
   #counts = new Uint32Array(buckets);

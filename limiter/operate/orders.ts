@@ -1,14 +1,7 @@
-/** What the process asks of every thread that serves: plain data there, and JSON back. */
-import type { Entry } from '../../rules/model.ts';
-import type { Override } from '../../rules/override.ts';
+/** What the process asks of every thread that serves: plain data there and back. */
 import type { Profile } from '../../rules/proxy/read-profiles.ts';
-import type { RefusalQuestion } from '../stats/top/refusal-memory.ts';
 
 export type Order =
-  /** Tell of who was refused: `RefusalsFound`. */
-  | { readonly order: 'refusals'; readonly question: RefusalQuestion }
-  /** Decide with these over the rules from now on, in place of all before. */
-  | { readonly order: 'use-overrides'; readonly overrides: readonly Override[] }
   /** Answer other proxies by these from now on; undefined: there is a file, and it could not be used. */
   | { readonly order: 'use-profiles'; readonly profiles: readonly Profile[] | undefined }
   /**
@@ -16,9 +9,7 @@ export type Order =
    * asked of the store before is remembered afterwards. `keys` undefined: nobody knows which were, so all but what is owed goes.
    */
   | { readonly order: 'forget-counters'; readonly keys: readonly string[] | undefined }
-  /** Tell how the budgets of a request stand: `BudgetsAnswer`. */
-  | { readonly order: 'budgets'; readonly domain: string; readonly entries: readonly Entry[] }
-  /** Tell how long decisions took since the order before: how many fell into each bucket of `Latencies`. */
+  /** Tell how long decisions took since the order before, over gRPC and over HTTP: how many fell into each bucket of `Latencies`. */
   | { readonly order: 'take-latencies' };
 
 /** What becomes of each order in a thread; what a handler gives back, or its promise, is plain data. It throws for a fault of ours alone. */

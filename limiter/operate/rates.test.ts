@@ -10,12 +10,12 @@ function fixture() {
   const registry = new StatsRegistry({ maxDetailedMetrics: 1 });
   const clock = new ManualClock(1_700_000_000_000);
   const timers = new ManualTimers();
-  const latencies = new Latencies();
+  const [latencies, http] = [new Latencies(), new Latencies()];
   const sampler = new RateSampler({
     registry,
     clock,
     timers,
-    takeLatencies: async () => [latencies.take()],
+    takeLatencies: async () => [{ grpc: latencies.take(), http: http.take() }],
     domains: () => ['shop', 'shop.eu', 'n_1.2.3.4'],
     onLook: () => {},
   });
@@ -35,7 +35,7 @@ function fixture() {
       for (let turn = 0; turn < 10; turn++) await Promise.resolve();
     }
   };
-  return { registry, sampler, latencies, count, pass };
+  return { registry, sampler, latencies, http, count, pass };
 }
 
 const anybody = (): boolean => true;
@@ -55,15 +55,18 @@ describe('rates', () => {
   });
 
   it('have the quantiles of how long decisions took, a fifth off at most', async () => {
-    const { sampler, latencies, pass } = fixture();
+    const { sampler, latencies, http, pass } = fixture();
     for (let n = 0; n < 98; n++) latencies.record(0.2);
+    http.record(7);
     for (let n = 0; n < 2; n++) latencies.record(40);
     await pass(10);
-    const { p50Ms, p99Ms } = sampler.rates;
+    const { p50Ms, p99Ms, httpP50Ms, httpP99Ms } = sampler.rates;
     expect(Math.abs(p50Ms! / 0.2 - 1)).toBeLessThan(0.2);
     expect(Math.abs(p99Ms! / 40 - 1)).toBeLessThan(0.2);
+    expect(Math.abs(httpP50Ms! / 7 - 1)).toBeLessThan(0.2);
+    expect(httpP99Ms).toBe(httpP50Ms);
     await pass(10);
-    expect(sampler.rates).toMatchObject({ p50Ms: null, p99Ms: null });
+    expect(sampler.rates).toMatchObject({ p50Ms: null, p99Ms: null, httpP50Ms: null });
   });
 
   it('of a rule are those of its metric', async () => {

@@ -7,7 +7,7 @@ import type { Clock, Timers } from '../../process/time/clock.ts';
 import { sanitizeMetricKey } from '../../rules/match-result.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import { quantileMs } from './latencies.ts';
+import { quantileMs, type TakenLatencies } from './latencies.ts';
 
 export const stepSeconds = 10;
 /** Chosen: an hour. */
@@ -46,11 +46,14 @@ export interface Rates {
   /** Of decisions over gRPC. Null without any. */
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
+  /** Of requests over HTTP, until their answer is sent. Null without any. */
+  readonly httpP50Ms: number | null;
+  readonly httpP99Ms: number | null;
 }
 
 const noRates: Rates = {
   ...{ seconds: 0, decisions: 0, allowed: 0, limited: 0, overLimit: 0, nearLimit: 0, shadow: 0 },
-  ...{ p50Ms: null, p99Ms: null },
+  ...{ p50Ms: null, p99Ms: null, httpP50Ms: null, httpP99Ms: null },
 };
 
 export interface RateHistory {
@@ -83,7 +86,7 @@ export interface RateSamplerOptions {
   clock: Clock;
   timers: Timers;
   /** How long decisions took since it was asked last, of each thread. */
-  takeLatencies(): Promise<readonly (readonly number[])[]>;
+  takeLatencies(): Promise<readonly TakenLatencies[]>;
   /** Of the rules in force. */
   domains(): readonly string[];
   /** The statistics were brought up to date. */
@@ -175,7 +178,7 @@ export class RateSampler {
   }
 
   /** Others are answered between two slices of it. */
-  async #look(latencies: readonly (readonly number[])[]): Promise<void> {
+  async #look(latencies: readonly TakenLatencies[]): Promise<void> {
     const { clock, registry } = this.#options;
     const nowMs = clock.monotonicMs();
     const seconds = (nowMs - this.#lastMs) / 1000;
@@ -196,13 +199,16 @@ export class RateSampler {
     ];
     const decisions = requests.reduce((sum, name) => sum + (registry.valueNamed(name) ?? 0), 0);
     const perSecond = (value: number): number => Math.round((10 * value) / seconds) / 10;
+    const [grpc, http] = [latencies.map((one) => one.grpc), latencies.map((one) => one.http)];
     const [allowed = 0, limited = 0, nearLimit = 0, shadow = 0, overLimit = 0] = sums.map(perSecond);
     this.#rates = {
       seconds: Math.round(seconds * 10) / 10,
       decisions: perSecond(Math.max(0, decisions - this.#lastDecisions)),
       ...{ allowed, limited, overLimit, nearLimit, shadow },
-      p50Ms: quantileMs(latencies, 0.5),
-      p99Ms: quantileMs(latencies, 0.99),
+      p50Ms: quantileMs(grpc, 0.5),
+      p99Ms: quantileMs(grpc, 0.99),
+      httpP50Ms: quantileMs(http, 0.5),
+      httpP99Ms: quantileMs(http, 0.99),
     };
     this.#lastDecisions = decisions;
   }

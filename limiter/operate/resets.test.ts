@@ -3,10 +3,10 @@ import { ManualClock } from '../../test/support/manual-clock.ts';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
 import { openMemoryStore } from '../../test/support/open-memory-store.ts';
 import { Heartbeats } from './heartbeats.ts';
-import { MemoryOffice } from './office/memory-office.ts';
-import { type NewsListener, OfficeRefusal, type StoreOffice } from './office/office.ts';
 import type { Order } from './orders.ts';
 import { CounterResets, confirmationMs } from './resets.ts';
+import { MemoryStoreAdmin } from './store-admin/memory-store-admin.ts';
+import { type NewsListener, type StoreAdmin, StoreAdminRefusal } from './store-admin/store-admin.ts';
 
 const turns = async (count = 5): Promise<void> => {
   for (let i = 0; i < count; i += 1) await new Promise((resolve) => setImmediate(resolve));
@@ -17,7 +17,7 @@ class World {
   readonly timers = new ManualTimers();
   readonly clock = new ManualClock(1_000_000);
   readonly store = openMemoryStore();
-  readonly office: StoreOffice = new MemoryOffice(this.store);
+  readonly storeAdmin: StoreAdmin = new MemoryStoreAdmin(this.store);
   readonly orders = new Map<string, Order[]>();
   /** Those that do not carry out what they are told. */
   readonly paused = new Set<string>();
@@ -25,13 +25,13 @@ class World {
   readonly pending: (() => void)[] = [];
   #ids = 0;
 
-  add(name: string, office = this.office, dateMs = 0) {
+  add(name: string, storeAdmin = this.storeAdmin, dateMs = 0) {
     const clock = new ManualClock();
     clock.dateMs = dateMs;
     Object.defineProperty(clock, 'ms', { get: () => this.clock.ms });
     const { timers } = this;
     const self = { name, instance: `${name}-1`, version: '1' };
-    const heartbeats = new Heartbeats({ office, self, clock, timers });
+    const heartbeats = new Heartbeats({ storeAdmin, self, clock, timers });
     const orders: Order[] = [];
     this.orders.set(name, orders);
     const operate = async (order: Order): Promise<void> => {
@@ -39,7 +39,7 @@ class World {
       orders.push(order);
     };
     const newId = () => String(++this.#ids);
-    const resets = new CounterResets({ office, heartbeats, self, operate, newId, clock, timers });
+    const resets = new CounterResets({ storeAdmin, heartbeats, self, operate, newId, clock, timers });
     resets.start();
     heartbeats.start();
     return { heartbeats, resets };
@@ -55,21 +55,21 @@ class World {
   }
 }
 
-/** The office, but for what is given. */
-function unlike(office: StoreOffice, given: Partial<StoreOffice>): StoreOffice {
+/** The store admin, but for what is given. */
+function unlike(storeAdmin: StoreAdmin, given: Partial<StoreAdmin>): StoreAdmin {
   return {
-    kind: office.kind,
-    missing: office.missing,
-    scan: (question) => office.scan(question),
-    read: (some) => office.read(some),
-    remove: (some) => office.remove(some),
-    publish: (text) => office.publish(text),
-    subscribe: (listener) => office.subscribe(listener),
-    records: (table) => office.records(table),
-    record: (table, field) => office.record(table, field),
-    putRecord: (...record) => office.putRecord(...record),
-    removeRecord: (...record) => office.removeRecord(...record),
-    close: () => office.close(),
+    kind: storeAdmin.kind,
+    missing: storeAdmin.missing,
+    scan: (question) => storeAdmin.scan(question),
+    read: (some) => storeAdmin.read(some),
+    remove: (some) => storeAdmin.remove(some),
+    publish: (text) => storeAdmin.publish(text),
+    subscribe: (listener) => storeAdmin.subscribe(listener),
+    records: (table) => storeAdmin.records(table),
+    record: (table, field) => storeAdmin.record(table, field),
+    putRecord: (...record) => storeAdmin.putRecord(...record),
+    removeRecord: (...record) => storeAdmin.removeRecord(...record),
+    close: () => storeAdmin.close(),
     ...given,
   };
 }
@@ -98,14 +98,14 @@ describe('CounterResets', () => {
   it('has the counters gone before anybody forgets them', async () => {
     const world = new World();
     const done: string[] = [];
-    const office = unlike(world.office, {
+    const storeAdmin = unlike(world.storeAdmin, {
       remove: async (some) => {
         await turns();
         return done.push('removed') + some.length;
       },
-      publish: async (text) => done.push('published') > 0 && world.office.publish(text),
+      publish: async (text) => done.push('published') > 0 && world.storeAdmin.publish(text),
     });
-    const one = world.add('one', office);
+    const one = world.add('one', storeAdmin);
     world.orders.get('one')!.push = (order) => done.push(order.order);
     await one.resets.reset(counters('a'));
     expect(done).toEqual(['removed', 'forget-counters', 'published']);
@@ -160,13 +160,13 @@ describe('CounterResets', () => {
   it('forgets everything when it listens again, as it may have missed a reset', async () => {
     const world = new World();
     let listener: NewsListener | undefined;
-    const office = unlike(world.office, {
+    const storeAdmin = unlike(world.storeAdmin, {
       subscribe: (given) => {
         listener = given;
         return () => {};
       },
     });
-    world.add('one', office);
+    world.add('one', storeAdmin);
     listener?.back();
     expect(world.orders.get('one')).toEqual([]);
     listener?.back();
@@ -177,7 +177,7 @@ describe('CounterResets', () => {
     const world = new World();
     world.add('one');
     for (const text of ['', '{', 'null', '[]', '{"is":"reset"}', '{"is":"confirmed","id":"none"}'])
-      await world.office.publish(text);
+      await world.storeAdmin.publish(text);
     await turns();
     expect(world.orders.get('one')).toEqual([]);
   });
@@ -186,8 +186,8 @@ describe('CounterResets', () => {
     const world = new World();
     const message = 'NOPERM this user has no permissions';
     const missing = [{ command: 'PUBLISH', message }];
-    const office = unlike(world.office, { missing, publish: async () => false });
-    const one = world.add('one', office);
+    const storeAdmin = unlike(world.storeAdmin, { missing, publish: async () => false });
+    const one = world.add('one', storeAdmin);
     world.add('two');
     await turns();
     expect(await one.resets.reset(counters('a'))).toEqual({
@@ -202,14 +202,14 @@ describe('CounterResets', () => {
 
   it('says of memcache that others cannot be told, after it has forgotten itself', async () => {
     const world = new World();
-    const refuse = () => Promise.reject(new OfficeRefusal('no records'));
-    const office = unlike(world.office, {
+    const refuse = () => Promise.reject(new StoreAdminRefusal('no records'));
+    const storeAdmin = unlike(world.storeAdmin, {
       kind: 'memcache',
       publish: async () => false,
       records: refuse,
       putRecord: refuse,
     });
-    const one = world.add('one', office);
+    const one = world.add('one', storeAdmin);
     const { limiters, missing } = await one.resets.reset(counters('a'));
     expect(limiters).toEqual([{ name: 'one', instance: 'one-1', confirmed: true, afterMs: 0 }]);
     expect(missing).toEqual([
@@ -220,7 +220,7 @@ describe('CounterResets', () => {
   it('waits its second for whoever is there where the records cannot be read', async () => {
     const world = new World();
     const records = () => Promise.reject(new Error('NOPERM'));
-    const one = world.add('one', unlike(world.office, { records }));
+    const one = world.add('one', unlike(world.storeAdmin, { records }));
     world.add('two');
     await turns();
     const answered = one.resets.reset(counters('a'));
@@ -244,22 +244,22 @@ describe('Heartbeats', () => {
     expect(await names(heartbeats)).toEqual(['one', 'two']);
     await two.heartbeats.close();
     expect(await names(heartbeats)).toEqual(['one']);
-    await world.office.putRecord('limiters', 'x', JSON.stringify({ name: 'x', at: world.clock.ms }));
+    await world.storeAdmin.putRecord('limiters', 'x', JSON.stringify({ name: 'x', at: world.clock.ms }));
     expect(await names(heartbeats)).toEqual(['one', 'x']);
     await world.advance(14_750);
     expect(await names(heartbeats)).toEqual(['one', 'x']);
     await world.advance(250);
     expect(await names(heartbeats)).toEqual(['one']);
     await world.advance(40_000);
-    expect([...(await world.office.records('limiters')).keys()]).toEqual(['one-1', 'x']);
+    expect([...(await world.storeAdmin.records('limiters')).keys()]).toEqual(['one-1', 'x']);
     await world.advance(10_000);
-    expect([...(await world.office.records('limiters')).keys()]).toEqual(['one-1']);
+    expect([...(await world.storeAdmin.records('limiters')).keys()]).toEqual(['one-1']);
   });
 
   it('know one whose clock is wrong once it was renewed', async () => {
     const world = new World();
     const { heartbeats } = world.add('one');
-    world.add('early', world.office, -3_600_000);
+    world.add('early', world.storeAdmin, -3_600_000);
     await turns();
     expect(await names(heartbeats)).toEqual(['one']);
     await world.advance(5_000);
@@ -271,16 +271,16 @@ describe('Heartbeats', () => {
   it('take no record of an unknown form for a limiter, and begin no record at the end', async () => {
     const world = new World();
     for (const text of ['', 'x', '{}', '{"name":7,"at":"now"}'])
-      await world.office.putRecord('limiters', `of ${text}`, text);
+      await world.storeAdmin.putRecord('limiters', `of ${text}`, text);
     const { heartbeats } = world.add('one');
     await turns();
     expect(await names(heartbeats)).toEqual(['one']);
     const { timers, clock } = world;
     const asked: string[] = [];
     const removeRecord = async (_: string, field: string) => asked.push(field) > 0;
-    const office = unlike(world.office, { removeRecord });
+    const storeAdmin = unlike(world.storeAdmin, { removeRecord });
     const self = { name: 'idle', instance: 'idle', version: '1' };
-    await new Heartbeats({ office, self, clock, timers }).close();
+    await new Heartbeats({ storeAdmin, self, clock, timers }).close();
     expect(asked).toEqual([]);
   });
 });

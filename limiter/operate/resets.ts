@@ -13,10 +13,10 @@
 import { errorText } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { Heartbeats, LimiterName } from './heartbeats.ts';
-import type { CounterRef, MissingRight, StoreOffice } from './office/office.ts';
 import type { Order } from './orders.ts';
+import type { CounterRef, MissingRight, StoreAdmin } from './store-admin/store-admin.ts';
 
-export interface ToldLimiter extends LimiterName {
+export interface NotifiedLimiter extends LimiterName {
   /** All its threads have forgotten the counters. False: it did not say so in time. */
   readonly confirmed: boolean;
   readonly afterMs?: number;
@@ -25,12 +25,12 @@ export interface ToldLimiter extends LimiterName {
 export interface ResetOutcome {
   /** Counters that were there. */
   readonly reset: number;
-  readonly limiters: readonly ToldLimiter[];
+  readonly limiters: readonly NotifiedLimiter[];
   readonly missing: readonly MissingRight[];
 }
 
 export interface CounterResetsOptions {
-  office: StoreOffice;
+  storeAdmin: StoreAdmin;
   heartbeats: Pick<Heartbeats, 'living'>;
   self: LimiterName;
   /** Has every thread of this process carry it out. */
@@ -48,7 +48,7 @@ const keysPerMessage = 500;
 /** What limiters said of one message. */
 interface Waiting {
   readonly unheard: Set<string>;
-  readonly confirmed: Map<string, ToldLimiter>;
+  readonly confirmed: Map<string, NotifiedLimiter>;
   readonly sinceMs: number;
   onAll: () => void;
 }
@@ -71,8 +71,8 @@ export class CounterResets {
   }
 
   start(): void {
-    const { office, operate } = this.#options;
-    this.#endNews = office.subscribe({
+    const { storeAdmin, operate } = this.#options;
+    this.#endNews = storeAdmin.subscribe({
       heard: (text) => this.#heard(text),
       back: () => {
         // What was missed nobody tells again.
@@ -86,21 +86,21 @@ export class CounterResets {
     this.#endNews();
   }
 
-  /** Rejects as the office does where the counters cannot be removed. */
+  /** Rejects as the store admin does where the counters cannot be removed. */
   async reset(counters: readonly CounterRef[]): Promise<ResetOutcome> {
-    const { office, heartbeats } = this.#options;
+    const { storeAdmin, heartbeats } = this.#options;
     // Undefined: nobody can say who is there.
     const asked = heartbeats.living().catch(() => undefined);
-    const reset = await office.remove(counters);
+    const reset = await storeAdmin.remove(counters);
     const living = await asked;
     const notTold: MissingRight[] = [];
-    const tellings: Promise<ToldLimiter[]>[] = [];
+    const tellings: Promise<NotifiedLimiter[]>[] = [];
     for (let first = 0; first < counters.length; first += keysPerMessage) {
       const keys = counters.slice(first, first + keysPerMessage).map(({ key }) => key);
       tellings.push(this.#tell(keys, living, notTold));
     }
     const told = await Promise.all(tellings);
-    const missing = new Map([...notTold, ...office.missing].map((one) => [one.command, one]));
+    const missing = new Map([...notTold, ...storeAdmin.missing].map((one) => [one.command, one]));
     return { reset, limiters: inAll(told), missing: [...missing.values()] };
   }
 
@@ -109,8 +109,8 @@ export class CounterResets {
     keys: string[],
     living: readonly LimiterName[] | undefined,
     notTold: MissingRight[],
-  ): Promise<ToldLimiter[]> {
-    const { office, self, operate, newId, clock, timers } = this.#options;
+  ): Promise<NotifiedLimiter[]> {
+    const { storeAdmin, self, operate, newId, clock, timers } = this.#options;
     const id = newId();
     const known = living ?? [self];
     const { promise, resolve } = Promise.withResolvers<void>();
@@ -128,7 +128,7 @@ export class CounterResets {
       () => {},
     );
     const news: News = { is: 'reset', id, from: self.instance, keys };
-    const problem = await publishProblem(office, JSON.stringify(news));
+    const problem = await publishProblem(storeAdmin, JSON.stringify(news));
     if (problem !== undefined) {
       notTold.push({ command: 'PUBLISH', message: problem });
       for (const instance of waiting.unheard)
@@ -144,14 +144,14 @@ export class CounterResets {
   }
 
   #heard(text: string): void {
-    const { self, operate, office } = this.#options;
+    const { self, operate, storeAdmin } = this.#options;
     const news = parsedNews(text);
     if (news?.is === 'confirmed') this.#confirmed(news);
     if (news?.is !== 'reset' || news.from === self.instance) return;
     const { name, instance } = self;
     const confirmed: News = { is: 'confirmed', id: news.id, name, instance };
     operate({ order: 'forget-counters', keys: news.keys })
-      .then(() => office.publish(JSON.stringify(confirmed)))
+      .then(() => storeAdmin.publish(JSON.stringify(confirmed)))
       // Then this one is silent.
       .catch(() => {});
   }
@@ -167,14 +167,14 @@ export class CounterResets {
 }
 
 /** Why nobody was told; undefined: they were. */
-async function publishProblem(office: StoreOffice, text: string): Promise<string | undefined> {
-  if (office.kind === 'memcache') return cannotTell;
+async function publishProblem(storeAdmin: StoreAdmin, text: string): Promise<string | undefined> {
+  if (storeAdmin.kind === 'memcache') return cannotTell;
   try {
-    if (await office.publish(text)) return undefined;
+    if (await storeAdmin.publish(text)) return undefined;
   } catch (error) {
     return errorText(error);
   }
-  return office.missing.find(({ command }) => command === 'PUBLISH')?.message ?? 'it is refused';
+  return storeAdmin.missing.find(({ command }) => command === 'PUBLISH')?.message ?? 'it is refused';
 }
 
 /** Other programs may use the channel, and later versions other messages. */
@@ -189,8 +189,8 @@ function parsedNews(text: string): News | undefined {
 }
 
 /** What each limiter said of all messages. */
-function inAll(told: readonly ToldLimiter[][]): ToldLimiter[] {
-  const all = new Map<string, ToldLimiter>();
+function inAll(told: readonly NotifiedLimiter[][]): NotifiedLimiter[] {
+  const all = new Map<string, NotifiedLimiter>();
   for (const one of told.flat()) {
     const before = all.get(one.instance) ?? one;
     const isSlower = (one.afterMs ?? 0) > (before.afterMs ?? 0);

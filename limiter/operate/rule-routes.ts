@@ -1,17 +1,23 @@
 /** GET /v1/rules: the rules in force as a tree, each with what was counted for it. POST /v1/explain: the way of a request through them. */
 import { type ApiCall, ApiProblem, type ApiRoute, checkDomain, shown } from '../../process/http/api-route.ts';
-import { limitJson, limitWords } from '../../rules/describe.ts';
+import { limitJson, limitWords, overrideWords } from '../../rules/describe.ts';
 import { sanitizeMetricKey } from '../../rules/match-result.ts';
 import { type Entry, isObject, type Limit, type Rule } from '../../rules/model.ts';
-import { effectWords, type Override, overrideJson } from '../../rules/override.ts';
-import { type ExplainedStep, noLimitWords, type Outcome } from '../../rules/review/explain-descriptor.ts';
+import { effectWords, type Override, overrideJson, standingByTime } from '../../rules/override.ts';
+import { type ExplainedStep, noLimitWords, unknownKeyWords } from '../../rules/review/explain-descriptor.ts';
+import { unknownDomainWords } from '../../rules/review/near-names.ts';
 import { type PlacedRule, placedRules } from '../../rules/review/rule-level.ts';
 import type { RuleTable } from '../../rules/table/rule-table.ts';
 import { limitLabel } from '../../rules/window.ts';
 import type { OverridesFound } from '../decide/override-index.ts';
 import { RuleStat } from '../stats/registry/rule-stats.ts';
 import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
-import { type ExplainedDescriptor, type ExplainOptions, explainDescriptors } from './explain.ts';
+import {
+  type ExplainedCounter,
+  type ExplainedDescriptor,
+  type ExplainOptions,
+  explainDescriptors,
+} from './explain.ts';
 import type { RateSampler } from './rates.ts';
 
 export interface RuleRoutesParts {
@@ -233,11 +239,32 @@ function explain(call: ApiCall, { table, nowMs, explaining, overrides }: RuleRou
     steps: stepsJson(domain, explanation.steps, along?.sizes ?? []),
     rule: found === undefined ? null : { path: pathOf(domain, explanation.steps), ...ruleFacts(found) },
     limits: found === undefined ? [] : found.limits.map(ruleLimitJson),
-    override: over?.overrides[0] === undefined ? null : overrideJson(over.overrides[0], nowMs()),
-    grants: (over?.grants ?? []).map((grant) => overrideJson(grant, nowMs())),
+    override: over?.overrides[0] === undefined ? null : shownOverride(over.overrides[0], found, nowMs()),
+    grants: (over?.grants ?? []).map((grant) => shownOverride(grant, found, nowMs())),
     counters: counters.map(({ key }) => key),
-    text: [...textLines(domain, explained!, outcome, rules.hasDomain(domain)), ...all.map(overrideLine)],
+    hint: hintFor(call.actor, rules, { domain, entries }, along?.rules) ?? null,
+    inForce: effect === 'unlimited' ? ['unlimited'] : counters.map(inForceWords),
+    text: textLines(domain, explained!, { hasDomain: rules.hasDomain(domain), over: all.map(overrideLine) }),
   };
+}
+
+/** What may be misspelled: a domain, of which the caller may know others, or a key. */
+function hintFor(
+  actor: ApiCall['actor'],
+  rules: RuleTable,
+  { domain, entries }: { domain: string; entries: readonly Entry[] },
+  top: readonly Rule[] | undefined,
+): string | undefined {
+  if (top !== undefined) return unknownKeyWords(domain, top, entries);
+  return unknownDomainWords(
+    domain,
+    rules.domainNames().filter((one) => actor.mayRead(one)),
+  );
+}
+
+function shownOverride(override: Override, rule: Rule | undefined, nowMs: number): object {
+  const words = overrideWords(override, rule?.limits ?? []);
+  return overrideJson(override, nowMs, { ...standingByTime(override, nowMs), words });
 }
 
 function ruleFacts({ key, shadowMode, quotaMode }: Rule): object {
@@ -263,23 +290,33 @@ function pathOf(domain: string, steps: readonly ExplainedStep[]): string {
   return [domain, ...steps.flatMap(({ found }) => found?.placed.rule.key ?? [])].join('.');
 }
 
+/** What comes of a limit and what lies over it. */
+function inForceWords({ limit, override }: ExplainedCounter): string {
+  const kind = override?.effect.kind;
+  if (kind === 'block') return 'blocked';
+  return `${limitWords(limit)}${kind === 'shadow' ? ', counted and never refused' : ''}`;
+}
+
+/** The last lines are what is in force. */
 function textLines(
   domain: string,
-  { explanation: { steps }, effect, counters }: ExplainedDescriptor,
-  outcome: Outcome,
-  hasDomain: boolean,
+  { explanation: { steps, outcome }, effect, counters }: ExplainedDescriptor,
+  { hasDomain, over }: { hasDomain: boolean; over: readonly string[] },
 ): string[] {
-  if (!hasDomain) return [`no rules for the domain ${shown(domain)}: every request is OK`];
+  const limits = counters.map((counter) => `limit: ${inForceWords(counter)}, counter ${counter.key}`);
+  if (!hasDomain) {
+    const without = effect === 'none' ? ': every request is OK' : '';
+    return [`no rules for the domain ${shown(domain)}${without}`, ...over, ...limits];
+  }
   const lines = steps.map(({ entry, found }, index) => {
     const level = `level ${index + 1}, ${shown(`${entry.key}=${entry.value}`)}:`;
     if (found === undefined) return `${level} none of the rules here fits`;
     return `${level} ${shown(keyOf(found.placed))} ${howWords[found.how]}`;
   });
   const without = effect === 'none' ? '; the answer is OK' : '';
-  if (outcome.kind !== 'found') return [...lines, `no limit: ${noLimitWords(outcome)}${without}`];
-  if (effect === 'unlimited') return [...lines, 'unlimited: the answer is OK'];
-  const { limits } = outcome.placed.rule;
-  return [...lines, ...limits.map((limit, n) => `limit: ${limitWords(limit)}, counter ${counters[n]?.key}`)];
+  const none = outcome.kind === 'found' ? [] : [`no limit: ${noLimitWords(outcome)}${without}`];
+  const last = effect === 'unlimited' ? ['unlimited: the answer is OK'] : limits;
+  return [...lines, ...none, ...over, ...last];
 }
 
 function overrideLine(override: Override): string {

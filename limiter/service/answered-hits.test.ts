@@ -205,7 +205,7 @@ describe('passed and limited', () => {
           rule({ key: 'free', limits: [limit({ unlimited: true, unit: '', requestsPerUnit: 0 })] }),
         ],
         counting: {
-          usualLease: 200_000,
+          defaultLease: 200_000,
           stopCacheKeyIncrementWhenOverLimit: set.stops,
           storeFailureMode: set.failure,
         },

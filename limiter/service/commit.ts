@@ -1,10 +1,10 @@
-/** The phase of a decision that settles reservations which its request names by marker entries. The others are in decision.ts. */
+/** The phase of a decision that commits reservations named by marker entries. decision.ts lists the phases. */
 
 import type { LimitedPlan, Plan } from '../decide/limit-plan.ts';
 import type { RateLimitRequest } from '../decide/messages.ts';
 import type { Decision } from './decision.ts';
 import { addendOf } from './hit-maker.ts';
-import type { Held, Holding, Reserving } from './reserving.ts';
+import type { HoldRequest, PlacedHold, Reserving } from './reserving.ts';
 
 export class Commit {
   readonly #reserving: Reserving;
@@ -15,8 +15,8 @@ export class Commit {
     this.#isQuota = isQuota;
   }
 
-  /** Whatever becomes of the request. `done` is called once. */
-  settle(decision: Decision, done: (held: readonly Held[]) => void): void {
+  /** Commits them whatever the outcome of the request. `done` is called once. */
+  settle(decision: Decision, done: (held: readonly PlacedHold[]) => void): void {
     const calls = holdingsById(decision.marked!.settling, decision, settledAmount, this.#isQuota);
     inTurn(calls, done, (id, holdings, each) => {
       const { domain } = decision.request;
@@ -26,14 +26,14 @@ export class Commit {
   }
 }
 
-/** Of each id what is asked of its descriptors. */
+/** Groups the amounts of descriptors by reservation id. */
 export function holdingsById(
   indexes: readonly number[],
   decision: Decision,
   amountOf: AmountOf,
   isQuota: (plan: Plan) => boolean,
 ): ById {
-  const holding = (index: number): Holding => {
+  const holding = (index: number): HoldRequest => {
     const plan = decision.plans[index] as LimitedPlan;
     const { ttlSeconds, onExpiry } = plan.rule.reserve!;
     const amount = amountOf(decision.request, index, plan);
@@ -41,7 +41,7 @@ export function holdingsById(
   };
   // Most requests have one.
   if (indexes.length === 1) return [[idOf(indexes[0]!, decision), [holding(indexes[0]!)]]];
-  const calls = new Map<string, Holding[]>();
+  const calls = new Map<string, HoldRequest[]>();
   for (const index of indexes) {
     const id = idOf(index, decision);
     const others = calls.get(id);
@@ -52,19 +52,19 @@ export function holdingsById(
 }
 
 export type AmountOf = (request: RateLimitRequest, index: number, plan: LimitedPlan) => number | undefined;
-export type ById = readonly (readonly [id: string, holdings: readonly Holding[]])[];
+export type ById = readonly (readonly [id: string, holdings: readonly HoldRequest[]])[];
 
 function idOf(index: number, { plans }: Decision): string {
   return (plans[index] as LimitedPlan).marker!.id;
 }
 
-/** `done` is called with the answers of all calls. */
+/** Makes all calls, and calls `done` with all of their answers. */
 export function inTurn(
   calls: ById,
-  done: (held: readonly Held[]) => void,
-  ask: (id: string, holdings: readonly Holding[], each: (held: readonly Held[]) => void) => void,
+  done: (held: readonly PlacedHold[]) => void,
+  ask: (id: string, holdings: readonly HoldRequest[], each: (held: readonly PlacedHold[]) => void) => void,
 ): void {
-  const all: Held[] = [];
+  const all: PlacedHold[] = [];
   let left = calls.length;
   if (left === 0) done(all);
   for (const [id, holdings] of calls) {
@@ -76,12 +76,12 @@ export function inTurn(
   }
 }
 
-/** Undefined where the request does not say: what was reserved. */
+/** Undefined if the request has no amount: then the reserved amount is charged. */
 function settledAmount({ descriptors, hitsAddend }: RateLimitRequest, index: number): number | undefined {
   return descriptors[index]!.hitsAddend ?? (hitsAddend > 0 ? hitsAddend : undefined);
 }
 
-/** What the request says, else the estimate of the rule, else one hit. */
+/** The amount of the request, else the estimate of the rule, else one hit. */
 export function reservedAmount(request: RateLimitRequest, index: number, { rule }: LimitedPlan): number {
   const said = settledAmount(request, index);
   return said ?? rule.reserve!.estimate ?? addendOf(request.descriptors[index]!, request);

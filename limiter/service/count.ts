@@ -1,4 +1,4 @@
-/** The phase of a decision in which the store counts. The others are in decision.ts. */
+/** The phase of a decision in which the store counts. decision.ts lists the phases. */
 import type { BoundedLocalCache } from '../stores/local-cache.ts';
 import { callAbandoned, wasLeftOut } from '../stores/operation.ts';
 import { countAll, type Store } from '../stores/store.ts';
@@ -28,20 +28,20 @@ export class Count {
       return;
     }
     for (const op of ops) op.caller = asker;
-    // One alone is held back by nobody in the store, but may be by what the local cache remembers.
+    // In the store, nothing holds back a single operation. The local cache may still have turned it into a look.
     const stop =
       this.#options.counting.stopCacheKeyIncrementWhenOverLimit &&
       (ops.length > ops[0]!.groupSize || ops[0]!.verb === 'peek');
     this.#options.store.submit(ops, stop ? stopWhenOver : countAll, done);
   }
 
-  /** Once `done` was called. Throws the `StoreError` of the first counter that failed, unless failed counters have an answer. */
+  /** Call it after `done`. Throws the `StoreError` of the first failed counter, unless STORE_FAILURE_MODE answers for it. */
   check({ ops }: Decision): void {
     const { localCache, verdicts } = this.#options;
     let anyFailed = false;
     for (const op of ops) if (op.error !== undefined) anyFailed = true;
     if (anyFailed && wasLeftOut(ops)) throw callAbandoned;
-    // Also when the request fails by another counter: what was given back, or may have been, is to be seen.
+    // Even if another counter fails the request: hits were given back, or may have been, so the cached refusal is stale.
     if (localCache !== undefined) {
       for (const { verb, key } of ops) if (verb === 'refund') localCache.forget(key);
     }

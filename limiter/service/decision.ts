@@ -1,14 +1,14 @@
 /**
- * One decision is one value that phases pass on, a file each:
+ * A decision is one value that passes through phases, one file each:
  *
  *     prepare ──► commit ──► count ──► reserve ──► respond
  *        │                    ▲  │                   ▲
  *        └── no markers ──────┘  └── no markers ─────┘
  *
- * `prepare` plans descriptors and makes their hits. `commit` settles reservations that the request names by marker entries. `count`
- * has the store count. `reserve` holds amounts of marked descriptors, if nothing else refuses the request. `respond` makes
- * statuses, statistics and the answer. `rate-limit-service.ts` calls them. Nothing is shared between two decisions but what the
- * store counts.
+ * `prepare` plans the descriptors and creates their hits. `commit` commits reservations that the request names by marker entries.
+ * `count` sends the hits to the store. `reserve` holds the amounts of marked descriptors if nothing else limits the request.
+ * `respond` creates the statuses, the statistics and the answer. `rate-limit-service.ts` calls the phases. Two decisions share
+ * nothing except the counters in the store.
  */
 import type { Entry } from '../../rules/model.ts';
 import type { OverrideEffect } from '../../rules/override.ts';
@@ -17,28 +17,27 @@ import type { RateLimitRequest } from '../decide/messages.ts';
 import type { PlanSettings } from '../decide/plan.ts';
 import type { StoreFailureAnswer } from '../decide/response.ts';
 import type { WindowOptions } from '../decide/windows.ts';
-import type { Caller, Operation } from '../stores/operation.ts';
+import type { Caller, Operation, Reservation } from '../stores/operation.ts';
 import type { StoreError } from '../stores/store-error.ts';
-import type { BudgetOutcome } from './budgets.ts';
 
-/** The hits of one limit of a descriptor, on their way to the store and back. One object a limit. */
+/** The hits of one limit of a descriptor, on their way to the store and back. */
 export type CountedHit = Operation<LimitPlan>;
 
-/** Whose hits they are. */
+/** The request that hits belong to. */
 export interface HitsAsked {
   readonly request: RateLimitRequest;
-  /** Of what may be remembered, when the store was asked. */
+  /** The epoch of the plans in force when the store was asked. */
   readonly epoch: number;
   readonly asker: Caller;
 }
 
 export interface Decision extends HitsAsked {
   readonly plans: readonly Plan[];
-  /** One a descriptor, the first of its group; undefined where nothing is counted. */
+  /** One per descriptor, the first of its group; undefined if nothing is counted. */
   readonly hits: readonly (CountedHit | undefined)[];
-  /** Those of `hits` that the store is asked for. */
+  /** The hits that are sent to the store. */
   readonly ops: CountedHit[];
-  /** Undefined: no descriptor is reserved or settled. */
+  /** Undefined: no descriptor has marker entries. */
   readonly marked: Marked | undefined;
 }
 
@@ -90,3 +89,18 @@ export interface ServiceEvents {
   /** SHADOW_MODE made an OVER_LIMIT an OK: global_shadow_mode. */
   onGlobalShadow(): void;
 }
+
+/** What becomes of calls about reservations, for statistics. `full` is of a counter. `failed`: the store could not be asked. */
+export type BudgetOutcome =
+  | Reservation['outcome' | 'settled']
+  | 'full_domain'
+  | 'full_caller'
+  | 'full_memory'
+  | 'failed';
+export const budgetOutcomes: Readonly<Record<'reserve' | 'settle', readonly BudgetOutcome[]>> = {
+  reserve: [
+    ...(['reserved', 'repeated', 'refused', 'conflict', 'failed'] as const),
+    ...(['full', 'full_domain', 'full_caller', 'full_memory'] as const),
+  ],
+  settle: ['settled', 'late', 'repeated', 'unknown', 'failed'],
+};

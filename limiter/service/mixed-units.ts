@@ -1,4 +1,4 @@
-/** One number means different things to rules of different `hits_unit`: 600 tokens are not 600 micro-dollars. */
+/** Detects one number that is charged to rules of different `hits_unit`: 600 tokens are not 600 micro-dollars. */
 import { unitOfHits } from '../../rules/describe.ts';
 import { shownPath } from '../decide/limit-headers.ts';
 import type { LimitedPlan, LimitPlan } from '../decide/limit-plan.ts';
@@ -10,7 +10,7 @@ export interface MixedUnits {
   readonly isOneRule: boolean;
 }
 
-/** The first two limits that count different things. Limits that a request brings along do not say what they count. */
+/** The first two limits with different units. Limits in a request have no unit. */
 export function mixedUnits(plans: readonly LimitedPlan[]): MixedUnits | undefined {
   const limits = plans.flatMap((plan) => (plan.rule.path === '' ? [] : plan.limits));
   const [first] = limits;

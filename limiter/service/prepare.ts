@@ -1,4 +1,4 @@
-/** The first phase of a decision: plans, and the hits that the store is to count. The others are in decision.ts. */
+/** The first phase of a decision: plans, and the hits for the store. decision.ts lists the phases. */
 import type { Clock } from '../../process/time/clock.ts';
 import type { Plan } from '../decide/limit-plan.ts';
 import type { RateLimitRequest } from '../decide/messages.ts';
@@ -12,7 +12,7 @@ export interface PrepareOptions {
   readonly plans: PlansInForce;
   readonly hits: HitMaker;
   readonly counting: Pick<CountingOptions, 'stopCacheKeyIncrementWhenOverLimit'>;
-  /** Says so of all limits with QUOTA_MODE. */
+  /** True for all limits with QUOTA_MODE. */
   readonly isQuota: (plan: Plan) => boolean;
 }
 
@@ -36,7 +36,7 @@ export class Prepare {
     return this.#gatherHits(request, plans, nowMs, asker);
   }
 
-  /** Counts the hits as asked in the rules' statistics, whatever becomes of the request, and picks those that the store is to count. */
+  /** Counts the requested hits in the rules' statistics, whatever the outcome, and selects the hits for the store. */
   #gatherHits(request: RateLimitRequest, plans: readonly Plan[], nowMs: number, asker: Caller): Decision {
     let hits: (CountedHit | undefined)[] | undefined;
     let ops: CountedHit[] | undefined;

@@ -183,7 +183,7 @@ function service({ rules, counting, response, localCache, random }: ServiceField
       counterKeys: 'compatible',
       maxTextBytes: 16_384,
       nearLimitRatio: 0.8,
-      usualLease: undefined,
+      defaultLease: undefined,
       sanitizeDescriptorMetricDots: false,
       useCalendarMonthRateLimit: false,
       expirationJitterMaxSeconds: 0,
@@ -291,7 +291,7 @@ describe('RateLimitService', () => {
   it('counts what a lease covers in a statistic of its own, besides the others', () => {
     const decider = service({
       rules: { k: rule({ requestsPerUnit: 1_000 }) },
-      counting: { usualLease: 5_000 },
+      counting: { defaultLease: 5_000 },
     });
     answer(decider, request('k'));
     store.onSubmit = ([op]) => {
@@ -893,8 +893,9 @@ describe('RateLimitService', () => {
       const decider = service({ rules: { k: sliding() } });
       const reset = (asked: RateLimitRequest) =>
         answer(decider, asked).statuses[0]?.durationUntilResetSeconds;
-      expect(reset(request(descriptor('k', { hitsAddend: 10 })))).toBe(30 + 60);
-      // In the next window 10 x rest has to be 9.
+      expect(reset(request(descriptor('k', { hitsAddend: 9 })))).toBe(30 + 60);
+      // In the next window 10 x rest has to be 9: what takes the last one says so, too.
+      expect(reset(request('k'))).toBe(30 + 6);
       expect(reset(request('k'))).toBe(30 + 6);
       clock.ms += 30_000 + 5_999;
       expect(reset(request('k'))).toBe(1);
@@ -984,7 +985,8 @@ describe('RateLimitService', () => {
       expect(answer(decider, request(descriptor('k', { hitsAddend: 5 }))).statuses[0]).toMatchObject({
         code: Code.OK,
         limitRemaining: 0,
-        durationUntilResetSeconds: 5,
+        // Of the next hit; until all five are there again it is 5.
+        durationUntilResetSeconds: 1,
       });
       expect(stats.counted['d.k.near_limit']).toBe(1);
       clock.ms += 3600_000;

@@ -13,8 +13,6 @@ import { type Caller, callAbandoned, wasLeftOut } from '../stores/operation.ts';
 import type { Store } from '../stores/store.ts';
 import { StoreError } from '../stores/store-error.ts';
 import { AnsweredHits } from './answered-hits.ts';
-import { type BudgetOptions, BudgetService, type DecisionParts } from './budget-service.ts';
-import type { Budgets } from './budgets.ts';
 import { Commit } from './commit.ts';
 import { Count } from './count.ts';
 import type { CountingOptions, Decision, ServiceEvents } from './decision.ts';
@@ -23,7 +21,7 @@ import type { LimitWarnings } from './limit-warnings.ts';
 import { PlansInForce } from './plans-in-force.ts';
 import { Prepare } from './prepare.ts';
 import { Reserve } from './reserve.ts';
-import { type Held, noteNeverFits, noteReserved, Reserving } from './reserving.ts';
+import { noteReserved, type PlacedHold, Reserving, statusOfHeld } from './reserving.ts';
 import { Respond } from './respond.ts';
 import { Verdicts } from './verdicts.ts';
 
@@ -52,6 +50,20 @@ export interface Decided<Asker extends Caller> {
   answer(response: RateLimitResponse, asker: Asker, plans: readonly Plan[]): void;
   /** A `ServiceError`, a `StoreError`, or whatever else went wrong, which is then a fault of ours. */
   refuse(error: unknown, asker: Asker): void;
+}
+
+/** The parts of the service, shared with those that reserve for APIs. */
+export interface DecisionParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly warnings: LimitWarnings | undefined;
+  readonly events: Pick<ServiceEvents, 'onGlobalShadow'>;
+  readonly isQuota: (plan: Plan) => boolean;
+  readonly hits: HitMaker;
+  readonly plans: PlansInForce;
+  readonly verdicts: Verdicts;
+  readonly reserving: Reserving;
+  readonly answered: AnsweredHits;
 }
 
 export class RateLimitService {
@@ -107,9 +119,8 @@ export class RateLimitService {
     this.#parts.plans.forgetCounters(keys);
   }
 
-  /** For APIs, by the same rules. */
-  budgets(options: BudgetOptions): Budgets {
-    return new BudgetService(this.#parts, options);
+  get parts(): DecisionParts {
+    return this.#parts;
   }
 
   /** Never throws. `decided` is one object for all requests of a listener, `asker` whoever made this one. */
@@ -182,18 +193,20 @@ export class RateLimitService {
   }
 
   /** Writes statuses of what was settled or reserved. */
-  #addVerdicts(decision: Decision, all: readonly Held[], statuses: DescriptorStatus[], tells: boolean): void {
-    const { verdicts, warnings } = this.#parts;
+  #addVerdicts(
+    decision: Decision,
+    all: readonly PlacedHold[],
+    statuses: DescriptorStatus[],
+    tells: boolean,
+  ): void {
+    const { verdicts } = this.#parts;
     const counted = all.length === 1 ? all[0]!.hits : all.flatMap(({ hits }) => hits);
     if (wasLeftOut(counted)) throw callAbandoned;
     if (counted.some(({ error }) => error !== undefined)) verdicts.acceptFailures(counted);
     for (const one of all) {
-      const { hits, index } = one;
-      const status = verdicts.statusOf(hits[0]!, decision, index, tells);
-      noteNeverFits(status, one);
-      if (hits[0]!.counter.warns) warnings?.tell(hits[0]!, status);
+      const status = statusOfHeld(this.#parts, one, decision, { tells });
       if (this.#tellsReserved) noteReserved(status, one);
-      statuses[index] = status;
+      statuses[one.index] = status;
     }
   }
 

@@ -1,4 +1,4 @@
-/** The phase of a decision that reserves what its marked descriptors ask for. The others are in decision.ts. */
+/** The phase of a decision that reserves the amounts of marked descriptors. decision.ts lists the phases. */
 
 import type { DescriptorStatus } from '../decide/decided.ts';
 import type { Plan } from '../decide/limit-plan.ts';
@@ -6,7 +6,7 @@ import { Code } from '../decide/messages.ts';
 import type { ResponseOptions } from '../decide/response.ts';
 import { holdingsById, inTurn, reservedAmount } from './commit.ts';
 import type { Decision } from './decision.ts';
-import type { Held, Reserving } from './reserving.ts';
+import type { PlacedHold, Reserving } from './reserving.ts';
 
 export interface ReserveOptions {
   readonly reserving: Reserving;
@@ -21,11 +21,11 @@ export class Reserve {
     this.#options = options;
   }
 
-  /** All or nothing, of one id. `statuses`: of the others. `done` is called once. */
+  /** Reserves all or nothing for each id. `statuses` are those of unmarked descriptors. `done` is called once. */
   reserve(
     decision: Decision,
     statuses: readonly DescriptorStatus[],
-    done: (held: readonly Held[]) => void,
+    done: (held: readonly PlacedHold[]) => void,
   ): void {
     const otherQuotaPasses = decision.plans.length > 1 && this.#otherQuotaPasses(decision, statuses);
     const calls = holdingsById(decision.marked!.reserving, decision, reservedAmount, this.#options.isQuota);
@@ -47,13 +47,13 @@ export class Reserve {
     );
   }
 
-  /** Others refuse the request. */
+  /** Records that unmarked descriptors limit the request. */
   refuse(decision: Decision): void {
     const calls = holdingsById(decision.marked!.reserving, decision, reservedAmount, this.#options.isQuota);
     for (const [id, holdings] of calls) this.#options.reserving.refuse(holdings, id, decision.asker);
   }
 
-  /** Whether nothing refuses the request but what it reserves. `statuses`: of the others. */
+  /** Whether the unmarked descriptors, with these statuses, let the request pass. */
   letsReserve({ plans, marked }: Decision, statuses: readonly DescriptorStatus[]): boolean {
     const { isQuota, response } = this.#options;
     const { shadowMode } = response;
@@ -66,7 +66,7 @@ export class Reserve {
         if (isOver && !shadowMode) return false;
       } else {
         quotas += 1;
-        // One that is yet to be reserved is not over.
+        // A quota that is still to be reserved is not over its limit.
         if (isOver) quotasOver += 1;
       }
     }
@@ -75,10 +75,10 @@ export class Reserve {
 }
 
 /**
- * Quotas alone refused these, of one id. One of another id may let the request pass, and what else of these was to be held is not:
- * that refuses it.
+ * Only quotas refused this id. A quota of another id may let the request pass, although the other amounts of this id are not
+ * held. So those amounts limit the request.
  */
-function refuseOthers(held: readonly Held[]): void {
+function refuseOthers(held: readonly PlacedHold[]): void {
   const others = held.flatMap(({ isQuota, hits }) => (isQuota ? [] : hits));
   if (others.some(({ over, full }) => over || full)) return;
   for (const hit of others) hit.over = true;

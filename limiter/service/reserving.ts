@@ -20,14 +20,13 @@ import {
 } from '../stores/operation.ts';
 import { countAll, type Store } from '../stores/store.ts';
 import { StoreError } from '../stores/store-error.ts';
-import type { BudgetOutcome } from './budgets.ts';
-import type { CountedHit, ServiceEvents } from './decision.ts';
+import type { BudgetOutcome, CountedHit, HitsAsked, ServiceEvents } from './decision.ts';
 import { HitMaker, type HitMakerOptions } from './hit-maker.ts';
 import type { LimitWarnings } from './limit-warnings.ts';
-import { endOfSame } from './reservation-note.ts';
+import type { Verdicts } from './verdicts.ts';
 
 /** What is asked of one descriptor. */
-export interface Holding {
+export interface HoldRequest {
   /** Index of the descriptor. */
   readonly index: number;
   readonly plan: LimitedPlan;
@@ -42,11 +41,18 @@ export interface Holding {
 interface UnheldTerms {
   readonly ttlMs: number;
   /** Undefined: nothing is kept. */
-  readonly noteUntil: ((expiresAtMs: number) => string) | undefined;
+  readonly note: UnheldNote | undefined;
+}
+
+/** The text that a store keeps in place of a reservation. */
+export interface UnheldNote {
+  until(expiresAtMs: number): string;
+  /** When the reservation of the text `known` ends, if `text` is of the same one; else undefined. */
+  endOfSame(known: string, text: string): number | undefined;
 }
 
 /** The same with what becomes of it: one hit a limit. */
-export interface Held extends Holding {
+export interface PlacedHold extends HoldRequest {
   readonly hits: readonly CountedHit[];
   /** The hits that the store was asked for in their place: the same, or another one of the call with the same key. */
   asked: readonly CountedHit[];
@@ -55,7 +61,7 @@ export interface Held extends Holding {
 /** What became of a call. */
 export interface Answered {
   readonly call: Reservation;
-  readonly held: readonly Held[];
+  readonly held: readonly PlacedHold[];
   /** Why the store could not be asked, or not in time; the others then mean nothing. */
   readonly error: StoreError | undefined;
 }
@@ -99,7 +105,7 @@ export class Reserving {
 
   /** All or nothing. Blocked by an override, nothing is asked but how the others stand. */
   reserve(
-    holdings: readonly Holding[],
+    holdings: readonly HoldRequest[],
     {
       domain,
       id,
@@ -135,13 +141,13 @@ export class Reserving {
       this.#answerHits(held, open, call, error);
       done({ call, held, error });
     };
-    const noteUntil = ops.length === 0 && !isRefused ? unheld?.noteUntil : undefined;
-    if (noteUntil !== undefined) void this.#note(call, unheld!.ttlMs, noteUntil).then(conclude);
+    const unheldNote = ops.length === 0 && !isRefused ? unheld?.note : undefined;
+    if (unheldNote !== undefined) void this.#note(call, unheld!.ttlMs, unheldNote).then(conclude);
     else this.#submit(ops, asker, conclude);
   }
 
   /** Something else refuses the request: of the marker's id is remembered that it holds nothing, so that its settling charges nothing. */
-  refuse(holdings: readonly Holding[], id: string, asker: Caller): void {
+  refuse(holdings: readonly HoldRequest[], id: string, asker: Caller): void {
     for (const one of holdings) this.#countAsked(one);
     const call = newReservation({ id, isMarker: true, refusedElsewhere: true, width: 0 });
     const ops = this.#operations(this.#held(holdings, 'look'), call, 'reserve');
@@ -150,7 +156,7 @@ export class Reserving {
   }
 
   settle(
-    holdings: readonly Holding[],
+    holdings: readonly HoldRequest[],
     { domain, id, isMarker, unknown }: Pick<Reservation, 'id' | 'isMarker' | 'unknown'> & { domain: string },
     asker: Caller,
     done: (settled: Answered) => void,
@@ -173,9 +179,9 @@ export class Reserving {
 
   /** How they stand; nothing is counted. */
   look(
-    holdings: readonly Holding[],
+    holdings: readonly HoldRequest[],
     asker: Caller,
-    done: (held: readonly Held[], error: StoreError | undefined) => void,
+    done: (held: readonly PlacedHold[], error: StoreError | undefined) => void,
   ): void {
     const held = this.#held(holdings, 'look');
     const ops = this.#operations(held, newReservation({ id: '', width: 0 }), 'look');
@@ -196,7 +202,7 @@ export class Reserving {
     asker: Caller,
     done: () => void,
   ): void {
-    const holdings: Holding[] = [];
+    const holdings: HoldRequest[] = [];
     for (const [index, plan] of plans.entries()) {
       if (plan.kind !== 'limited' || plan.rule.reserve === undefined) continue;
       const status = statuses[index]!;
@@ -218,9 +224,9 @@ export class Reserving {
   async #note(
     call: Reservation,
     ttlMs: number,
-    noteUntil: (expiresAtMs: number) => string,
+    { until, endOfSame }: UnheldNote,
   ): Promise<StoreError | undefined> {
-    const text = noteUntil(call.expiresAtMs);
+    const text = until(call.expiresAtMs);
     try {
       if (this.reservesNothing !== undefined) throw this.reservesNothing;
       const known = await this.#store.notes!.note({ id: call.id, text, ttlMs, owner: call.owner });
@@ -249,9 +255,9 @@ export class Reserving {
     this.#store.submit(ops, countAll, () => done(ops.find(({ error }) => error !== undefined)?.error));
   }
 
-  #held(holdings: readonly Holding[], verb: Verb): Held[] {
+  #held(holdings: readonly HoldRequest[], verb: Verb): PlacedHold[] {
     const nowMs = this.#options.clock.nowMs();
-    return holdings.map(({ index, plan, isQuota, amount, ttlMs, onExpiry }): Held => {
+    return holdings.map(({ index, plan, isQuota, amount, ttlMs, onExpiry }): PlacedHold => {
       const hits = this.#hitsOf(plan.limits, asksForHits(verb) ? (amount ?? 0) : 0, verb, nowMs);
       return { index, plan, isQuota, amount, ttlMs, onExpiry, hits, asked: notAsked };
     });
@@ -269,7 +275,7 @@ export class Reserving {
   }
 
   /** Of each key one, in the order of descriptors and limits: descriptors of one counter are charged on it together. */
-  #operations(held: readonly Held[], call: Reservation, verb: Verb): CountedHit[] {
+  #operations(held: readonly PlacedHold[], call: Reservation, verb: Verb): CountedHit[] {
     const ops: CountedHit[] = [];
     const [first] = held;
     if (held.length === 1 && first!.hits.length === 1) {
@@ -296,7 +302,7 @@ export class Reserving {
   }
 
   #hold(
-    { isQuota, index: group, ttlMs, onExpiry }: Held,
+    { isQuota, index: group, ttlMs, onExpiry }: PlacedHold,
     hit: CountedHit,
     amount: number | undefined,
     reservation: Reservation,
@@ -323,8 +329,8 @@ export class Reserving {
 
   /** `open`: those that the store was asked for. */
   #answerHits(
-    held: readonly Held[],
-    open: readonly Held[],
+    held: readonly PlacedHold[],
+    open: readonly PlacedHold[],
     { outcome, isMarker }: Reservation,
     error: StoreError | undefined,
   ): void {
@@ -339,7 +345,7 @@ export class Reserving {
     for (const { hits } of held) for (const hit of hits) hit.over = true;
   }
 
-  #answerHit({ hits, asked }: Held, error: StoreError | undefined): void {
+  #answerHit({ hits, asked }: PlacedHold, error: StoreError | undefined): void {
     // All limits of a rule are left out together, also those that would have let it pass.
     const tellsWhich = hits.length > 1 && asked.some((one) => !fits(one));
     for (let i = 0; i < hits.length; i++) {
@@ -355,13 +361,13 @@ export class Reserving {
     }
   }
 
-  #countAsked({ plan, amount = 0 }: Holding): void {
+  #countAsked({ plan, amount = 0 }: HoldRequest): void {
     const { stats } = this.#options;
     for (const { metric } of plan.limits) stats.add(stats.slotOf(metric) + RuleStat.totalHits, amount);
   }
 
   /** What was charged beyond what was held counts as hits that nobody could refuse, what came back as hits taken back. */
-  #countSettled(held: readonly Held[]): void {
+  #countSettled(held: readonly PlacedHold[]): void {
     const { stats, warnings } = this.#options;
     // One descriptor shares its counters with nobody.
     const counted = held.length > 1 ? new Set<CountedHit>() : undefined;
@@ -392,8 +398,21 @@ function outcomeOf(full: Fullness | undefined): BudgetOutcome {
   return full === undefined || full.of === 'counter' ? 'full' : `full_${full.of}`;
 }
 
+/** The status of a descriptor whose limits were asked for an amount. Reports marks of `warn_at` that are reached. */
+export function statusOfHeld(
+  { verdicts, warnings }: { readonly verdicts: Verdicts; readonly warnings: LimitWarnings | undefined },
+  one: PlacedHold,
+  asked: HitsAsked,
+  { tells, hit = one.hits[0]! }: { readonly tells: boolean; readonly hit?: CountedHit },
+): DescriptorStatus {
+  const status = verdicts.statusOf(hit, asked, one.index, tells);
+  noteNeverFits(status, one);
+  if (hit.counter.warns) warnings?.tell(hit, status);
+  return status;
+}
+
 /** Writes into the status whether its limits would refuse the amount also where nothing is used. */
-export function noteNeverFits(status: DescriptorStatus, { asked }: Held): void {
+function noteNeverFits(status: DescriptorStatus, { asked }: PlacedHold): void {
   if (status.code === Code.OVER_LIMIT && asked.some(neverFits)) status.neverFits = true;
 }
 
@@ -407,7 +426,7 @@ function neverFits({ hold, counter }: CountedHit): boolean {
 }
 
 /** Of each key, what all descriptors ask of it together. */
-function amountsOf(held: readonly Held[]): Map<string, number | undefined> {
+function amountsOf(held: readonly PlacedHold[]): Map<string, number | undefined> {
   const amounts = new Map<string, number | undefined>();
   for (const { hits, amount } of held) {
     for (const { key } of hits) {
@@ -425,19 +444,23 @@ function staying({ span }: Caller): Caller {
 }
 
 /** An override blocks one of its limits. */
-function isFull({ hits }: Held): boolean {
+function isFull({ hits }: PlacedHold): boolean {
   for (const { full } of hits) if (full) return true;
   return false;
 }
 
 /** `open`: those that are not full. */
-function isBlocked(held: readonly Held[], open: readonly Held[], otherQuotaPasses: boolean): boolean {
+function isBlocked(
+  held: readonly PlacedHold[],
+  open: readonly PlacedHold[],
+  otherQuotaPasses: boolean,
+): boolean {
   if (held.some((one) => !one.isQuota && !open.includes(one))) return true;
   return !otherQuotaPasses && held.some(({ isQuota }) => isQuota) && !open.some(({ isQuota }) => isQuota);
 }
 
 /** Of the counter that the status is about. */
-export function noteReserved(status: DescriptorStatus, { hits, asked }: Held): void {
+export function noteReserved(status: DescriptorStatus, { hits, asked }: PlacedHold): void {
   const one = asked[hits.findIndex(({ counter }) => counter.texts === status.plan?.texts)];
   if (one !== undefined) status.reserved = one.hold!.reserved;
 }

@@ -1,4 +1,4 @@
-/** The last phase of a decision: statuses of its descriptors, and the answer. The others are in decision.ts. */
+/** The last phase of a decision: the statuses of its descriptors, and the answer. decision.ts lists the phases. */
 import type { DescriptorStatus, RateLimitResponse } from '../decide/decided.ts';
 import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
 import type { AnsweredHits } from './answered-hits.ts';
@@ -22,7 +22,7 @@ export class Respond {
     this.#options = options;
   }
 
-  /** Of what was counted. `tells`: they say of which limit they are, and what is used of it. */
+  /** The statuses of counted descriptors. With `tells`, they include the limit and how much of it is used. */
   statuses(decision: Decision, tells: boolean): DescriptorStatus[] {
     const { plans, hits } = decision;
     const { verdicts, warnings } = this.#options;
@@ -37,7 +37,7 @@ export class Respond {
     return statuses!;
   }
 
-  /** Makes the answer, and counts the hits of the request by it. `own`: how it is made, if not as the service makes answers. */
+  /** Creates the answer, and counts the request's hits by its code. `own` replaces the service's response options. */
   answer(
     decision: Decision,
     statuses: DescriptorStatus[],

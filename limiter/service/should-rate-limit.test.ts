@@ -7,7 +7,7 @@ import {
 import { GrpcCode, type GrpcStatus, type UnaryReply } from '../../process/grpc/handlers.ts';
 import { tooLargeRequests } from '../../test/support/too-large-requests.ts';
 import { Code, type RateLimitRequest, ServiceError } from '../decide/messages.ts';
-import { RequestBounds, RequestTooLarge, usualRequestLimits } from '../decide/request-bounds.ts';
+import { defaultRequestLimits, RequestBounds, RequestTooLarge } from '../decide/request-bounds.ts';
 import { callAbandoned } from '../stores/operation.ts';
 import { StoreError } from '../stores/store-error.ts';
 import type { Decided, RateLimitService } from './rate-limit-service.ts';
@@ -23,7 +23,7 @@ interface Recorded {
   long?: number[];
 }
 
-const bounds = new RequestBounds(usualRequestLimits);
+const bounds = new RequestBounds(defaultRequestLimits);
 
 function call(
   bytes: Uint8Array,

@@ -19,7 +19,7 @@ export const dogStatsdSettings = {
     needs: [toDogStatsd],
     kind: text(),
     summary:
-      'Names of mogrifiers, parted by commas: each rewrites names of statistics for dogstatsd, by `DOG_STATSD_MOGRIFIER_<NAME>_PATTERN`, `_NAME` and `_TAGS`; see [dogstatsd](statsd.md#dogstatsd).',
+      'Names of mogrifiers, separated by commas. Each rewrites names of statistics for dogstatsd, by `DOG_STATSD_MOGRIFIER_<NAME>_PATTERN`, `_NAME` and `_TAGS`. See [dogstatsd](statsd.md#dogstatsd).',
   },
 } as const satisfies SettingsTable;
 

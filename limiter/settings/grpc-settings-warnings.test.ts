@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { parseLimiterSettings } from './settings.ts';
 
 const warnings = (env: Record<string, string>) => parseLimiterSettings(env).warnings;
-const plain = 'has no effect without GRPC_SERVER_USE_TLS=true: gRPC is answered in plain text';
+const plain = 'has no effect without GRPC_SERVER_USE_TLS=true: the limiter answers gRPC in plain text';
 const tls = { GRPC_SERVER_TLS_CERT: '/c.pem', GRPC_SERVER_TLS_KEY: '/k.pem' };
 
 describe('settings of the gRPC listener', () => {
@@ -14,13 +14,13 @@ describe('settings of the gRPC listener', () => {
     [
       'permissions without a socket',
       { GRPC_UDS_MODE: '0660' },
-      ['GRPC_UDS_MODE has no effect without GRPC_UDS: gRPC is answered on a port'],
+      ['GRPC_UDS_MODE has no effect without GRPC_UDS: the limiter answers gRPC on a port'],
     ],
     [
       'a socket and a port',
       { GRPC_UDS: '/s', GRPC_PORT: '8081', GRPC_HOST: '0.0.0.0' },
       ['GRPC_HOST', 'GRPC_PORT'].map(
-        (name) => `${name} has no effect with GRPC_UDS: gRPC is answered on that socket alone`,
+        (name) => `${name} has no effect with GRPC_UDS: the limiter answers gRPC only on that socket`,
       ),
     ],
     ['a socket', { GRPC_UDS: '/s', GRPC_UDS_MODE: '0600' }, []],

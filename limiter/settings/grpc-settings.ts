@@ -14,35 +14,34 @@ const hourMs = 3_600_000;
 const yearMs = 365 * 24 * hourMs;
 
 const overTls: readonly SettingNeed[] = [
-  { name: 'GRPC_SERVER_USE_TLS', is: [true], otherwise: 'gRPC is answered in plain text' },
+  { name: 'GRPC_SERVER_USE_TLS', is: [true], otherwise: 'the limiter answers gRPC in plain text' },
 ];
 
 export const grpcSettings = {
   grpcUds: {
     name: 'GRPC_UDS',
     kind: text(),
-    summary:
-      'Path of a Unix socket on which gRPC is answered instead of `GRPC_HOST` and `GRPC_PORT`; empty: none.',
+    summary: 'Path of a Unix socket for gRPC, in place of `GRPC_HOST` and `GRPC_PORT`; empty: none.',
   },
   grpcUdsMode: {
     name: 'GRPC_UDS_MODE',
-    needs: [{ name: 'GRPC_UDS', is: 'set', otherwise: 'gRPC is answered on a port' }],
+    needs: [{ name: 'GRPC_UDS', is: 'set', otherwise: 'the limiter answers gRPC on a port' }],
     kind: unixMode(),
     default: 0o660,
-    summary: 'Permissions of that socket; to connect is to write. Not in the Go service.',
+    summary: 'Permissions of that socket. Callers need the right to write to it. Not in the Go service.',
   },
   grpcMaxConnections: {
     name: 'GRPC_MAX_CONNECTIONS',
     kind: integer({ min: 1, max: 1_000_000 }),
     default: 10_000,
-    summary: 'Connections at a time; further ones are closed at once. Not in the Go service.',
+    summary: 'Connections at a time. The limiter closes further ones at once. Not in the Go service.',
   },
   grpcMaxConnectionAgeMs: {
     name: 'GRPC_MAX_CONNECTION_AGE',
     kind: duration({ min: 0, max: yearMs }),
     default: 24 * hourMs,
     summary:
-      'After this time, up to a tenth sooner or later at random, a connection is told to end (GOAWAY); 0: never.',
+      'After this time, up to a tenth more or less at random, the limiter ends a connection (GOAWAY); 0: never.',
   },
   grpcMaxConnectionAgeGraceMs: {
     name: 'GRPC_MAX_CONNECTION_AGE_GRACE',
@@ -51,20 +50,22 @@ export const grpcSettings = {
     ],
     kind: duration({ min: 0, max: yearMs }),
     default: hourMs,
-    summary: 'How long it may take for its calls before it is cut; 0: as long as they take.',
+    summary:
+      'How long the calls of such a connection may continue before the limiter closes it; 0: without a bound.',
   },
   grpcMaxConnectionIdleMs: {
     name: 'GRPC_MAX_CONNECTION_IDLE',
     kind: duration({ min: 0, max: yearMs }),
     default: 0,
-    summary: 'A connection without a call for so long is ended (GOAWAY); 0: never. Not in the Go service.',
+    summary:
+      'The limiter ends a connection without a call for this time (GOAWAY); 0: never. Not in the Go service.',
   },
   grpcKeepaliveTimeMs: {
     name: 'GRPC_KEEPALIVE_TIME',
     kind: duration({ min: 0, max: yearMs }),
     default: 2 * hourMs,
     summary:
-      "A caller that is silent for so long is pinged; 0: never. Not in the Go service, whose library's default it is.",
+      'The limiter pings a caller that is silent for this time; 0: never. Not a setting of the Go service, whose library has this default.',
   },
   grpcKeepaliveTimeoutMs: {
     name: 'GRPC_KEEPALIVE_TIMEOUT',
@@ -72,44 +73,39 @@ export const grpcSettings = {
     kind: duration({ min: 1, max: yearMs }),
     default: 20_000,
     summary:
-      "How long the answer to that ping may take before the connection is cut. Not in the Go service, whose library's default it is.",
-  },
-  grpcReflection: {
-    name: 'GRPC_REFLECTION',
-    kind: bool(),
-    summary:
-      'Tell callers what services there are (server reflection), so that tools such as `grpcurl` need no proto files. Not in the Go service.',
+      'How long the answer to that ping may take before the limiter closes the connection. Not a setting of the Go service, whose library has this default.',
   },
   grpcServerUseTls: {
     name: 'GRPC_SERVER_USE_TLS',
     kind: bool(),
-    summary: 'Answer gRPC over TLS (1.2 or 1.3) only.',
+    summary: 'Accept gRPC only over TLS (1.2 or 1.3).',
   },
   grpcServerTlsCert: {
     name: 'GRPC_SERVER_TLS_CERT',
     needs: overTls,
     kind: text(),
-    summary: "PEM file with the limiter's certificate and those between it and its authority.",
+    summary: "PEM file with the limiter's certificate and its intermediate certificates.",
   },
   grpcServerTlsKey: {
     name: 'GRPC_SERVER_TLS_KEY',
     needs: overTls,
     kind: text(),
-    summary: 'PEM file with its key. Certificate, key and authorities are read again when they change.',
+    summary:
+      'PEM file with its key. The limiter reads certificate, key and authorities again when they change.',
   },
   grpcClientTlsCaCert: {
     name: 'GRPC_CLIENT_TLS_CACERT',
     needs: overTls,
     kind: text(),
     summary:
-      'PEM file with authorities: callers must show a certificate of one of them; empty: callers need none. Without `GRPC_SERVER_USE_TLS=true` it stops the start.',
+      'PEM file with authorities. Callers must present a certificate of one of them; empty: callers need none. Without `GRPC_SERVER_USE_TLS=true` the limiter does not start.',
   },
   grpcClientTlsSan: {
     name: 'GRPC_CLIENT_TLS_SAN',
     needs: [{ name: 'GRPC_CLIENT_TLS_CACERT', is: 'set' }],
     kind: text(),
     summary:
-      'DNS name (or IP address) that the certificate of a caller must have; empty: any. Without `GRPC_CLIENT_TLS_CACERT` it stops the start.',
+      'DNS name or IP address that the certificate of a caller must contain; empty: any. Without `GRPC_CLIENT_TLS_CACERT` the limiter does not start.',
   },
 } as const satisfies SettingsTable;
 

@@ -14,7 +14,7 @@ import { isSrvName, parseMemcacheAddresses } from '../stores/memcache/memcache-n
 const dayMs = 24 * 3_600_000;
 
 const overTls: readonly SettingNeed[] = [
-  { name: 'MEMCACHE_TLS', is: [true], otherwise: 'memcache is spoken to in plain text' },
+  { name: 'MEMCACHE_TLS', is: [true], otherwise: 'the limiter connects to memcached in plain text' },
 ];
 
 export const memcacheSettings = needing([{ name: 'BACKEND_TYPE', is: ['memcache'] }], {
@@ -22,38 +22,37 @@ export const memcacheSettings = needing([{ name: 'BACKEND_TYPE', is: ['memcache'
     name: 'MEMCACHE_HOST_PORT',
     kind: text(),
     summary:
-      'Nodes of memcache between commas, each `host:port` or the path of a socket, in the same order for all limiters. Blanks around each are left out.',
+      'memcached nodes, separated by commas: each `host:port` or the path of a socket, in the same order for all limiters. Blanks around each are ignored.',
   },
   memcacheSrv: {
     name: 'MEMCACHE_SRV',
     kind: text(),
     summary:
-      'DNS name of SRV records with the nodes, `_service._proto.name`, instead of `MEMCACHE_HOST_PORT`.',
+      'DNS name of SRV records with the nodes, `_service._proto.name`, in place of `MEMCACHE_HOST_PORT`.',
   },
   memcacheSrvRefreshMs: {
     name: 'MEMCACHE_SRV_REFRESH',
     needs: [{ name: 'MEMCACHE_SRV', is: 'set' }],
     kind: duration({ min: 0, max: dayMs }),
     default: 0,
-    summary: 'How often `MEMCACHE_SRV` is looked up again; 0: at the start only.',
+    summary: 'How often to look up `MEMCACHE_SRV` again; 0: only at the start.',
   },
   memcacheMaxIdleConns: {
     name: 'MEMCACHE_MAX_IDLE_CONNS',
     kind: integer({ min: -2_147_483_648, max: 64 }),
     default: 2,
-    summary: 'Connections kept to each node; below 1 is 2.',
+    summary: 'Connections to each node; a value below 1 means 2.',
   },
   memcacheTls: {
     name: 'MEMCACHE_TLS',
     kind: bool(),
-    summary: 'Speak TLS with memcache.',
+    summary: 'Use TLS for memcached.',
   },
   memcacheTlsClientCert: {
     name: 'MEMCACHE_TLS_CLIENT_CERT',
     needs: overTls,
     kind: text(),
-    summary:
-      "PEM file with the limiter's certificate, read again for every connection; empty: none is shown.",
+    summary: "PEM file with the limiter's certificate, read again for every connection; empty: none.",
   },
   memcacheTlsClientKey: {
     name: 'MEMCACHE_TLS_CLIENT_KEY',
@@ -65,13 +64,13 @@ export const memcacheSettings = needing([{ name: 'BACKEND_TYPE', is: ['memcache'
     name: 'MEMCACHE_TLS_CACERT',
     needs: overTls,
     kind: text(),
-    summary: 'PEM file with authorities that are trusted besides the usual ones.',
+    summary: 'PEM file with authorities to trust in addition to the default ones.',
   },
   memcacheTlsSkipHostnameVerification: {
     name: 'MEMCACHE_TLS_SKIP_HOSTNAME_VERIFICATION',
     needs: overTls,
     kind: bool(),
-    summary: "Take a node's certificate whatever its name; who signed it is verified all the same.",
+    summary: "Accept a node's certificate with any name. The limiter still verifies its signature.",
   },
 } as const satisfies SettingsTable);
 

@@ -26,7 +26,7 @@ const overTls: readonly SettingNeed[] = [
     name: 'REDIS_TLS',
     is: [true],
     or: { name: 'REDIS_PERSECOND_TLS', is: [true] },
-    otherwise: 'Redis is spoken to in plain text',
+    otherwise: 'the limiter connects to Redis in plain text',
   },
 ];
 
@@ -36,7 +36,7 @@ const addressRows = {
     name: 'REDIS_SOCKET_TYPE',
     kind: choice({ values: ['unix', 'tcp'] }),
     default: 'unix',
-    summary: 'How `REDIS_URL` is reached; sentinels, their masters and clusters always by TCP.',
+    summary: 'How to reach `REDIS_URL`. Sentinels, their masters and clusters always use TCP.',
   },
   redisType: {
     name: 'REDIS_TYPE',
@@ -50,31 +50,32 @@ const addressRows = {
     default: '/var/run/nutcracker/ratelimit.sock',
     secret: true,
     summary:
-      'Path of a socket, `host:port`, or (socket type tcp) `redis://[user:password@]host:port[/db]`; with `SENTINEL` the name of the master and the sentinels, `name,host:port,...`; with `CLUSTER` nodes of the cluster, `host:port,...`.',
+      'Path of a socket, `host:port`, or (socket type tcp) `redis://[user:password@]host:port[/db]`. With `SENTINEL`: the name of the master and the sentinels, `name,host:port,...`. With `CLUSTER`: nodes, `host:port,...`.',
   },
   redisAuth: {
     name: 'REDIS_AUTH',
     kind: text(),
     secret: true,
-    summary: '`password` or `user:password`; goes before credentials in `REDIS_URL`. Empty: none.',
+    summary: '`password` or `user:password`. Takes precedence over credentials in `REDIS_URL`. Empty: none.',
   },
   redisSentinelAuth: {
     name: 'REDIS_SENTINEL_AUTH',
     needs: [{ name: 'REDIS_TYPE', is: ['SENTINEL'] }],
     kind: text(),
     secret: true,
-    summary: 'The same for the sentinels; goes before credentials of the first of them in `REDIS_URL`.',
+    summary:
+      'The same for the sentinels. Takes precedence over credentials of the first sentinel in `REDIS_URL`.',
   },
   redisTimeoutMs: {
     name: 'REDIS_TIMEOUT',
     kind: duration({ min: 1, max: dayMs }),
     default: 10_000,
-    summary: 'Bounds connecting and every command.',
+    summary: 'Maximum time to connect, and for every command.',
   },
   redisTls: {
     name: 'REDIS_TLS',
     kind: bool(),
-    summary: 'Speak TLS with Redis and its sentinels.',
+    summary: 'Use TLS for Redis and its sentinels.',
   },
 } as const satisfies SettingsTable;
 
@@ -85,28 +86,28 @@ const batchRows = {
     kind: duration({ min: 0, max: 60_000 }),
     default: 0,
     summary:
-      'Under traffic at most one call to Redis in so long, in whole milliseconds: requests that come soon after a call are gathered. 0: what arrives in one turn of the event loop.',
+      'Under load, at most one call to Redis in this time, in whole milliseconds. 0: requests of one turn of the event loop share a call.',
   },
   redisClusterPipelineParallelism: {
     name: 'REDIS_CLUSTER_PIPELINE_PARALLELISM',
     needs: [{ name: 'REDIS_TYPE', is: ['CLUSTER'] }],
     kind: integer({ min: -2_147_483_648, max: 2_147_483_647 }),
     default: 1,
-    summary: 'Nodes that a batch asks at a time, at most `REDIS_POOL_SIZE`; 0: just that.',
+    summary: 'Nodes that a batch asks at a time, at most `REDIS_POOL_SIZE`; 0: `REDIS_POOL_SIZE`.',
   },
   redisPoolSize: {
     name: 'REDIS_POOL_SIZE',
     kind: integer({ min: 0, max: 2_147_483_647 }),
     default: 10,
     summary:
-      'Calls under way at a time; 0 means 4, as in the client of the Go service. One connection to each server carries them all, and each call carries what arrived together.',
+      'Open calls at a time; 0 means 4. One connection to each server carries all calls, and each call carries the requests that arrived together.',
   },
   redisPoolOnEmptyBehavior: {
     name: 'REDIS_POOL_ON_EMPTY_BEHAVIOR',
     kind: choice({ values: ['CREATE', 'ERROR', 'WAIT'] }),
     default: 'CREATE',
     summary:
-      'What becomes of a call that found `REDIS_POOL_SIZE` others under way: after the wait `CREATE` sends it all the same and `ERROR` fails it; `WAIT` fails it after `REDIS_TIMEOUT` only.',
+      'What happens to a call when `REDIS_POOL_SIZE` others are open. After the wait, `CREATE` sends it anyway, and `ERROR` fails it. `WAIT` fails it only after `REDIS_TIMEOUT`.',
   },
   redisPoolOnEmptyWaitMs: {
     name: 'REDIS_POOL_ON_EMPTY_WAIT_DURATION',
@@ -119,7 +120,7 @@ const batchRows = {
     name: 'REDIS_PIPELINE_LIMIT',
     kind: integer({ min: -2_147_483_648, max: 2_147_483_647 }),
     default: 0,
-    summary: 'Deprecated in the Go service: no effect. Above 0 it is warned about.',
+    summary: 'Deprecated in the Go service: no effect. Above 0, the log has a warning.',
   },
 } as const satisfies SettingsTable;
 
@@ -130,7 +131,7 @@ const tlsSettings = needing(overTls, {
   redisTlsClientCert: {
     name: 'REDIS_TLS_CLIENT_CERT',
     kind: text(),
-    summary: "PEM file with the limiter's certificate; empty: none is shown.",
+    summary: "PEM file with the limiter's certificate; empty: none.",
   },
   redisTlsClientKey: {
     name: 'REDIS_TLS_CLIENT_KEY',
@@ -140,12 +141,12 @@ const tlsSettings = needing(overTls, {
   redisTlsCaCert: {
     name: 'REDIS_TLS_CACERT',
     kind: text(),
-    summary: 'PEM file with authorities that are trusted besides the usual ones.',
+    summary: 'PEM file with authorities to trust in addition to the default ones.',
   },
   redisTlsSkipHostnameVerification: {
     name: 'REDIS_TLS_SKIP_HOSTNAME_VERIFICATION',
     kind: bool(),
-    summary: "Take a server's certificate of any name; who signed it is verified all the same.",
+    summary: "Accept a server's certificate with any name. The limiter still verifies its signature.",
   },
 } as const satisfies SettingsTable);
 
@@ -156,24 +157,24 @@ const connectionSettings = {
     kind: choice({ values: ['auto', 'never'] }),
     default: 'auto',
     summary:
-      '`never`: no Lua, for sharding proxies, and fixed windows alone; `auto`: plain commands as soon as Redis refuses a script. See [Redis without scripts](#redis-without-scripts). Not in the Go service.',
+      '`never`: no Lua, for sharding proxies, and only fixed windows. `auto`: plain commands after Redis rejects a script. See [Redis without scripts](#redis-without-scripts). Not in the Go service.',
   },
   redisHealthCheckActiveConnection: {
     name: 'REDIS_HEALTH_CHECK_ACTIVE_CONNECTION',
     kind: bool(),
-    summary: 'Unhealthy whenever there is no connection, not only before the first one.',
+    summary: 'Unhealthy whenever no connection exists, not only before the first one.',
   },
   redisCloseConnectionOnReadOnlyError: {
     name: 'REDIS_CLOSE_CONNECTION_ON_READONLY_ERROR',
     kind: bool(),
     summary:
-      'Close a connection on which Redis answered `READONLY`, and connect anew; for both stores. The error goes to the caller in any case.',
+      'After a `READONLY` answer, close the connection and open a new one, for both stores. The caller gets the error in any case.',
   },
   redisStartupInitialIntervalMs: {
     name: 'REDIS_STARTUP_INITIAL_INTERVAL',
     kind: duration({ min: 1, max: dayMs }),
     default: 1_000,
-    summary: 'Wait after the first attempt to connect at the start; doubles with each attempt.',
+    summary: 'Wait after the first failed attempt to connect at the start. It doubles with each attempt.',
   },
   redisStartupMaxIntervalMs: {
     name: 'REDIS_STARTUP_MAX_INTERVAL',
@@ -185,7 +186,7 @@ const connectionSettings = {
     name: 'REDIS_STARTUP_MAX_ELAPSED_TIME',
     kind: duration({ min: 0, max: dayMs }),
     default: 0,
-    summary: 'When an attempt fails after this time, the limiter does not start; 0: it tries for ever.',
+    summary: 'If an attempt fails after this time, the limiter does not start; 0: it continues to try.',
   },
 } as const satisfies SettingsTable;
 
@@ -195,8 +196,8 @@ type PerSecondRows = { readonly [Key in keyof StoreRows as PerSecondKey<Key>]: S
 
 const remarks: Partial<Record<keyof StoreRows, string>> = {
   redisSocketType: ', for the Redis of limits per second',
-  redisAuth: ', which is not used for it',
-  redisSentinelAuth: ', which is not used for it',
+  redisAuth: ', which does not apply here',
+  redisSentinelAuth: ', which does not apply here',
   redisTls: ', with the files of `REDIS_TLS_*`',
 };
 
@@ -231,7 +232,7 @@ export const redisSettings = needing(inRedis, {
     name: 'REDIS_PERSECOND',
     kind: bool(),
     summary:
-      'Limits per second, and all others whose windows are shorter than a minute, are counted in a Redis of their own.',
+      'Count limits per second, and all others with windows shorter than a minute, in a separate Redis.',
   },
   ...perSecondRows(),
 } as const satisfies SettingsTable);

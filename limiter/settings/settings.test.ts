@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { defaultOf } from '../../process/settings/settings-reader.ts';
 import { aliasesOf, canonicalName } from '../../process/settings/settings-unknown.ts';
-import { usualLease } from './counting-settings.ts';
+import { defaultLease } from '../leases/settings.ts';
 import { limiterAliases, limiterSettingGroups, parseLimiterSettings } from './settings.ts';
 
 const all = limiterSettingGroups.flatMap(({ settings }) => Object.values(settings));
@@ -304,25 +304,25 @@ describe('parseLimiterSettings of an xDS server', () => {
   });
 
   it.each([
-    [{ BACKEND_TYPE: 'memory' }, 'without BACKEND_TYPE=redis: every hit is counted as it comes'],
-    [{ BACKEND_TYPE: 'memcache' }, 'without BACKEND_TYPE=redis: every hit is counted as it comes'],
+    [{ BACKEND_TYPE: 'memory' }, 'without BACKEND_TYPE=redis: the limiter counts each hit at once'],
+    [{ BACKEND_TYPE: 'memcache' }, 'without BACKEND_TYPE=redis: the limiter counts each hit at once'],
     [{ REDIS_SCRIPTS: 'never' }, 'without REDIS_SCRIPTS=auto: a script counts leases'],
     [
       { STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT: 'true' },
-      'with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true: what is held back depends on totals that Redis alone knows',
+      'with STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT=true: it depends on counts that only Redis has',
     ],
   ])('leases nothing, and says why, with %o', (other, why) => {
     const servers = { MEMCACHE_HOST_PORT: 'm:11211' };
     const { settings, warnings } = parseLimiterSettings({ ...servers, ...other, LEASES: 'on' });
     expect(warnings).toContain(`LEASES has no effect ${why}`);
-    expect(usualLease(settings!)).toBeUndefined();
+    expect(defaultLease(settings!)).toBeUndefined();
     expect(parseLimiterSettings({ ...servers, ...other, LEASES: 'off' }).warnings?.join()).not.toContain(
       'LEASES',
     );
   });
 
   it('leases a share of limits where LEASES is on', () => {
-    const lease = (env: Record<string, string>) => usualLease(parseLimiterSettings(env).settings!);
+    const lease = (env: Record<string, string>) => defaultLease(parseLimiterSettings(env).settings!);
     expect(lease({ LEASES: 'on' })).toBe(5_000);
     // As YAML reads the word.
     expect(lease({ LEASES: 'true', LEASE_SHARE: '2%' })).toBe(20_000);

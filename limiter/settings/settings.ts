@@ -27,15 +27,23 @@ import { keyBytes } from '../stores/folded-run.ts';
 import { cacheEntryOverheadBytes } from '../stores/local-cache.ts';
 import { accessSettings, serverTlsProblems } from './access-settings.ts';
 import {
-  budgetSettings,
+  type AllOf,
+  type CapabilityTables,
+  capabilityPrefixes,
+  capabilityWarnings,
+  type DerivedSettings,
+  derivedSettings,
+  type SettingsGroup,
+  withCapabilities,
+} from './capabilities.ts';
+import {
   counterSettings,
-  leaseSettings,
   prefixProblems,
   requestSettings,
   requestSettingsProblems,
   storeFailureSettings,
 } from './counting-settings.ts';
-import { decisionSettings, doubleHeaders, headerSettings, overrideSettings } from './decision-settings.ts';
+import { decisionSettings, doubleHeaders, headerSettings } from './decision-settings.ts';
 import {
   dogStatsdSettings,
   effectlessMogrifiers,
@@ -46,21 +54,14 @@ import {
 import { grpcProblems, grpcSettings, mistakenGrpcNames } from './grpc-settings.ts';
 import { memcacheProblems, memcacheSettings } from './memcache-settings.ts';
 import { redisProblems, redisSettings } from './redis-settings.ts';
-import {
-  prometheusSettings,
-  sinkOf,
-  statsSettings,
-  statsSettingsProblems,
-  topSettings,
-} from './stats-settings.ts';
-import { tracingSettings, tracingUrl, tracingWarnings } from './tracing-settings.ts';
+import { prometheusSettings, sinkOf, statsSettings, statsSettingsProblems } from './stats-settings.ts';
 import { workerProblems, workerSettings } from './worker-settings.ts';
 import { xdsProblems, xdsSettings, xdsWarnings } from './xds-settings.ts';
 
 const mebibyte = 1024 * 1024;
 
 const onPort: readonly SettingNeed[] = [
-  { name: 'GRPC_UDS', is: 'unset', otherwise: 'gRPC is answered on that socket alone' },
+  { name: 'GRPC_UDS', is: 'unset', otherwise: 'the limiter answers gRPC only on that socket' },
 ];
 const fromFiles: readonly SettingNeed[] = [{ name: 'CONFIG_TYPE', is: ['FILE'] }];
 
@@ -77,7 +78,7 @@ const listeners = {
     needs: onPort,
     kind: port({ min: 0 }),
     default: 8081,
-    summary: 'Port of the gRPC listener; 0 takes any free one.',
+    summary: 'Port of the gRPC listener; 0 chooses any free port.',
   },
   httpHost: {
     name: 'HOST',
@@ -89,28 +90,28 @@ const listeners = {
     name: 'PORT',
     kind: port({ min: 0 }),
     default: 8080,
-    summary: 'Port of the HTTP listener; 0 takes any free one.',
+    summary: 'Port of the HTTP listener; 0 chooses any free port.',
   },
   httpMaxBodyBytes: {
     name: 'HTTP_MAX_BODY_BYTES',
     kind: integer({ min: 1, max: 256 * mebibyte }),
     default: 4 * mebibyte,
     summary:
-      'Longest body that `/json` and `/v1` take. A longer one of `/json` and `/v1/check` gets the answer of `REQUEST_TOO_LARGE`, any other one 413. Not in the Go service.',
+      'Largest body of a request to `/json` or `/v1`. A larger one gets the answer of `REQUEST_TOO_LARGE` at `/json` and `/v1/check`, and 413 elsewhere. Not in the Go service.',
   },
   httpMaxConnections: {
     name: 'HTTP_MAX_CONNECTIONS',
     kind: integer({ min: 1, max: 1_000_000 }),
     default: 1_000,
     summary:
-      'Connections at a time of the HTTP listener, and of those for debug and Prometheus each; beyond it the address with most connections that wait for their peer, idle or with a request that does not end, loses the one that waits longest. With `LIMITER_WORKERS`, of each worker. Not in the Go service.',
+      'Connections at a time, for each listener of HTTP, debug and Prometheus, and for each worker. Beyond it, the address with most waiting connections loses its oldest one. Not in the Go service.',
   },
   connectionsMaxBytes: {
     name: 'CONNECTIONS_MAX_BYTES',
     kind: integer({ min: mebibyte, max: 64 * 1024 * mebibyte }),
     default: 64 * mebibyte,
     summary:
-      'What all connections of the process, of every listener and worker, may hold for what their callers have not done yet: end requests, read answers, shake hands. Beyond it, whoever holds most loses what is unfinished longest. Not in the Go service.',
+      'Memory that all connections may hold for unfinished requests, unread answers and handshakes. Beyond it, the peer that holds most loses its oldest unfinished connection. Not in the Go service.',
   },
   debugHost: {
     name: 'DEBUG_HOST',
@@ -122,14 +123,14 @@ const listeners = {
     name: 'DEBUG_PORT',
     kind: port({ min: 0 }),
     default: 6070,
-    summary: 'Port of the debug listener; 0 takes any free one.',
+    summary: 'Port of the debug listener; 0 chooses any free port.',
   },
   shutdownDrainDelayMs: {
     name: 'SHUTDOWN_DRAIN_DELAY',
     kind: duration({ min: 0, max: 3_600_000 }),
     default: 0,
     summary:
-      'How long the limiter goes on answering, already unhealthy, after a signal to end. Not in the Go service.',
+      'How long the limiter continues to answer, already unhealthy, after a signal to stop. Not in the Go service.',
   },
 } as const satisfies SettingsTable;
 
@@ -139,14 +140,14 @@ const logging = {
     kind: choice({ values: logLevels }),
     default: 'warn',
     summary:
-      'Lines below this level are not written; `panic` is the same as `fatal`. Logs go to standard error.',
+      'The log omits lines below this level; `panic` is the same as `fatal`. The log goes to standard error.',
   },
   logFormat: {
     name: 'LOG_FORMAT',
     kind: choice({ values: logFormats, synonyms: { '': 'text' } }),
     default: 'text',
     summary:
-      '`text` writes `time="..." level=... msg="..."`, `json` one object a line with `@message`, `@timestamp` and `level`.',
+      '`text` writes `time="..." level=... msg="..."`; `json` writes one object per line with `@message`, `@timestamp` and `level`.',
   },
 } as const satisfies SettingsTable;
 
@@ -156,7 +157,7 @@ const configuration = {
     kind: choice({ values: ['FILE', 'GRPC_XDS_SOTW', 'GRPC_XDS_DELTA'] }),
     default: 'FILE',
     summary:
-      'Where rules come from: `FILE`, or a control plane: by `GRPC_XDS_DELTA`, which sends what has changed and is not in the Go service, or by `GRPC_XDS_SOTW`, which sends everything each time. A server that does not know the first is asked by the second.',
+      'Source of the rules: `FILE`, or a control plane. `GRPC_XDS_DELTA` (only Weir) transfers changes, and `GRPC_XDS_SOTW` everything. Servers without the first get the second.',
   },
   runtimeRoot: {
     name: 'RUNTIME_ROOT',
@@ -176,13 +177,13 @@ const configuration = {
     needs: fromFiles,
     kind: text(),
     default: 'config',
-    summary: 'Directory below `RUNTIME_SUBDIRECTORY`; its `*.yaml` and `*.yml` files are the rules.',
+    summary: 'Directory below `RUNTIME_SUBDIRECTORY`. Its `*.yaml` and `*.yml` files are the rules.',
   },
   runtimeIgnoreDotFiles: {
     name: 'RUNTIME_IGNOREDOTFILES',
     needs: fromFiles,
     kind: bool(),
-    summary: 'Leave out files and directories whose name begins with a dot.',
+    summary: 'Ignore files and directories whose name begins with a dot.',
   },
   runtimeWatchRoot: {
     name: 'RUNTIME_WATCH_ROOT',
@@ -190,7 +191,7 @@ const configuration = {
     kind: bool(),
     default: true,
     summary:
-      'true: rules are loaded again when the root is linked to another directory; false: when files in the directory or in folders below it change.',
+      '`true`: load the rules again when the root links to another directory. `false`: load them when files in the directory or its subfolders change.',
   },
   mergeDomainConfig: {
     name: 'MERGE_DOMAIN_CONFIG',
@@ -201,12 +202,12 @@ const configuration = {
     name: 'PROFILES_FILE',
     kind: text(),
     summary:
-      'YAML file of [profiles](forward-auth.md), which say what requests of other proxies than Envoy become, read again when it changes. Empty: `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/profiles.yaml`, which need not be there. Not in the Go service.',
+      'YAML file of [profiles](forward-auth.md), which turn requests of proxies other than Envoy into descriptors, read again when it changes. Empty: `RUNTIME_ROOT/RUNTIME_SUBDIRECTORY/profiles.yaml`, if it exists. Not in the Go service.',
   },
   forceStartWithoutInitialConfig: {
     name: 'FORCE_START_WITHOUT_INITIAL_CONFIG',
     kind: bool(),
-    summary: 'Open the gRPC and HTTP listeners before the first rules arrived.',
+    summary: 'Open the gRPC and HTTP listeners before the first rules arrive.',
   },
   healthyWithAtLeastOneConfigLoaded: {
     name: 'HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED',
@@ -221,14 +222,14 @@ const store = {
     kind: choice({ values: ['redis', 'memcache', 'memory'], synonyms: { '': 'redis' } }),
     default: 'redis',
     summary:
-      'Where counters live: `redis` (Redis or Valkey), `memcache`, or `memory`, in which every limiter counts for itself. `memcache` counts fixed windows alone, one a rule: others are refused when rules are loaded.',
+      'Store of the counters. `redis` also means Valkey. `memcache` supports only fixed windows, one for each rule. With `memory`, every limiter counts for itself.',
   },
   ...redisSettings,
   ...memcacheSettings,
   ...counterSettings,
 } as const satisfies SettingsTable;
 
-/** The table in the order of the documentation. */
+/** In the order of the documentation; capabilities have theirs between them. */
 const groups = [
   { title: 'Listeners', settings: listeners },
   { title: 'gRPC connections', settings: grpcSettings },
@@ -239,38 +240,29 @@ const groups = [
   { title: 'Rules', settings: configuration },
   { title: 'Rules from an xDS server', settings: xdsSettings },
   { title: 'Counters', settings: store },
-  { title: 'Leases', settings: leaseSettings },
-  { title: 'Budgets', settings: budgetSettings },
   { title: 'When the store fails', settings: storeFailureSettings },
   { title: 'Decisions', settings: decisionSettings },
-  { title: 'Overrides', settings: overrideSettings },
   { title: 'Headers', settings: headerSettings },
   { title: 'Statistics', settings: statsSettings },
   { title: 'Prometheus', settings: prometheusSettings },
   { title: 'Statistics for dogstatsd', settings: dogStatsdSettings },
-  { title: 'Top offenders', settings: topSettings },
-  { title: 'Tracing', settings: tracingSettings },
 ] as const;
 
-export const limiterSettingGroups: readonly { title: string; settings: SettingsTable }[] = groups;
+export const limiterSettingGroups: readonly SettingsGroup[] = withCapabilities(groups);
 
-type AllOf<Union> = (Union extends unknown ? (each: Union) => void : never) extends (all: infer All) => void
-  ? All
-  : never;
-type Table = AllOf<(typeof groups)[number]['settings']>;
+type Table = AllOf<(typeof groups)[number]['settings'] | CapabilityTables>;
 
-const table = Object.assign({}, ...groups.map(({ settings }) => settings)) as Table;
+const table = Object.assign({}, ...limiterSettingGroups.map(({ settings }) => settings)) as Table;
 
-export type LimiterSettings = SettingsOf<Table> & {
-  /** Those of USE_DOG_STATSD_MOGRIFIERS, where dogstatsd is the sink. */
-  readonly mogrifiers: readonly MogrifierText[];
-  /** Memcache lets requests pass when it fails unless STORE_FAILURE_MODE says otherwise, be it its default. */
-  readonly isStoreFailureModeSet: boolean;
-  /** XDS_CLIENT_BACKOFF_RANDOM_FACTOR keeps the Go service's formula as a whole where it is set. */
-  readonly isXdsBackoffFactorSet: boolean;
-  /** Where OpenTelemetry sends spans, for the log. */
-  readonly tracingUrl: string;
-};
+export type LimiterSettings = SettingsOf<Table> &
+  DerivedSettings & {
+    /** Those of USE_DOG_STATSD_MOGRIFIERS, where dogstatsd is the sink. */
+    readonly mogrifiers: readonly MogrifierText[];
+    /** Memcache lets requests pass when it fails unless STORE_FAILURE_MODE says otherwise, be it its default. */
+    readonly isStoreFailureModeSet: boolean;
+    /** XDS_CLIENT_BACKOFF_RANDOM_FACTOR keeps the Go service's formula as a whole where it is set. */
+    readonly isXdsBackoffFactorSet: boolean;
+  };
 
 type LimiterSettingsResult =
   | { readonly settings: LimiterSettings; readonly warnings: readonly string[]; readonly errors?: undefined }
@@ -293,8 +285,6 @@ export const limiterAliases: AliasTable = {
 
 /** `GRPC_` as a whole is left out: gRPC libraries read GRPC_VERBOSITY, GRPC_TRACE and others. */
 const ownPrefixes = [
-  'BUDGET_',
-  'CALLERS_',
   'CONFIG_GRPC_XDS_',
   'COUNTER_KEYS',
   'DEBUG_TOKEN',
@@ -308,8 +298,6 @@ const ownPrefixes = [
   'GRPC_UDS',
   'HTTP_CLIENT_TLS_',
   'HTTP_SERVER_',
-  'LEASES',
-  'LEASE_SHARE',
   'LIMITER_',
   'LIMIT_',
   'LOCAL_CACHE_',
@@ -323,14 +311,13 @@ const ownPrefixes = [
   'STATSD_',
   'STATS_FLUSH_',
   'STATS_MAX_',
-  'STATS_TOP_',
   'STORE_BREAKER_',
   'STORE_FAILURE_MODE',
-  'TRACING_',
   'USE_DOG_STATSD',
   'USE_PROMETHEUS',
   'USE_STATSD',
   'XDS_CLIENT_',
+  ...capabilityPrefixes,
 ];
 
 const schema: SettingsSchema<Table> = {
@@ -405,8 +392,13 @@ export function parseLimiterSettings(env: Environment): LimiterSettingsResult {
       mogrifiers,
       isStoreFailureModeSet: env[storeFailureSettings.storeFailureMode.name] !== undefined,
       isXdsBackoffFactorSet: env[xdsSettings.xdsBackoffFactor.name] !== undefined,
-      tracingUrl: tracingUrl(result.settings, env),
+      ...derivedSettings(result.settings, env),
     },
-    warnings: [...result.warnings, ...warnings, ...doubleTags(env), ...tracingWarnings(result.settings, env)],
+    warnings: [
+      ...result.warnings,
+      ...warnings,
+      ...doubleTags(env),
+      ...capabilityWarnings(result.settings, env),
+    ],
   };
 }

@@ -17,7 +17,6 @@ import type { SettingsError, SettingsTable } from '../../process/settings/settin
 import { tagPairs } from './settings-pairs.ts';
 
 const dayMs = 24 * 3_600_000;
-const mebibyte = 1024 * 1024;
 
 const notDisabled: readonly SettingNeed[] = [
   { name: 'DISABLE_STATS', is: [false], otherwise: 'statistics go nowhere' },
@@ -51,7 +50,7 @@ export const statsSettings = {
     kind: optionalBool(),
     default: undefined as boolean | undefined,
     summary:
-      'Send statistics to a statsd receiver. Unset: so it is, unless another of these is true. false, and no other is true: they are written to standard output.',
+      'Send statistics to a statsd receiver. Unset: yes, unless another of these is true. If it is false and no other is true, the limiter writes statistics to standard output.',
   },
   useDogStatsd: {
     name: 'USE_DOG_STATSD',
@@ -68,7 +67,7 @@ export const statsSettings = {
   disableStats: {
     name: 'DISABLE_STATS',
     kind: bool(),
-    summary: 'Send statistics nowhere, whatever else is set; `/stats` shows them nevertheless.',
+    summary: 'Send statistics nowhere, whatever else is set. `/stats` still shows them.',
   },
   statsdHost: {
     name: 'STATSD_HOST',
@@ -89,32 +88,33 @@ export const statsSettings = {
     needs: [{ name: 'USE_PROMETHEUS', is: [false] }, { name: 'USE_DOG_STATSD', is: [false] }, toStatsd],
     kind: choice({ values: ['tcp', 'udp'] }),
     default: 'tcp',
-    summary: 'How to speak with a statsd receiver; dogstatsd is always UDP.',
+    summary: 'Protocol for a statsd receiver; dogstatsd always uses UDP.',
   },
   statsFlushIntervalMs: {
     name: 'STATS_FLUSH_INTERVAL',
     kind: duration({ min: 10, max: dayMs }),
     default: 10_000,
-    summary: 'How often counters and gauges are sent.',
+    summary: 'How often the limiter sends counters and gauges.',
   },
   extraTags: {
     name: 'EXTRA_TAGS',
     kind: tagPairs(),
     default: [],
     summary:
-      'Tags of all statistics: at the end of names for statsd and `/stats`, tags of dogstatsd, labels for Prometheus.',
+      'Tags of all statistics: a suffix of names for statsd and `/stats`, tags for dogstatsd, labels for Prometheus.',
   },
   sanitizeDescriptorMetricDots: {
     name: 'SANITIZE_DESCRIPTOR_METRIC_DOTS',
     kind: bool(),
-    summary: "Dots in keys and values of descriptors become `_` in names of statistics; the domain's stay.",
+    summary:
+      'Replace dots in keys and values of descriptors by `_` in names of statistics. Dots in the domain stay.',
   },
   statsMaxDetailedMetrics: {
     name: 'STATS_MAX_DETAILED_METRICS',
     kind: integer({ min: 0, max: 1_000_000 }),
     default: 5_000,
     summary:
-      'Metric keys made of values of requests that are kept at most; idle ones make room, and what finds none is counted together; see [statistics](statistics.md#a-metric-per-value). Not in the Go service.',
+      'Maximum number of metric keys with values of requests. Idle ones make room, and the limiter counts the rest together. See [statistics](statistics.md#a-metric-per-value). Not in the Go service.',
   },
 } as const satisfies SettingsTable;
 
@@ -163,19 +163,19 @@ export const prometheusSettings = needing([{ name: 'USE_PROMETHEUS', is: [true] 
     name: 'PROMETHEUS_ADDR',
     kind: listenAddress(),
     default: { host: '', port: 9090 },
-    summary: 'Where Prometheus scrapes. A taken port ends the start.',
+    summary: 'Address that Prometheus scrapes. If the port is in use, the limiter does not start.',
   },
   prometheusPath: {
     name: 'PROMETHEUS_PATH',
     kind: urlPath(),
     default: '/metrics',
-    summary: 'The path that is scraped.',
+    summary: 'Path that Prometheus scrapes.',
   },
   prometheusMapperYaml: {
     name: 'PROMETHEUS_MAPPER_YAML',
     kind: text(),
     summary:
-      'File that maps statistics to metrics, in the language of statsd_exporter. A file that cannot be used ends the start. Empty: the [built-in mapping](prometheus.md).',
+      'File that maps statistics to metrics, in the language of statsd_exporter. If the file is invalid, the limiter does not start. Empty: the [built-in mapping](prometheus.md).',
   },
   prometheusResponseTimeAsMilliseconds: {
     name: 'PROMETHEUS_RESPONSE_TIME_AS_MILLISECONDS',
@@ -184,41 +184,6 @@ export const prometheusSettings = needing([{ name: 'USE_PROMETHEUS', is: [true] 
       { name: 'PROMETHEUS_MAPPER_YAML', is: 'unset' },
     ],
     kind: bool(),
-    summary: 'The built-in mapping leaves response_time in milliseconds, under the same name.',
+    summary: 'Leave response_time in milliseconds in the built-in mapping, with the same name.',
   },
 } as const satisfies SettingsTable);
-
-const anyKeys: readonly SettingNeed[] = [{ name: 'STATS_TOP_KEYS', is: 'set' }];
-
-/** How much is kept of who is over a limit. */
-export const topSettings = {
-  statsTopKeys: {
-    name: 'STATS_TOP_KEYS',
-    kind: integer({ min: 0, max: 1_000 }),
-    default: 128,
-    summary:
-      'Keys over their limit that `/top` holds for each domain; every key with more than one part in so many of the domain’s hits over limit is among them. 0: none are kept. See [top offenders](refusals.md#top-offenders). Not in the Go service.',
-  },
-  statsTopPeriodMs: {
-    name: 'STATS_TOP_PERIOD',
-    needs: anyKeys,
-    kind: duration({ min: 1_000, max: dayMs }),
-    default: 600_000,
-    summary: '`/top` tells of the last one to two of these periods. Not in the Go service.',
-  },
-  statsTopMaxBytes: {
-    name: 'STATS_TOP_MAX_BYTES',
-    needs: anyKeys,
-    kind: integer({ min: 4 * mebibyte, max: 1024 * mebibyte }),
-    default: 16 * mebibyte,
-    summary:
-      'What the keys of all domains may occupy for `/top`, in each thread that answers callers; domains that were over a limit longest ago make room. Not in the Go service.',
-  },
-  refusalsKept: {
-    name: 'REFUSALS_KEPT',
-    kind: integer({ min: 0, max: 1_000_000 }),
-    default: 10_000,
-    summary:
-      'Rows of the memory of refusals (`weir why`, `/v1/refusals`): one for each counter and second, of 512 bytes, in each thread that answers callers. 0: none are kept. See [who was refused](refusals.md#who-was-refused). Not in the Go service.',
-  },
-} as const satisfies SettingsTable;

@@ -14,7 +14,8 @@ const none = { algorithms: undefined, groups: undefined, reservations: undefined
 const fixedOnly = (setting: string) => {
   const text = `${setting} counts fixed windows alone, one a rule; others need a Redis with scripts, or memory`;
   const reservations = `${setting} keeps no reservations; they need a Redis with scripts, or memory`;
-  return { algorithms: text, groups: text, reservations };
+  const shares = `${setting} shares nothing out to quota clients, which needs a Redis with scripts, or memory`;
+  return { algorithms: text, groups: text, reservations, shares };
 };
 const unreserved = (setting: string) => ({
   ...none,

@@ -7,17 +7,6 @@ import type { StoreLimits } from '../stores/store.ts';
 import { type RedisPlace, redisAt } from './redis-settings.ts';
 import type { LimiterSettings } from './settings.ts';
 
-/** The settings that decide it, for those who are told them alone. */
-export const storeLimitSettings = [
-  'BACKEND_TYPE',
-  'REDIS_TYPE',
-  'REDIS_PERSECOND',
-  'REDIS_PERSECOND_TYPE',
-  'REDIS_SCRIPTS',
-  'COUNTER_KEYS',
-  'CACHE_KEY_PREFIX',
-] as const;
-
 type StoreSettings = Pick<
   LimiterSettings,
   | 'backendType'
@@ -42,6 +31,7 @@ export function storeLimits(settings: StoreSettings): StoreLimits {
       ? 'CACHE_KEY_PREFIX has {} for its first braces, by which Redis spreads them over nodes'
       : undefined,
     reservations: clusterReason(settings),
+    shares: undefined,
   };
 }
 
@@ -63,7 +53,12 @@ export function ruleSupport(
   };
 }
 
-const noLimits: StoreLimits = { algorithms: undefined, groups: undefined, reservations: undefined };
+const noLimits: StoreLimits = {
+  algorithms: undefined,
+  groups: undefined,
+  reservations: undefined,
+  shares: undefined,
+};
 
 function withoutScripts(setting: string): StoreLimits {
   const fixedOnly = `${setting} counts fixed windows alone, one a rule; others need a Redis with scripts, or memory`;
@@ -71,6 +66,7 @@ function withoutScripts(setting: string): StoreLimits {
     algorithms: fixedOnly,
     groups: fixedOnly,
     reservations: `${setting} keeps no reservations; they need a Redis with scripts, or memory`,
+    shares: `${setting} shares nothing out to quota clients, which needs a Redis with scripts, or memory`,
   };
 }
 

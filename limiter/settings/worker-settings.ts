@@ -24,7 +24,7 @@ export const workerSettings = {
     kind: workerCount(),
     default: 1 as WorkerCount,
     summary:
-      'Threads that answer callers, on the same ports; `auto`: as many as there are cores. Each has connections to the store, a local cache and bounds of its own; see [several cores](running.md#several-cores). Not in the Go service.',
+      'Threads that answer callers on the same ports; `auto`: one for each core. Each has its own store connections, local cache and bounds. See [several cores](running.md#several-cores). Not in the Go service.',
   },
 } as const satisfies SettingsTable;
 

@@ -30,7 +30,7 @@ const overTls: readonly SettingNeed[] = [
   {
     name: 'CONFIG_GRPC_XDS_SERVER_USE_TLS',
     is: [true],
-    otherwise: 'the xDS server is spoken to in plain text',
+    otherwise: 'the limiter connects to the xDS server in plain text',
   },
 ];
 
@@ -46,59 +46,58 @@ export const xdsSettings = needing([fromXds], {
     kind: text(),
     default: 'default',
     summary:
-      'Id of the node that the limiter says it is. Without `POD_NAME`, an id other than the default is also the name of the limiter.',
+      'ID of the node that the limiter sends. Without `POD_NAME`, an ID other than the default is also the name of the limiter.',
   },
   xdsFleet: {
     name: 'CONFIG_GRPC_XDS_FLEET',
     kind: dnsLabel(),
     default: 'default',
     summary:
-      "The fleet whose rules a Weir control plane sends: `spec.fleet` of its RateLimitConfigs; sent as the node's metadata `fleet`. Not in the Go service.",
+      'The fleet whose rules a Weir control plane sends: `spec.fleet` of its RateLimitConfigs. The limiter sends it as the node metadata `fleet`. Not in the Go service.',
   },
   xdsNodeMetadata: {
     name: 'CONFIG_GRPC_XDS_NODE_METADATA',
     kind: metadataPairs(),
     default: [],
-    summary: "More metadata of the node; goes before the limiter's own `pod`, `fleet` and `instance`.",
+    summary: "More node metadata. It takes precedence over the limiter's own `pod`, `fleet` and `instance`.",
   },
   podName: {
     name: 'POD_NAME',
     needs: [{ ...fromXds, quiet: true }],
     kind: text(),
     summary:
-      "How a control plane's status and the admin API name this limiter; sent as the node's metadata `pod`. Empty: `CONFIG_GRPC_XDS_NODE_ID` where it is set, or the host's name. Not in the Go service.",
+      'Name of this limiter in statuses and in the admin API, sent as the node metadata `pod`. Empty: `CONFIG_GRPC_XDS_NODE_ID` if set, otherwise the host name. Not in the Go service.',
   },
   xdsConnectRetryMs: {
     name: 'CONFIG_GRPC_XDS_SERVER_CONNECT_RETRY_INTERVAL',
     kind: duration({ min: 1, max: dayMs }),
     default: 3_000,
     summary:
-      'Shortest wait after an attempt to connect that failed; further ones grow as the waits of `XDS_CLIENT_BACKOFF_*`.',
+      'Shortest wait after a failed attempt to connect. Further waits grow like those of `XDS_CLIENT_BACKOFF_*`.',
   },
   xdsAdditionalHeaders: {
     name: 'CONFIG_GRPC_XDS_CLIENT_ADDITIONAL_HEADERS',
     kind: headerPairs(),
     default: [],
     secret: true,
-    summary: 'Headers for the xDS server, for example an authorization; names are sent in lower case.',
+    summary: 'Headers for the xDS server, such as an authorization. Names are sent in lower case.',
   },
   xdsTokenFile: {
     name: 'CONFIG_GRPC_XDS_TOKEN_FILE',
     kind: text(),
     summary:
-      'File with the token by which the xDS server knows the limiter, sent as `authorization: Bearer`; read again for every stream. Empty: none. Not in the Go service.',
+      'File with the token that authenticates the limiter to the xDS server, sent as `authorization: Bearer` and read again for every stream. Empty: none. Not in the Go service.',
   },
   xdsUseTls: {
     name: 'CONFIG_GRPC_XDS_SERVER_USE_TLS',
     kind: bool(),
-    summary: 'Speak TLS with the xDS server.',
+    summary: 'Use TLS for the xDS server.',
   },
   xdsTlsCert: {
     name: 'CONFIG_GRPC_XDS_CLIENT_TLS_CERT',
     needs: overTls,
     kind: text(),
-    summary:
-      "PEM file with the limiter's certificate, read again for every connection; empty: none is shown.",
+    summary: "PEM file with the limiter's certificate, read again for every connection; empty: none.",
   },
   xdsTlsKey: {
     name: 'CONFIG_GRPC_XDS_CLIENT_TLS_KEY',
@@ -110,59 +109,59 @@ export const xdsSettings = needing([fromXds], {
     name: 'CONFIG_GRPC_XDS_SERVER_TLS_CACERT',
     needs: overTls,
     kind: text(),
-    summary: 'PEM file with authorities that are trusted besides the usual ones.',
+    summary: 'PEM file with authorities to trust in addition to the default ones.',
   },
   xdsTlsSan: {
     name: 'CONFIG_GRPC_XDS_SERVER_TLS_SAN',
     needs: overTls,
     kind: text(),
-    summary: "Name that the server's certificate must have; empty: the host of the address.",
+    summary: "Name that the server's certificate must contain; empty: the host of the address.",
   },
   xdsKeepaliveMs: {
     name: 'CONFIG_GRPC_XDS_KEEPALIVE_INTERVAL',
     kind: duration({ min: 0, max: dayMs }),
     default: 40_000,
     summary:
-      'How often the xDS server is pinged, so that one that vanished is noticed 15 s later; 0: never. Not in the Go service.',
+      'How often the limiter pings the xDS server. It notices a lost server 15 s after a ping; 0: never. Not in the Go service.',
   },
   xdsBackoffInitialMs: {
     name: 'XDS_CLIENT_BACKOFF_INITIAL_INTERVAL',
     kind: duration({ min: 1, max: dayMs }),
     default: 10_000,
-    summary: 'Shortest wait after a stream that broke; not above `XDS_CLIENT_BACKOFF_MAX_INTERVAL`.',
+    summary: 'Shortest wait after a broken stream, at most `XDS_CLIENT_BACKOFF_MAX_INTERVAL`.',
   },
   xdsBackoffMaxMs: {
     name: 'XDS_CLIENT_BACKOFF_MAX_INTERVAL',
     kind: duration({ min: 1, max: dayMs }),
     default: 60_000,
-    summary: 'Longest wait after a stream that broke or an attempt to connect that failed.',
+    summary: 'Longest wait after a broken stream or a failed attempt to connect.',
   },
   xdsBackoffFactor: {
     name: 'XDS_CLIENT_BACKOFF_RANDOM_FACTOR',
     kind: float({ min: 0, max: 1_000 }),
     default: 1.6,
     summary:
-      'Each of these waits is so many times the one before, but never shorter than the shortest: above 1 waits grow, else all are the shortest one.',
+      'Each wait is this many times the previous one, and at least the shortest wait. Above 1, waits grow; otherwise all waits are the shortest one.',
   },
   xdsBackoffJitter: {
     name: 'XDS_CLIENT_BACKOFF_JITTER',
     kind: bool(),
     default: true,
     summary:
-      'Wait for a random time between the shortest wait and the one due; the first wait varies as the second does, unless `XDS_CLIENT_BACKOFF_RANDOM_FACTOR` is set.',
+      'Wait for a random time between the shortest wait and the calculated one. The first wait varies like the second, unless `XDS_CLIENT_BACKOFF_RANDOM_FACTOR` is set.',
   },
   xdsMaxMessageBytes: {
     name: 'XDS_CLIENT_MAX_MSG_SIZE_IN_BYTES',
     kind: integer({ min: 0, max: 2_147_483_647 }),
     default: 0,
-    summary: 'Largest response that is taken; 0: 256 MiB (100,000 small rules are 4).',
+    summary: 'Largest response that the limiter accepts; 0: 256 MiB (100,000 small rules need 4 MiB).',
   },
   xdsMostBytes: {
     name: 'XDS_CLIENT_MAX_TOTAL_BYTES',
     kind: integer({ min: 1024 * 1024, max: 2_147_483_647 }),
     default: 64 * mebibyte,
     summary:
-      'Largest size of all resources that the server sends by incremental xDS, 512 bytes for each besides its own. Beyond it the limiter NACKs the response, ends the stream, and keeps the last good rules in force. Not in the Go service.',
+      'Largest size of all resources by incremental xDS, with 512 bytes for each. Beyond it, the limiter NACKs, ends the stream, and keeps its rules. Not in the Go service.',
   },
 } as const satisfies SettingsTable);
 

@@ -8,7 +8,7 @@ import {
   OpenSockets,
   type UnixAddress,
 } from '../../process/net/bind.ts';
-import { HeldBytes, type Holding } from '../../process/net/held-bytes.ts';
+import { type ConnectionBytes, HeldBytes } from '../../process/net/held-bytes.ts';
 import { peerName, SocketPeer, unixPeer } from '../../process/net/peer.ts';
 import { type CertificateListener, watchCertificate } from '../../process/net/tls-credentials.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
@@ -139,7 +139,7 @@ interface OpenConnection {
   age: ConnectionAge;
   transport: SocketTransport;
   peer: string;
-  holding: Holding;
+  holding: ConnectionBytes;
 }
 
 /**

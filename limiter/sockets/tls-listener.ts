@@ -1,7 +1,7 @@
 /** The TLS listener of the gRPC port: what it offers, and whose handshake failed and why. */
 import type { Server, Socket } from 'node:net';
 import { createServer, type SecureContextOptions, type TLSSocket } from 'node:tls';
-import type { HeldBytes, Holding } from '../../process/net/held-bytes.ts';
+import type { ConnectionBytes, HeldBytes } from '../../process/net/held-bytes.ts';
 import { isOfName, peerName, unixPeer } from '../../process/net/peer.ts';
 import {
   listenerCredentials,
@@ -43,7 +43,7 @@ const mayBeDistrust = ", perhaps as it does not trust the server's certificate";
 interface Below {
   peer: string;
   socket: Socket;
-  holding: Holding | undefined;
+  holding: ConnectionBytes | undefined;
 }
 
 /**

@@ -1,6 +1,6 @@
 /** Deciding ops with a bound, one alone or those of all limits of a rule, from what their counters hold. Pure. */
 
-import type { Bound, Held } from '../algorithms/bound.ts';
+import type { Bound, CounterState } from '../algorithms/bound.ts';
 import type { Operation } from './operation.ts';
 
 /**
@@ -42,10 +42,11 @@ export function admit(
       op.held = held;
     }
     op.applied = taken;
-    op.after = bound.used(held, op.after - taken);
+    const left = op.after - taken;
+    op.after = bound.used(held, left);
     op.waitMicros = op.over
       ? bound.untilRoomMicros(held, nowMicros)
-      : bound.untilUnusedMicros(held, nowMicros);
+      : waitMicros(bound, held, left, nowMicros);
     op.error = undefined;
   }
   return taken > 0;
@@ -59,13 +60,28 @@ function giveBack(op: Operation, nowMicros: number): void {
   if (op.held !== undefined) op.held = held;
   op.applied = op.hits;
   op.over = false;
-  op.after = used(bound, held, nowMicros);
-  op.waitMicros = bound.untilUnusedMicros(held, nowMicros);
+  const left = bound.room(held, nowMicros);
+  op.after = bound.used(held, left);
+  op.waitMicros = waitMicros(bound, held, left, nowMicros);
   op.error = undefined;
 }
 
+/** Until a hit passes where none is left, else until nothing is used. */
+export function waitMicros(bound: Bound, held: CounterState, left: number, nowMicros: number): number {
+  return left === 0 ? bound.untilRoomMicros(held, nowMicros) : bound.untilUnusedMicros(held, nowMicros);
+}
+
+/** As `waitMicros`, of one op of a reservation, which a refusal makes wait for its whole amount. */
+export function holdWaitMicros({ counter, hold }: Operation, held: CounterState, nowMicros: number): number {
+  const bound = counter.charging!;
+  const { outcome, amount } = hold!;
+  const left = bound.room(held, nowMicros);
+  const isOver = outcome === 'refused' || (outcome === 'left-out' && (amount ?? 0) > left);
+  return isOver ? bound.untilRoomMicros(held, nowMicros, amount) : waitMicros(bound, held, left, nowMicros);
+}
+
 /** What is used of a limit at this moment, which `held` is of. */
-export function used(bound: Bound, held: Held, nowMicros: number): number {
+export function used(bound: Bound, held: CounterState, nowMicros: number): number {
   return bound.used(held, bound.room(held, nowMicros));
 }
 
@@ -75,10 +91,10 @@ export function used(bound: Bound, held: Held, nowMicros: number): number {
  */
 export function chargeAnyway(
   bound: Bound,
-  held: Held,
+  held: CounterState,
   hits: number,
   nowMicros: number,
-): { held: Held; taken: number } {
+): { held: CounterState; taken: number } {
   const taken = Math.min(hits, bound.mostTaken(held, nowMicros));
   return { held: taken > 0 ? bound.take(held, taken) : held, taken };
 }

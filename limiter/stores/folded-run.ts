@@ -104,7 +104,7 @@ export class FoldedRun {
    * The same of a run with `lease`: `before` is the value once what the limiter gave back was taken off, `outstanding` what
    * is leased then. Hits that are taken back stop at that.
    */
-  answerLeased(before: number, outstanding: number, granted: number): void {
+  answerLeased(before: number, outstanding: number, granted: number, others: readonly number[] = []): void {
     const floor = Math.min(before, outstanding);
     this.answer(before - floor);
     const rest = this.#rest;
@@ -116,8 +116,10 @@ export class FoldedRun {
       op.leased = granted;
       op.mayReturn = outstanding + granted > 0;
     }
-    this.lease!.granted = granted;
-    this.lease!.top = after + granted;
+    const lease = this.lease!;
+    lease.granted = granted;
+    lease.top = after + granted;
+    [lease.othersCharged = 0, lease.othersHungry = 0] = others;
   }
 
   /** Of a run that the store could not count: refuses hits on a counter that is exhausted already, and fails the others. */

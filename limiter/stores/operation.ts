@@ -3,7 +3,7 @@
  * makes every one of them, so that they all have one shape; what does not apply is undefined.
  */
 import type { CallSpan } from '../../process/grpc/handlers.ts';
-import type { Bound, Held } from '../algorithms/bound.ts';
+import type { Bound, CounterState } from '../algorithms/bound.ts';
 import { StoreError } from './store-error.ts';
 
 /**
@@ -57,8 +57,8 @@ export interface Counter {
 }
 
 /**
- * What a limiter tells the ledger of a counter's leases in the call that counts, and what it is granted: see
- * leases/lease-book.ts. With each message it gives back what it did not spend.
+ * What a limiter tells the ledger of a counter in the call that counts, and what it is granted: leases (leases/lease-book.ts), or
+ * shares for its clients (allocate/account.ts). With each message it gives back what it neither spent nor keeps.
  */
 export interface LeaseTerms {
   /** Beside the counter, in its slot. */
@@ -67,17 +67,28 @@ export interface LeaseTerms {
   readonly limiter: string;
   /** Grows with each message of a limiter. 0: nothing is told; hits that are taken back only stop at what is leased. */
   readonly sequence: number;
-  /** The message that was granted what this one tells of, and how many of those hits were spent. */
-  readonly grantedBy: number;
+  /** Hits that this limiter spent of all that it was ever granted: a message or a reply that is lost leaves nothing to guess. */
   readonly spent: number;
-  /** Hits to be leased anew, and the most that any limiter leases of this counter. 0 wants none. */
+  /** Hits that its clients may still use, and which stay granted. A lease keeps none. */
+  readonly keeps: number;
+  /** Hits to be granted beside these, and the most that any limiter leases of this counter. 0 wants none. */
   readonly want: number;
   readonly most: number;
   readonly limit: number;
   /** The ledger may forget this limiter where it grants nothing: no message of before can arrive later. */
   readonly forgets: boolean;
-  /** Answer: hits granted; -1 as long as there is none. */
+  /**
+   * Of shares: what others need to know to find the fair level (allocate/fair-level.ts), and for how long it holds where this
+   * limiter is not heard of. 0, 0 and 0: a lease.
+   */
+  readonly charged: number;
+  readonly hungry: number;
+  readonly livesMs: number;
+  /** Answer: hits granted, with what it keeps; -1 as long as there is none. */
   granted: number;
+  /** Answer: the sums of what others said of their shares. */
+  othersCharged: number;
+  othersHungry: number;
   /** Answer: the counter after everything, what was granted included. */
   top: number;
 }
@@ -225,12 +236,12 @@ export interface Operation<C extends Counter = Counter> {
   /** Answer with a bound: this one did not let the hits pass. */
   over: boolean;
   /**
-   * Answer with a bound other than a fixed window: when over, how long until a single hit passes, else until nothing is used
-   * any more. With a hold until its amount fits, where it was refused; so long at most, as what is open may return.
+   * Answer with a bound other than a fixed window: when over or with nothing left, how long until a single hit passes, else until
+   * nothing is used any more. With a hold until its amount fits, where it was refused; so long at most, as what is open may return.
    */
   waitMicros: number;
   /** Answer with a bound: what the counter holds after this operation, undefined for one that is not there. */
-  held: Held | undefined;
+  held: CounterState | undefined;
   /** Answer: hits beyond `after` that are charged as well, as leased: as little is left. */
   leased: number;
   /** Answer: leases or reservations may give back some of the total, so that one that is over need not stay so. */
@@ -300,6 +311,17 @@ export function copyOperation<C extends Counter>(of: Operation<C>, verb: Verb, h
   copy.mayReturn = of.mayReturn;
   copy.error = of.error;
   return copy;
+}
+
+/** A message without an answer; one of which only this is given tells nothing. */
+export function newLeaseTerms(
+  given: Pick<LeaseTerms, 'ledgerKey' | 'limiter'> & Partial<LeaseTerms>,
+): LeaseTerms {
+  return {
+    ...{ sequence: 0, spent: 0, keeps: 0, want: 0, most: 0, limit: 0, forgets: false },
+    ...{ charged: 0, hungry: 0, livesMs: 0, granted: -1, top: 0, othersCharged: 0, othersHungry: 0 },
+    ...given,
+  };
 }
 
 /** Terms of a call without answers; what is not given does not apply. */

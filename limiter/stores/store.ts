@@ -69,6 +69,8 @@ export interface StoreLimits {
   readonly groups: string | undefined;
   /** Reserve and commit. */
   readonly reservations: string | undefined;
+  /** Shares of a counter for quota clients. */
+  readonly shares: string | undefined;
 }
 
 /** Who is first in a whole fleet: what is to happen once, whichever limiter sees the occasion. */

@@ -2,29 +2,24 @@
 import type { LogFields, LogLevelName } from '../../process/log/logger.ts';
 import type { ListenAddress } from '../../process/net/bind.ts';
 import type { SharedHoldings } from '../../process/net/held-bytes.ts';
-import type { Override } from '../../rules/override.ts';
 import type { Profile } from '../../rules/proxy/read-profiles.ts';
 import type { RuleLayer } from '../../rules/table/rule-table.ts';
-import type { CallersInForce } from '../callers/callers.ts';
-import type { ProfileQuestion } from '../http/pprof-pages.ts';
+import type { SentMessage } from '../capabilities/messages.ts';
 import type { Order } from '../operate/orders.ts';
 import type { LimiterSettings } from '../settings/settings.ts';
 import type { SlotName } from '../stats/registry/slot-table.ts';
-import type { WorkerTopTask } from './worker-top.ts';
 
 /** What a thread begins with. */
 export interface WorkerStart {
-  /** Whether it is the one that tells of what all threads find in the TLS files. */
-  tellsOfCertificates: boolean;
+  /** Its number, from 1 on. */
+  worker: number;
   settings: LimiterSettings;
   /** Of the rules in force: all threads read them in one place. Empty: there are none yet. */
   rules: readonly RuleLayer[];
-  /** Those of CALLERS_FILE; undefined before it was read, and without one. */
-  callers: CallersInForce | undefined;
-  /** Those over the rules. */
-  overrides: readonly Override[];
   /** Those for other proxies; undefined: there is a file, and it could not be used. */
   profiles: readonly Profile[] | undefined;
+  /** The last of each kind that capabilities published. */
+  published: readonly SentMessage[];
   /** Health of the whole process. */
   healthy: boolean;
   /** What connections of all threads hold, and its own cell of that. */
@@ -38,8 +33,6 @@ export type WorkerTask =
   | { do: 'connect-store' }
   /** What goes over the rules that it has. */
   | { do: 'use-rules'; layers: readonly RuleLayer[] }
-  | { do: 'use-callers'; callers: CallersInForce }
-  /** Answered with JSON, as bytes. */
   | { do: 'operate'; order: Order }
   | { do: 'listen'; listener: 'grpc' | 'http'; address: ListenAddress }
   | { do: 'set-health'; healthy: boolean }
@@ -47,10 +40,7 @@ export type WorkerTask =
   | { do: 'reuse-slots'; count: number }
   /** Done when everything counted so far can be read: new names and durations come before the answer. */
   | { do: 'show-statistics' }
-  /** Answered with JSON. */
-  | WorkerTopTask
-  /** Answered with the profile, gzipped. */
-  | { do: 'profile'; question: ProfileQuestion }
+  | { do: 'receive'; message: SentMessage }
   | { do: 'shutdown-grpc' }
   | { do: 'close-http' }
   | { do: 'close-store' }
@@ -64,7 +54,7 @@ export interface NumberedTask {
 }
 
 export type WorkerNews =
-  | { is: 'done'; number: number; result: Uint8Array | undefined }
+  | { is: 'done'; number: number; result: unknown }
   | { is: 'failed'; number: number; message: string }
   | { is: 'log'; level: LogLevelName; message: string; fields: LogFields | undefined }
   /** Of what the worker itself sees: its connections to the store. */

@@ -93,7 +93,7 @@ export class WorkerPlace {
   }
 
   /** Settles when the task is done, and at once when there is no thread. Rejects when the thread cannot carry it out. */
-  async ask(task: WorkerTask): Promise<Uint8Array | undefined> {
+  async ask(task: WorkerTask): Promise<unknown> {
     try {
       return await this.#thread?.ask(task);
     } catch (error) {
@@ -103,7 +103,7 @@ export class WorkerPlace {
   }
 
   /** What cannot fail but by a fault: a thread that does not manage is replaced. */
-  async demand(task: WorkerTask): Promise<Uint8Array | undefined> {
+  async demand(task: WorkerTask): Promise<unknown> {
     const thread = this.#thread;
     try {
       return await this.ask(task);

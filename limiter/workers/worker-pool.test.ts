@@ -5,7 +5,6 @@ import { beforeEach, expect, it } from 'vitest';
 import { Health } from '../../process/grpc/health.ts';
 import { createLogger } from '../../process/log/pino-logger.ts';
 import { sharedCells } from '../../process/net/held-bytes.ts';
-import type { Override } from '../../rules/override.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { type RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 import { eventually } from '../../test/support/eventually.ts';
@@ -45,7 +44,7 @@ class PlayedThread extends EventEmitter {
   }
 
   #done({ number, task }: NumberedTask): void {
-    const result = task.do === 'operate' ? Buffer.from(JSON.stringify(task.order.order)) : undefined;
+    const result = task.do === 'operate' ? task.order.order : undefined;
     queueMicrotask(() => this.emit('message', { is: 'done', number, result }));
   }
 }
@@ -143,12 +142,17 @@ it('an order is answered by each thread that may have callers, once all of them 
   expect(fresh.tasks).toEqual(['connect-store', 'operate']);
 });
 
-it('a thread that starts later begins with the overrides in force', async () => {
+it('a thread that starts later begins with the last message of each kind that a capability published', async () => {
   const pool = await serving();
-  const overrides = [{ id: 'one' }] as unknown as Override[];
-  await pool.operate({ order: 'use-overrides', overrides });
+  const published = (kind: string, argument: number) => ({ capability: 'one', kind, argument });
+  for (const [kind, argument] of [
+    ['a', 1],
+    ['b', 2],
+    ['a', 3],
+  ] as const)
+    await pool.publish(published(kind, argument));
   await replaceFirst();
-  expect(beginnings.map((one) => one.overrides)).toEqual([[], [], overrides]);
+  expect(beginnings[2]!.published).toEqual([published('a', 3), published('b', 2)]);
 });
 
 it('a worker that is still starting at the end opens no listener', async () => {

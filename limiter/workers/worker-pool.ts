@@ -1,22 +1,18 @@
 import { createServer } from 'node:net';
 import { BindError, bind, type ListenAddress } from '../../process/net/bind.ts';
 import { inTime } from '../../process/time/clock.ts';
-import type { Override } from '../../rules/override.ts';
 import type { Profile } from '../../rules/proxy/read-profiles.ts';
 import type { RuleLayer, RuleTable } from '../../rules/table/rule-table.ts';
 import type { LimiterContext } from '../assembly/context.ts';
 import type { Serving } from '../assembly/serving.ts';
-import type { CallersInForce } from '../callers/callers.ts';
-import type { ProfileQuestion, WorkerProfiles } from '../http/pprof-pages.ts';
+import type { SentMessage } from '../capabilities/messages.ts';
 import type { Order } from '../operate/orders.ts';
 import { sinkOf } from '../settings/stats-settings.ts';
 import { createWorkerStats } from '../stats/registry/limiter-stats.ts';
-import type { TopSource } from '../stats/top/top-report.ts';
 import type { WorkerTask } from './messages.ts';
 import { type ListenerName, WorkerPlace } from './worker-place.ts';
 import { JoinedGauges } from './worker-statistics.ts';
 import { type StartThread, startNodeThread } from './worker-thread.ts';
-import { topOfWorkers, type WorkerTopTask } from './worker-top.ts';
 
 /** What systems without SO_REUSEPORT for TCP, or without its dealing out of connections, answer. */
 const notSupported = new Set(['ENOTSUP', 'ENOPROTOOPT', 'EINVAL']);
@@ -64,8 +60,8 @@ interface WorkerPoolOptions {
   startThread?: StartThread | undefined;
 }
 
-/** Chosen: so long /stats and a flush wait for workers to say what they counted. */
-const statisticsWaitMs = 1_000;
+/** Chosen: so long /stats, a flush and capabilities wait for what workers say. */
+const waitMs = 1_000;
 
 function sharedLayer({ bytes, domains }: RuleLayer): RuleLayer {
   const shared = new SharedArrayBuffer(bytes.byteLength);
@@ -74,20 +70,19 @@ function sharedLayer({ bytes, domains }: RuleLayer): RuleLayer {
 }
 
 /** Serves by several threads that share the ports, as one: their statistics, health and log lines are the process's. */
-export class WorkerPool implements Serving, WorkerProfiles {
+export class WorkerPool implements Serving {
   readonly #context: LimiterContext;
-  readonly top: TopSource | undefined;
   readonly #places: readonly WorkerPlace[];
   readonly #addresses = new Map<ListenerName, ListenAddress>();
   /** In their order, by the bytes that they are copies of. */
   #rules = new Map<ArrayBufferLike, RuleLayer>();
-  #callers: CallersInForce | undefined;
-  #overrides: readonly Override[] = [];
   #profiles: readonly Profile[] | undefined = [];
+  /** By capability and kind. */
+  readonly #published = new Map<string, SentMessage>();
 
   constructor(context: LimiterContext, options: WorkerPoolOptions) {
     this.#context = context;
-    const { registry, health, settings, timers } = context;
+    const { registry, health, settings } = context;
     const { count, heldCells, startThread = startNodeThread } = options;
     const stats = createWorkerStats(registry, () => this.#ready().length);
     const joined = new JoinedGauges(registry);
@@ -98,24 +93,18 @@ export class WorkerPool implements Serving, WorkerProfiles {
         startThread,
         addresses: this.#addresses,
         beginning: () => ({
-          tellsOfCertificates: number === 1,
+          worker: number,
           settings,
           held: { cells: heldCells, own: number },
           rules: [...this.#rules.values()],
-          callers: this.#callers,
-          overrides: this.#overrides,
           profiles: this.#profiles,
+          published: [...this.#published.values()],
           healthy: health.healthy,
           timers: sinkOf(settings) !== 'none',
         }),
         onChange: () => this.#updateHealth(),
         onCrash: stats.crashed,
       });
-    if (settings.statsTopKeys > 0) {
-      const askAll = (task: WorkerTopTask) =>
-        this.#ready().map((place) => place.ask(task).catch(() => undefined));
-      this.top = topOfWorkers(askAll, timers);
-    }
     this.#places = Array.from({ length: count }, (_, index) => place(index + 1));
     this.#updateHealth();
     health.subscribe((healthy) => {
@@ -140,19 +129,10 @@ export class WorkerPool implements Serving, WorkerProfiles {
     await this.#comeIntoForce({ do: 'use-rules', layers });
   }
 
-  /** Their rates lie in memory that all threads read and write. */
-  async useCallers(callers: CallersInForce): Promise<void> {
-    this.#callers = callers;
-    await this.#comeIntoForce({ do: 'use-callers', callers });
-  }
-
   async operate(order: Order): Promise<unknown[]> {
-    if (order.order === 'use-overrides') this.#overrides = order.overrides;
     if (order.order === 'use-profiles') this.#profiles = order.profiles;
     const answers = await this.#comeIntoForce({ do: 'operate', order });
-    return answers.flatMap((bytes) =>
-      bytes === undefined ? [] : [JSON.parse(Buffer.from(bytes).toString()) as unknown],
-    );
+    return answers.filter((answer) => answer !== undefined);
   }
 
   listenForGrpc(address: ListenAddress): Promise<{ port: number }> {
@@ -186,14 +166,30 @@ export class WorkerPool implements Serving, WorkerProfiles {
     return this.#places.length;
   }
 
-  async profile(worker: number, question: ProfileQuestion): Promise<Uint8Array | undefined> {
-    return this.#places[worker - 1]?.ask({ do: 'profile', question });
+  /** What comes later than within a second is left out. */
+  async ask(message: SentMessage): Promise<unknown[]> {
+    const answers: unknown[] = [];
+    const all = this.#ready().map(async (place) => {
+      const answer = await place.ask({ do: 'receive', message }).catch(() => undefined);
+      if (answer !== undefined) answers.push(answer);
+    });
+    await inTime(this.#context.timers, waitMs, Promise.all(all), undefined);
+    return [...answers];
+  }
+
+  async askOne(worker: number, message: SentMessage): Promise<unknown> {
+    return this.#places[worker - 1]?.ask({ do: 'receive', message });
+  }
+
+  async publish(message: SentMessage): Promise<void> {
+    this.#published.set(`${message.capability} ${message.kind}`, message);
+    await this.#comeIntoForce({ do: 'receive', message });
   }
 
   /** Brings the registry up to date, as far as workers say in time what they counted. */
   async readStatistics(): Promise<void> {
     const answers = this.#places.map((place) => place.demand({ do: 'show-statistics' }));
-    await inTime(this.#context.timers, statisticsWaitMs, Promise.all(answers), undefined);
+    await inTime(this.#context.timers, waitMs, Promise.all(answers), undefined);
     for (const place of this.#places) place.mergeStatistics();
   }
 
@@ -205,7 +201,7 @@ export class WorkerPool implements Serving, WorkerProfiles {
     return { port: shared.port };
   }
 
-  async #comeIntoForce(task: WorkerTask): Promise<(Uint8Array | undefined)[]> {
+  async #comeIntoForce(task: WorkerTask): Promise<unknown[]> {
     const inForce = this.#places.map((place) => {
       const { mayServe } = place;
       const done = place.demand(task);

@@ -9,18 +9,12 @@ import { openConnections } from '../assembly/connections.ts';
 import type { LimiterContext } from '../assembly/context.ts';
 import { loadServingModules } from '../assembly/optional-modules.ts';
 import { openServing, type ThreadServing } from '../assembly/serving.ts';
-import { CpuProfiler } from '../http/cpu-profile.ts';
-import { HeapSampler } from '../http/heap-profile.ts';
-import type { ProfileQuestion } from '../http/pprof-pages.ts';
-import type { Order } from '../operate/orders.ts';
-import { usualLease } from '../settings/counting-settings.ts';
+import { defaultLease } from '../leases/settings.ts';
 import { registerRefusedMetrics } from '../stats/registry/limiter-stats.ts';
 import type { NumberedTask, WorkerNews, WorkerStart, WorkerTask } from './messages.ts';
 import { createPostedLog, PostedStatistics } from './posted-news.ts';
-import { topAnswer } from './worker-top.ts';
 
-const { settings, rules, callers, overrides, profiles, healthy, timers, tellsOfCertificates, held } =
-  workerData as WorkerStart;
+const { settings, rules, profiles, published, healthy, timers, worker, held } = workerData as WorkerStart;
 const post = (news: WorkerNews): void => parentPort?.postMessage(news);
 
 const log = createPostedLog(settings.logLevel, (level, message, fields) =>
@@ -31,7 +25,7 @@ const statistics = new PostedStatistics({
   post,
   durations: timers,
   maxDetailedMetrics: settings.statsMaxDetailedMetrics,
-  countsLeases: usualLease(settings) !== undefined,
+  countsLeases: defaultLease(settings) !== undefined,
   idlePeriodMs: settings.statsFlushIntervalMs,
   timers: systemTimers,
 });
@@ -50,10 +44,6 @@ const storeHealth = new Health();
 storeHealth.subscribe((isHealthy) => post({ is: 'health', healthy: isHealthy }));
 const connections = openConnections(context, held);
 
-const cpu = new CpuProfiler(systemClock);
-const heap = new HeapSampler(systemClock);
-void heap.start();
-
 const modules = await loadServingModules(settings);
 
 let serving: ThreadServing | undefined;
@@ -67,22 +57,11 @@ function rulesWith(layers: readonly RuleLayer[]): RuleTable {
 /** At the first task, so that a store that cannot be opened is an answer and no crash. */
 function opened(): ThreadServing {
   if (serving !== undefined) return serving;
-  serving = openServing(context, { modules, connections, storeHealth, tellsOfCertificates });
+  serving = openServing(context, { modules, connections, storeHealth, worker });
   if (rules.length > 0) void serving.useRules(rulesWith(rules));
-  if (callers !== undefined) void serving.useCallers(callers);
-  if (overrides.length > 0) void serving.operate({ order: 'use-overrides', overrides });
   if (profiles?.length !== 0) void serving.operate({ order: 'use-profiles', profiles });
+  for (const message of published) serving.receive(message);
   return serving;
-}
-
-function profile(question: ProfileQuestion): Promise<Uint8Array> {
-  if (question.of === 'heap') return heap.profile(question);
-  return cpu.profile(question.seconds, new Promise(() => {}));
-}
-
-async function operate(order: Order): Promise<Uint8Array> {
-  const [answer = null] = await opened().operate(order);
-  return Buffer.from(JSON.stringify(answer));
 }
 
 type TaskHandlers = {
@@ -92,21 +71,18 @@ type TaskHandlers = {
 const handlers: TaskHandlers = {
   'connect-store': () => opened().connectStore(),
   'use-rules': (task) => opened().useRules(rulesWith(task.layers)),
-  'use-callers': (task) => opened().useCallers(task.callers),
-  operate: ({ order }) => operate(order),
+  operate: async ({ order }) => (await opened().operate(order))[0],
   listen: ({ listener, address }) =>
     listener === 'grpc' ? opened().listenForGrpc(address) : opened().listenForHttp(address),
   'set-health': (task) => context.health.set('process', task.healthy),
   'reuse-slots': ({ count }) => statistics.registry.reuseSlots(count),
   'show-statistics': () => statistics.show(),
-  'show-top': (task) => serving?.offenders && topAnswer(serving.offenders, task),
-  profile: ({ question }) => profile(question),
+  receive: ({ message }) => opened().receive(message),
   'shutdown-grpc': () => serving?.shutdownGrpc(),
   'close-http': () => serving?.closeHttp(),
   'close-store': () => serving?.closeStore(),
   end: () => {
     statistics.end();
-    heap.stop();
     connections.held.close();
   },
 };
@@ -115,7 +91,7 @@ async function carryOut({ number, task }: NumberedTask): Promise<void> {
   try {
     const carryOutOne = handlers[task.do] as (task: WorkerTask) => unknown;
     const result = await carryOutOne(task);
-    post({ is: 'done', number, result: result instanceof Uint8Array ? result : undefined });
+    post({ is: 'done', number, result });
   } catch (error) {
     post({ is: 'failed', number, message: errorText(error) });
   }

@@ -31,7 +31,7 @@ export class WorkerTaskError extends Error {
 }
 
 interface Waiting {
-  resolve(result: Uint8Array | undefined): void;
+  resolve(result: unknown): void;
   reject(error: WorkerTaskError): void;
 }
 
@@ -68,7 +68,7 @@ export class WorkerThread {
   }
 
   /** Settles when the task is done; rejects with a WorkerTaskError. */
-  ask(task: WorkerTask): Promise<Uint8Array | undefined> {
+  ask(task: WorkerTask): Promise<unknown> {
     if (this.#hasEnded) return Promise.reject(endError(this.#endReason));
     const number = ++this.#lastNumber;
     return new Promise((resolve, reject) => {

@@ -108,7 +108,18 @@ describe('check', () => {
       expect(await limiter.peek('shop', { account })).toMatchObject({ allowed: false });
     const circle: unknown[] = [];
     circle.push(circle);
-    const wrong: unknown[] = [[], {}, 'account', null, [['', 'x']], [['a', 'x'], null], { account: circle }];
+    const holed: unknown[] = [{ account: 'x' }];
+    holed[2] = { account: 'y' };
+    const wrong: unknown[] = [
+      holed,
+      [],
+      {},
+      'account',
+      null,
+      [['', 'x']],
+      [['a', 'x'], null],
+      { account: circle },
+    ];
     for (const descriptors of wrong)
       await expect(limiter.check('shop', descriptors as Descriptors)).rejects.toThrow(LimiterError);
     const domain: unknown = 7;
@@ -191,6 +202,14 @@ describe('peek, refund and reset', () => {
     expect(await limiter.check('shop', { account: 'ann' })).toMatchObject({ allowed: true, remaining: 0 });
   });
 
+  it('leave what they foresee to no other decision', async () => {
+    const limiter = await open();
+    await limiter.check('shop', { account: 'ann' }, { hits: 2 });
+    expect(await limiter.peek('shop', { account: 'ann' })).toMatchObject({ allowed: false, reason: 'limit' });
+    const others = [limiter.refund('shop', { account: 'ann' }), limiter.check('shop', { account: 'ann' })];
+    for (const other of others) expect(await other).toMatchObject({ allowed: true, reason: undefined });
+  });
+
   it('give hits back', async () => {
     const limiter = await open();
     await limiter.check('shop', { account: 'ann' }, { hits: 2 });
@@ -247,7 +266,9 @@ describe('reserve', () => {
     const held = await ask(600, 5_000);
     expect([held.allowed, await left()]).toEqual([true, [400, 4_000]]);
     expect([(await ask(100, 4_001)).allowed, await left()]).toEqual([false, [400, 4_000]]);
-    await expect(held.commit([100])).rejects.toThrow('2 descriptors, and 1 amounts');
+    await expect(held.commit([100])).rejects.toThrow(
+      'the reservation has 2 descriptors, so commit takes as many amounts, not 1',
+    );
     await expect(held.commit(5)).rejects.toThrow('llm.user counts tokens, llm.team counts micro-dollars');
     expect(await held.commit([100, 4_500])).toBe(100);
     expect(await left()).toEqual([900, 4_500]);
@@ -296,7 +317,8 @@ describe('reserve', () => {
       });
     expect(await limiter.peek('shop', { tokens: 'a' })).toMatchObject({ remaining: 10 });
     const held = await limiter.reserve('shop', { tokens: 'a' }, { amount: 8 });
-    for (const actual of [Number.NaN, -1, 1.5, 2 ** 53])
+    const nothing: unknown = null;
+    for (const actual of [Number.NaN, -1, 1.5, 2 ** 53, nothing as number])
       await expect(held.commit(actual)).rejects.toMatchObject({ code: 'invalid' });
     expect(await limiter.peek('shop', { tokens: 'a' })).toMatchObject({ remaining: 2 });
     expect(await held.commit(3)).toBe(3);
@@ -364,7 +386,37 @@ describe('rules', () => {
   });
 });
 
+it('reports rules that limit nothing', async () => {
+  const limiter = await open({ rules: shop });
+  for (const rules of [{ domain: 'shop', descriptors: [] }, 'domain: shop\ndescriptors:\n'])
+    expect(await limiter.reload(rules)).toBe(true);
+  expect(of(limiter.events, 'rules-loaded')).toMatchObject([
+    { warnings: [] },
+    { warnings: ["rules: 'shop' has no descriptors: nothing is limited"] },
+    { warnings: ["rules: 'shop' has no descriptors: nothing is limited"] },
+  ]);
+});
+
 describe('options', () => {
+  it('are none but those that are known', async () => {
+    const limiter = await open();
+    const misspelt: object = { hit: 5 };
+    const asks = [
+      () => limiter.check('shop', { account: 'ann' }, misspelt),
+      () => limiter.peek('shop', { account: 'ann' }, misspelt),
+      () => limiter.refund('shop', { account: 'ann' }, misspelt),
+      () => limiter.reserve('shop', { account: 'ann' }, misspelt),
+      () => createLimiter({ rules: shop, ...misspelt }),
+      () => createLimiter({ rules: shop, store: { redis: 'localhost:1', ...misspelt } }),
+    ];
+    for (const ask of asks) await expect(ask()).rejects.toThrow(/ has no option 'hit'; it has \w+/);
+    // @ts-expect-error no options
+    await expect(limiter.check('shop', { account: 'ann' }, 5)).rejects.toThrow(
+      'check takes an object of options, not 5',
+    );
+    expect(await limiter.peek('shop', { account: 'ann' })).toMatchObject({ remaining: 2 });
+  });
+
   it('are checked', async () => {
     await expect(open({ settings: { GRPC_PORT: '1' } })).rejects.toThrow(
       'settings.GRPC_PORT is not a setting',
@@ -376,6 +428,17 @@ describe('options', () => {
     await expect(open({ store: { redis: 'http://x' } })).rejects.toMatchObject({ code: 'invalid' });
     for (const timeoutMs of [0, Number.NaN, Number.POSITIVE_INFINITY])
       await expect(open({ store: { redis: 'x', timeoutMs } })).rejects.toThrow('store.timeoutMs is from 1');
+    const of = (value: unknown) => value as undefined;
+    await expect(open({ store: { redis: 'x', type: 'Cluster' as 'cluster' } })).rejects.toThrow(
+      'store.type is single, sentinel or cluster, not Cluster',
+    );
+    await expect(createLimiter({ rules: shop, store: of(null) })).rejects.toThrow('store takes an object');
+    await expect(open({ settings: of(null) })).rejects.toThrow('settings is an object, not null');
+    await expect(open({ onEvent: of('log') })).rejects.toThrow('onEvent is a function, not string');
+    await expect(open({ rules: ' ' })).rejects.toThrow('rules: the text is empty');
+    await expect(
+      open({ rules: of([{ toJSON: () => undefined }]) as unknown as RuleFile }),
+    ).rejects.toMatchObject({ code: 'invalid' });
     const none: unknown = undefined;
     await expect(open({ rules: none as RuleFile })).rejects.toThrow('rules: expected a path');
     const client = { status: 'ready', callBuffer: async () => null };

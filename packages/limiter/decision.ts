@@ -1,4 +1,4 @@
-/** The service's answers as values of a program. */
+/** Converts the service's answers into decisions of the library. */
 
 import type { DescriptorStatus, RateLimitResponse } from '../../limiter/decide/decided.ts';
 import { hitsPerWindow, shownPath } from '../../limiter/decide/limit-headers.ts';
@@ -7,11 +7,11 @@ import { Code, type Header } from '../../limiter/decide/messages.ts';
 import { decisive, type ResponseOptions } from '../../limiter/decide/response.ts';
 import type { Decision, DescriptorDecision, Reason } from './api.ts';
 
-/** What an answer does not say. */
+/** Facts about a decision that the answer does not contain. */
 export interface Observed {
   /** Limits that were exceeded, and may have let that pass. */
   readonly exceeded: readonly LimitPlan[];
-  /** Some counter could not be asked. */
+  /** The store failed for at least one counter. */
   readonly isUncounted: boolean;
   readonly options: ResponseOptions;
 }
@@ -45,7 +45,7 @@ export function headersOf(headers: readonly Header[]): Record<string, string> {
   return all;
 }
 
-/** Of a request that no limiter takes. */
+/** The decision for a request that exceeds the bounds of requests. */
 export const tooLargeDecision: Decision = Object.freeze({
   allowed: false,
   reason: 'too-large',
@@ -75,7 +75,7 @@ function reasonOfDescriptor(status: DescriptorStatus, plan: Plan, observed: Obse
   return observed.exceeded.some((limit) => plan.limits.includes(limit)) ? 'shadow' : undefined;
 }
 
-/** What refuses, or what lets pass in spite of a limit, comes first. */
+/** In the order of precedence. */
 const refusing: readonly Reason[] = ['limit', 'store'];
 const passing: readonly Reason[] = ['store', 'shadow', 'limit', undefined, 'unlimited', 'no-rule'];
 

@@ -1,22 +1,23 @@
-/** What a program may write for a descriptor, as entries. */
+/** Converts descriptors as a program writes them into entries. */
 import { errorText } from '../../process/log/error-text.ts';
 import type { Entry } from '../../rules/model.ts';
 import type { DescriptorAmount, Descriptors, Entries, ReservedDescriptors, Value } from './api.ts';
 import { LimiterError } from './limiter-error.ts';
 
-/** Chosen: lists within lists, one of which may be within itself. */
+/** Chosen: bounds nested lists, one of which may contain itself. */
 const mostDepth = 100;
 
 type Pairs = readonly (readonly [key: string, value: Value])[];
 
-/** Throws a `LimiterError` for what is none. */
+/** Throws a `LimiterError` if the value is not a descriptor or a list of descriptors. */
 export function descriptorsOf(given: Descriptors): Entry[][] {
-  if (!isList(given) || isPairs(given)) return [entriesOf(given)];
+  if (isOne(given)) return [entriesOf(given)];
   if (given.length === 0) throw noDescriptors();
-  return (given as readonly Entries[]).map(entriesOf);
+  // Holes of a list are no descriptors, either.
+  return Array.from(given, entriesOf);
 }
 
-/** The same with the amounts of those that have one; undefined where none has. */
+/** Also returns the amounts of descriptors that have their own; undefined if none has. */
 export function reservedOf(given: ReservedDescriptors): {
   descriptors: Entry[][];
   amounts: (number | undefined)[] | undefined;
@@ -24,7 +25,7 @@ export function reservedOf(given: ReservedDescriptors): {
   const all: readonly (Entries | DescriptorAmount)[] = isReservedList(given) ? given : [given];
   if (all.length === 0) throw noDescriptors();
   return {
-    descriptors: all.map((one) => entriesOf(hasAmount(one) ? one.entries : one)),
+    descriptors: Array.from(all, (one) => entriesOf(hasAmount(one) ? one.entries : one)),
     amounts: all.some(hasAmount) ? all.map((one) => (hasAmount(one) ? one.amount : undefined)) : undefined,
   };
 }
@@ -33,7 +34,7 @@ function isReservedList(given: ReservedDescriptors): given is readonly (Entries 
   return Array.isArray(given) && !isPairs(given);
 }
 
-/** Not a descriptor with keys of these names, whose values are texts and numbers. */
+/** Distinguishes it from a descriptor whose keys have these names: there, the values are strings and numbers. */
 function hasAmount(one: Entries | DescriptorAmount): one is DescriptorAmount {
   if (typeof one !== 'object' || one === null || Array.isArray(one)) return false;
   const { entries, amount, ...others } = one as Readonly<Record<string, Value>>;
@@ -49,8 +50,9 @@ function noDescriptors(): LimiterError {
   return new LimiterError('invalid', 'there are no descriptors');
 }
 
-function isList(given: Descriptors): given is Pairs | readonly Entries[] {
-  return Array.isArray(given);
+/** Whether it is one descriptor, and not a list of them. */
+export function isOne(given: Descriptors): given is Entries {
+  return !Array.isArray(given) || isPairs(given);
 }
 
 /** The entries of one descriptor, and not a list of descriptors: the first element begins with a key. */

@@ -1,9 +1,22 @@
-import type { Limiter } from './api.ts';
+import type { Limiter, Value } from './api.ts';
 import { createGate, type MiddlewareOptions, type RequestView } from './middleware.ts';
 
-/** What is used of Express's, so that no version of its types is needed. */
-export interface ExpressRequest extends RequestView {
+/** What the middleware reads of a request, which other frameworks have, too. */
+export interface AskedRequest extends RequestView {
   readonly app?: { get(setting: string): unknown } | undefined;
+}
+
+/** What Express's requests have in all versions, so that none of its types is needed. Annotate `describe` with yours for more. */
+export interface ExpressRequest extends AskedRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly originalUrl: string;
+  readonly path: string;
+  readonly params: Readonly<Record<string, Value>>;
+  readonly query: Readonly<Record<string, Value>>;
+  /** Of a body parser. */
+  readonly body?: Readonly<Record<string, Value>> | undefined;
+  get(header: string): string | undefined;
 }
 
 export interface ExpressResponse {
@@ -14,24 +27,25 @@ export interface ExpressResponse {
 
 /** Middleware for Express: `app.use(limitRequests(limiter, 'shop'))`. */
 export function limitRequests<
-  Request extends ExpressRequest = ExpressRequest,
+  Request extends AskedRequest = ExpressRequest,
   Response extends ExpressResponse = ExpressResponse,
 >(
   limiter: Limiter,
   domain: string,
   options: MiddlewareOptions<Request, Response> = {},
-): (request: Request, response: Response, next: (error?: unknown) => void) => void {
-  const decide = createGate<Request, Response>(limiter, domain, options, {
+): (request: AskedRequest, response: object, next: (error?: unknown) => void) => void {
+  const decide = createGate(limiter, domain, options, {
     setHeader: (response, name, value) => void response.setHeader(name, value),
     answer: (response, status, body) => void response.status(status).json(body),
     isAnswered: ({ headersSent }) => headersSent === true,
     trustsAnybody: (request) => request.app?.get('trust proxy') === true,
   });
   return (request, response, next) => {
-    const decided = decide(request, response).then((passage) => {
+    // Express hands over its own, whatever type of them the options are written for.
+    const decided = decide(request as Request, response as Response).then((passage) => {
       if (passage === 'pass') next();
     });
-    // What comes next may throw as well; then Express tells its handlers of errors the same way.
+    // `next` may throw, too. Express then calls its error handlers in the same way.
     decided.catch(next);
   };
 }

@@ -1,7 +1,7 @@
-/** A store on a client that the program has opened: calls go through it, and it is never closed here. */
+/** A store that uses a client which the program has opened. The library never closes it. */
 
 import type { ServingModules } from '../../limiter/assembly/context.ts';
-import { openRedis, openRedisOffice } from '../../limiter/assembly/redis.ts';
+import { openRedis, openRedisStoreAdmin } from '../../limiter/assembly/redis.ts';
 import type { ServerConnection } from '../../limiter/stores/redis/redis-store.ts';
 import { connectionCommands } from '../../limiter/stores/redis/wire/redis-connection.ts';
 import { commandTimedOut, RedisErrors } from '../../limiter/stores/redis/wire/redis-error.ts';
@@ -11,7 +11,7 @@ import { StoreError } from '../../limiter/stores/store-error.ts';
 import type { IoredisClient, NodeRedisClient } from './api.ts';
 
 const label = 'the given client';
-/** Chosen: how often is looked whether the client is connected, at the start. */
+/** Chosen: the interval at which the start checks whether the client is connected. */
 const lookMs = 20;
 
 class GivenConnection implements ServerConnection {
@@ -112,7 +112,7 @@ function replyOf(reply: unknown): Reply {
   return reply as Reply;
 }
 
-/** What opens stores by it, in place of connections of their own. */
+/** Opens stores on the given client instead of connections of their own. */
 export function givenClientModule(
   client: IoredisClient | NodeRedisClient,
   timeoutMs: number,
@@ -123,10 +123,10 @@ export function givenClientModule(
         ...parts,
         given: { connection: new GivenConnection(client, timeoutMs), label },
       }),
-    openRedisOffice(context) {
+    openRedisStoreAdmin(context) {
       const connection = new GivenConnection(client, timeoutMs);
       const { timers, random } = context;
-      return openRedisOffice(context, {
+      return openRedisStoreAdmin(context, {
         errors: connection.errors,
         commands: connectionCommands(connection),
         options: { tls: undefined, timeoutMs, timers, random },

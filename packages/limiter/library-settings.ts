@@ -1,36 +1,37 @@
-/** The settings of a limiter that a program chooses: from its options and nothing else, never from the environment. */
-import {
-  budgetSettings,
-  counterSettings,
-  requestSettings,
-} from '../../limiter/settings/counting-settings.ts';
+/** Limiter settings from the options of `createLimiter`. The environment is never read. */
+import { rows as budgetSettings } from '../../limiter/reservations/settings.ts';
+import { counterSettings, requestSettings } from '../../limiter/settings/counting-settings.ts';
 import { decisionSettings, headerSettings } from '../../limiter/settings/decision-settings.ts';
 import { type RedisPlace, redisSettings } from '../../limiter/settings/redis-settings.ts';
 import { type LimiterSettings, parseLimiterSettings } from '../../limiter/settings/settings.ts';
 import { withStore } from '../../limiter/settings/store-limits.ts';
 import type { LimiterOptions, RedisStoreOptions } from './api.ts';
+import { checkOptions } from './checks.ts';
 import { LimiterError } from './limiter-error.ts';
 
 const tables = [budgetSettings, counterSettings, decisionSettings, headerSettings, requestSettings];
 const tlsNames = Object.values(redisSettings).filter(({ name }) => name.startsWith('REDIS_TLS_'));
-/** What says how is counted and answered, and TLS of Redis; all else is of the server, or an option of its own. */
+/** Settings of counting, answers and TLS for Redis. All others concern the server, or are options of their own. */
 const settingNames: ReadonlySet<string> = new Set(
   [...tables.flatMap((table) => Object.values(table)), ...tlsNames].map(({ name }) => name),
 );
 
 const defaultTimeoutMs = 250;
-/** What Node's timers know: beyond it they fire at once. */
+/** The longest delay of Node's timers. Longer ones fire immediately. */
 const mostTimeoutMs = 0x7fff_ffff;
 const failureModes = { allow: 'allow', deny: 'deny', throw: 'error' } as const;
 
-/** Throws a `LimiterError` for what cannot be used. */
-export function librarySettings({
-  store,
-  onError = 'allow',
-  settings = {},
-}: LimiterOptions): LimiterSettings {
+/** Throws a `LimiterError` for an option or setting that cannot be used. */
+export function librarySettings(options: LimiterOptions): LimiterSettings {
+  checkOptions('createLimiter', options, ['rules', 'store', 'onError', 'onEvent', 'settings']);
+  const { store, onError = 'allow', settings = {} } = options;
   if (!Object.hasOwn(failureModes, onError))
     throw new LimiterError('invalid', `onError is allow, deny or throw, not ${String(onError)}`);
+  const { onEvent } = options;
+  if (onEvent !== undefined && typeof onEvent !== 'function')
+    throw new LimiterError('invalid', `onEvent is a function, not ${typeof onEvent}`);
+  if (typeof settings !== 'object' || settings === null)
+    throw new LimiterError('invalid', `settings is an object, not ${String(settings)}`);
   for (const name of Object.keys(settings)) {
     if (!settingNames.has(name))
       throw new LimiterError('invalid', `settings.${name} is not a setting that the library accepts`);
@@ -44,10 +45,13 @@ export function librarySettings({
 /** Undefined: memory. */
 function placeOf(store: LimiterOptions['store']): RedisPlace | undefined {
   if (store === undefined) return undefined;
+  checkOptions('store', store, ['redis', 'type', 'timeoutMs']);
   const { redis, type = 'single' } = store;
   const timeoutMs = timeoutOf(store);
   if (!(timeoutMs >= 1 && timeoutMs <= mostTimeoutMs))
     throw new LimiterError('invalid', `store.timeoutMs is from 1 to ${mostTimeoutMs}, not ${timeoutMs}`);
+  if (!['single', 'sentinel', 'cluster'].includes(type))
+    throw new LimiterError('invalid', `store.type is single, sentinel or cluster, not ${String(type)}`);
   checkRedis(redis);
   return { url: typeof redis === 'string' ? redis : '', type, timeoutMs };
 }

@@ -1,12 +1,12 @@
 import { createRequire } from 'node:module';
 import type { AddressInfo, Server } from 'node:net';
-import fastify from 'fastify';
+import fastify, { type FastifyRequest, type InjectOptions } from 'fastify';
 import { afterEach, describe, expect, it } from 'vitest';
 import type { LimiterEvent, LimiterOptions } from './api.ts';
 import { type ExpressRequest, type ExpressResponse, limitRequests as expressLimit } from './express.ts';
 import { limitRequests as fastifyLimit } from './fastify.ts';
 import { createLimiter } from './index.ts';
-import type { MiddlewareOptions } from './middleware.ts';
+import type { MiddlewareOptions, RequestView } from './middleware.ts';
 
 /** Express has no types of its own. */
 interface Application {
@@ -60,6 +60,11 @@ async function limiterOf({ limiter: more }: Options) {
   return { limiter, warnings };
 }
 
+/** Those of the middleware. */
+function own({ trust: _trust, limiter: _limiter, ...options }: Options): object {
+  return options;
+}
+
 function asking(server: Server | undefined): Asked {
   const { port } = server!.address() as AddressInfo;
   return (headers = {}) => fetch(`http://127.0.0.1:${port}/`, { headers });
@@ -70,7 +75,7 @@ const frameworks: Record<string, (options: Options) => Promise<Started>> = {
     const { limiter, warnings } = await limiterOf(options);
     const app = express();
     app.set('trust proxy', options.trust ?? false);
-    app.use(expressLimit(limiter, 'shop', options as object));
+    app.use(expressLimit(limiter, 'shop', own(options)));
     app.get('/', (_request, response) => void response.send('hello'));
     const failed = (_error: unknown, _request: ExpressRequest, response: ExpressResponse, _next: unknown) =>
       void response.status(500).json({});
@@ -83,7 +88,7 @@ const frameworks: Record<string, (options: Options) => Promise<Started>> = {
   async Fastify(options) {
     const { limiter, warnings } = await limiterOf(options);
     const app = fastify({ trustProxy: options.trust ?? false });
-    app.addHook('preHandler', fastifyLimit(limiter, 'shop', options as object));
+    app.addHook('preHandler', fastifyLimit(limiter, 'shop', own(options)));
     app.get('/', async () => 'hello');
     await app.listen({ port: 0, host: '127.0.0.1' });
     closing.push(() => app.close());
@@ -177,16 +182,63 @@ describe.each(Object.entries(frameworks))('middleware for %s', (_name, start) =>
   });
 });
 
-describe('middleware of a framework without addresses of its own', () => {
-  const response = { setHeader: () => {}, status: () => ({ json: () => {} }) };
+const response = { setHeader: () => {}, status: () => ({ json: () => {} }) };
 
-  function passes(limit: ReturnType<typeof expressLimit>, request: ExpressRequest): Promise<boolean> {
-    return new Promise((resolve) => {
-      const refused = () => ({ json: () => resolve(false) });
-      limit(request, { ...response, status: refused }, () => resolve(true));
+function passes(limit: ReturnType<typeof expressLimit>, request: RequestView): Promise<boolean> {
+  return new Promise((resolve) => {
+    const refused = () => ({ json: () => resolve(false) });
+    limit(request, { ...response, status: refused }, () => resolve(true));
+  });
+}
+
+describe('middleware', () => {
+  it('is described with the request of the framework', async () => {
+    const { limiter } = await limiterOf({});
+    const app = fastify();
+    const byPath = fastifyLimit(limiter, 'shop', { describe: ({ url }) => ({ account: url }) });
+    const byBody = fastifyLimit(limiter, 'shop', {
+      describe: ({ body }: FastifyRequest<{ Body: { account: string } }>) => ({ account: body.account }),
     });
-  }
+    app.get('/a', { preHandler: byPath }, async () => 'ok');
+    app.post('/b', { preHandler: byBody }, async () => 'ok');
+    const statusOf = async (request: InjectOptions) => (await app.inject(request)).statusCode;
+    expect([await statusOf({ url: '/a' }), await statusOf({ url: '/a' })]).toEqual([200, 429]);
+    const post = { method: 'POST', url: '/b', payload: { account: '/a' } } as const;
+    expect(await statusOf(post)).toBe(429);
+    await app.close();
+  });
 
+  it('has no other options', async () => {
+    const { limiter } = await limiterOf({});
+    const misspelt: object = { descibe: () => undefined };
+    expect(() => expressLimit(limiter, 'shop', misspelt)).toThrow(
+      "limitRequests has no option 'descibe'; it has describe, skip, onLimited, onError, ipv6Prefix",
+    );
+    const wrong: object = { describe: 5 };
+    expect(() => expressLimit(limiter, 'shop', wrong)).toThrow('describe is a function, not number');
+  });
+
+  it('warns of a header that is counted as it came, whole or in part', async () => {
+    for (const taken of ['192.0.2.7, 192.0.2.8', '192.0.2.8', ['192.0.2.7']]) {
+      const { limiter, warnings } = await limiterOf({});
+      const limit = expressLimit(limiter, 'shop', { describe: () => ({ remote_address: taken }) });
+      const headers = { 'x-forwarded-for': '192.0.2.7, 192.0.2.8' };
+      expect(await passes(limit, { headers, ip: '192.0.2.1' })).toBe(true);
+      expect(warnings()).toEqual([
+        expect.stringMatching(/^an address is taken from the header x-forwarded-for/),
+      ]);
+    }
+  });
+
+  it('rejects a description that is none', async () => {
+    const { limiter } = await limiterOf({});
+    const nothing: unknown = null;
+    const limit = expressLimit(limiter, 'shop', { describe: () => nothing as undefined, onError: 'deny' });
+    expect(await passes(limit, { headers: {}, ip: '192.0.2.1' })).toBe(false);
+  });
+});
+
+describe('middleware of a framework without addresses of its own', () => {
   it('takes the address of the socket', async () => {
     const { limiter, warnings } = await limiterOf({});
     const limit = expressLimit(limiter, 'shop');

@@ -1,6 +1,8 @@
-/** What the middleware of all frameworks have in common: whom a request counts for, and what becomes of it. */
+/** The framework-independent part of the middleware: which descriptors a request counts for, and how it is answered. */
 import { maskedText, parseAddress } from '../../rules/proxy/client-address.ts';
 import type { Decision, Descriptors, Entries, Limiter, Value } from './api.ts';
+import { checkOptions } from './checks.ts';
+import { isOne } from './descriptors.ts';
 import { warnOnce } from './warn.ts';
 
 /** What middleware reads of a request. */
@@ -30,21 +32,21 @@ export interface MiddlewareOptions<Request, Response> {
   ipv6Prefix?: number | undefined;
 }
 
-/** How a framework answers. */
+/** What the middleware needs of a framework. */
 export interface Framework<Request, Response> {
   setHeader(response: Response, name: string, value: string): void;
   answer(response: Response, status: number, body: { error: string }): void;
-  /** Whether something else has answered meanwhile, such as a timeout. */
+  /** Whether the response was sent by other code in the meantime, such as a timeout. */
   isAnswered(response: Response): boolean;
-  /** Whether the framework takes every proxy's word, so that a client may claim any address. The same for all requests. */
+  /** Whether the framework trusts every proxy, so that a client can claim any address. The answer is the same for all requests. */
   trustsAnybody(request: Request): boolean;
 }
 
-/** `pass`: to go on; `answered`: the response is on its way. */
+/** `pass`: the request continues; `answered`: the response is being sent. */
 export type Passage = 'pass' | 'answered';
 
 const defaultIpv6Prefix = 56;
-/** Headers in which proxies, and clients as well, say whom a request comes from. */
+/** Headers in which proxies report the client's address. Clients can send them, too. */
 const addressHeaders = [
   'x-forwarded-for',
   'x-real-ip',
@@ -53,22 +55,31 @@ const addressHeaders = [
   'true-client-ip',
   'cf-connecting-ip',
   'fastly-client-ip',
+  'do-connecting-ip',
+  'fly-client-ip',
+  'x-azure-clientip',
+  'x-appengine-user-ip',
+  'x-cluster-client-ip',
   'x-envoy-external-address',
 ];
 
-/** Gives what decides about each request; it rejects with what the framework is to handle. */
+/** Creates the function that decides each request. Its promise rejects with errors that the framework should handle. */
 export function createGate<Request extends RequestView, Response>(
   limiter: Limiter,
   domain: string,
   options: MiddlewareOptions<Request, Response>,
   framework: Framework<Request, Response>,
 ): (request: Request, response: Response) => Promise<Passage> {
+  checkOptions('limitRequests', options, ['describe', 'skip', 'onLimited', 'onError', 'ipv6Prefix']);
   const { describe, skip, onLimited, onError = 'throw', ipv6Prefix = defaultIpv6Prefix } = options;
   if (!['allow', 'deny', 'throw'].includes(onError))
     throw new TypeError(`onError is allow, deny or throw, not ${onError}`);
+  for (const [name, given] of Object.entries({ describe, skip, onLimited }))
+    if (given !== undefined && typeof given !== 'function')
+      throw new TypeError(`${name} is a function, not ${typeof given}`);
   if (!Number.isInteger(ipv6Prefix) || ipv6Prefix < 1 || ipv6Prefix > 128)
     throw new TypeError(`ipv6Prefix is from 1 to 128, not ${ipv6Prefix}`);
-  const tell = warnOnce(limiter);
+  const notify = warnOnce(limiter);
   let trusts: boolean | undefined;
   const trustsAnybody = (request: Request): boolean => {
     trusts ??= framework.trustsAnybody(request);
@@ -77,10 +88,10 @@ export function createGate<Request extends RequestView, Response>(
   const asked = async (request: Request): Promise<Decision | undefined> => {
     if (skip !== undefined && (await skip(request))) return undefined;
     const values = new Addresses(request, ipv6Prefix);
-    const described = describe === undefined ? values.describe(tell) : await describe(request);
+    const described = describe === undefined ? values.describe(notify) : await describe(request);
     if (described === undefined) return undefined;
     const descriptors = counted(described, values);
-    values.report(() => trustsAnybody(request), tell);
+    values.report(() => trustsAnybody(request), notify);
     return limiter.check(domain, descriptors);
   };
   return async (request, response) => {
@@ -104,7 +115,7 @@ export function createGate<Request extends RequestView, Response>(
   };
 }
 
-/** The values of one request that are addresses of its client. */
+/** Recognizes descriptor values that are the client's address. */
 class Addresses {
   readonly #request: RequestView;
   readonly #own: string | undefined;
@@ -118,16 +129,17 @@ class Addresses {
     this.#ipv6Prefix = ipv6Prefix;
   }
 
-  describe(tell: (message: string) => void): Descriptors {
+  describe(notify: (message: string) => void): Descriptors {
     if (this.#own === undefined)
-      tell(
+      notify(
         'requests come without an address, as over a Unix socket, and all share one counter. Tell the framework to trust the proxy before it, or describe requests by something else',
       );
     return { remote_address: this.#own };
   }
 
-  /** As it is counted. */
+  /** The value to count: the client's own address is masked. */
   counted(value: Value): Value {
+    if (Array.isArray(value) && value.length === 1) return this.counted(value[0]);
     if (typeof value !== 'string') return value;
     if (value === this.#own) {
       this.#usesOwn = true;
@@ -140,40 +152,45 @@ class Addresses {
     return value;
   }
 
-  report(trustsAnybody: () => boolean, tell: (message: string) => void): void {
+  report(trustsAnybody: () => boolean, notify: (message: string) => void): void {
     const { headers, socket } = this.#request;
     if (this.#claimed !== undefined)
-      tell(
+      notify(
         `an address is taken from the header ${this.#claimed} as it came: a client can write what it likes there. Use request.ip, and tell the framework which proxies to trust`,
       );
     if (!this.#usesOwn || headers['x-forwarded-for'] === undefined) return;
     if (this.#own === socket?.remoteAddress)
-      tell(
+      notify(
         'requests come with X-Forwarded-For from an address that is not trusted as a proxy: if it is your proxy, all its clients share one counter. Tell the framework to trust it',
       );
     else if (trustsAnybody())
-      tell(
+      notify(
         'every proxy is trusted, so that a client can choose its address by X-Forwarded-For. Trust the addresses of your proxies, or their number',
       );
   }
 
+  /** A value may be a whole header, or one of the addresses in it. */
   #headerOf(value: string): string | undefined {
-    if (parseAddress(value) === undefined) return undefined;
     const { headers } = this.#request;
     return addressHeaders.find((name) =>
-      [headers[name] ?? []].flat().some((text) => text.split(/[\s,;="]+/).includes(value)),
+      [headers[name] ?? []].flat().some((text) => {
+        const words = text.split(/[\s,;="]+/);
+        const taken = text === value ? words : words.filter((word) => word === value);
+        return taken.some((word) => parseAddress(word) !== undefined);
+      }),
     );
   }
 }
 
+/** What is no descriptor is left to the limiter, which rejects it. */
 function counted(descriptors: Descriptors, values: Addresses): Descriptors {
-  if (!Array.isArray(descriptors)) return countedEntries(descriptors as Entries, values);
-  const isPairs = Array.isArray(descriptors[0]) && typeof descriptors[0][0] === 'string';
-  if (isPairs) return countedEntries(descriptors as Entries, values);
-  return (descriptors as readonly Entries[]).map((one) => countedEntries(one, values));
+  if (typeof descriptors !== 'object' || descriptors === null) return descriptors;
+  if (isOne(descriptors)) return countedEntries(descriptors, values);
+  return descriptors.map((one) => countedEntries(one, values));
 }
 
 function countedEntries(entries: Entries, values: Addresses): Entries {
+  if (typeof entries !== 'object' || entries === null) return entries;
   if (Array.isArray(entries)) return entries.map(([key, value]) => [key, values.counted(value)] as const);
   return Object.fromEntries(Object.entries(entries).map(([key, value]) => [key, values.counted(value)]));
 }

@@ -1,4 +1,4 @@
-/** Calls that wait for a store: they keep the process alive, and closing waits for them. */
+/** Tracks calls that wait for a store. They keep the process alive, and closing waits for them. */
 export class OpenCalls {
   /** Keeps the process alive while a call is open. */
   readonly #alive = setInterval(() => {}, 0x7fff_ffff).unref();
@@ -6,20 +6,28 @@ export class OpenCalls {
   #idle: (() => void) | undefined;
 
   async while<Value>(work: () => Promise<Value>): Promise<Value> {
-    if (this.#open === 0) this.#alive.ref();
-    this.#open += 1;
+    this.began();
     try {
       return await work();
     } finally {
-      this.#open -= 1;
-      if (this.#open === 0) {
-        this.#alive.unref();
-        this.#idle?.();
-      }
+      this.ended();
     }
   }
 
-  /** Resolves when all of them are answered, which takes no longer than the store's timeout. */
+  /** `ended` has to follow, once. */
+  began(): void {
+    if (this.#open === 0) this.#alive.ref();
+    this.#open += 1;
+  }
+
+  ended(): void {
+    this.#open -= 1;
+    if (this.#open > 0) return;
+    this.#alive.unref();
+    this.#idle?.();
+  }
+
+  /** Resolves when no call is open. That takes no longer than the store's timeout. */
   async end(): Promise<void> {
     if (this.#open > 0) {
       const { promise, resolve } = Promise.withResolvers<void>();
@@ -31,7 +39,7 @@ export class OpenCalls {
 }
 
 /** Rejects with the reason of the signal as soon as it is aborted. */
-export async function unlessAborted<Value>(
+export function unlessAborted<Value>(
   signal: AbortSignal | undefined,
   pending: Promise<Value>,
 ): Promise<Value> {

@@ -1,4 +1,4 @@
-/** Rules from a path, a text or objects, as a limiter reads its rule files. */
+/** Reads rules from a path, text or objects, as a limiter reads its rule files. */
 import { readFileSync, statSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileLayout } from '../../limiter/config-source/file/change-watch.ts';
@@ -6,8 +6,10 @@ import { loadRules } from '../../limiter/config-source/file/load-rules.ts';
 import type { LimiterSettings } from '../../limiter/settings/settings.ts';
 import { ruleSupport } from '../../limiter/settings/store-limits.ts';
 import { errorText, systemErrorReason } from '../../process/log/error-text.ts';
+import type { RuleSource } from '../../rules/model.ts';
 import { readRuleFiles } from '../../rules/reader/read-rule-files.ts';
-import { formatRuleError } from '../../rules/rule-error.ts';
+import { withoutRules } from '../../rules/review/review-sources.ts';
+import { formatRuleError, type RuleError } from '../../rules/rule-error.ts';
 import { compileRules } from '../../rules/table/compile-rules.ts';
 import { RuleTable } from '../../rules/table/rule-table.ts';
 import type { Rules } from './api.ts';
@@ -26,6 +28,7 @@ interface NamedText {
 
 export function readRules(rules: Rules, settings: LimiterSettings): RulesRead {
   const options = { mergeDomains: false, support: ruleSupport(settings) };
+  if (typeof rules === 'string' && rules.trim() === '') return { errors: ['rules: the text is empty'] };
   const texts = typeof rules === 'string' && !isText(rules) ? textAt(rules) : textsOf(rules);
   if ('folder' in texts) {
     const [root, subdirectory, appDirectory] = [texts.folder, '', ''];
@@ -33,18 +36,28 @@ export function readRules(rules: Rules, settings: LimiterSettings): RulesRead {
     const { outcome, reviewed } = loadRules({ layout, maxBytes, ...options });
     if (!outcome.ok) return { errors: outcome.errors.map(formatRuleError) };
     const table = new RuleTable(outcome.bytes);
-    // Of a folder that is being written, or is not the one: without rules nothing is limited.
+    // The folder may be half written, or the wrong one. Without rules, nothing would be limited.
     if (table.domainNames().length === 0)
       return { errors: [`${texts.folder}: the folder has no rule files`] };
-    return { table, warnings: reviewed?.().warnings.map(formatRuleError) ?? [] };
+    const { sources = [], warnings = [] } = reviewed?.() ?? {};
+    const read = sources.map(({ source }) => source);
+    return { table, warnings: warningsOf(read, warnings) };
   }
   if ('errors' in texts) return texts;
   const { sources, errors, warnings } = readRuleFiles(texts.files, options);
   if (errors.length > 0) return { errors: errors.map(formatRuleError) };
-  return { table: new RuleTable(compileRules(sources)), warnings: warnings.map(formatRuleError) };
+  return { table: new RuleTable(compileRules(sources)), warnings: warningsOf(sources, warnings) };
 }
 
-/** A rule file has several lines, or is a map in braces. */
+/** A domain without descriptors is accepted, as by the Go service, and limits nothing. */
+function warningsOf(sources: readonly RuleSource[], warnings: readonly RuleError[]): string[] {
+  const idle = sources.flatMap((source, index) =>
+    withoutRules(source, index).map(({ text }) => `${source.name}: ${text}`),
+  );
+  return [...warnings.map(formatRuleError), ...idle];
+}
+
+/** Text of a rule file has several lines, or begins with a brace; anything else is a path. */
 function isText(rules: string): boolean {
   return /^\s*\{|\n/.test(rules);
 }
@@ -62,8 +75,8 @@ function textsOf(rules: Rules): { files: NamedText[] } | { errors: string[] } {
       );
     else
       try {
-        // JSON is YAML.
-        files.push({ name, text: JSON.stringify(file) });
+        // JSON is YAML. An object with a method `toJSON` may have none.
+        files.push({ name, text: JSON.stringify(file) ?? 'null' });
       } catch (error) {
         errors.push(`${name}: ${errorText(error)}`);
       }

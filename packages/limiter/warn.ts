@@ -3,14 +3,14 @@ import type { Limiter } from './api.ts';
 
 export const warn = Symbol('warn');
 
-/** Once for each text. A limiter that is none of ours, in a test, is warned of on standard error. */
+/** Reports each message once. For a limiter of another implementation, as in a test, it goes to standard error. */
 export function warnOnce(
   limiter: Limiter & { [warn]?: (message: string) => void },
 ): (message: string) => void {
-  const told = new Set<string>();
+  const reported = new Set<string>();
   return (message) => {
-    if (told.has(message)) return;
-    told.add(message);
+    if (reported.has(message)) return;
+    reported.add(message);
     if (limiter[warn] === undefined) process.emitWarning(message, 'WeirWarning');
     else limiter[warn](message);
   };

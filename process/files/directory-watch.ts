@@ -18,6 +18,8 @@ export interface DirectoryWatchOptions {
   timers: Timers;
   /** How often the path is checked to lead to the directory watched; undefined: never, for who watches its parent. */
   checkIntervalMs: number | undefined;
+  /** `start` does not throw: a directory that is not there yet is found by a check. */
+  mayBeMissing?: boolean;
 }
 
 /**
@@ -40,10 +42,14 @@ export class DirectoryWatch {
     this.#listener = options.listener;
   }
 
-  /** Throws the system's error when the directory cannot be watched. */
+  /** Throws the system's error when the directory cannot be watched, unless it may be missing. */
   start(): void {
-    this.#arm();
-    const { timers, checkIntervalMs } = this.#options;
+    const { timers, checkIntervalMs, mayBeMissing = false } = this.#options;
+    try {
+      this.#arm();
+    } catch (error) {
+      if (!mayBeMissing) throw error;
+    }
     if (checkIntervalMs !== undefined) {
       this.#endChecks = timers.every(checkIntervalMs, () => void this.#check());
     }

@@ -166,3 +166,18 @@ export function entryIdentity(path: string): FileIdentity | undefined {
 export function identity(stats: BigIntStats): FileIdentity {
   return `${stats.dev}:${stats.ino}:${stats.birthtimeNs}`;
 }
+
+/** Chosen: so many mistakes are shown at once; `weir check` has all. */
+const mostShown = 20;
+
+/** The first mistakes of a watched file, with their places, and how many there are. */
+export function problemsText(
+  name: string,
+  problems: readonly { line: number; column: number; message: string }[],
+): string {
+  const shown = problems
+    .slice(0, mostShown)
+    .map(({ line, column, message }) => `${name}:${line}:${column}: ${message}`);
+  const more = problems.length - shown.length;
+  return [...shown, ...(more === 0 ? [] : [`and ${more} more`])].join('; ');
+}

@@ -63,6 +63,12 @@ export interface CallerGate {
 
 /** How methods that answer with a stream of messages are served, whatever transport is below. */
 export interface MessageStream {
+  /** Where callers have to say who they are, and the method is not free. */
+  readonly caller?: AdmittedCaller | undefined;
+  /** The header section of the call, name, value, name, value, names in lower case: for what is rare. */
+  readonly fields?: readonly string[] | undefined;
+  /** Made anew each time: for what is rare. */
+  readonly origin?: RequestOrigin | undefined;
   send(message: Uint8Array): void;
   /** Ends the call, without a status with OK; what is sent after it is dropped. */
   end(status?: GrpcStatus): void;
@@ -81,8 +87,16 @@ export interface MessageListener {
   onEnd(): void;
 }
 
+export interface DuplexStream extends MessageStream {
+  /**
+   * Calls back once the peer's transport has all that was sent: an HTTP/2 PING behind it is answered. A proxy that speaks HTTP/2 is
+   * such a peer. False: that cannot be known now.
+   */
+  whenArrived(listener: () => void): boolean;
+}
+
 /** Both sides send as they like. */
-export type DuplexHandler = (stream: MessageStream) => MessageListener;
+export type DuplexHandler = (stream: DuplexStream) => MessageListener;
 
 /** Status codes of gRPC that this project answers with. https://github.com/grpc/grpc/blob/v1.60.0/doc/statuscodes.md */
 export const GrpcCode = {

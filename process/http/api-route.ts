@@ -74,6 +74,13 @@ export function checkDomain(actor: Actor, domain: string, right: ApiRoute['right
   );
 }
 
+/** A parameter that is true or false, which it is where it is missing. Throws an `ApiProblem`. */
+export function flagOf(query: URLSearchParams, name: string): boolean {
+  const text = query.get(name) ?? 'false';
+  if (text !== 'true' && text !== 'false') throw new ApiProblem(400, `${name} must be true or false`);
+  return text === 'true';
+}
+
 /** What a parameter `entry` says, `key=value`. Throws an `ApiProblem`. */
 export function entryOf(text: string): { key: string; value: string } {
   const at = text.indexOf('=');

@@ -1,7 +1,7 @@
 /** One connection of an HTTP listener: the requests of it, one after another, and what it holds for its peer. */
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Socket } from 'node:net';
-import type { Holder, Holding } from '../net/held-bytes.ts';
+import type { ConnectionBytes, Holder } from '../net/held-bytes.ts';
 import { addressGroup } from '../net/peer.ts';
 import { handshakeBytes } from '../net/tls-handshake.ts';
 import type { LoopTurns, TurnTaker } from '../time/loop-turns.ts';
@@ -83,7 +83,7 @@ export class HttpConnection implements Holder, TurnTaker {
   readonly group: string;
   /** Counts changes among all connections: larger is later. Of the last one between idle and busy. */
   since = 0;
-  holding: Holding | undefined;
+  holding: ConnectionBytes | undefined;
   readonly #options: HttpConnectionOptions;
   readonly #accepted: Socket;
   /** Of what the peer says; the same as the accepted one without TLS. */
@@ -264,7 +264,7 @@ export class HttpConnection implements Holder, TurnTaker {
         bodyBytes += bytes;
         if (pieces % piecesBetweenLooks === 0) this.#workedOn();
         if (pieces % piecesOfTurn === 0) {
-          this.#options.turns.markDear(this.group);
+          this.#options.turns.markExpensive(this.group);
           this.rest();
         }
         if (pieces <= freePieces + bodyBytes / bytesOfPiece) return true;

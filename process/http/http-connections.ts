@@ -94,7 +94,7 @@ export class HttpConnections {
     });
     if (connection.isBusy) {
       this.#eager.add(connection);
-      this.#turns.markDear(connection.group);
+      this.#turns.markExpensive(connection.group);
     }
     connection.begin(request, response, serve);
   }

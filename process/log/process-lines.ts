@@ -39,6 +39,6 @@ export function shutdownLines(log: Logger): ShutdownListener {
 
 /** For a file that programs import and that somebody gave to Node: nothing at all would look like an end in order. */
 export function refuseToRun(file: string, command: string): void {
-  process.stderr.write(`${file} does not start by itself: run "node bin/weir.js ${command}" instead\n`);
+  process.stderr.write(`${file} does not start by itself: run "bin/weir ${command}" instead\n`);
   process.exitCode = 2;
 }

@@ -6,7 +6,7 @@ import { Seldom } from './seldom.ts';
 describe('by a clock', () => {
   function toldBy(clock: ManualClock): { told: [string, number][]; seldom: Seldom<string> } {
     const told: [string, number][] = [];
-    return { told, seldom: new Seldom<string>(clock, 1_000, (detail, times) => told.push([detail, times])) };
+    return { told, seldom: new Seldom<string>(clock, (detail, times) => told.push([detail, times]), 1_000) };
   }
 
   it('tells at once, then once an interval how often it happened', () => {
@@ -46,7 +46,7 @@ describe('by a clock', () => {
 describe('by timers', () => {
   function toldBy(timers: ManualTimers): { told: [string, number][]; seldom: Seldom<string> } {
     const told: [string, number][] = [];
-    const seldom = new Seldom<string>(timers, 60_000, (detail, times) => told.push([detail, times]));
+    const seldom = new Seldom<string>(timers, (detail, times) => told.push([detail, times]), 60_000);
     return { told, seldom };
   }
 

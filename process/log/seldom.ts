@@ -1,5 +1,8 @@
 import type { Clock, Timers } from '../time/clock.ts';
 
+/** Chosen: how often, at most, a line repeats what others can make happen. */
+const defaultIntervalMs = 60_000;
+
 /** Chosen: kinds that are told apart, as many as webhooks have endpoints and reasons; what comes beyond shares one time. */
 const mostKinds = 128;
 
@@ -22,7 +25,11 @@ export class Seldom<Detail> {
   readonly #kinds = new Map<string, Kind<Detail>>();
 
   /** By a clock, what came since the last line is told with what happens next; by timers, when the interval is over. */
-  constructor(pace: Clock | Timers, intervalMs: number, tell: (detail: Detail, times: number) => void) {
+  constructor(
+    pace: Clock | Timers,
+    tell: (detail: Detail, times: number) => void,
+    intervalMs = defaultIntervalMs,
+  ) {
     this.#pace = pace;
     this.#intervalMs = intervalMs;
     this.#tell = tell;

@@ -1,14 +1,14 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { ManualTimers } from '../../test/support/manual-timers.ts';
-import { HeldBytes, type Holder, type Holding, sharedCells } from './held-bytes.ts';
+import { type ConnectionBytes, HeldBytes, type Holder, sharedCells } from './held-bytes.ts';
 
 const timers = new ManualTimers();
 
 /** A connection whose pieces were begun one after the other. */
 class PlayedConnection implements Holder {
   readonly name: string;
-  readonly holding: Holding;
+  readonly holding: ConnectionBytes;
   /** Pieces that can be ended. */
   readonly pieces: { begun: number; bytes: number }[] = [];
   /** Waits for others than its caller. */

@@ -21,7 +21,7 @@ export interface Holder {
 }
 
 /** What one connection holds. */
-export interface Holding {
+export interface ConnectionBytes {
   /** What the account knows of. */
   readonly bytes: number;
   /** Exactly so many. */
@@ -85,7 +85,7 @@ export class HeldBytes {
   }
 
   /** `remoteAddress` as sockets name it; undefined where there is none. */
-  open(remoteAddress: string | undefined, holder: Holder): Holding {
+  open(remoteAddress: string | undefined, holder: Holder): ConnectionBytes {
     const name = addressGroup(remoteAddress);
     this.#opened += 1;
     let address = this.#byName.get(name);
@@ -171,7 +171,7 @@ export class HeldBytes {
   }
 }
 
-class ConnectionHolding implements Holding {
+class ConnectionHolding implements ConnectionBytes {
   bytes = 0;
   place = 0;
   readonly address: AddressHoldings;

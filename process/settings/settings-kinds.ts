@@ -15,8 +15,8 @@ export interface SettingKind<T> {
 }
 
 /** One whose settings need not name a default. */
-export interface UsualKind<T> extends SettingKind<T> {
-  readonly usual: T;
+export interface DefaultedKind<T> extends SettingKind<T> {
+  readonly defaultValue: T;
 }
 
 interface Bounds {
@@ -25,8 +25,8 @@ interface Bounds {
 }
 
 /** Any text, the empty one included. */
-export function text(): UsualKind<string> {
-  return { expected: 'text', brief: 'text', usual: '', schema: z.string(), format: (value) => value };
+export function text(): DefaultedKind<string> {
+  return { expected: 'text', brief: 'text', defaultValue: '', schema: z.string(), format: (value) => value };
 }
 
 /** A text of a certain form. */
@@ -38,23 +38,23 @@ export function textOf(
   return { expected, brief, schema, format: (value) => value };
 }
 
-export function bool(): UsualKind<boolean> {
+export function bool(): DefaultedKind<boolean> {
   return {
     expected: 'true or false (also 1, t, T, TRUE, True, 0, f, F, FALSE, False)',
     brief: 'boolean',
-    usual: false,
+    defaultValue: false,
     schema: parsedBy(parseGoBool),
     format: String,
   };
 }
 
 /** As `bool`, for a switch that documents call `on` and `off`. */
-export function onOff(): UsualKind<boolean> {
+export function onOff(): DefaultedKind<boolean> {
   // YAML reads the words as true and false.
   const words = choice({ values: ['on', 'off'], synonyms: { true: 'on', false: 'off' } });
   return {
     ...words,
-    usual: false,
+    defaultValue: false,
     schema: words.schema.transform((word) => word === 'on'),
     format: (isOn) => (isOn ? 'on' : 'off'),
   };
@@ -126,7 +126,7 @@ export function choice<T extends string>(options: {
   const expected = `${wordList(options.values)}, in any letter case`;
   return {
     expected,
-    brief: wordList(options.values),
+    brief: wordList(options.values.map((word) => `\`${word}\``)),
     schema: z.string().transform((value, context) => {
       const meaning = meanings.get(value.toLowerCase());
       if (meaning !== undefined) return meaning;

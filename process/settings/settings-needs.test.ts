@@ -136,7 +136,7 @@ describe('the limiter warns of', () => {
     ],
     [
       { CONFIG_TYPE: 'grpc_xds_sotw', CONFIG_GRPC_XDS_SERVER_TLS_CACERT: '/ca.pem' },
-      'CONFIG_GRPC_XDS_SERVER_TLS_CACERT has no effect without CONFIG_GRPC_XDS_SERVER_USE_TLS=true: the xDS server is spoken to in plain text',
+      'CONFIG_GRPC_XDS_SERVER_TLS_CACERT has no effect without CONFIG_GRPC_XDS_SERVER_USE_TLS=true: the limiter connects to the xDS server in plain text',
     ],
     [
       { CONFIG_TYPE: 'grpc_xds_sotw', RUNTIME_ROOT: '/r' },
@@ -165,7 +165,7 @@ describe('the limiter warns of', () => {
     ],
     [
       { BACKEND_TYPE: 'memcache', MEMCACHE_HOST_PORT: 'm:1', MEMCACHE_TLS_CACERT: '/ca.pem' },
-      'MEMCACHE_TLS_CACERT has no effect without MEMCACHE_TLS=true: memcache is spoken to in plain text',
+      'MEMCACHE_TLS_CACERT has no effect without MEMCACHE_TLS=true: the limiter connects to memcached in plain text',
     ],
   ])('%j', (env, warning) => {
     const store = 'BACKEND_TYPE' in env ? {} : redisHere;

@@ -1,5 +1,5 @@
 /** Reads settings from the environment by one table. Every bad value is reported, not just the first. */
-import type { SettingKind, UsualKind } from './settings-kinds.ts';
+import type { DefaultedKind, SettingKind } from './settings-kinds.ts';
 import { needWarnings, type SettingNeed } from './settings-needs.ts';
 import { type AliasTable, canonicalName, unknownVariables, unsafeVariables } from './settings-unknown.ts';
 
@@ -16,7 +16,7 @@ interface Row<T> {
 }
 
 /** Where there is no default it is that of the kind: a text is empty, a boolean false. */
-export type Setting<T> = Row<T> & ({ readonly default: T } | { readonly kind: UsualKind<T> });
+export type Setting<T> = Row<T> & ({ readonly default: T } | { readonly kind: DefaultedKind<T> });
 
 /** Settings by the name under which the program handles them. */
 // biome-ignore lint/suspicious/noExplicitAny: a table holds settings of every type
@@ -103,7 +103,7 @@ export function readSettings<Table extends SettingsTable>(
 }
 
 export function defaultOf<T>(setting: Setting<T>): T {
-  return 'default' in setting ? setting.default : setting.kind.usual;
+  return 'default' in setting ? setting.default : setting.kind.defaultValue;
 }
 
 /** Those checks that are wrong, as sentences. */

@@ -22,17 +22,25 @@ export interface Timers {
   every(intervalMs: number, callback: () => void): () => void;
 }
 
+function timersOfNode(isHeld: boolean): Timers {
+  const held = (timer: NodeJS.Timeout): NodeJS.Timeout => (isHeld ? timer : timer.unref());
+  return {
+    after(delayMs, callback) {
+      const timer = held(setTimeout(callback, delayMs));
+      return () => clearTimeout(timer);
+    },
+    every(intervalMs, callback) {
+      const timer = held(setInterval(callback, intervalMs));
+      return () => clearInterval(timer);
+    },
+  };
+}
+
 /** Timers of Node. A set timer keeps the process alive: who sets one calls it off. */
-export const systemTimers: Timers = {
-  after(delayMs, callback) {
-    const timer = setTimeout(callback, delayMs);
-    return () => clearTimeout(timer);
-  },
-  every(intervalMs, callback) {
-    const timer = setInterval(callback, intervalMs);
-    return () => clearInterval(timer);
-  },
-};
+export const systemTimers = timersOfNode(true);
+
+/** The same, which do not keep the process alive. */
+export const looseTimers = timersOfNode(false);
 
 /** What `work` settles with, or `late` when that takes longer than `timeoutMs`. */
 export async function inTime<T, L>(

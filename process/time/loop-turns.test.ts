@@ -199,7 +199,7 @@ describe('those that wait to be read', () => {
 
   it('are one in a turn where that is dear, after others but for each fourth', () => {
     const loop = new Loop();
-    loop.turns.markDear('dear');
+    loop.turns.markExpensive('dear');
     for (let i = 0; i < 3; i++) loop.turns.wait(loop.taker('dear', `dear${i}`, 0), 'read');
     for (let i = 0; i < 5; i++) loop.turns.wait(loop.taker('other', `other${i}`, 0), 'read');
     while (!loop.isAtRest) loop.run();
@@ -210,7 +210,7 @@ describe('those that wait to be read', () => {
 
   it('are no longer dear after 250 ms', () => {
     const loop = new Loop();
-    loop.turns.markDear('dear');
+    loop.turns.markExpensive('dear');
     expect(loop.turns.mayBeRead('dear')).toBe(false);
     loop.nowMs += 250;
     expect(loop.turns.mayBeRead('dear')).toBe(true);
@@ -218,13 +218,13 @@ describe('those that wait to be read', () => {
 
   it('are remembered as dear for a thousand addresses', () => {
     const loop = new Loop();
-    for (let i = 0; i <= 1000; i++) loop.turns.markDear(`${i}`);
+    for (let i = 0; i <= 1000; i++) loop.turns.markExpensive(`${i}`);
     expect(['0', '1', '1000'].map((group) => loop.turns.mayBeRead(group))).toEqual([true, false, false]);
   });
 
   it('wait longer where that is dear and connections come, for eight turns', () => {
     const loop = new Loop();
-    loop.turns.markDear('dear');
+    loop.turns.markExpensive('dear');
     loop.turns.wait(loop.taker('dear', 'dear', 0), 'read');
     loop.turns.wait(loop.taker('other', 'other', 0), 'read');
     while (loop.taken.length < 2) {
@@ -247,7 +247,7 @@ describe('those that wait to be read', () => {
       fc.property(costs, ({ acceptMs, workMs, every }) => {
         const loop = new Loop();
         loop.turns.wait(loop.taker('a', 'busy', workMs, 1_000_000), 'much');
-        loop.turns.markDear('dear');
+        loop.turns.markExpensive('dear');
         loop.turns.wait(loop.taker('dear', 'dear', 0), 'read');
         for (let turn = 0; loop.nowMs < 200; turn++) {
           loop.nowMs += acceptMs;

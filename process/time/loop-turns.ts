@@ -114,13 +114,13 @@ const mostReads = 4;
 /** and one of the dear ones, which come after others until those had so many, */
 const cheapReads = 3;
 /** and not while connections come, for so many turns. */
-const mostTurnsWithoutDear = 8;
+const mostTurnsWithoutExpensive = 8;
 /** Chosen: so long what an address sends is dear, after it was. */
-const dearMs = 250;
+const expensiveMs = 250;
 /** Chosen: of more addresses that is not remembered. */
-const mostDear = 1000;
+const mostExpensive = 1000;
 /** Chosen: when none was accepted for so long, no more wait for it. A turn of the loop without work is shorter. */
-const calmMs = 2;
+const quietMs = 2;
 
 interface LoopTurnsOptions {
   clock: Pick<Clock, 'monotonicMs'>;
@@ -150,9 +150,9 @@ export class LoopTurns {
   #acceptUntilMs = Number.NEGATIVE_INFINITY;
   /** Since the last one of the dear ones, or of all. */
   #cheapReads = 0;
-  #turnsWithoutDear = 0;
+  #turnsWithoutExpensive = 0;
   /** Addresses, and until when what they send is dear: in the order in which they became so. */
-  readonly #dear = new Map<string, number>();
+  readonly #expensive = new Map<string, number>();
 
   constructor(options: LoopTurnsOptions = system) {
     this.#options = options;
@@ -175,17 +175,17 @@ export class LoopTurns {
 
   /** Whether a connection that comes may be read in the next turn without waiting for that. */
   mayBeRead(group: string): boolean {
-    return !this.#isDear(group) && !this.isSpent();
+    return !this.#isExpensive(group) && !this.isSpent();
   }
 
   /** What the address sends takes long to read. */
-  markDear(group: string): void {
-    this.#dear.delete(group);
-    for (const first of this.#dear.keys()) {
-      if (this.#dear.size < mostDear) break;
-      this.#dear.delete(first);
+  markExpensive(group: string): void {
+    this.#expensive.delete(group);
+    for (const first of this.#expensive.keys()) {
+      if (this.#expensive.size < mostExpensive) break;
+      this.#expensive.delete(first);
     }
-    this.#dear.set(group, this.#options.clock.monotonicMs() + dearMs);
+    this.#expensive.set(group, this.#options.clock.monotonicMs() + expensiveMs);
   }
 
   /** Whether what came in this turn took twice its share. */
@@ -195,7 +195,7 @@ export class LoopTurns {
 
   /** A connection was accepted: others may wait for that. */
   accepted(): void {
-    this.#comingUntilMs = this.#options.clock.monotonicMs() + calmMs;
+    this.#comingUntilMs = this.#options.clock.monotonicMs() + quietMs;
     this.#hasAccepted = true;
   }
 
@@ -262,10 +262,11 @@ export class LoopTurns {
     // As long as one waits for that, one is accepted in each turn.
     if (!this.#hasAccepted) this.#acceptUntilMs = Number.NEGATIVE_INFINITY;
     steps.isPassed = nowMs < Math.min(this.#acceptUntilMs, this.#comingUntilMs);
-    steps.isCheap = this.#hasAccepted && this.#turnsWithoutDear < mostTurnsWithoutDear;
+    steps.isCheap = this.#hasAccepted && this.#turnsWithoutExpensive < mostTurnsWithoutExpensive;
     this.#hasAccepted = false;
     if (!steps.isPassed)
-      this.#turnsWithoutDear = steps.isCheap && this.#read.size > 0 ? this.#turnsWithoutDear + 1 : 0;
+      this.#turnsWithoutExpensive =
+        steps.isCheap && this.#read.size > 0 ? this.#turnsWithoutExpensive + 1 : 0;
   }
 
   #next(steps: Steps, nowMs: number): TurnTaker | undefined {
@@ -280,18 +281,18 @@ export class LoopTurns {
 
   #nextRead(steps: Steps): TurnTaker | undefined {
     if (this.#read.size === 0 || steps.reads >= mostReads) return undefined;
-    const mayBeDear = steps.reads === 0 && !steps.isCheap;
-    const isForAll = mayBeDear && this.#cheapReads >= cheapReads;
-    const cheap = isForAll ? undefined : this.#read.next((group) => !this.#isDear(group));
-    const taker = cheap ?? (mayBeDear ? this.#read.next() : undefined);
+    const mayBeExpensive = steps.reads === 0 && !steps.isCheap;
+    const isForAll = mayBeExpensive && this.#cheapReads >= cheapReads;
+    const cheap = isForAll ? undefined : this.#read.next((group) => !this.#isExpensive(group));
+    const taker = cheap ?? (mayBeExpensive ? this.#read.next() : undefined);
     if (taker === undefined) return undefined;
     steps.reads += 1;
     this.#cheapReads = cheap === undefined ? 0 : this.#cheapReads + 1;
     return taker;
   }
 
-  #isDear(group: string): boolean {
-    const untilMs = this.#dear.get(group);
+  #isExpensive(group: string): boolean {
+    const untilMs = this.#expensive.get(group);
     return untilMs !== undefined && this.#options.clock.monotonicMs() < untilMs;
   }
 }

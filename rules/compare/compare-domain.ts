@@ -1,7 +1,7 @@
 /** Walks the rules of one domain in two versions, level by level: rules are the same when the matcher cannot tell them apart. */
 import { calendarText } from '../calendar.ts';
 import { changeWords, limitsWords, limitWords } from '../describe.ts';
-import { type NameForm, type RuleMatch, usualNames } from '../match-result.ts';
+import { defaultNames, type NameForm, type RuleMatch } from '../match-result.ts';
 import {
   arePlainLimits,
   compositeOf,
@@ -250,7 +250,7 @@ function counterOf({ unit, unitMultiplier, calendar, algorithm }: Limit): string
 }
 
 function isSameStem(entries: readonly Entry[], { before, after }: Sides): boolean {
-  const names: NameForm = { ...usualNames, counterKeys: 'unambiguous' };
+  const names: NameForm = { ...defaultNames, counterKeys: 'unambiguous' };
   return before.match(entries, names)?.counterStem === after.match(entries, names)?.counterStem;
 }
 

@@ -80,6 +80,8 @@ export interface FieldRow extends ValueFacts {
   readonly change?: { readonly set: string; readonly unset: string };
   /** What a change means for the rules below. */
   readonly changeBelow?: string;
+  /** For quota clients: why nothing of such a rule can be assigned, that all requests pass, or that it says which form assignments have. */
+  readonly forQuotaClients?: { readonly unassignable: string } | 'pass' | 'form';
   /** What is obeyed where the field is not written, unless it has words or is a boolean. */
   readonly unwritten?: string;
   /** What a limit among several says of itself in place of these facts. */
@@ -111,13 +113,13 @@ export const domainFields = {
     least: 1,
     most: 253,
     description:
-      'The domain of the requests that these rules are for. Within a fleet one object holds it, unless the control plane merges domains.',
+      'Domain of the requests that these rules apply to. Within a fleet, one object has it, unless the control plane merges domains.',
     example: 'shop',
   },
   descriptors: {
     kind: 'rules',
     most: descriptorsPerLevel,
-    description: `Rules for the first entry of a request's descriptor. Rules nest at most ${descriptorLevels} levels deep; deeper ones are refused.`,
+    description: `Rules for the first entry of a request's descriptor. Rules nest at most ${descriptorLevels} levels deep; deeper ones are rejected.`,
     element: ruleElement,
     example: rules,
   },
@@ -129,7 +131,7 @@ export const ruleFields = {
     isRequired: true,
     least: 1,
     most: 1024,
-    description: 'Key of the entry that this rule is for; compared as written, case counts.',
+    description: 'Key of the entry that this rule applies to, compared with its case.',
     example: 'path',
   },
   /** Empty: any value matches. May contain `*`. */
@@ -137,13 +139,13 @@ export const ruleFields = {
     kind: 'text',
     most: 4096,
     description:
-      'Value of the entry; empty fits every value, and counts each apart. * stands for any text, anywhere and several times.',
+      'Value of the entry. Empty: every value, each with its own counter. * matches any text, anywhere and several times.',
     example: '/search*',
   },
   rateLimit: {
     kind: 'limit',
     isSpelling: true,
-    description: 'The limit: either a window (unit, window or calendar) and requestsPerUnit, or unlimited.',
+    description: 'The limit: a window (unit, window or calendar) and requestsPerUnit, or unlimited.',
     example: limit,
   },
   rateLimits: {
@@ -154,7 +156,7 @@ export const ruleFields = {
     insteadOf: ['rateLimit'],
     ...limitsOfRule,
     description:
-      "In place of rateLimit, several limits that all have to allow; what one refuses counts in none. Known to Weir's limiters only.",
+      'A list of limits in place of rateLimit. All must allow a request; hits over one limit count in none. Supported only by Weir.',
     element: 'One of the limits.',
     example: [limit, { unit: 'day', requestsPerUnit: 5000, name: 'daily' }],
   },
@@ -169,7 +171,7 @@ export const ruleFields = {
     isFor: ({ countsAllHits }) => countsAllHits,
     pattern: '^(0|(100(\\.0{1,4})?|[0-9]{1,2}(\\.[0-9]{1,4})?)%)$',
     description:
-      "The share of the limit that one limiter may take ahead and spend by itself, as 2%, or 0 for none; as the limiter is set where it is not written. Known to Weir's limiters only.",
+      "Share of the limit that one limiter may take in advance, such as 2%; 0 for none. Defaults to the limiter's setting. Supported only by Weir.",
     example: '10%',
   },
   /** Undefined: no marker entries are looked for. */
@@ -183,42 +185,61 @@ export const ruleFields = {
     isOwn: true,
     ifUnknown: 'withhold',
     needs: ['rateLimit', 'rateLimits'],
+    forQuotaClients: {
+      unassignable: 'amounts are reserved against its limit, and a quota client reserves nothing',
+    },
     description:
-      "How entries reservation_id and settle of a request reserve against the rule's limits. Known to Weir's limiters only.",
+      'Terms of reservations by the entries reservation_id and settle of a request. Supported only by Weir.',
     example: { ttl: '60s', estimate: 2000, onExpiry: 'Release' },
+  },
+  /** Undefined: as its limits suggest. */
+  assign: {
+    kind: 'text',
+    isOptional: true,
+    forQuotaClients: 'form',
+    change: {
+      set: 'quota clients get {} assignments',
+      unset: 'quota clients get assignments as its limits suggest',
+    },
+    unwritten: 'exact for windows of a minute or more that are no token buckets, else refilling',
+    isOwn: true,
+    ifUnknown: 'ignore',
+    most: 16,
+    pattern: '^(exact|refilling)?$',
+    description:
+      'How quota clients get their share: exact, a number of requests for a window, or refilling, a token bucket. Token buckets always refill. Supported only by Weir.',
+    example: 'refilling',
   },
   shadowMode: {
     kind: 'boolean',
+    forQuotaClients: 'pass',
     phrase: 'shadow mode: never refuses',
-    description: 'Whether the limit is counted and reported, but never refuses.',
+    description: 'Whether to count and report, but never answer over limit.',
     example: true,
   },
   quotaMode: {
     kind: 'boolean',
     phrase: 'quota mode: refuses when all quotas of the request are over',
-    description:
-      'Whether being over this limit alone does not refuse a request: it is refused when all its limits in quota mode are over.',
+    description: 'Whether a request is over limit only if all its limits in quota mode are over.',
     example: true,
   },
   detailedMetric: {
     kind: 'boolean',
-    description: 'Whether the values of a request go into the name of its metrics.',
+    description: 'Whether the values of a request are part of the names of its metrics.',
     example: true,
   },
   valueToMetric: {
     kind: 'boolean',
     changeBelow: 'other metric names for the rules below it, too',
     ifUnknown: 'ignore',
-    description:
-      "Whether the value of this entry goes into the metric's name. Known to Weir's limiters only.",
+    description: "Whether the value of this entry is part of the metric's name. Supported only by Weir.",
     example: true,
   },
   shareThreshold: {
     kind: 'boolean',
     changeBelow: 'other counter keys for the rules below it, too',
     ifUnknown: 'ignore',
-    description:
-      "Whether all values that fit the * in value share one counter. Known to Weir's limiters only.",
+    description: 'Whether all values that match the * in value share one counter. Supported only by Weir.',
     example: true,
   },
   /** Answers say nothing of it beyond what they say without RESPONSE_RULE_IDENTITY. */
@@ -228,7 +249,7 @@ export const ruleFields = {
     change: { set: 'answers no longer name the rule', unset: 'answers may name the rule' },
     ifUnknown: 'ignore',
     description:
-      "Whether answers keep silent about the rule, where limiters are set to name it. Known to Weir's limiters only.",
+      'Whether answers never name this rule, even if the limiter is set to name rules. Supported only by Weir.',
     example: true,
   },
   /** Copied into the dynamic metadata of an answer. */
@@ -238,7 +259,7 @@ export const ruleFields = {
     isOptional: true,
     // Nested objects and lists. Limiters read at most 100 nested messages, and each takes up to three.
     most: 16,
-    description: "Any content, sent back in an answer's dynamic metadata where the limiter is set to.",
+    description: 'Any content. The limiter adds it to the dynamic metadata of answers if it is set to.',
     example: { team: 'search' },
   },
   descriptors: {
@@ -260,7 +281,7 @@ export const limitFields = {
     most: 16,
     pattern: unitPattern,
     description:
-      'Length of the window: second, minute, hour, day, week, month or year, in any letter case. Required unless unlimited or window is written.',
+      'Unit of the window: second, minute, hour, day, week, month or year, in any letter case. Required without unlimited and window.',
     example: 'minute',
   },
   window: {
@@ -273,7 +294,7 @@ export const limitFields = {
     most: 32,
     pattern: '^([0-9]+(w|d|h|m|s|mo|y))+$',
     description:
-      "Length of the window as 30s, 5m, 1h30m, 1d, 2w, 1mo or 1y, in place of unit and unitMultiplier; at most ten years, with hours in it 390w15h, with minutes 6w3d12h15m, with seconds 18h12m15s. Known to Weir's limiters only.",
+      'Window such as 30s, 1h30m, 2w, 1mo or 1y, in place of unit and unitMultiplier. At most ten years; 390w15h with hours, 6w3d12h15m with minutes, 18h12m15s with seconds. Only Weir.',
     example: '1h30m',
   },
   /** In place of a window of the unit's length; `unit` is then its own. */
@@ -285,7 +306,7 @@ export const limitFields = {
     insteadOf: ['unit', 'unitMultiplier', 'window'],
     isFor: ({ steady }) => steady === undefined,
     description:
-      "Windows of the calendar as it is in a place, in place of unit, unitMultiplier and window; with FixedWindow alone. Known to Weir's limiters only.",
+      'Windows of the calendar in a time zone, in place of unit, unitMultiplier and window. Only with FixedWindow. Supported only by Weir.',
     example: { unit: 'month', timezone: 'Europe/Zurich', startsOn: 15 },
   },
   /** How many units a window has; 1 where none is written. */
@@ -295,25 +316,27 @@ export const limitFields = {
     ifUnknown: 'withhold',
     least: 1,
     most: 65_535,
-    description:
-      "How many units the window has, ten years at most; 1 where it is not written. Known to Weir's limiters only.",
+    description: 'Number of units in the window, at most ten years. Defaults to 1. Supported only by Weir.',
     example: 5,
   },
   /** How many hits each window allows. 0 blocks everything. 0 to 2^53 - 1. */
   requestsPerUnit: {
     kind: 'requests',
     sentAs: ['requestsPerUnit', 'largeRequestsPerUnit'],
-    description: 'Requests that each window allows; 0 blocks everything. Required unless unlimited.',
+    description: 'Requests that each window allows; 0 blocks all. Required without unlimited.',
     example: 20,
   },
   hitsUnit: {
     kind: 'unitOfHits',
+    forQuotaClients: {
+      unassignable: 'its limit counts other hits than requests, and a quota client counts requests alone',
+    },
     change: { set: 'its hits are called {}', unset: 'its hits are called {}' },
     isOwn: true,
     ifUnknown: 'ignore',
     words: hitsUnits,
     description:
-      "What the hits are, for people; requests where it is not written. It changes nothing of how they are counted. Known to Weir's limiters only.",
+      'What one hit is, for people. It does not affect counting. Defaults to requests. Supported only by Weir.',
     example: 'tokens',
   },
   /** Percents of the limit from which on answers carry a mark: 1 to 100, ascending, each once. */
@@ -325,8 +348,8 @@ export const limitFields = {
     ifUnknown: 'ignore',
     most: 8,
     description:
-      "Percents of the limit from which on answers carry a mark, ascending. Known to Weir's limiters only.",
-    element: 'Percents of the limit.',
+      'Percentages of the limit, ascending. When one is reached, answers and logs have a warning. Supported only by Weir.',
+    element: 'A percentage of the limit.',
     example: [50, 80, 95],
   },
   algorithm: {
@@ -334,8 +357,7 @@ export const limitFields = {
     isOwn: true,
     ifUnknown: 'withhold',
     words: algorithmNames,
-    description:
-      "How hits are counted; FixedWindow where it is not written. Others are known to Weir's limiters only.",
+    description: 'How to count hits. Defaults to FixedWindow. Only Weir supports others.',
     example: algorithmNames[1],
   },
   /** Of a token bucket, the most that may come at once, where that is written: see `burstOf`. */
@@ -346,14 +368,14 @@ export const limitFields = {
     ifUnknown: 'withhold',
     sentAs: ['burst', 'largeBurst'],
     isFor: ({ hasBurst }) => hasBurst,
-    description: 'The most that a token bucket lets come at once; requestsPerUnit where it is not written.',
+    description: 'Hits that a token bucket allows at once. Defaults to requestsPerUnit.',
     example: 40,
   },
   unlimited: {
     kind: 'boolean',
-    description: 'Whether requests are never limited and never counted.',
+    description: 'Whether requests are neither limited nor counted.',
     example: true,
-    amongSeveral: { description: 'Must be false where there are several limits.', example: false },
+    amongSeveral: { description: 'Must be false with several limits.', example: false },
   },
   /** Empty: no rule can replace this limit. */
   name: {
@@ -366,7 +388,7 @@ export const limitFields = {
   replaces: {
     kind: 'names',
     most: 64,
-    description: 'Limits that this one takes the place of, when both apply to one request.',
+    description: 'Limits that this one replaces if both apply to one request.',
     element: 'A limit, by its name.',
     example: [{ name: 'per_client' }],
   },
@@ -385,7 +407,7 @@ export const calendarFields = {
     kind: 'text',
     most: 64,
     pattern: '^[A-Za-z][A-Za-z0-9_+/-]*$',
-    description: 'Name of the time zone in the IANA database, as Europe/Zurich; UTC where it is not written.',
+    description: 'Name of the time zone in the IANA database, such as Europe/Zurich. Defaults to UTC.',
     example: 'Europe/Zurich',
   },
   startsOn: {
@@ -394,7 +416,7 @@ export const calendarFields = {
     most: 31,
     pattern: '^([0-9]{1,2}|(?i:monday|tuesday|wednesday|thursday|friday|saturday|sunday))$',
     description:
-      'The day that windows begin with: 1 to 31 of a month, or its last where it is shorter; monday to sunday of a week, or 1 to 7. The first where it is not written.',
+      'First day of windows, 1 by default. In a month, 1 to 31, at most its last day. In a week, monday to sunday, or 1 to 7.',
     example: 15,
   },
 } as const satisfies FieldRows;
@@ -405,19 +427,19 @@ export const reserveFields = {
     sentAs: ['ttlSeconds'],
     most: 32,
     pattern: '^([0-9]+(d|h|m|s))+$',
-    description: 'How long a reservation is held, 1s to 24h; 60s where it is not written.',
+    description: 'How long a reservation lasts, 1s to 24h. Defaults to 60s.',
     example: '60s',
   },
   estimate: {
     kind: 'requests',
-    description: 'What is reserved where a request does not say how much; its hits where it is not written.',
+    description: 'Amount to reserve if a request does not give one. Defaults to its hits.',
     example: 2000,
   },
   onExpiry: {
     kind: 'text',
     words: ['release', 'charge'],
     description:
-      'What becomes of a reservation that nobody settled: it is given back, as where this is not written, or stays charged.',
+      'What happens to a reservation that expires: it is released (the default), or stays charged.',
     example: 'release',
   },
 } as const satisfies FieldRows;
@@ -436,10 +458,10 @@ export const replacesFields = {
 
 /** An entry of `match` of an override. */
 export const entryFields = {
-  key: { ...ruleFields.key, description: 'Key of the entry; compared as written.' },
+  key: { ...ruleFields.key, description: 'Key of the entry, compared with its case.' },
   value: {
     ...ruleFields.value,
-    description: 'Value of the entry; * stands for any text, anywhere and several times.',
+    description: 'Value of the entry; * matches any text, anywhere and several times.',
   },
 } as const satisfies FieldRows;
 
@@ -459,7 +481,7 @@ export const overrideFields = {
     most: domainFields.domain.most,
     // A field of the message that an override is in.
     sentAs: [],
-    description: 'The domain over whose rules it lies: one that the namespace of the object may have.',
+    description: 'Domain whose rules it changes. The namespace of the object must have a right to it.',
     example: 'shop',
   },
   match: {
@@ -468,14 +490,14 @@ export const overrideFields = {
     least: 1,
     most: 32,
     description:
-      "All entries of a request's descriptor, in their order. An exact match goes before one with *, then the longer text.",
+      "All entries of a request's descriptor, in order. An exact match takes precedence over one with *, then the longer text.",
     element: "An entry of a request's descriptor.",
     example: [{ key: 'tenant', value: 'acme' }],
   },
   limit: {
     kind: 'text',
     most: limitFields.name.most,
-    description: 'Name of the limit that it is for, where the matched rule has several.',
+    description: 'Name of the limit to change, if the matched rule has several.',
     example: 'daily',
   },
   requestsPerUnit: {
@@ -483,28 +505,28 @@ export const overrideFields = {
     says: 'effect',
     sentAs: ['changedLimit'],
     description:
-      "In place of the matched limit's requests; window, algorithm and counter stay. 0 refuses everything.",
+      'Requests in place of those of the matched limit. Window, algorithm and counter stay. 0 blocks all.',
     example: 20,
   },
   unlimited: {
     kind: 'boolean',
     says: 'effect',
-    description: 'Requests are never limited.',
+    description: 'No request is limited.',
     example: true,
   },
   shadow: {
     kind: 'boolean',
     says: 'effect',
-    description: 'Requests are counted and never refused.',
+    description: 'Requests are counted, but never over limit.',
     example: true,
   },
-  block: { kind: 'boolean', says: 'effect', description: 'All requests are refused.', example: true },
+  block: { kind: 'boolean', says: 'effect', description: 'All requests are over limit.', example: true },
   grant: {
     kind: 'requests',
     says: 'effect',
     sentAs: ['grant', 'largeGrant'],
     least: 1,
-    description: 'So many requests more, until the window ends in which the object was created.',
+    description: 'Number of further requests until the end of the window in which the object was created.',
     example: 1000,
   },
   unit: {
@@ -512,7 +534,7 @@ export const overrideFields = {
     most: limitFields.unit.most,
     pattern: unitPattern,
     sentAs: ['changedLimit'],
-    description: 'Window of requestsPerUnit where no rule matches; needed there.',
+    description: 'Window of requestsPerUnit. Required if no rule matches.',
     example: 'minute',
   },
   expiresAt: {
@@ -521,7 +543,7 @@ export const overrideFields = {
     most: 64,
     format: 'date-time',
     sentAs: ['endsMs'],
-    description: 'When it ends.',
+    description: 'End of the override.',
     example: '2026-12-24T18:00:00Z',
   },
   for: {
@@ -530,14 +552,14 @@ export const overrideFields = {
     most: 32,
     pattern: '^([0-9]+(w|d|h|m|s))+$',
     sentAs: ['endsMs'],
-    description: 'How long it lasts, from the creation of the object on: 30m, 2h, 1d.',
+    description: 'Duration from the creation of the object: 30m, 2h, 1d.',
     example: '2h',
   },
   permanent: {
     kind: 'boolean',
     says: 'end',
     sentAs: [],
-    description: 'It lasts until the object is deleted.',
+    description: 'Whether the override lasts until the object is deleted.',
     example: true,
   },
   reason: {
@@ -546,7 +568,7 @@ export const overrideFields = {
     least: 1,
     most: 1024,
     pattern: '\\S',
-    description: 'Why, for whoever finds it.',
+    description: 'Reason, for people who find the override.',
     example: 'ticket 4711',
   },
 } as const satisfies OverrideRows;

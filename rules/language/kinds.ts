@@ -45,13 +45,13 @@ const servedFields = (what: string) => {
     className: {
       ...label,
       default: defaultClass,
-      description: `The control plane that serves ${what}: the one whose CLASS_NAME this is. Others leave the object alone. Defaults to "${defaultClass}".`,
+      description: `CLASS_NAME of the control plane that serves ${what}. Others ignore the object. Defaults to "${defaultClass}".`,
       example: defaultClass,
     },
     fleet: {
       ...label,
       default: defaultFleet,
-      description: `The limiters that load ${what}: those whose node metadata says fleet=<this name>. Defaults to "${defaultFleet}".`,
+      description: `Fleet of the limiters that load ${what}: those with fleet=<this name> in their node metadata. Defaults to "${defaultFleet}".`,
       example: defaultFleet,
     },
   } as const satisfies FieldRows;

@@ -6,13 +6,11 @@
 
 import { isObject } from '../model.ts';
 import { documentTexts, readManifestDocument } from '../reader/read-manifests.ts';
-import type { PathProblem, TextPlace } from '../yaml/places.ts';
+import type { PathProblem } from '../yaml/places.ts';
 import { valuePlacer } from '../yaml/places.ts';
+import { type EnvoyPlace, type Fields, field, list, namedField, type Path, typed } from './proto-json.ts';
+import { type QuotaFilter, quotaFilters } from './quota-filters.ts';
 import { type RateLimitConfig, readRateLimits } from './read-actions.ts';
-
-export interface EnvoyPlace extends TextPlace {
-  file: string;
-}
 
 /** One item of `rate_limits`. */
 export interface PlacedRateLimit {
@@ -79,6 +77,7 @@ export interface EnvoyCluster {
 
 export interface EnvoyConfiguration {
   managers: ConnectionManager[];
+  quotaFilters: QuotaFilter[];
   clusters: Map<string, EnvoyCluster>;
   /** Whether there are no other clusters. */
   hasAllClusters: boolean;
@@ -91,18 +90,15 @@ export interface EnvoyConfiguration {
   }[];
 }
 
-type Path = (string | number)[];
-type Fields = Record<string, unknown>;
-
 /** Reads the files of one Envoy, or of Envoys that have the same routes. Never throws. */
 export function readEnvoyConfiguration(files: readonly { path: string; text: string }[]): EnvoyConfiguration {
   const reader = new ConfigurationReader();
   for (const { path, text } of files) reader.file(path, text);
   const configuration = reader.configuration();
-  const { managers, problems } = configuration;
+  const { managers, quotaFilters: quotas, problems } = configuration;
   const [first] = files;
   const isLimiting = managers.some(({ filters, sites }) => filters.length > 0 || sites.some(hasLimits));
-  if (!isLimiting && first !== undefined && problems.length === 0) {
+  if (!isLimiting && quotas.length === 0 && first !== undefined && problems.length === 0) {
     const place = { file: first.path, line: 1, column: 1 };
     const text = 'nothing to compare: there is neither a rate limit filter nor rate_limits of Envoy';
     problems.push({ place, code: 'no-rate-limit-filter', text });
@@ -125,6 +121,7 @@ interface LooseRoutes {
 class ConfigurationReader {
   readonly #managers: (ConnectionManager & { routeName: string | undefined })[] = [];
   readonly #filters: RateLimitFilter[] = [];
+  readonly #quotaFilters: QuotaFilter[] = [];
   readonly #routes: LooseRoutes[] = [];
   readonly #clusters = new Map<string, EnvoyCluster>();
   readonly #runtime = new Map<string, unknown>();
@@ -140,6 +137,7 @@ class ConfigurationReader {
         const placeOf = valuePlacer(yaml.tape, document.firstLine);
         this.#placeOf = (path) => ({ file, ...placeOf(path) });
         this.#any(yaml.value, []);
+        this.#quotaFilters.push(...quotaFilters(yaml.value, this.#placeOf));
       } else if (!yaml.empty) {
         const place = { file, line: yaml.line + document.firstLine - 1, column: yaml.column };
         this.#problems.push({ place, code: 'syntax', text: yaml.text });
@@ -168,6 +166,7 @@ class ConfigurationReader {
     }
     return {
       managers,
+      quotaFilters: this.#quotaFilters,
       clusters: this.#clusters,
       hasAllClusters: this.#hasAllClusters && !this.#hasOtherClusters,
       runtime: this.#runtime,
@@ -446,33 +445,8 @@ class ConfigurationReader {
   }
 }
 
-/** By its name in snake_case. */
-function field(owner: unknown, name: string): unknown {
-  return namedField(owner, name)[1];
-}
-
-/** Also the name that it has. */
-function namedField(owner: unknown, name: string): [string, unknown] {
-  if (!isObject(owner)) return [name, undefined];
-  const camel = name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
-  return Object.hasOwn(owner, name) || !Object.hasOwn(owner, camel)
-    ? [name, owner[name]]
-    : [camel, owner[camel]];
-}
-
-function list(owner: unknown, name: string): unknown[] {
-  const value = field(owner, name);
-  return Array.isArray(value) ? value : [];
-}
-
 function isSet(value: unknown): boolean {
   return value === true || value === 'true';
-}
-
-/** What a `typed_config` holds, and where below it: the fields of a TypedStruct are one step further down. */
-function typed(given: unknown): [unknown, string[]] {
-  const isStruct = isObject(given) && String(given['@type']).endsWith('.TypedStruct');
-  return isStruct ? [given['value'], ['value']] : [given, []];
 }
 
 function isTyped(config: unknown, given: unknown, name: string): boolean {

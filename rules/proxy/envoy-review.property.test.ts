@@ -55,7 +55,7 @@ describe('rules and the Envoy that is written for them', () => {
           ),
         ).toEqual([]);
       }),
-      { numRuns: caseCount(300) },
+      { numRuns: caseCount(150) },
     );
   });
 
@@ -83,7 +83,7 @@ describe('rules and the Envoy that is written for them', () => {
         const codes = findingsOf([{ actions }], rules).map(({ code }) => code);
         expect(codes.includes('unmatched-descriptor')).toBe(outcome.kind !== 'found');
       }),
-      { numRuns: caseCount(500) },
+      { numRuns: caseCount(250) },
     );
   });
 });

@@ -8,7 +8,6 @@ import { type PlacedRule, placedRules } from '../review/rule-level.ts';
 import type {
   ConnectionManager,
   EnvoyConfiguration,
-  EnvoyPlace,
   PerRoute,
   PlacedRateLimit,
   RateLimitFilter,
@@ -25,6 +24,8 @@ import {
   variantsOf,
   walk,
 } from './possible-rules.ts';
+import type { EnvoyPlace } from './proto-json.ts';
+import { quotaFindingKinds, reviewQuotaFilters } from './quota-review.ts';
 
 export const envoyFindingKinds = [
   'unmatched-descriptor',
@@ -41,6 +42,7 @@ export const envoyFindingKinds = [
   'unasked-domain',
   'charged-later',
   'never-settled',
+  ...quotaFindingKinds,
 ] as const;
 
 /** In the Envoy's file, or in a file of rules. */
@@ -312,11 +314,17 @@ class EnvoyReview {
         );
       if (item.config.actions.some(isUnknown)) this.isOpen = true;
     }
+    const buckets = reviewQuotaFilters(this.#configuration.quotaFilters, tops, this.#tell.bind(this));
+    if (buckets.isOpen) this.isOpen = true;
+    for (const [domain, place] of buckets.domains)
+      if (!tops.has(domain)) this.#unknownDomain({ text: domain, place }, [...tops.keys()]);
     if (this.isOpen) return;
+    for (const rule of buckets.rules) reached.now.add(idOf(rule));
     this.#neverSettled(reached);
     const isAnyAsked = [...this.#asked.values()].some(({ domain }) => domain === undefined);
     for (const [domain, top] of tops) {
-      if (isAnyAsked || domains.has(domain)) this.#unreached(domain, top, reached);
+      if (isAnyAsked || domains.has(domain)) this.#unreached(domain, top, reached, 'descriptor');
+      else if (buckets.domains.has(domain)) this.#unreached(domain, top, reached, 'bucket');
       else this.#unaskedDomain(domain);
     }
   }
@@ -379,7 +387,12 @@ class EnvoyReview {
   }
 
   /** Rules of the same keys are told together. */
-  #unreached(domain: string, top: readonly PlacedRule[], reached: Reached): void {
+  #unreached(
+    domain: string,
+    top: readonly PlacedRule[],
+    reached: Reached,
+    asked: 'descriptor' | 'bucket',
+  ): void {
     const groups = new Map<string, { first: PlacedRule; keys: string[]; count: number; isLater: boolean }>();
     const visit = (level: readonly PlacedRule[], above: string[]): void => {
       const rules = level.map(({ rule }) => rule);
@@ -411,9 +424,9 @@ class EnvoyReview {
         const text = `descriptors of (${list}) are charged when requests are over: by themselves they refuse nothing`;
         this.#warning('charged-later', place, text);
       } else {
-        const text = `no descriptor (${list}) of the domain "${domain}" reaches this rule${others}`;
-        const hint = `"weir envoy" writes the rate_limits for it`;
-        this.#error('unreached-rule', place, text, hint);
+        const text = `no ${asked} (${list}) of the domain "${domain}" reaches this rule${others}`;
+        if (asked === 'bucket') this.#warning('unreached-rule', place, text);
+        else this.#error('unreached-rule', place, text, `"weir envoy" writes the rate_limits for it`);
       }
     }
   }

@@ -3,7 +3,7 @@
  * camelCase, as protobuf's JSON has them, and scalars as their types or as texts.
  */
 import { isObject } from '../model.ts';
-import { isMistyped } from '../review/explain-descriptor.ts';
+import { meantBy } from '../review/near-names.ts';
 import type { PathProblem } from '../yaml/places.ts';
 
 /** One item of `rate_limits`: the descriptor that its actions make, one entry each, or none where an action yields none. */
@@ -433,13 +433,6 @@ class ActionsReader {
     this.#problems.push({ path, message, isKey });
     return undefined;
   }
-}
-
-/** The field that a misspelt one is nearest to, if any is near; case, `-` and `_` do not count. */
-export function meantBy(written: string, known: readonly string[]): string | undefined {
-  const plain = (name: string): string => name.toLowerCase().replaceAll(/[-_]/g, '');
-  const given = plain(written.slice(0, 80));
-  return known.find((one) => plain(one) === given) ?? known.find((one) => isMistyped(plain(one), given));
 }
 
 /** `, not "x"` for a text, nothing for what else came. */

@@ -5,12 +5,12 @@
  */
 import { isObject } from '../model.ts';
 import { type CostBudget, newCostBudget } from '../regex/expression.ts';
+import { meantBy } from '../review/near-names.ts';
 import { fieldPath } from '../rule-error.ts';
 import { readDocument, type YamlDocument } from '../yaml/document.ts';
 import { LineIndex, type PathProblem, placedProblems, valuePlacer } from '../yaml/places.ts';
 import {
   cameAs,
-  meantBy,
   quoted,
   type RateLimitAction,
   type RateLimitConfig,

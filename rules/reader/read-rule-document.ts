@@ -335,6 +335,7 @@ export class FollowUps {
         if (this.#paths.has(JSON.stringify(path))) return true;
         return this.#maps.has(JSON.stringify(path.slice(0, -1))) && !isWritten();
       case 'invalid-lease':
+      case 'invalid-assign':
       case 'share-threshold-without-wildcard':
         return this.#maps.has(JSON.stringify(path.slice(0, -1)));
       case 'burst-without-bucket':

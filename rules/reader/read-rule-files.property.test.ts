@@ -173,7 +173,7 @@ describe('decodeRuleFile', () => {
         expect(errors).toEqual([]);
         expect(source).toEqual({ name: 'f', domain, descriptors });
       }),
-      { numRuns: caseCount(200) },
+      { numRuns: caseCount(100) },
     );
   });
 
@@ -186,7 +186,7 @@ describe('decodeRuleFile', () => {
           expect(source !== undefined || errors.length > 0).toBe(true);
         },
       ),
-      { numRuns: caseCount(3000) },
+      { numRuns: caseCount(1500) },
     );
   });
 });

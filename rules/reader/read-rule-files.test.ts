@@ -376,6 +376,11 @@ describe('readRuleFiles, errors', () => {
       '4:15: error loading config file: yaml: unmarshal errors:\n  line 4: cannot unmarshal !!int `5` into config.YamlRateLimit',
     ],
     [
+      'a form of assignments that there is not',
+      `${head}- {key: k, assign: exact}\n- {key: l, assign: half, rate_limit: {unit: day}}\n`,
+      "4:20: assign must be exact or refilling, found 'half'",
+    ],
+    [
       'metadata without JSON form',
       `${head}- key: k\n  metadata: {a: [.nan]}\n`,
       "4:13: error parsing metadata: number NaN at 'a.0' has no JSON form",

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { cpuMs } from '../../test/support/cpu-time.ts';
 import { machineSlowness } from '../../test/support/machine-slowness.ts';
 import { readRuleFiles } from './read-rule-files.ts';
 
@@ -22,15 +23,18 @@ describe('readRuleFiles', () => {
   const bytes = Buffer.from(file);
 
   it('reads and checks 100,000 rules in well under the time that a load may take', () => {
+    const most = 1500 * machineSlowness();
     let best = Infinity;
-    for (let run = 0; run < 3; run++) {
-      const start = performance.now();
-      const { sources, errors } = readRuleFiles([{ name: 'big.yaml', text: bytes }], { mergeDomains: false });
-      best = Math.min(best, performance.now() - start);
-      expect(errors).toEqual([]);
-      expect(sources[0]?.descriptors).toHaveLength(100_000);
+    for (let run = 0; run < 3 && best >= most; run++) {
+      let read: ReturnType<typeof readRuleFiles> | undefined;
+      const spent = cpuMs(() => {
+        read = readRuleFiles([{ name: 'big.yaml', text: bytes }], { mergeDomains: false });
+      });
+      best = Math.min(best, spent);
+      expect(read?.errors).toEqual([]);
+      expect(read?.sources[0]?.descriptors).toHaveLength(100_000);
     }
-    expect(best).toBeLessThan(1500 * machineSlowness());
+    expect(best).toBeLessThan(most);
   });
 
   it('finds the place of the last error among 100,000', () => {

@@ -1,6 +1,7 @@
-import type { RuleSource } from '../model.ts';
+import { isObject, type RuleSource } from '../model.ts';
 import { type RuleError, RuleErrorList } from '../rule-error.ts';
 import { type CheckOptions, checkSources } from '../validate-sources.ts';
+import { readDocument } from '../yaml/document.ts';
 import { parseYaml } from '../yaml/parse.ts';
 import { LineIndex, type TextPlace, valuePlacer } from '../yaml/places.ts';
 import { YamlTape } from '../yaml/tape.ts';
@@ -157,9 +158,16 @@ export function looksLikeRules(text: string | Uint8Array): boolean {
   return domain !== undefined && domain !== '';
 }
 
-/** Whether a file has tests of rules (`weir test`) and no rules: by its name, and by what stands in it. */
-export function isTestFile(name: string, text: string | Uint8Array): boolean {
+/**
+ * Whether a file has tests of rules (`weir test`) and no rules: by its name, unless it has `descriptors`. So a file that is
+ * empty, such as one that a shell has just made for the output of a command, is none of rules.
+ */
+export function isTestFile(name: string, content: string | Uint8Array): boolean {
   if (!/\.test\.ya?ml$/.test(name)) return false;
-  const lines = Buffer.from(text).toString('latin1');
-  return /^["']?(?:steps|tests)["']?[ \t]*:/m.test(lines) && !/^["']?descriptors["']?[ \t]*:/m.test(lines);
+  const text = decodeYaml(content);
+  if (typeof text !== 'string') return false;
+  // Most tests have no such word, so they are not parsed here.
+  if (!text.includes('descriptors')) return true;
+  const document = readDocument(text, 'texts');
+  return 'tape' in document && !(isObject(document.value) && Object.hasOwn(document.value, 'descriptors'));
 }

@@ -1,4 +1,5 @@
 import { expect, it } from 'vitest';
+import { cpuMs } from '../../test/support/cpu-time.ts';
 import { machineSlowness } from '../../test/support/machine-slowness.ts';
 import { readSpec } from './read-spec.ts';
 
@@ -9,7 +10,6 @@ it('reads 5,000 objects of 20 rules in less than two seconds', () => {
     rateLimit: { unit: 'second', requestsPerUnit: n },
   }));
   const specs = Array.from({ length: 5000 }, (_, n) => ({ domain: `d${n}`, descriptors }));
-  const startMs = performance.now();
-  expect(specs.every((spec) => readSpec(spec, 'n').ok)).toBe(true);
-  expect(performance.now() - startMs).toBeLessThan(2000 * machineSlowness());
+  const spent = cpuMs(() => expect(specs.every((spec) => readSpec(spec, 'n').ok)).toBe(true));
+  expect(spent).toBeLessThan(2000 * machineSlowness());
 });

@@ -98,7 +98,7 @@ describe('an automaton', () => {
             isAnywhere ? compiled.matcher(one).find() : compiled.matches(one),
           ]);
       }),
-      { numRuns: caseCount(3_000) },
+      { numRuns: caseCount(1_500) },
     );
   });
 

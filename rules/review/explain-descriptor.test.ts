@@ -5,7 +5,7 @@ import { entriesFor, meetingRules } from '../../test/support/rule-arbitraries.ts
 import { limit, rule, source } from '../../test/support/rule-builder.ts';
 import { compileRules } from '../table/compile-rules.ts';
 import { RuleTable } from '../table/rule-table.ts';
-import { explainDescriptor, ruleName } from './explain-descriptor.ts';
+import { explainDescriptor, ruleName, unknownKeyWords } from './explain-descriptor.ts';
 import { placedRules } from './rule-level.ts';
 
 const rules = [
@@ -100,4 +100,49 @@ describe('an explanation', () => {
     );
     expect(found).toBeGreaterThan(150);
   });
+});
+
+describe('a key that no rule has', () => {
+  const below = [rule({ key: 'plan', value: 'gold' })];
+  const written = [
+    rule({ key: 'remote_address' }),
+    rule({ key: 'path', value: '/search*', descriptors: below }),
+  ];
+  // As a table has them.
+  const joined = [
+    rule({ key: 'remote_address' }),
+    rule({ key: 'path_/search*', descriptors: [rule({ key: 'plan_gold' })] }),
+  ];
+
+  it.each([
+    ['remote_adress=1', 'the key "remote_adress"; did you mean "remote_address"?'],
+    ['paht=/x', 'the key "paht"; did you mean "path"?'],
+    ['tenant=a', 'the key "tenant"'],
+    ['path=/search/a plna=gold', 'the key "plna" at level 2; did you mean "plan"?'],
+  ])('is named: %s', (entries, words) => {
+    for (const top of [written, joined])
+      expect(unknownKeyWords('shop', top, entriesOf(entries))).toBe(`no rule of "shop" has ${words}`);
+  });
+
+  it.each([
+    ['remote_address=1', 'a rule of any value'],
+    ['path=/other', 'other values'],
+    ['path=/search/a plan=silver', 'other values below'],
+    ['remote_address=1 more=2', 'no rules below'],
+  ])('is none of %s: %s', (entries) => {
+    for (const top of [written, joined])
+      expect(unknownKeyWords('shop', top, entriesOf(entries))).toBeUndefined();
+  });
+
+  it('is none where a pattern begins before the value', () => {
+    expect(unknownKeyWords('shop', [rule({ key: 'ten*' })], entriesOf('tenant=a'))).toBeUndefined();
+    expect(unknownKeyWords('shop', [rule({ key: 'tenant_a*' })], entriesOf('tenant=b'))).toBeUndefined();
+  });
+
+  function entriesOf(text: string) {
+    return text.split(' ').map((one) => {
+      const [key = '', value = ''] = one.split('=');
+      return { key, value };
+    });
+  }
 });

@@ -1,4 +1,5 @@
-import { compositeOf, type Entry, type RuleSource } from '../model.ts';
+import { compositeOf, type Entry, type Rule, type RuleSource } from '../model.ts';
+import { commonLength, isMistyped, meantHint, plainName } from './near-names.ts';
 import { type FoundHow, type PlacedRule, placedRules, rulesFor } from './rule-level.ts';
 
 /** Chosen: who has hundreds of values for a key wants to see the nearest, not all. */
@@ -10,8 +11,8 @@ function nearRules(rules: readonly PlacedRule[], { key, value }: Entry): PlacedR
   for (const placed of rules) {
     const { rule } = placed;
     const isSameKey = rule.key === key;
-    if (!isSameKey && !isMistyped(plain(rule.key), plain(key))) continue;
-    const isSameValue = rule.value === value || plain(rule.value) === plain(value);
+    if (!isSameKey && !isMistyped(plainName(rule.key), plainName(key))) continue;
+    const isSameValue = rule.value === value || plainName(rule.value) === plainName(value);
     const common = commonLength(rule.value, value);
     ranked.push({ placed, rank: (isSameValue ? 0 : 1_000_000) + (isSameKey ? 0 : 500_000) - common });
   }
@@ -19,26 +20,6 @@ function nearRules(rules: readonly PlacedRule[], { key, value }: Entry): PlacedR
     .sort((a, b) => a.rank - b.rank)
     .slice(0, shown)
     .map(({ placed }) => placed);
-}
-
-function plain(text: string): string {
-  return text.toLowerCase().replace(/[-_. ]/g, '');
-}
-
-/** Whether they are the same but for up to two characters in one place: left out, doubled, wrong or swapped. */
-export function isMistyped(a: string, b: string): boolean {
-  const [least, most] = [Math.min(a.length, b.length), Math.max(a.length, b.length)];
-  if (most - least > 2 || (a !== b && least < 3)) return false;
-  const begin = commonLength(a, b);
-  let end = 0;
-  while (end < least - begin && a.at(-1 - end) === b.at(-1 - end)) end++;
-  return most - begin - end <= 2;
-}
-
-function commonLength(a: string, b: string): number {
-  let length = 0;
-  while (length < a.length && length < 1000 && a[length] === b[length]) length++;
-  return length;
 }
 
 /**
@@ -113,6 +94,46 @@ export function unfitWords({ rule }: PlacedRule, { key }: Entry): string {
   const isOfKey = rule.key === key || rule.key.startsWith(`${key}_`);
   if (!isOfKey && !rule.key.includes('*')) return 'another key';
   return rule.value.includes('*') || rule.key.includes('*') ? 'another pattern' : 'another value';
+}
+
+/**
+ * Says which entry of a descriptor has a key that no rule at its place has. Undefined if each key is known, as far as the entries lead.
+ * `top`: the first level of the domain.
+ */
+export function unknownKeyWords(
+  domain: string,
+  top: readonly Rule[],
+  entries: readonly Entry[],
+): string | undefined {
+  let level = top;
+  for (const [index, entry] of entries.entries()) {
+    const found = rulesFor(level, entry)[0];
+    if (found === undefined) {
+      if (level.length === 0 || level.some((rule) => mayHaveKey(compositeOf(rule), entry.key)))
+        return undefined;
+      const place = index === 0 ? '' : ` at level ${index + 1}`;
+      const known = [...level.map(({ key }) => key), ...level.flatMap(keysWithin)];
+      return `no rule of ${JSON.stringify(domain)} has the key ${JSON.stringify(entry.key.slice(0, 100))}${place}${meantHint(entry.key, known)}`;
+    }
+    level = found.rule.descriptors;
+  }
+  return undefined;
+}
+
+/** A table of rules knows key and value joined by `_` only. */
+function mayHaveKey(composite: string, key: string): boolean {
+  const star = composite.indexOf('*');
+  return (
+    composite === key ||
+    composite.startsWith(`${key}_`) ||
+    (star >= 0 && `${key}_`.startsWith(composite.slice(0, star)))
+  );
+}
+
+/** What may be the key where key and value are joined. */
+function keysWithin(rule: Rule): string[] {
+  const parts = compositeOf(rule).split('_');
+  return parts.slice(1).map((_, n) => parts.slice(0, n + 1).join('_'));
 }
 
 /** How a rule is called: `key`, `key=value`. */

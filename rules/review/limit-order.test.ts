@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import type { Bound, Held } from '../../limiter/algorithms/bound.ts';
+import type { Bound, CounterState } from '../../limiter/algorithms/bound.ts';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
@@ -70,7 +70,7 @@ describe('a limit covers another', () => {
 class Counter {
   readonly #limit: Limit;
   readonly #bound: Bound;
-  readonly #held = new Map<number, Held>();
+  readonly #held = new Map<number, CounterState>();
 
   constructor(one: Limit) {
     const requests = one.requestsPerUnit;
@@ -91,7 +91,7 @@ class Counter {
     this.#held.set(this.#windowAt(limiterMicros), next);
   }
 
-  #heldAt(storeMicros: number, limiterMicros: number): Held {
+  #heldAt(storeMicros: number, limiterMicros: number): CounterState {
     return this.#bound.heldAt(this.#held.get(this.#windowAt(limiterMicros)), storeMicros);
   }
 

@@ -1,3 +1,5 @@
+import { algorithmOf, algorithmTitle } from '../algorithms/registry.ts';
+import { wantedForm, whyUnassignable } from '../bucket-id.ts';
 import { countsRequests, limitWords, unitOfHits } from '../describe.ts';
 import { leaseMost, leaseText, wholeLimit } from '../lease.ts';
 import { sanitizeMetricKey } from '../match-result.ts';
@@ -38,7 +40,8 @@ export function limitWarnings(
       if (found !== undefined) warnings.push(warningAt(one, replacedPath(placed, index), found));
     }
   }
-  warnings.push(...ringWarnings(limits, replaced), ...neverLeased(rules), ...largeEstimates(rules));
+  warnings.push(...ringWarnings(limits, replaced), ...neverLeased(rules));
+  warnings.push(...neverAssigned(rules), ...largeEstimates(rules));
   warnings.push(...mixedUnitsOfRule(limits), ...mixedUnitsOfDomain(limits));
   warnings.push(...dottedWarnings(domain, rules), ...sharedMetrics(rules), ...innerSharedWildcards(rules));
   return warnings;
@@ -97,6 +100,19 @@ function neverLeased(rules: readonly PlacedRule[]): RuleWarning[] {
     const hint =
       least <= wholeLimit ? `write ${leaseText(least)} or more, or leave it out` : 'leave it out, or write 0';
     return [warningAt(one, ['lease'], { code: 'never-leased', text, hint })];
+  });
+}
+
+function neverAssigned(rules: readonly PlacedRule[]): RuleWarning[] {
+  return rules.flatMap((one) => {
+    const form = wantedForm(one.rule);
+    const bucket = one.rule.limits.find((limit) => algorithmOf(limit).hasBurst);
+    const why =
+      whyUnassignable(one.rule)?.why ??
+      (form === 'exact' && bucket !== undefined ? `a ${algorithmTitle(bucket)} always refills` : undefined);
+    if (form === undefined || why === undefined) return [];
+    const text = `assign: ${form} has no effect: ${why}`;
+    return [warningAt(one, ['assign'], { code: 'never-assigned', text, hint: 'remove assign' })];
   });
 }
 

@@ -85,7 +85,8 @@ export function reviewSources(
   return [...sources.flatMap(withoutRules), ...reviewed];
 }
 
-function withoutRules({ domain, descriptors }: RuleSource, source: number): RuleWarning[] {
+/** `source`: its position among those that are reviewed. */
+export function withoutRules({ domain, descriptors }: RuleSource, source: number): RuleWarning[] {
   if (descriptors.length > 0) return [];
   const text = `'${domain}' has no descriptors: nothing is limited`;
   const hint = 'rules stand in a list below "descriptors:"';

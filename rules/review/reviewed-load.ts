@@ -162,7 +162,7 @@ export function meetingWarning(
     source: second.source,
     path: [...second.path, 'key'],
     text: meetingText(pair, sources, more),
-    hint: 'COUNTER_KEYS=unambiguous keeps them apart: --counter-keys unambiguous checks for it',
+    hint: 'COUNTER_KEYS=unambiguous keeps them apart: --setting COUNTER_KEYS=unambiguous checks for it',
     other: { source: first.source, path: [...first.path, 'key'] },
   };
   return placedWarning(warning, sources);

@@ -169,6 +169,7 @@ export type RuleWarningCode =
   | 'burst-of-zero'
   | 'never-tighter'
   | 'never-leased'
+  | 'never-assigned'
   | 'large-estimate'
   | 'mixed-hits-units'
   | 'taken-as-written'

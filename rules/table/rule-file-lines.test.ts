@@ -45,7 +45,7 @@ describe('the rules of a table as JSON', () => {
         expect(errors).toEqual([]);
         expect(new RuleTable(compileRules(sources)).contentHash).toBe(table.contentHash);
       }),
-      { numRuns: caseCount(150) },
+      { numRuns: caseCount(75) },
     );
   });
 });

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import { limit, type RuleTraits, rule, source } from '../../test/support/rule-builder.ts';
 import { Algorithm } from '../algorithms/registry.ts';
-import { usualNames } from '../match-result.ts';
+import { defaultNames } from '../match-result.ts';
 import { type Entry, type JsonObject, noTraits, type Rule, type RuleSource, Unit } from '../model.ts';
 import { rulesFor } from '../review/rule-level.ts';
 import { compileRules } from './compile-rules.ts';
@@ -152,13 +152,13 @@ describe('RuleTable.match', () => {
     const keys = (undotted: boolean): (string | undefined)[] =>
       ['a.b=c.d f.g=1.2', 'h.i=j.1', 'k.l=m.1'].map(
         (request) =>
-          table.match('d.e', entriesOf(request), { ...usualNames, sanitizeDescriptorMetricDots: undotted })
+          table.match('d.e', entriesOf(request), { ...defaultNames, sanitizeDescriptorMetricDots: undotted })
             ?.metricKey,
       );
     expect(keys(false)).toEqual(['d.e.a.b_c.d.f.g_1.2', 'd.e.h.i_j.1', 'd.e.k.l_m.*']);
     expect(keys(true)).toEqual(['d.e.a_b_c_d.f_g_1_2', 'd.e.h_i_j_1', 'd.e.k_l_m_*']);
     expect(
-      table.match('d.e', entriesOf('h.i=j.1'), { ...usualNames, sanitizeDescriptorMetricDots: true })
+      table.match('d.e', entriesOf('h.i=j.1'), { ...defaultNames, sanitizeDescriptorMetricDots: true })
         ?.counterStem,
     ).toBe('d.e_h.i_j.1_');
   });
@@ -261,7 +261,7 @@ describe('the matched rule', () => {
   ])('counts with unambiguous keys whatever the others have, with %s', (_, traits) => {
     const table = tableOf(source('d', [limited('k', 'a*', { shareThreshold: true, ...traits })]));
     const stems = (['compatible', 'unambiguous'] as const).map((counterKeys) => {
-      return table.match('d', entriesOf('k=ab'), { ...usualNames, counterKeys })?.counterStem;
+      return table.match('d', entriesOf('k=ab'), { ...defaultNames, counterKeys })?.counterStem;
     });
     expect(stems).toEqual(['1{d;k~=a*}', '1{d;k~=a*}']);
   });

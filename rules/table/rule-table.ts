@@ -1,12 +1,12 @@
 import { describeRule, limitTexts } from '../describe.ts';
 import {
+  defaultNames,
   type MatchedRule,
   type NameForm,
   type RuleMatch,
   type RuleMatcher,
   type RuleStep,
   type RuleWalk,
-  usualNames,
 } from '../match-result.ts';
 import { type Entry, makeRule, type Rule } from '../model.ts';
 import { ruleValue } from '../write-rules.ts';
@@ -300,7 +300,7 @@ class TableSegment implements RuleMatcher {
     return this.#findText(0, hashText(hashSeed, domain), domain);
   }
 
-  match(domain: string, entries: readonly Entry[], names = usualNames): RuleMatch | undefined {
+  match(domain: string, entries: readonly Entry[], names = defaultNames): RuleMatch | undefined {
     const depth = entries.length;
     if (depth === 0 || depth > this.#maxDepth) return undefined;
     let node = this.findDomain(domain);

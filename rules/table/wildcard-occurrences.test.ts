@@ -60,7 +60,7 @@ describe('Occurrences', () => {
           }
         },
       ),
-      { numRuns: caseCount(300) },
+      { numRuns: caseCount(150) },
     );
   });
 

@@ -96,6 +96,7 @@ const { rules } = fc.letrec<{ rules: Rule[] }>((tie) => ({
         }),
         { nil: undefined },
       ),
+      assign: fc.constantFrom(undefined, 'exact', 'refilling'),
       metadata: fc.option(metadata, { nil: undefined }),
       descriptors: fc.oneof({ maxDepth: 3 }, fc.constant<Rule[]>([]), tie('rules')),
     }),
@@ -321,7 +322,7 @@ describe('a resource', () => {
       return source('d', [inner]);
     };
     expect(decodeResource(encodeResource(nested(400)))).toEqual(nested(400));
-    expect(() => decodeResource(encodeResource(nested(2_000)))).toThrow('maximum recursion depth');
+    expect(() => decodeResource(encodeResource(nested(1_500)))).toThrow('maximum recursion depth');
   });
 
   it.each([

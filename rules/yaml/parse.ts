@@ -55,6 +55,12 @@ interface Place {
   listColumn?: number;
 }
 
+interface InlinePlace extends Place {
+  isCompact: boolean;
+  /** Properties of what begins here that stand on a line above it. */
+  above?: { anchor: boolean; tag: boolean };
+}
+
 class YamlReader {
   readonly #cursor: YamlCursor;
   readonly #tape: YamlTape;
@@ -160,9 +166,10 @@ class YamlReader {
     } else if (cursor.atEntry()) {
       this.#readMap(cursor.column);
     } else {
+      const above = { anchor: this.#anchor !== undefined, tag: this.#tag !== undefined };
       this.#readProperties(false);
       if (cursor.atLineEnd()) this.#readBelow(parent, place, cursor.pos);
-      else this.#readInline(parent, { ...place, isCompact: true });
+      else this.#readInline(parent, { ...place, isCompact: true, above });
     }
   }
 
@@ -234,7 +241,7 @@ class YamlReader {
   }
 
   /** A value that stands on the line of its key or dash; leaves the cursor at the content behind it. */
-  #readInline(parent: number, { expected, isCompact }: { expected: string; isCompact: boolean }): void {
+  #readInline(parent: number, { expected, isCompact, above }: InlinePlace): void {
     const cursor = this.#cursor;
     const { pos: start, lineStart, tabAt } = cursor;
     const char = cursor.peek();
@@ -254,18 +261,24 @@ class YamlReader {
       if (cursor.atIndicator(COLON)) {
         // Tabs within a key and behind it indent nothing.
         cursor.tabAt = tabAt;
-        this.#readMapBehindKey(node, start - lineStart);
+        this.#readMapBehindKey(node, start - lineStart, above);
         return;
       }
     }
     cursor.endLine(expected);
   }
 
-  /** A map whose first key proved to be one when it had been read, because a colon came. */
-  #readMapBehindKey(key: number, column: number): void {
+  /** A map whose first key proved to be one when it had been read, because a colon came. Properties above are the map's. */
+  #readMapBehindKey(key: number, column: number, above: InlinePlace['above']): void {
     const cursor = this.#cursor;
     cursor.refuseTab();
     this.#wrap(key, this.#tape.start(key));
+    if (above?.tag === true) this.#tape.moveTag(key + 1, key);
+    const anchored = above?.anchor === true && this.#anchored.find(({ node }) => node === key + 1);
+    if (anchored) {
+      anchored.node = key;
+      if (this.#anchors.get(anchored.name) === key + 1) this.#anchors.set(anchored.name, key);
+    }
     cursor.pos++;
     this.#readNode(column, { expected: expectedKey, isCompact: false, listColumn: column });
     this.#readEntries(column, key);

@@ -102,6 +102,11 @@ export class YamlTape {
     this.#tags.set(node, tag);
   }
 
+  moveTag(from: number, to: number): void {
+    this.setTag(to, this.#tags.get(from)!);
+    this.#tags.delete(from);
+  }
+
   kind(node: number): NodeKind {
     return ((this.#words[node * WORDS + 2] ?? 0) & 3) as NodeKind;
   }

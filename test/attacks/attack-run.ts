@@ -40,7 +40,7 @@ export interface AttackPace {
   /** How many of everything, of 1. */
   scale: number;
   /** How long the good client is alone before, and after, for what the attack leaves behind. */
-  calmMs: number;
+  quietMs: number;
   /** Of what an attack draws by chance. */
   seed: number;
   /** How much longer an attack goes on that has not met its defense. */
@@ -52,7 +52,7 @@ export interface AttackFigures {
   /** The most that was resident from the attack's beginning to its end. */
   mostMiB: number;
   /** The good client's, before the attack and from its beginning on. */
-  calm: GoodFigures;
+  quiet: GoodFigures;
   good: GoodFigures;
   attacker: AttackerReport;
   /** What the limiter should not have done, whatever comes: ended, or told of faults of its own. */
@@ -140,6 +140,31 @@ interface AttackedProgram {
   ports: AttackPorts;
 }
 
+/** The attacker's process. It closes what an attack opened, so that one attacks site after site. */
+export class Attacker {
+  #process: ChildProcess | undefined;
+
+  /** The process is ended when it is not done long after the attack's time. */
+  async attack(order: AttackerOrder): Promise<AttackerReport> {
+    if (this.#process?.connected !== true) this.#process = forkBeside('attacker.ts');
+    const attacker = this.#process;
+    const timer = setTimeout(() => attacker.kill('SIGKILL'), order.seconds * 1000 + attackerPatienceMs);
+    try {
+      attacker.send(order);
+      return (await messageOf(attacker)) as AttackerReport;
+    } finally {
+      clearTimeout(timer);
+    }
+  }
+
+  async close(): Promise<void> {
+    if (this.#process?.connected !== true) return;
+    const ended = once(this.#process, 'exit');
+    this.#process.kill('SIGKILL');
+    await ended;
+  }
+}
+
 /** A limiter or control plane to be attacked, the good client beside it, and the store behind it. */
 export class AttackSite {
   /** Why the attacked program's memory has no limit; undefined when it has one. */
@@ -147,14 +172,14 @@ export class AttackSite {
   readonly #attacked: AttackedProgram;
   readonly #oomKills: () => number;
   readonly #good: ChildProcess;
-  #attacker: ChildProcess;
+  readonly #attacker: Attacker;
   readonly #undo: Undo;
 
   private constructor(
     undo: Undo,
     attacked: AttackedProgram,
     cgroup: ReturnType<typeof createMemoryCgroup>,
-    tls: boolean,
+    { tls, attacker }: { tls: boolean; attacker: Attacker },
   ) {
     const { ports, pid, program } = attacked;
     this.#undo = undo;
@@ -165,12 +190,15 @@ export class AttackSite {
     this.#good = forkBeside('good-client.ts', { ports, pid, tls });
     for (const thread of [...threadsOf(pid), this.#good.pid as number]) preferThread(thread);
     undo.push(() => void this.#good.kill('SIGKILL'));
-    this.#attacker = forkBeside('attacker.ts');
-    undo.push(() => void this.#attacker.kill('SIGKILL'));
+    this.#attacker = attacker;
   }
 
   /** @throws when a program that it needs is not there */
-  static async open({ store, tls = false, plays, attacks }: AttackGround): Promise<AttackSite> {
+  static async open(
+    { store, tls = false, plays, attacks }: AttackGround,
+    attacker: Attacker,
+  ): Promise<AttackSite> {
+    const way = { tls, attacker };
     const folder = mkdtempSync(join(tmpdir(), 'weir-attack-'));
     const undo: Undo = [() => rmSync(folder, { recursive: true, force: true })];
     try {
@@ -187,7 +215,7 @@ export class AttackSite {
       if (isLimited) undo.push(() => removeWhenEmpty(cgroup.remove));
       const limits = isLimited ? { cgroupProcs: cgroup.procsFile } : {};
       if (attacks === 'control-plane')
-        return new AttackSite(undo, await startAttackedControlPlane(folder, limits), cgroup, tls);
+        return new AttackSite(undo, await startAttackedControlPlane(folder, limits), cgroup, way);
       const peer = await startPeer(plays, undo);
       const limiter = await startLimiter({
         env: {
@@ -212,7 +240,7 @@ export class AttackSite {
         undo,
         { ...limiter, ports: { grpc, http, xds: 0, played: peer.port } },
         cgroup,
-        tls,
+        way,
       );
     } catch (error) {
       await undoAll(undo);
@@ -226,39 +254,26 @@ export class AttackSite {
 
   async attack(
     { name }: Attack,
-    { seconds, scale, calmMs, seed, patienceMs = 15_000 }: AttackPace,
+    { seconds, scale, quietMs, seed, patienceMs = 15_000 }: AttackPace,
   ): Promise<AttackFigures> {
     const { ports, pid, program } = this.#attacked;
     const printedBefore = program.output.length;
-    await sleep(calmMs);
-    const calm = await this.#figures();
+    await sleep(quietMs);
+    const quiet = await this.#figures();
     const beforeMiB = residentMiB(pid, 'VmRSS');
     resetPeak(pid);
-    const attacker = await this.#attackBy({ name, ports, seconds, scale, seed, patienceMs });
-    await sleep(calmMs);
+    const attacker = await this.#attacker.attack({ name, ports, seconds, scale, seed, patienceMs });
+    await sleep(quietMs);
     const good = await this.#figures();
     const end = this.#oomKills() > 0 ? 'ended for want of memory' : 'ended';
     const faults = internalFaults(program.output.slice(printedBefore));
     if (!this.lives) faults.unshift(`the attacked process ${end}`);
     const mostMiB = this.lives ? residentMiB(pid, 'VmHWM') : limitMiB;
-    return { beforeMiB, mostMiB, calm, good, attacker, faults };
+    return { beforeMiB, mostMiB, quiet, good, attacker, faults };
   }
 
   async close(): Promise<void> {
     await undoAll(this.#undo);
-  }
-
-  /** Its process is ended when it is not done long after the attack's time. */
-  async #attackBy(order: AttackerOrder): Promise<AttackerReport> {
-    if (!this.#attacker.connected) this.#attacker = forkBeside('attacker.ts');
-    const attacker = this.#attacker;
-    const timer = setTimeout(() => attacker.kill('SIGKILL'), order.seconds * 1000 + attackerPatienceMs);
-    try {
-      attacker.send(order);
-      return (await messageOf(attacker)) as AttackerReport;
-    } finally {
-      clearTimeout(timer);
-    }
   }
 
   async #figures(): Promise<GoodFigures> {

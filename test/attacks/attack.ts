@@ -81,7 +81,7 @@ export class Tally {
   /** Returns whether something of this kind came, or connections of that kind are open. */
   has(kind: RegExp): boolean {
     return (
-      (this.kept > 0 && kind.test('connections kept')) ||
+      (this.kept > 0 && kind.test('connections open')) ||
       [...this.counts.keys()].some((what) => kind.test(what))
     );
   }
@@ -93,7 +93,7 @@ export class Tally {
   toString(): string {
     const kinds = [...this.counts].sort(([, a], [, b]) => b - a).slice(0, 5);
     const came = kinds.map(([what, count]) => `${count.toLocaleString('en-US')} × ${what}`);
-    if (this.kept > 0) came.push(`${this.kept.toLocaleString('en-US')} connections kept`);
+    if (this.kept > 0) came.push(`${this.kept.toLocaleString('en-US')} connections open`);
     if (this.isPart) came.push('begun in part');
     return came.join(', ') || 'nothing';
   }

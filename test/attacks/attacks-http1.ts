@@ -2,7 +2,7 @@
 import { type Attack, attackerAddress, never, openMany, RawPeer } from './attack.ts';
 import { drip, openManyForEver } from './attacks-http2.ts';
 
-const kept = /^connections kept$/;
+const kept = /^connections open$/;
 const text = (value: string): Buffer => Buffer.from(value, 'latin1');
 const post = (length: number): string =>
   `POST /json HTTP/1.1\r\nhost: limiter\r\ncontent-length: ${length}\r\n\r\n`;
@@ -58,7 +58,7 @@ export const http1Attacks: readonly Attack[] = [
   {
     name: 'json-unfinished-chunks',
     what: '100 bodies of `/json` in chunks of a byte with 60 bytes of extension each, 500 each half second',
-    meets: /^HTTP 400$|^connections kept$/,
+    meets: /^HTTP 400$|^connections open$/,
     async run({ ports, got, many }) {
       const chunks = text(`1;${'x'.repeat(60)}\r\n \r\n`.repeat(500));
       await openMany(

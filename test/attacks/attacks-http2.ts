@@ -32,7 +32,7 @@ const continuationFlood = /\(continuation_flood\)$/;
 const controlFlood = /\(control_flood\)$/;
 /** How it refuses a call. */
 const headersTooLarge = /^HTTP 431$/;
-const kept = /^connections kept$/;
+const kept = /^connections open$/;
 
 /** Four connections send the same kind of bytes without end; one that is ended is opened again. */
 function flood(name: string, what: string, meets: RegExp, chunk: (peer: H2Peer) => Buffer): Attack {

@@ -8,7 +8,15 @@ import { withTable } from '../faults/fault-table.ts';
 import { numberFlag, readOrExplain } from '../support/script-flags.ts';
 import { allAttacks } from './all-attacks.ts';
 import type { Attack } from './attack.ts';
-import { type AttackFigures, AttackSite, bounds, limitMiB, missingFor, problemsOf } from './attack-run.ts';
+import {
+  Attacker,
+  type AttackFigures,
+  AttackSite,
+  bounds,
+  limitMiB,
+  missingFor,
+  problemsOf,
+} from './attack-run.ts';
 
 const attacksHelp = `Usage: npm run attacks -- [--only <name>]... [--seconds <n>] [--seed <n>] [--list] [--write]
 
@@ -107,19 +115,26 @@ async function attackAll(): Promise<void> {
 }
 
 async function attackOne(attack: Attack, isFirst: boolean): Promise<AttackFigures> {
-  const site = await AttackSite.open(attack);
+  const attacker = new Attacker();
+  const site = await AttackSite.open(attack, attacker);
   try {
     if (isFirst && site.unlimited !== undefined)
       console.error(`WITHOUT A LIMIT ON MEMORY: ${site.unlimited}`);
-    return await site.attack(attack, { seconds: options.seconds, scale: 1, calmMs: 500, seed: options.seed });
+    return await site.attack(attack, {
+      seconds: options.seconds,
+      scale: 1,
+      quietMs: 500,
+      seed: options.seed,
+    });
   } finally {
     await site.close();
+    await attacker.close();
   }
 }
 
-function told(name: string, { beforeMiB, mostMiB, calm, good, attacker }: AttackFigures): string {
+function told(name: string, { beforeMiB, mostMiB, quiet, good, attacker }: AttackFigures): string {
   const memory = `${beforeMiB.toFixed(0)} to ${mostMiB.toFixed(0)} MiB`;
-  const seen = `${good.worstAsSeenMs.toFixed(0)} as seen, ${calm.worstMs.toFixed(0)} before`;
+  const seen = `${good.worstAsSeenMs.toFixed(0)} as seen, ${quiet.worstMs.toFixed(0)} before`;
   const slowest = `slowest ${good.worstMs.toFixed(0)} ms (${good.worstOf}; ${seen})`;
   return `${name}: ${memory}, ${slowest}, ${good.answered} answered, ${good.failed} failed; attacker: ${attacker.got}`;
 }

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { usualSettings } from '../faults/fault-case.ts';
+import { defaultSettings } from '../faults/fault-case.ts';
 import { heldInRedis } from '../faults/held-in-redis.ts';
 import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
 import { BudgetClient } from './budget-client.ts';
@@ -61,7 +61,7 @@ export async function runBudgets(way: Way, load: BudgetLoad, store: BudgetStore)
     writeFileSync(join(folder, 'budgets.yaml'), rulesFor(load.streams));
     const rules = { RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: '.' };
     for (let i = 0; i < limiterCount; i++)
-      limiters.push(await startLimiter({ env: { ...usualSettings, ...rules, ...store.env } }));
+      limiters.push(await startLimiter({ env: { ...defaultSettings, ...rules, ...store.env } }));
     const client = new BudgetClient(limiters.map(({ ports }) => ports.http));
     const scene = { way, load, store, client, ledger: new BudgetLedger(load.streams) };
     try {

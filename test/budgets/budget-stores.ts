@@ -56,3 +56,16 @@ export async function failedOverRedis(path: string): Promise<BudgetStore> {
     },
   };
 }
+
+/** Stops the store at the end. */
+export async function onStore<Result>(
+  start: Promise<BudgetStore>,
+  act: (store: BudgetStore) => Promise<Result>,
+): Promise<Result> {
+  const store = await start;
+  try {
+    return await act(store);
+  } finally {
+    await store.stop();
+  }
+}

@@ -1,11 +1,9 @@
-import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { delimiter, dirname, join } from 'node:path';
-import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
+import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import type { ResourceRule } from '../support/api-server.ts';
 import { awaitCrds } from '../support/cluster.ts';
 import { describeWithChart } from '../support/describe-with-chart.ts';
 import { eventually } from '../support/eventually.ts';
-import { findServer, kubectlProgram } from '../support/find-server.ts';
 import {
   chartFolder,
   installedOf,
@@ -13,9 +11,9 @@ import {
   type RenderedObject,
   renderChart,
   renderChartText,
-  runHelm,
   type Values,
 } from '../support/helm-chart.ts';
+import { releasesOn, removeDefinitions } from './releases.ts';
 import { valueCases } from './value-cases.ts';
 
 const redis = { url: 'redis:6379' };
@@ -55,13 +53,12 @@ describeWithChart('the objects of the chart', (api, definitions) => {
     const files = ['crds/', ...definitions];
     api().mustKubectl(['apply', '--server-side', ...files.flatMap((file) => ['-f', file])]);
     awaitCrds(api());
-    for (const namespace of ['weir-system', 'shop', 'monitoring'])
-      api().mustKubectl(['create', 'namespace', namespace]);
-    const restricted = 'pod-security.kubernetes.io/enforce=restricted';
-    api().mustKubectl(['label', 'namespace', 'weir-system', restricted]);
+    for (const namespace of ['weir-system', 'shop', 'monitoring']) api().createNamespace(namespace);
+    const restricted = { 'pod-security.kubernetes.io/enforce': 'restricted' };
+    api().label('namespaces', { name: 'weir-system' }, restricted);
     await eventually(() => {
       for (const kind of ['servicemonitors', 'prometheusrules'])
-        api().mustKubectl(['get', `${kind}.monitoring.coreos.com`]);
+        expect(api().get(`/apis/monitoring.coreos.com/v1/${kind}`).status).toBe(200);
     });
   });
 
@@ -115,8 +112,8 @@ describeWithChart('the objects of the chart', (api, definitions) => {
   describe('give rights', () => {
     const install = (values: Values) => {
       const text = JSON.stringify({ kind: 'List', apiVersion: 'v1', items: rights(renderChart(values)) });
-      api().mustKubectl(['apply', '-f', '-'], { input: text });
-      onTestFinished(() => void api().mustKubectl(['delete', '-f', '-'], { input: text }));
+      api().apply(text);
+      onTestFinished(() => void api().deleteAll(text));
     };
     const can = (account: string, namespace: string, question: string) =>
       api()
@@ -124,16 +121,7 @@ describeWithChart('the objects of the chart', (api, definitions) => {
         .stdout.trim();
     const account = 'system:serviceaccount:weir-system:weir-control-plane';
     const all: Rights = (who, namespace) => {
-      const table = api().mustKubectl([
-        'auth',
-        'can-i',
-        '--list',
-        '--no-headers',
-        '-n',
-        namespace,
-        `--as=${who}`,
-      ]);
-      return table.split('\n').flatMap(rightsOfLine).sort();
+      return [...new Set(api().rightsOf(who, namespace).flatMap(rightsOfRule))].sort();
     };
     const listed: Rights = (who, namespace) => {
       const everybodys = new Set(all('system:serviceaccount:weir-system:nobody', namespace));
@@ -161,11 +149,19 @@ describeWithChart('the objects of the chart', (api, definitions) => {
       const person = 'somebody';
       const rightsBy = async (role: string) => {
         const name = `weir-system-weir-${role}`;
-        const binding = ['rolebinding', 'person', '--namespace=shop'];
-        api().mustKubectl(['create', ...binding, `--clusterrole=${name}`, `--user=${person}`]);
+        const rbac = 'rbac.authorization.k8s.io';
+        const where = { name: 'person', namespace: 'shop' };
+        const binding = {
+          apiVersion: `${rbac}/v1`,
+          kind: 'RoleBinding',
+          metadata: where,
+          roleRef: { apiGroup: rbac, kind: 'ClusterRole', name },
+          subjects: [{ apiGroup: rbac, kind: 'User', name: person }],
+        };
+        api().apply(JSON.stringify(binding));
         await eventually(() => expect(listed(person, 'shop')).not.toEqual([]));
         const found = listed(person, 'shop');
-        api().mustKubectl(['delete', ...binding]);
+        api().delete('rolebindings', where);
         await eventually(() => expect(listed(person, 'shop')).toEqual([]));
         return found;
       };
@@ -210,123 +206,30 @@ describeWithChart('the objects of the chart', (api, definitions) => {
     api().mustKubectl(['delete', '-n', 'weir-system', ...notNamespace]);
   });
 
-  // Each runs Helm and kubectl many times, on a machine that others use, too.
-  describe('with Helm', { timeout: 180_000 }, () => {
+  it('are installed, upgraded and uninstalled by Helm, but for the definition of RateLimitConfigs', {
+    timeout: 180_000,
+  }, async () => {
+    await removeDefinitions(api());
     const definition = 'crd/ratelimitconfigs.ratelimit.weir.dev';
-    const helm = (command: readonly string[], values?: Values, namespace = 'shop') => {
-      const run = runHelm([...command, '--namespace', namespace], values, api().kubeconfig());
-      expect([run.status, run.stderr.replaceAll(/^(level|W\d|time).*\n/gm, '')]).toEqual([0, '']);
-      return run.stdout;
+    const { helm, install, uninstall } = releasesOn(api);
+    const replicas = () => {
+      const path = 'jsonpath={.spec.replicas}';
+      return api().mustKubectl(['get', 'deployment', 'weir-limiter', '-n', 'shop', '-o', path]);
     };
-    const install = (name = 'weir', namespace?: string) =>
-      helm(['install', name, chartFolder], { redis }, namespace);
-    const upgrade = (...flags: string[]) => helm(['upgrade', 'weir', chartFolder, ...flags], { redis });
-    const uninstall = (name = 'weir', namespace?: string) =>
-      void helm(['uninstall', name, '--cascade=background'], {}, namespace);
-    const applyDefinition = (...how: string[]) => api().mustKubectl([...how, '-f', 'crds/']);
-    const owner = () =>
-      api().mustKubectl([
-        'get',
-        definition,
-        '-o',
-        'jsonpath={.metadata.annotations.meta\\.helm\\.sh/release-name}',
-      ]);
-    const object = JSON.stringify({
-      apiVersion: 'ratelimit.weir.dev/v1alpha1',
-      kind: 'RateLimitConfig',
-      metadata: { name: 'kept', namespace: 'shop' },
-      spec: { domain: 'kept' },
+    const fixed = (count: number) => ({
+      redis,
+      limiter: { autoscaling: { enabled: false }, replicas: count },
     });
-    /** As the README says it, but for the upgrade. */
-    const giveToChart = () => {
-      const readme = readFileSync(join(chartFolder, 'README.md'), 'utf8');
-      const block = /^CRDS=(?:.|\n)*?(?=^helm upgrade)/m.exec(readme)?.[0] ?? '';
-      const kubectl = findServer(kubectlProgram) as { path: string };
-      const PATH = [dirname(kubectl.path), process.env['PATH']].join(delimiter);
-      const env = { PATH, HOME: api().folder, KUBECONFIG: api().kubeconfig() };
-      const { status, stderr } = spawnSync('sh', ['-ec', block.replaceAll('weir-system', 'shop')], {
-        env,
-        encoding: 'utf8',
-      });
-      expect([status, stderr, block.length > 100]).toEqual([0, '', true]);
-    };
-    const howToUpdate = 'kubectl apply --server-side --force-conflicts -f crds/';
-
-    beforeEach(() => {
-      api().kubectl(['delete', '-f', 'crds/']);
-      runHelm(['uninstall', 'weir', '--namespace', 'shop'], {}, api().kubeconfig());
-    });
-    afterAll(() => {
-      applyDefinition('apply', '--server-side', '--force-conflicts');
-      awaitCrds(api());
-    });
-
-    it('are installed, upgraded and uninstalled, but for the definition of RateLimitConfigs', () => {
-      const replicas = () => {
-        const path = 'jsonpath={.spec.replicas}';
-        return api().mustKubectl(['get', 'deployment', 'weir-limiter', '-n', 'shop', '-o', path]);
-      };
-      const fixed = (count: number) => ({
-        redis,
-        limiter: { autoscaling: { enabled: false }, replicas: count },
-      });
-      helm(['install', 'weir', chartFolder], fixed(3));
-      expect(replicas()).toBe('3');
-      helm(['upgrade', 'weir', chartFolder], fixed(4));
-      expect(replicas()).toBe('4');
-      uninstall();
-      expect(api().kubectl(['get', 'service', 'weir-limiter', '-n', 'shop']).stderr).toContain('not found');
-      expect(api().mustKubectl(['get', definition, '-o', 'name'])).toContain('ratelimitconfigs');
-      // Another release finds what the first one left.
-      expect(install('other')).toContain('is of the release weir in the namespace shop, and left as it is');
-      uninstall('other');
-    });
-
-    it('leave a definition alone that kubectl applied before, and say how to update it', () => {
-      applyDefinition('apply');
-      expect(install()).toMatch(/ratelimitconfigs\.ratelimit\.weir\.dev is of no release, and left as it is/);
-      expect(owner()).toBe('');
-      const notes = upgrade();
-      expect(notes).toContain(howToUpdate);
-      api().mustKubectl(howToUpdate.split(' ').slice(1));
-      upgrade();
-      giveToChart();
-      expect(upgrade('--force-conflicts')).not.toContain('left as it is');
-      expect(owner()).toBe('weir');
-      uninstall();
-      expect(api().mustKubectl(['get', definition, '-o', 'name'])).toContain('ratelimitconfigs');
-    });
-
-    it('are upgraded after kubectl applied the definition that Helm installed', () => {
-      expect(install()).not.toContain('left as it is');
-      applyDefinition('apply');
-      upgrade();
-      // Another version of it.
-      const column = `jsonpath={.spec.versions[0].additionalPrinterColumns[0].name}`;
-      const text = readFileSync('crds/ratelimit.weir.dev_ratelimitconfigs.yaml', 'utf8');
-      const input = text.replace('- name: Domain', '- name: Newer');
-      api().mustKubectl(['apply', '-f', '-'], { input });
-      const notes = upgrade();
-      expect(notes).toContain('is kept by kubectl (kubectl-client-side-apply), and left as it is');
-      expect(notes).toContain(howToUpdate);
-      expect(api().mustKubectl(['get', definition, '-o', column])).toBe('Newer');
-      giveToChart();
-      expect(upgrade('--force-conflicts')).not.toContain('left as it is');
-      expect([owner(), api().mustKubectl(['get', definition, '-o', column])]).toEqual(['weir', 'Domain']);
-      uninstall();
-    });
-
-    it('never lose the definition and its objects, also when kubectl replaced it', () => {
-      install();
-      awaitCrds(api());
-      api().mustKubectl(['apply', '-f', '-'], { input: object });
-      applyDefinition('replace');
-      expect(owner()).toBe('');
-      expect(upgrade()).toContain(howToUpdate);
-      expect(api().mustKubectl(['get', 'rlc', '-n', 'shop', '-o', 'name'])).toContain('/kept');
-      uninstall();
-      expect(api().mustKubectl(['get', 'rlc', '-n', 'shop', '-o', 'name'])).toContain('/kept');
-    });
+    helm(['install', 'weir', chartFolder], fixed(3));
+    expect(replicas()).toBe('3');
+    helm(['upgrade', 'weir', chartFolder], fixed(4));
+    expect(replicas()).toBe('4');
+    uninstall();
+    expect(api().kubectl(['get', 'service', 'weir-limiter', '-n', 'shop']).stderr).toContain('not found');
+    expect(api().mustKubectl(['get', definition, '-o', 'name'])).toContain('ratelimitconfigs');
+    // Another release finds what the first one left.
+    expect(install('other')).toContain('is of the release weir in the namespace shop, and left as it is');
+    uninstall('other');
   });
 });
 
@@ -334,12 +237,23 @@ function rights(objects: readonly RenderedObject[]): RenderedObject[] {
   return objects.filter(({ kind }) => /Role|ServiceAccount/.test(kind));
 }
 
-/** `configmaps  []  []  [list watch]` as one question for each verb; nothing for paths and for reviews of oneself. */
-function rightsOfLine(line: string): string[] {
-  const match = /^(\S+)\s+\[.*?\]\s+\[(.*?)\]\s+\[(.*?)\]$/.exec(line.trim());
-  const [, resource = '', object = '', verbs = ''] = match ?? [];
-  if (resource === '' || resource.startsWith('self')) return [];
-  const [name = '', subresource] = resource.split('/');
-  const suffix = `${subresource === undefined ? '' : ` --subresource=${subresource}`}${object && ` ${object}`}`;
-  return verbs.split(' ').map((verb) => `${verb} ${name}${suffix}`);
+/** One question for each verb; nothing for reviews of oneself. */
+function rightsOfRule({
+  verbs,
+  apiGroups = [''],
+  resources = [],
+  resourceNames = [''],
+}: ResourceRule): string[] {
+  return apiGroups.flatMap((group) =>
+    resources
+      .filter((resource) => !resource.startsWith('self'))
+      .flatMap((resource) => {
+        const [kind = '', subresource] = resource.split('/');
+        const name = group === '' ? kind : `${kind}.${group}`;
+        const suffix = subresource === undefined ? '' : ` --subresource=${subresource}`;
+        return resourceNames.flatMap((object) =>
+          verbs.map((verb) => `${verb} ${name}${suffix}${object && ` ${object}`}`),
+        );
+      }),
+  );
 }

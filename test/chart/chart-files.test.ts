@@ -81,6 +81,19 @@ describeWithServer('what the chart has in common with the rest', helmProgram, ()
     const { version, appVersion } = parse(read('charts/weir/Chart.yaml')) as Record<string, string>;
     const own = (JSON.parse(read('package.json')) as { version: string }).version;
     expect([version, appVersion]).toEqual([own, own]);
+    const { info } = JSON.parse(read('docs/openapi.json')) as { info: { version: string } };
+    const library = JSON.parse(read('packages/limiter/package.json')) as { version: string };
+    expect([info.version, library.version]).toEqual([own, own]);
+    const install = read('examples/kubernetes/install.yaml');
+    const named = install.matchAll(/(?:app\.kubernetes\.io\/version: |image: \S+\/weir:)(\d\S+)/g);
+    expect([...new Set([...named].map(([, one]) => one))]).toEqual([own]);
+    const documents = ['cli', 'install', 'library', 'kubernetes', 'pull-requests'].map((name) =>
+      read(`docs/${name}.md`),
+    );
+    const inCommands = documents
+      .join('\n')
+      .matchAll(/(?:weir(?:-limits-limiter)?[-:]|weir@v|rev: v)(\d+\.\d+\.\d+)/g);
+    expect([...new Set([...inCommands].map(([, one]) => one))]).toEqual([own]);
   });
 
   it('are the commands and values of its README and of the README, which are accepted', () => {

@@ -153,7 +153,7 @@ describeWithServer('the notes of the chart', helmProgram, () => {
       limiter: { callers, grpcTls: { existingSecret }, httpTls: { existingSecret } },
     });
     expect(tls).toContain('get secret http -o jsonpath');
-    expect(tls).toContain('--grpc-server-ca-file ca.crt --token-file <token> --domain');
+    expect(tls).toContain('--grpc-server-ca-file ca.crt --token-file <token> <domain> <key>=');
   });
 
   it('have no example for limiters of a control plane elsewhere', () => {

@@ -93,12 +93,11 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
           const names = (spec.dnsNames as string[]).map((name) => `DNS:${name}`);
           data[spec.secretName] = secretOf(issue(metadata.name, [...names, 'IP:127.0.0.1'].join(',')));
         }
-        for (const namespace of [release.namespace, 'shop'])
-          api().mustKubectl(['create', 'namespace', namespace]);
+        for (const namespace of [release.namespace, 'shop']) api().createNamespace(namespace);
         // This API server knows no cert-manager.
         const items = installedOf(objects).filter(({ apiVersion }) => !apiVersion.startsWith('cert-manager'));
         const input = JSON.stringify({ kind: 'List', apiVersion: 'v1', items });
-        api().mustKubectl(['apply', '--server-side', '-f', '-'], { input });
+        api().apply(input);
         awaitCrds(api());
         const { namespace } = release;
         const env = { KUBECONFIG: api().kubeconfig('control-plane') };
@@ -126,9 +125,10 @@ describeWithServer('the programs as the chart starts them with TLS', helmProgram
 
       it('gets a limit of such a namespace to a limiter that shows its certificate', patience, async () => {
         const manifest = { name: 'shop', namespace: 'shop', domain: 'shop', fleet: 'edge', requests: 1 };
-        api().mustKubectl(['apply', '-f', '-'], { input: rateLimitConfigText(manifest) });
+        api().apply(rateLimitConfigText(manifest));
         api().mustKubectl(['wait', '--for=condition=Ready', 'rlc/shop', '--namespace=shop', '--timeout=50s']);
-        expect(await limiter.probe('readinessProbe')).toBe(200);
+        // It acknowledges its rules a moment before it listens.
+        await eventually(async () => expect(await limiter.probe('readinessProbe')).toBe(200));
       });
 
       it('answers a proxy with a certificate over TLS, and nobody else', () => {

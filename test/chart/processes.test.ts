@@ -56,9 +56,9 @@ describeWithServer('the programs as the chart starts them', helmProgram, () => {
         const values = { ...(await portsOfThisMachine()), redis: { existingSecret: 'redis' } };
         objects = renderChart(values);
         notes = chartNotes(values);
-        api().mustKubectl(['create', 'namespace', release.namespace]);
+        api().createNamespace(release.namespace);
         const input = JSON.stringify({ kind: 'List', apiVersion: 'v1', items: installedOf(objects) });
-        api().mustKubectl(['apply', '--server-side', '-f', '-'], { input });
+        api().apply(input);
         controlPlane = new PodProcess(podOf(objects, 'control-plane'), {
           name: 'weir-control-plane-0',
           namespace: release.namespace,
@@ -148,7 +148,7 @@ describeWithServer('the programs as the chart starts them', helmProgram, () => {
         try {
           // It waits for a rule that is not there yet.
           await new Promise((resolve) => setTimeout(resolve, 500));
-          api().mustKubectl(['apply', '-f', '-'], { input });
+          api().apply(input);
           expect(await pod.program.ended).toEqual({ code: 0, signal: null });
           expect(pod.program.output).toMatch(
             /^OVER_LIMIT\n {2}caller=helm-test: OVER_LIMIT, 0 left, limit 3 a minute/,
@@ -160,7 +160,7 @@ describeWithServer('the programs as the chart starts them', helmProgram, () => {
 
       it('gives rules to limiters that prove to be of the release, and to nobody else', async () => {
         const { namespace } = release;
-        api().mustKubectl(['create', 'serviceaccount', 'other', '-n', namespace]);
+        api().createServiceAccount('other', namespace);
         const audience = 'weir-control-plane';
         const tokenOf = (account: string) => api().accountToken(account, { namespace, audience });
         const end = async (token?: string): Promise<string> => {

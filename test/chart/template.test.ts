@@ -323,8 +323,8 @@ describeWithServer('the chart', helmProgram, () => {
     ]);
     const { enabled: _, namespace: __, ...endpoint } = serviceMonitor;
     expect(spec.endpoints).toEqual([{ port: 'metrics', ...endpoint }]);
-    const usual = renderChart({ redis, serviceMonitor: { enabled: true } });
-    expect(objectOf(usual, 'ServiceMonitor', 'limiter')).toMatchObject({
+    const common = renderChart({ redis, serviceMonitor: { enabled: true } });
+    expect(objectOf(common, 'ServiceMonitor', 'limiter')).toMatchObject({
       metadata: { namespace: release.namespace },
       spec: { endpoints: [{ port: 'metrics', interval: '15s' }] },
     });

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { type CertificatePair, createAuthority } from '../support/certificates.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { opensslProgram } from '../support/find-server.ts';
-import { startLimiter } from '../support/limiter-process.ts';
+import { startLimiterHere } from '../support/in-process-limiter.ts';
 import { runWeirHere } from '../support/run-command.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 
@@ -19,7 +19,7 @@ interface Outcome {
 
 /** What `weir ask` says to a port of this machine. */
 async function ask(address: string, ...flags: string[]): Promise<Outcome> {
-  const question = ['-domain', 'mail', '-descriptors', 'tenant=acme', '-timeout-ms', '20000'];
+  const question = ['-domain', 'mail', '-descriptors', 'tenant=acme', '--timeout', '20s'];
   const { status, stdout, stderr } = await runWeirHere(
     ['ask', '-dial_string', address, ...question, ...flags],
     process.env,
@@ -58,7 +58,7 @@ describeWithServer('weir ask over TLS', opensslProgram, (openssl) => {
     env: Record<string, string>,
     use: (at: string, httpAt: string) => Promise<void>,
   ): Promise<void> {
-    const limiter = await startLimiter({ env: { ...rules, ...env } });
+    const limiter = await startLimiterHere({ env: { ...rules, ...env } });
     try {
       await use(`127.0.0.1:${limiter.ports.grpc}`, `127.0.0.1:${limiter.ports.http}`);
     } finally {
@@ -67,7 +67,7 @@ describeWithServer('weir ask over TLS', opensslProgram, (openssl) => {
   }
 
   it('says which side lacks TLS, and what speaks HTTP/1.1', async () => {
-    const portHint = 'The limiter answers gRPC at GRPC_PORT, 8081 unless it was told otherwise.';
+    const portHint = 'The limiter answers gRPC at GRPC_PORT, 8081 by default.';
     await withLimiter({}, async (at, httpAt) => {
       const hint = 'Leave out --grpc-use-tls, or start the limiter with GRPC_SERVER_USE_TLS=true.';
       expect(await ask(at, ...trust)).toEqual(failed(`${at} does not speak TLS`, hint));
@@ -116,6 +116,16 @@ describeWithServer('weir ask over TLS', opensslProgram, (openssl) => {
     const callers = { GRPC_CLIENT_TLS_CACERT: authority.caFile, GRPC_CLIENT_TLS_SAN: 'me.example' };
     await withLimiter({ ...serve(server), ...callers }, async (at) => {
       expect(await ask(at, ...trust, ...show(mine))).toMatchObject({ status: 0 });
+      // All flags of the Go client, with two dashes; all other questions here have one.
+      const ofGo = ['--dial_string', at, '--domain', 'mail', '--descriptors', 'tenant=acme,user=x'];
+      const twoDashes = [...trust, ...show(mine), '-oltp-protocol', 'http'].map((word) =>
+        word.replace(/^-(?=\w)/, '--'),
+      );
+      const asked = await runWeirHere(['ask', ...ofGo, ...twoDashes], process.env);
+      expect([asked.status, asked.stdout.split('\n')[1]]).toEqual([
+        0,
+        '  tenant=acme,user=x: OK, no rule limits it ("weir explain" shows why)',
+      ]);
       // The alert that says so may be overtaken by the end of the connection.
       const bare = await ask(at, ...trust);
       expect(bare.output).toMatch(

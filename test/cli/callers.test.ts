@@ -31,15 +31,7 @@ it('makes a token that a limiter with its line knows, and ask shows it', async (
   writeFileSync(token, made.stdout);
   const limiter = await InProcessLimiter.start({ env: { RUNTIME_ROOT: folder, CALLERS_FILE: file } });
   onTestFinished(() => void limiter.stop());
-  const question = [
-    'ask',
-    '--dial-string',
-    `127.0.0.1:${limiter.ports.grpc}`,
-    '--domain',
-    'bank',
-    '--descriptors',
-    'a=b',
-  ];
+  const question = ['ask', '--dial-string', `127.0.0.1:${limiter.ports.grpc}`, 'bank', 'a=b'];
   expect((await weirCommand([...question, '--token-file', token])).code).toBe(0);
   expect((await weirCommand(question, { WEIR_TOKEN: made.stdout.trim() })).code).toBe(0);
   const without = await weirCommand(question);
@@ -63,7 +55,7 @@ it('refuses a command line that names no caller, and a token file that is none',
     expect([code, stderr]).toEqual([2, expect.stringContaining(`the name "${name}" is reserved`)]);
   }
   const file = join(temporaryFolder(), 'token');
-  const ask = ['ask', '--domain', 'a', '--descriptors', 'a=b', '--token-file', file];
+  const ask = ['ask', 'a', 'a=b', '--token-file', file];
   expect((await weirCommand(ask)).stderr).toContain(`--token-file: ${file}: no such file or directory`);
   writeFileSync(file, 'HUNTER 2');
   const { code, stderr } = await weirCommand(ask);

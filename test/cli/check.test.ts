@@ -213,11 +213,11 @@ descriptors:
     expect(refusedBy('CACHE_KEY_PREFIX=x{}')).toEqual([1, "b' cannot be counted: CACHE_KEY_PREFIX"]);
     const months = 'USE_CALENDAR_MONTH_RATE_LIMIT';
     expect(refusedBy(`${months}=true`)).toEqual([1, `c' cannot be counted: ${months}`]);
-    for (const wrong of ['BACKEND_TYPE', 'BACKEND_TYPE=disk', 'NEAR_LIMIT_RATIO=1'])
+    for (const wrong of ['BACKEND_TYPE', 'BACKEND_TYPE=disk', 'NEAR_LIMIT_RATO=1'])
       expect(refusedBy(wrong)).toEqual([2]);
-    const cluster = ['check', rules, '--setting', 'REDIS_TYPE=cluster', '--counter-keys', 'unambiguous'];
-    expect(runWeir(cluster).status).toBe(0);
-    expect(runWeir([...cluster, '--setting', 'COUNTER_KEYS=compatible']).status).toBe(2);
+    const cluster = ['check', rules, '--setting', 'REDIS_TYPE=cluster', '--setting'];
+    expect(runWeir([...cluster, 'COUNTER_KEYS=unambiguous']).status).toBe(0);
+    expect(runWeir([...cluster, 'COUNTER_KEYS=compatible']).status).toBe(1);
   });
 
   it('warns of leases that take nothing, by the rule or by settings, in all spellings', () => {
@@ -244,10 +244,35 @@ descriptors:
       expect(warned('LEASES=on')).toEqual([0, few]);
       const unleased = `${path}: warning: 2 rules have a lease, and nothing is leased: `;
       expect(warned('LEASES=off')).toEqual([0, `${unleased}LEASES is off`, few]);
-      const why = 'LEASES has no effect without BACKEND_TYPE=redis: every hit is counted as it comes';
+      const why = 'LEASES has no effect without BACKEND_TYPE=redis: the limiter counts each hit at once';
       expect(warned('LEASES=on', 'BACKEND_TYPE=memory')).toEqual([0, `${unleased}${why}`, few]);
     }
     expect(runWeir(['check', '--strict', '--allow', 'never-leased', rules]).status).toBe(0);
+  });
+
+  it('warns of rules that cannot be assigned where quota clients are served, and of an assign without effect', () => {
+    const rules = write(
+      'quota.yaml',
+      `domain: d
+descriptors:
+  - { key: a, assign: exact, rate_limit: { requests_per_unit: 5, unit: day, hits_unit: tokens } }
+  - { key: b, assign: exact, rate_limit: { requests_per_unit: 5, unit: day, algorithm: token_bucket } }
+  - { key: c, assign: refilling, rate_limit: { requests_per_unit: 5, unit: day } }
+  - { key: e, reserve: { ttl: 60s }, rate_limit: { requests_per_unit: 5, unit: day } }
+`,
+    );
+    const warned = (...settings: string[]) => {
+      const { stdout } = runWeir(['check', rules, ...settings.flatMap((one) => ['--setting', one])]);
+      return stdout.match(/(?<=warning: ).+(?= \[never-assigned\])/g);
+    };
+    const idle = [
+      expect.stringMatching(/^assign: exact has no effect: its limit counts other hits than requests/),
+      'assign: exact has no effect: a token bucket always refills',
+    ];
+    const all = '2 rules have limits that cannot be assigned: requests of quota clients for them are';
+    expect(warned()).toEqual(idle);
+    expect(warned('RLQS=true')).toEqual([`${all} denied`, ...idle]);
+    expect(warned('RLQS=true', 'RLQS_UNASSIGNABLE=allow')).toEqual([`${all} allowed`, ...idle]);
   });
 
   it('reads a rendered chart from standard input, and counts what is not its business', () => {
@@ -573,16 +598,35 @@ descriptors:
     expect(stdout).toContain(`  hint: ${hint}`);
   });
 
+  it("passes over Envoy's configuration in a folder, unless rule files lie beside it", () => {
+    const folder = temporaryFolder();
+    const envoy = join(folder, 'envoy.yaml');
+    writeFileSync(envoy, 'static_resources: {}\n');
+    mkdirSync(join(folder, 'rules'));
+    writeFileSync(
+      join(folder, 'rules/shop.yaml'),
+      'domain: shop\ndescriptors: [{ key: a, rate_limit: { unit: day, requests_per_unit: 1 } }]\n',
+    );
+    expect(runWeir(['check', folder])).toMatchObject({
+      status: 0,
+      stdout: expect.stringContaining("1 other object passed over (Envoy's configuration)"),
+    });
+    expect(runWeir(['check', envoy])).toMatchObject({ status: 1 });
+    writeFileSync(join(folder, 'rules/envoy.yaml'), 'static_resources: {}\n');
+    expect(runWeir(['check', folder])).toMatchObject({ status: 1 });
+  });
+
   it('passes the examples of this project, strictly', () => {
     const root = new URL('../../examples/', import.meta.url).pathname;
     const paths = exampleCases.flatMap((name) => [
       join(root, name, 'rules'),
       join(root, name, 'manifest.yaml'),
     ]);
-    const unambiguous = ['--counter-keys', 'unambiguous'];
+    const unambiguous = ['--setting', 'COUNTER_KEYS=unambiguous'];
+    const undotted = ['--setting', 'SANITIZE_DESCRIPTOR_METRIC_DOTS=true'];
     // llm-tokens reserves tokens and money together, each by an amount of its own.
     const known = ['--allow', 'mixed-hits-units'];
-    const outcome = runWeir(['check', '--strict', ...unambiguous, ...known, '--undotted-metrics', ...paths]);
+    const outcome = runWeir(['check', '--strict', ...unambiguous, ...known, ...undotted, ...paths]);
     expect(outcome).toMatchObject({ status: 0, stderr: '' });
     const allowed = ['--allow', 'dotted-metric', ...known];
     const dotted = runWeir(['check', '--strict', ...unambiguous, ...allowed, ...paths]);
@@ -600,16 +644,22 @@ descriptors:
     );
     expect(status).toBe(0);
     expect(runWeir(['check', '--strict', path]).status).toBe(1);
-    expect(runWeir(['check', '--strict', '--counter-keys', 'unambiguous', path]).status).toBe(0);
+    expect(runWeir(['check', '--strict', '--setting', 'COUNTER_KEYS=unambiguous', path]).status).toBe(0);
     const env = { ...process.env, COUNTER_KEYS: 'unambiguous' };
     expect(runWeir(['check', '--strict', path], { env }).status).toBe(0);
-    expect(runWeir(['check', '--strict', '--counter-keys', 'compatible', path], { env }).status).toBe(1);
+    expect(runWeir(['check', '--strict', '--setting', 'COUNTER_KEYS=compatible', path], { env }).status).toBe(
+      1,
+    );
     expect(runWeir(['check', '--strict', '--allow', 'meeting-counters', path]).status).toBe(0);
   });
 
   it.each([
-    [['--counter-keys', 'short'], {}, '--counter-keys is compatible or unambiguous, not "short"'],
-    [[], { COUNTER_KEYS: 'long' }, 'the variable COUNTER_KEYS is compatible or unambiguous, not "long"'],
+    [['--setting', 'COUNTER_KEYS=short'], {}, '--setting: COUNTER_KEYS: "short" is not accepted'],
+    [
+      [],
+      { COUNTER_KEYS: 'long' },
+      'the variable COUNTER_KEYS: "long" is not accepted, expected compatible or unambiguous',
+    ],
   ])('refuses other counter keys: %j %j', (flags, variables, text) => {
     const { status, stderr } = runWeir(['check', ...flags, '-'], {
       input: 'domain: d\n',

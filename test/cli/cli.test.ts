@@ -4,7 +4,6 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { beforeEach, describe, expect, it } from 'vitest';
 
-import { ChildProgram } from '../support/child-program.ts';
 import { freePort } from '../support/free-port.ts';
 import { spawnLimiter, startLimiter } from '../support/limiter-process.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -25,33 +24,6 @@ describe('weir', () => {
     });
   });
 
-  it.each([['limiter'], ['control-plane'], ['ask'], ['check'], ['explain'], ['diff'], ['convert']])(
-    'explains %s',
-    (command) => {
-      const { status, stdout } = weir(command, '--help');
-      expect(status).toBe(0);
-      expect(stdout).toMatch(`Usage: weir ${command}`);
-      expect(weir('--help').stdout).toMatch(`  ${command} `);
-    },
-  );
-
-  it('has an example of a control plane that runs', async () => {
-    const [, example = ''] =
-      /^ {2}(.*) weir control-plane$/m.exec(weir('control-plane', '--help').stdout) ?? [];
-    const env = Object.fromEntries(example.split(' ').map((one) => one.split('=') as [string, string]));
-    const program = new ChildProgram({
-      command: process.execPath,
-      args: [weirProgram, 'control-plane'],
-      cwd: root,
-      env: { PATH: process.env['PATH'], ...env, HOST: '127.0.0.1', PORT: '0', XDS_PORT: '0' },
-    });
-    try {
-      await program.printed(/Listening for xDS/);
-    } finally {
-      await program.stop();
-    }
-  });
-
   it("takes the path of the Go service's program for the limiter", () => {
     const { status, stdout } = weir('/bin/ratelimit', '--help');
     expect([status, stdout]).toEqual([0, expect.stringMatching('^Usage: weir limiter')]);
@@ -66,7 +38,7 @@ describe('weir', () => {
     expect([status, stdout, stderr]).toEqual([
       2,
       '',
-      `${file} does not start by itself: run "node bin/weir.js ${command}" instead\n`,
+      `${file} does not start by itself: run "bin/weir ${command}" instead\n`,
     ]);
   });
 
@@ -91,7 +63,14 @@ describe('weir', () => {
       'weir: invalid value "a" for --descriptors: "a" is not of the form key=value',
     ],
     [['ask', '--output', 'xml'], 'weir: --output is table, json or yaml, not "xml"'],
-    [['ask', '-domain', 'd'], 'weir: ask needs --domain and at least one --descriptors key=value'],
+    [['ask', '-domain', 'd'], 'weir: ask needs a domain and the entries of a descriptor'],
+    [['ask', 'd', 'a=b', '-domain', 'd'], 'weir: ask takes a request once'],
+    [['ask', 'd', 'a=b', '-oltp-protocol', 'udp'], 'weir: --oltp-protocol is http or grpc, not "udp"'],
+    [['ask', 'd', 'a=b', '+'], 'weir: a + stands between two descriptors'],
+    [
+      ['why', 'd', 'a=b', '+', 'c=d', '--limiter', '127.0.0.1'],
+      'weir: why takes one descriptor, without a +',
+    ],
     [
       ['ask', '-descriptors', 'a=b', '-grpc-server-ca-file', 'ca.pem'],
       'weir: --grpc-server-ca-file has no effect without --grpc-use-tls',
@@ -200,53 +179,27 @@ describe('weir ask', () => {
       env: { BACKEND_TYPE: 'memory', RUNTIME_ROOT: `${root}examples`, RUNTIME_APPDIRECTORY: 'rules' },
     });
     try {
-      const target = ['-dial_string', `127.0.0.1:${limiter.ports.grpc}`, '-domain', 'mail'];
-      const text = weir(
-        'ask',
-        ...target,
-        '-descriptors',
-        'tenant=acme',
-        '-descriptors',
-        'other=1',
-        '--hits-addend',
-        '3',
-      );
+      const target = ['-dial_string', `127.0.0.1:${limiter.ports.grpc}`];
+      const text = weir('ask', ...target, 'mail', 'tenant=acme', '+', 'other=1', '--hits-addend', '3');
       expect(text.stdout).toMatch(
-        /^OK\n {2}tenant=acme: OK, 997 left, limit 1000 a day \(per_tenant\), resets in \d+ s\n {2}other=1: OK, no rule limits it \("weir explain" tells why\)\n$/,
+        /^OK\n {2}tenant=acme: OK, 997 left, limit 1000 a day \(per_tenant\), resets in \d+ s\n {2}other=1: OK, no rule limits it \("weir explain" shows why\)\n$/,
       );
-      const look = weir(
-        'ask',
-        ...target,
-        '-descriptors',
-        'tenant=acme',
-        '--hits-addend',
-        '0',
-        '--output',
-        'json',
-      );
+      const acme = [...target, 'mail', 'tenant=acme', '--hits-addend'];
+      const look = weir('ask', ...acme, '0', '--output', 'json');
       expect(JSON.parse(look.stdout)).toMatchObject({
         overallCode: 'OK',
         statuses: [{ limitRemaining: 997 }],
       });
       expect(look.status).toBe(0);
-      weir('ask', ...target, '-descriptors', 'tenant=acme', '--hits-addend', '-3');
-      const refunded = weir('ask', ...target, '-descriptors', 'tenant=acme', '--hits-addend', '0');
+      weir('ask', ...acme, '-3');
+      const refunded = weir('ask', ...acme, '0');
       expect(refunded.stdout).toContain('1000 left, limit 1000 a day');
-      const wrong = weir('ask', ...target.slice(0, 2), '-descriptors', 'a=b');
+      const wrong = weir('ask', ...target, '-descriptors', 'a=b');
       expect(weir('help', 'ask').stdout).toMatch('Usage: weir ask');
       expect(wrong.stderr).toBe('request error: UNKNOWN: rate limit domain must not be empty\n');
       expect(wrong.status).toBe(1);
       const many = (descriptor: string, seconds: string) =>
-        weir(
-          'ask',
-          ...target,
-          '-descriptors',
-          descriptor,
-          '--until-over-limit',
-          seconds,
-          '--hits-addend',
-          '300',
-        );
+        weir('ask', ...target, 'mail', descriptor, '--until-over-limit', seconds, '--hits-addend', '300');
       const over = many('tenant=other', '20');
       expect([over.status, over.stderr]).toEqual([0, '']);
       expect(over.stdout).toMatch(/^OVER_LIMIT\n {2}tenant=other: OVER_LIMIT, 0 left, limit 1000 a day/);
@@ -266,7 +219,7 @@ describe('weir ask', () => {
     const limiter = spawnLimiter({ env: { BACKEND_TYPE: 'memory', GRPC_UDS: path, ...rules } });
     try {
       await limiter.printed(/Listening for gRPC on/);
-      const wanted = ['-domain', 'mail', '-descriptors', 'tenant=acme'];
+      const wanted = ['mail', 'tenant=acme'];
       for (const target of [`unix:${path}`, `unix://${path}`, path]) {
         expect(weir('ask', '-dial_string', target, ...wanted)).toMatchObject({ status: 0, stderr: '' });
       }

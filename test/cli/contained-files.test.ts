@@ -53,7 +53,7 @@ const commands: [name: string, args: (path: string) => string[]][] = [
   ['check --config-dir', (path) => ['check', '-config_dir', path]],
   ['diff, old', (path) => ['diff', path, '/dev/null']],
   ['diff, new', (path) => ['diff', '/dev/null', path]],
-  ['explain', (path) => ['explain', path, '--domain', 'good', '--descriptors', 'ip=1']],
+  ['explain', (path) => ['explain', path, 'good', 'ip=1']],
   ['replay', (path) => ['replay', path, '--from', '/dev/null']],
   ['convert', (path) => ['convert', path, '--to', 'manifest']],
   ['envoy', (path) => ['envoy', path]],

@@ -55,7 +55,7 @@ describe('weir diff', () => {
     const compared = await diff('--fail-on', 'new', '/dev/null', hostile);
     expect(compared.stdout).toContain(`+ shop: ${spelled}\n`);
     expect(compared.stderr).toContain(`shop: ${spelled} (new)`);
-    const told = await runCommand(explainCommand, [hostile, '--domain', 'shop', '--descriptors', 'b=c']);
+    const told = await runCommand(explainCommand, [hostile, 'shop', 'b=c']);
     expect(told.stdout).toContain(`not: ${spelled} (5 per minute`);
   });
 

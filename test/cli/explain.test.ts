@@ -5,17 +5,11 @@ import { runWeir } from '../support/weir-command.ts';
 
 const root = new URL('../..', import.meta.url).pathname;
 const at = ['--at', '2026-01-31T12:00:30Z'];
+const setting = (...settings: string[]) => settings.flatMap((one) => ['--setting', one]);
 
 describe('weir explain', () => {
   it('tells the rule, level by level, the counter and the metric', () => {
-    const args = [
-      'explain',
-      'examples/rules',
-      '--domain',
-      'shop',
-      '--descriptors',
-      'path=/search/x,plan=gold',
-    ];
+    const args = ['explain', 'examples/rules', 'shop', 'path=/search/x', 'plan=gold'];
     expect(runWeir([...args, ...at])).toEqual({
       status: 0,
       stdout: `shop: path=/search/x, plan=gold
@@ -35,21 +29,14 @@ describe('weir explain', () => {
   });
 
   it('says of a descriptor without a rule where it failed, with status 1', () => {
-    const { status, stdout } = runWeir([
-      'explain',
-      'examples/manifests',
-      '--domain',
-      'shop',
-      '--entry',
-      'path=/a,b',
-    ]);
+    const { status, stdout } = runWeir(['explain', 'examples/manifests', 'shop', 'path=/a,b']);
     expect(stdout).toContain('shop: path="/a,b"\n');
     expect(stdout).toContain('├─ level 1, path="/a,b": no rule fits (none of the 4 rules here does)\n');
     expect(stdout).toContain(
       'no limit: no rule fits at level 1, and there is no second try at a level above',
     );
     expect(status).toBe(1);
-    const unknown = runWeir(['explain', 'examples/rules', '--domain', 'shops', '--entry', 'a=b']);
+    const unknown = runWeir(['explain', 'examples/rules', 'shops', 'a=b']);
     expect(unknown.stdout).toBe(
       'no rules for the domain \'shops\': every request is OK; did you mean "shop"?\n  there are rules for: mail, shop\n',
     );
@@ -57,38 +44,55 @@ describe('weir explain', () => {
   });
 
   it('matches rules with reserve without the entries that reserve and settle', () => {
-    const explain = ['explain', 'examples/llm-tokens/rules', '--domain', 'llm-tokens', ...at];
-    const { stdout: plain } = runWeir([...explain, '--descriptors', 'user=ann']);
+    const explain = ['explain', 'examples/llm-tokens/rules', ...at, 'llm-tokens'];
+    const { stdout: plain } = runWeir([...explain, 'user=ann']);
     expect(plain).toContain('limit: 10000 tokens per hour');
-    const { status, stdout } = runWeir([
-      ...explain,
-      ...['--descriptors', 'reservation_id=7f3a,user=ann,settle=true'],
-    ]);
+    const { status, stdout } = runWeir([...explain, ...['reservation_id=7f3a', 'user=ann', 'settle=true']]);
     expect({ status, lines: stdout.split('\n').slice(1) }).toEqual({
       status: 0,
       lines: plain.split('\n').slice(1),
     });
   });
 
+  it('takes a bucket of quota clients for the descriptor that it matches', () => {
+    const explain = ['explain', 'examples/rules', ...at, 'shop'];
+    const { stdout: plain } = runWeir([...explain, 'path=/search/x', 'plan=gold']);
+    const { status, stdout } = runWeir([...explain, '--bucket', 'plan=gold,path=/search/x']);
+    const words =
+      'bucket: its entries are the descriptor path=/search/x, plan=gold; clients get what its limits allow\n';
+    expect({ status, stdout }).toEqual({ status: 0, stdout: words + plain });
+    const part = runWeir([...explain, '--bucket', 'plan=gold']);
+    expect(part.stdout).toContain(
+      'bucket: no order of all its entries has a rule with a limit: it gets what RLQS_NO_RULE says',
+    );
+    expect(part.status).toBe(1);
+    const twice = runWeir([...explain, 'plan=gold', '--bucket', 'plan=gold']);
+    expect(twice.stderr).toContain('--bucket takes the place of the entries of a descriptor');
+  });
+
   it('knows which limit another descriptor replaces', () => {
-    const args = [
-      'explain',
-      'examples/rules',
-      '--domain',
-      'mail',
-      '--descriptors',
-      'tenant=a',
-      '--entry',
-      'contract=b',
-    ];
-    const { status, stdout } = runWeir([...args, ...at, '--calendar-month', '--cache-key-prefix', 'p:']);
+    const args = ['explain', 'examples/rules', 'mail', 'tenant=a', '+', 'contract=b'];
+    const { status, stdout } = runWeir([
+      ...args,
+      ...at,
+      ...setting('USE_CALENDAR_MONTH_RATE_LIMIT=true', 'CACHE_KEY_PREFIX=p:'),
+    ]);
     expect(stdout).toContain("no limit: another descriptor's rule replaces 'per_tenant', 1000 per day");
     expect(stdout).toContain('counter key: p:mail_contract_b_1767225600\n');
     expect(stdout).toContain('window: 2026-01-01T00:00:00Z to 2026-02-01T00:00:00Z\n');
-    const named = [...args, ...at, '--calendar-month', '--counter-keys', 'unambiguous'];
+    const named = [
+      ...args,
+      ...at,
+      ...setting('USE_CALENDAR_MONTH_RATE_LIMIT=true', 'COUNTER_KEYS=unambiguous'),
+    ];
     expect(runWeir(named).stdout).toContain('counter key: 1{mail;contract=b}month:1767225600\n');
-    expect(runWeir([...args, '--counter-keys', 'short']).stderr).toContain(
-      '--counter-keys is compatible or unambiguous, not "short"',
+    expect(runWeir([...args, ...setting('COUNTER_KEYS=short')]).stderr).toContain(
+      '--setting: COUNTER_KEYS: "short" is not accepted, expected compatible or unambiguous',
+    );
+    const env = { ...process.env, COUNTER_KEYS: 'unambiguous' };
+    expect(runWeir([...args, ...at], { env }).stdout).toContain('counter key: 1{mail;contract=b}');
+    expect(runWeir([...args, ...setting('COUNTER_KEY=unambiguous')]).stderr).toContain(
+      '--setting takes the settings of a limiter; not "COUNTER_KEY"; did you mean "COUNTER_KEYS"?',
     );
     expect(status).toBe(0);
   });
@@ -107,10 +111,9 @@ descriptors:
     rate_limit: { requests_per_unit: 9, unit: day, replaces: [{ name: daily }, { name: all }] }
 `;
   const explainSeveral = (...descriptors: string[]) =>
-    runWeir(
-      ['explain', '-', '--domain', 'd', ...at, ...descriptors.flatMap((one) => ['--descriptors', one])],
-      { input: several },
-    ).stdout.replace(/^(?:├─ level|│).*\n/gm, '');
+    runWeir(['explain', '-', ...at, 'd', ...descriptors.join(' + ').split(' ')], {
+      input: several,
+    }).stdout.replace(/^(?:├─ level|│).*\n/gm, '');
 
   it('tells every limit of a rule with its counter, of those that slide and of buckets too', () => {
     expect(explainSeveral('tenant=a', 'message=b')).toBe(`d: tenant=a
@@ -144,7 +147,7 @@ d: message=b
       '- { key: k4, rate_limit: { unit: hour, requests_per_unit: 10000, algorithm: sliding_window } }\n',
     );
     const explained = (key: string, ...flags: string[]) => {
-      const args = ['explain', '-', '--domain', 'd', '--descriptors', `${key}=a`, ...at, ...flags];
+      const args = ['explain', '-', 'd', `${key}=a`, ...at, ...flags];
       return runWeir(args, { input: `domain: d\ndescriptors:\n${rules.join('')}` });
     };
     const leases = (key: string, ...flags: string[]) =>
@@ -152,22 +155,25 @@ d: message=b
     const words = (most: number) =>
       `leases with LEASES=on: up to ${most} hits at a time, so at most ${most} a limiter refused too early`;
     expect(leases('k0')).toBeUndefined();
-    expect(leases('k0', '--leases', '0.5%')).toBe(words(50));
+    const half = setting('LEASES=on', 'LEASE_SHARE=0.5%');
+    expect(leases('k0', ...half)).toBe(words(50));
     expect(leases('k1')).toBe(words(200));
-    expect(leases('k1', '--leases', '0.5%')).toBe(words(200));
-    expect(leases('k2', '--leases', '0.5%')).toBe('leases: none, as the rule says');
+    expect(leases('k1', ...half)).toBe(words(200));
+    expect(leases('k2', ...half)).toBe('leases: none, as the rule says');
     expect(leases('k3')).toBe('leases: none, as 0.01% of the limit is less than 2 hits');
-    expect(leases('k0', '--leases', '0.01%')).toBe('leases: none, as 0.01% of the limit is less than 2 hits');
-    expect(leases('k4')).toBeUndefined();
-    expect(leases('k4', '--leases', '0.5%')).toBe(
-      'leases: none, as only fixed windows without other limits are leased',
+    expect(leases('k0', ...setting('LEASES=on', 'LEASE_SHARE=0.01%'))).toBe(
+      'leases: none, as 0.01% of the limit is less than 2 hits',
     );
+    expect(leases('k4')).toBeUndefined();
+    expect(leases('k4', ...half)).toBe('leases: none, as only fixed windows without other limits are leased');
     expect(JSON.parse(explained('k1', '-o', 'json').stdout).descriptors).toMatchObject([
       { rule: { lease: '2%' }, limits: [{ leaseMost: 200 }] },
     ]);
-    const wrong = explained('k0', '--leases', '5');
+    const wrong = explained('k0', ...setting('LEASES=on', 'LEASE_SHARE=5'));
     expect(wrong.status).toBe(2);
-    expect(wrong.stderr).toContain('--leases is a share of the limit such as 2% or 0.5%');
+    expect(wrong.stderr).toContain(
+      '--setting: LEASE_SHARE: "5" is not accepted, expected a share of the limit such as 2% or 0.5%',
+    );
   });
 
   it('tells which of several limits another descriptor replaces', () => {
@@ -182,14 +188,16 @@ d: message=b
 
   it('refuses what no limiter with these settings would load', () => {
     const input = several.replace('window: 5m', 'unit: month');
-    const args = ['explain', '-', '--domain', 'd', '--descriptors', 'tenant=a', ...at];
+    const args = ['explain', '-', 'd', 'tenant=a', ...at];
     expect(runWeir(args, { input }).stdout).toContain('counter key: 1{d;tenant=a}2592000:sliding\n');
-    const { status, stderr } = runWeir([...args, '--calendar-month'], { input });
+    const { status, stderr } = runWeir([...args, ...setting('USE_CALENDAR_MONTH_RATE_LIMIT=true')], {
+      input,
+    });
     expect([status, stderr]).toEqual([2, expect.stringContaining('<stdin>:4:')]);
   });
 
   it('prints every limit as JSON', () => {
-    const args = ['explain', '-', '--domain', 'd', '--descriptors', 'message=b', '-o', 'json', ...at];
+    const args = ['explain', '-', 'd', 'message=b', '-o', 'json', ...at];
     const { descriptors } = JSON.parse(runWeir(args, { input: several }).stdout);
     expect(descriptors).toMatchObject([
       {
@@ -207,7 +215,7 @@ d: message=b
   });
 
   it('prints JSON', () => {
-    const args = ['explain', 'examples/rules', '--domain', 'shop', '--entry', 'remote_address=192.0.2.9'];
+    const args = ['explain', 'examples/rules', 'shop', 'remote_address=192.0.2.9'];
     const { stdout } = runWeir([...args, ...at, '--output', 'json']);
     expect(JSON.parse(stdout)).toMatchObject({
       domain: 'shop',
@@ -231,7 +239,7 @@ d: message=b
     try {
       const url = `http://127.0.0.1:${limiter.ports.debug}`;
       const { status, stdout } = runWeir([
-        ...['explain', `${url}/rlconfig`, '--domain', 'shop', '--descriptors', 'path=/search/x,plan=gold'],
+        ...['explain', `${url}/rlconfig`, 'shop', 'path=/search/x', 'plan=gold'],
         ...at,
       ]);
       expect(stdout).toContain('path_/search* (no limit) is the first pattern that fits');
@@ -260,35 +268,25 @@ d: message=b
         ...['--limiter', address],
       ]);
       expect([block.stderr, block.status]).toEqual(['', 0]);
-      const told = runWeir([
-        'explain',
-        address,
-        '--domain',
-        'shop',
-        '--descriptors',
-        'remote_address=192.0.2.9',
-      ]);
+      const told = runWeir(['explain', address, 'shop', 'remote_address=192.0.2.9']);
       expect(told.stdout).toMatch(
         /^├─ level 1, .*remote_address \(5 per minute\) has the key and no value\n/m,
       );
-      expect(told.stdout).toMatch(/^├─ override: blocked, until 2\S+Z, by .*, for "an attack" \(api .*\)\n/m);
+      expect(told.stdout).toMatch(
+        /^├─ override: blocked, until 2\S+Z, by .*, for "an attack" \(api .*\)\n└─ blocked: the answer is OVER_LIMIT, nothing is counted\n$/m,
+      );
       expect(told.status).toBe(0);
-      const data = runWeir([
-        'explain',
-        address,
-        '--domain',
-        'shop',
-        '--entry',
-        'remote_address=192.0.2.9',
-        '-o',
-        'json',
-      ]);
+      const data = runWeir(['explain', address, 'shop', 'remote_address=192.0.2.9', '-o', 'json']);
       expect(JSON.parse(data.stdout).descriptors).toMatchObject([
-        { effect: 'limited', overrides: [expect.stringContaining('override: blocked')] },
+        {
+          effect: 'limited',
+          overrides: [expect.stringContaining('override: blocked')],
+          inForce: ['blocked'],
+        },
       ]);
-      const nobody = runWeir(['explain', '127.0.0.1:1', '--domain', 'shop', '--entry', 'a=b']);
+      const nobody = runWeir(['explain', '127.0.0.1:1', 'shop', 'a=b']);
       expect([nobody.stderr, nobody.status]).toEqual(['weir: 127.0.0.1:1: connection refused\n', 2]);
-      const wrong = runWeir(['explain', `${url}/stats`, '--domain', 'd', '--entry', 'a=b']);
+      const wrong = runWeir(['explain', `${url}/stats`, 'd', 'a=b']);
       expect(wrong.stderr).toContain('lists no rules as JSON: only a limiter of Weir does');
       expect(wrong.status).toBe(2);
     } finally {
@@ -309,7 +307,7 @@ d: message=b
         },
       });
     const explain = (input: string, ...flags: string[]) =>
-      runWeir(['explain', '-', '--domain', 'd', '--entry', 'b=x', ...flags], { input });
+      runWeir(['explain', '-', 'd', 'b=x', ...flags], { input });
     const fleets = `${manifest('b', 'one', 5)}\n---\n${manifest('b', 'two', 7)}`;
     expect(explain(fleets)).toMatchObject({
       status: 2,
@@ -332,7 +330,7 @@ d: message=b
       { name: 'b', domain: 'd', className: 'edge', requests: 7 },
     );
     const explain = (...flags: string[]) =>
-      runWeir(['explain', '-', '--domain', 'd', '--entry', 'key=x', ...flags], { input: manifests });
+      runWeir(['explain', '-', 'd', 'key=x', ...flags], { input: manifests });
     expect(explain()).toMatchObject({
       status: 2,
       stderr: expect.stringContaining('several classes, choose one by --class: weir, edge'),
@@ -344,32 +342,27 @@ d: message=b
 
   it.each([
     [['explain'], 'explain needs rules: a file, a folder or host:port of a limiter'],
-    [['explain', 'a', 'b'], 'explain takes one set of rules, "b" is another'],
-    [['explain', 'examples/rules', '--domain', 'd'], 'explain needs --domain and at least one --descriptors'],
+    [['explain', 'a', 'b', 'c'], '"c" is not of the form key=value'],
+    [['explain', 'a', 'b', 'c=d', '+'], 'a + stands between two descriptors'],
+    [['explain', 'a'], 'explain needs a domain'],
+    [['explain', 'examples/rules', 'd'], 'explain needs the entries of a descriptor, key=value'],
     [
-      ['explain', 'examples/rules', '--domain', 'd', '--entry', 'a=b', '--at', 'noon'],
+      ['explain', 'examples/rules', 'd', 'a=b', '--at', 'noon'],
       '--at is a time such as 2026-01-31T12:00:00Z or seconds since 1970, not "noon"',
     ],
     [
-      ['explain', 'examples/rules', '--domain', 'd', '--entry', 'a=b', '--at', '2026-01-31T12:00:00'],
+      ['explain', 'examples/rules', 'd', 'a=b', '--at', '2026-01-31T12:00:00'],
       '--at "2026-01-31T12:00:00" has no time zone: end it with Z, or with an offset such as +01:00',
     ],
     [
-      ['explain', 'examples/rules', '--domain', 'd', '--entry', 'a=b', '--at', '999999999999999'],
+      ['explain', 'examples/rules', 'd', 'a=b', '--at', '999999999999999'],
       '--at "999999999999999" is not from 1970 to 9998: 253370764799 seconds since 1970 at most',
     ],
     [
-      ['explain', 'examples/rules', '--domain', 'd', '--entry', 'a=b', '--at', '1969-12-31T23:59:59Z'],
+      ['explain', 'examples/rules', 'd', 'a=b', '--at', '1969-12-31T23:59:59Z'],
       '--at "1969-12-31T23:59:59Z" is not from 1970 to 9998',
     ],
-    [
-      ['explain', 'examples/rules', '--domain', 'd', '--descriptors', 'a="b'],
-      'invalid value "a="b" for --descriptors: a quote is not closed',
-    ],
-    [
-      ['explain', 'nowhere.yaml', '--domain', 'd', '--entry', 'a=b'],
-      'nowhere.yaml: no such file or directory',
-    ],
+    [['explain', 'nowhere.yaml', 'd', 'a=b'], 'nowhere.yaml: no such file or directory'],
   ])('refuses %j with status 2', (args, message) => {
     const { status, stderr } = runWeir(args);
     expect(stderr).toContain(message);

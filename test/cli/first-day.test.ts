@@ -37,6 +37,7 @@ function answerTo(text: Mistake['text']): string {
   const checked = checkInput(input, {
     mergeDomains: false,
     unleased: undefined,
+    unassignable: undefined,
     counterKeys: 'compatible',
     sanitizeDescriptorMetricDots: false,
     allowed: new Set(),

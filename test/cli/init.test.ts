@@ -1,9 +1,11 @@
+import { spawnSync } from 'node:child_process';
 import { chmodSync, existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { parse } from 'yaml';
 import { ChildProgram } from '../support/child-program.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
+import { projectRoot } from '../support/documents.ts';
 import { startEnvoy } from '../support/envoy.ts';
 import { caddyProgram, envoyProgram, haproxyProgram, nginxProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
@@ -23,7 +25,7 @@ function startWritten(folder: string): ReturnType<typeof startLimiter> {
   const env = Object.fromEntries(
     [...step.matchAll(/([A-Z_]+)=(\S+)/g)].map(([, name, value]) => [name, value]),
   );
-  expect(env).toMatchObject({ RUNTIME_ROOT: folder });
+  expect(env).toMatchObject({ RUNTIME_ROOT: folder, DEBUG_HOST: '127.0.0.1' });
   return startLimiter({ env: env as Record<string, string> });
 }
 
@@ -74,7 +76,57 @@ describe('weir init', () => {
     expect(pair.stdout).toContain('A login needs two limits, by account and by address, not a pair');
   });
 
-  it('takes a window of any length, and names npx where it was started by it', () => {
+  it.each(['envoy', 'istio', 'nginx'])('has the action of that rule for %s, as a comment', (proxy) => {
+    const folder = temporaryFolder();
+    const { stdout } = runWeir(['init', folder, ...flags(proxy, 'header:x-api-key')]);
+    const check = /^ {2}weir (check .*)$/m.exec(stdout)?.[1]?.split(' ') ?? [];
+    expect(runWeir([...check, '--strict'])).toMatchObject({ status: 0 });
+    const named = / remove its # in (.*)\.$/m.exec(stdout)?.[1]?.split(' and ') ?? [];
+    expect(named).toHaveLength(2);
+    for (const path of named) {
+      const text = readFileSync(path, 'utf8');
+      const uncommented = text.replaceAll(/^( *)# (?=- (?:actions|key):| {2,})/gm, '$1');
+      expect(uncommented).not.toBe(text);
+      writeFileSync(path, uncommented);
+    }
+    const checked = runWeir([...check, '--strict']);
+    expect([checked.status, checked.stdout]).toEqual([
+      0,
+      expect.stringContaining('descriptors and rules fit'),
+    ]);
+    expect(parse(readFileSync(named[0]!, 'utf8')).descriptors).toHaveLength(2);
+    // Both are needed.
+    writeFileSync(
+      named[0]!,
+      readFileSync(named[0]!, 'utf8').replace(/^ {2}- key: remote_address$/m, '  - key: other'),
+    );
+    expect(runWeir([...check, '--strict']).status).toBe(1);
+  });
+
+  it('says where its commands are for, and sends logins to their example', () => {
+    const cwd = temporaryFolder();
+    const run = (by: string) =>
+      spawnSync(join(projectRoot, 'bin/weir'), ['init', 'limits/web', ...flags('none', by)], {
+        cwd,
+        encoding: 'utf8',
+      });
+    expect(run('login').stderr).toContain(
+      '"login" is none of address, path and header:<name>; several are separated by commas. A login needs two limits',
+    );
+    expect(run('login').stderr).toContain('examples/login-throttling');
+    expect(run('address').status).toBe(0);
+    const readme = readFileSync(join(cwd, 'limits/web/README.md'), 'utf8');
+    expect(readme).toContain(
+      'Run the commands in the folder in which you ran `weir init`. From there, this folder is `limits/web`.',
+    );
+    const checked = spawnSync('sh', ['-c', readme.match(/^.*weir check .*$/m)?.[0] ?? ''], {
+      cwd,
+      encoding: 'utf8',
+    });
+    expect([checked.status, checked.stdout]).toEqual([0, expect.stringMatching(/^ok: /)]);
+  });
+
+  it('takes a window of any length, and names the program as it is typed there', () => {
     const folder = temporaryFolder();
     const args = [
       'init',
@@ -88,17 +140,16 @@ describe('weir init', () => {
       '--proxy',
       'none',
     ];
-    const env = { ...process.env, npm_lifecycle_event: 'npx', npm_lifecycle_script: 'weir' };
-    const { stdout } = runWeir(args, { env });
+    const { stdout } = spawnSync('bin/weir', args, { cwd: projectRoot, encoding: 'utf8' });
     expect(readFileSync(join(folder, 'config/web.yaml'), 'utf8')).toMatch(
       /^# 2 requests in 10s for each [\s\S]*unit_multiplier: 10\n/,
     );
     const readme = readFileSync(join(folder, 'README.md'), 'utf8');
     for (const text of [stdout, readme]) {
-      expect(text).toMatch(/^ *npx weir check /m);
-      expect(text).toMatch(/ npx weir limiter$/m);
+      expect(text).toMatch(/^ *bin\/weir check /m);
+      expect(text).toMatch(/ bin\/weir limiter$/m);
     }
-    const check = readme.match(/^npx weir (check .*)$/m)?.[1] ?? '';
+    const check = readme.match(/^bin\/weir (check .*)$/m)?.[1] ?? '';
     expect(runWeir([...check.split(' '), '--strict']).status).toBe(0);
   });
 

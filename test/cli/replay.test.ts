@@ -72,7 +72,7 @@ describe('weir replay', () => {
 
   it('tells its speed on standard error, and draws no bar where no terminal is', () => {
     const { stderr } = replay(['examples/rules', '--from', example]);
-    expect(stderr).toMatch(/^13 requests replayed in \d+\.\d s, [\d,]+ a second\n$/);
+    expect(stderr).toMatch(/^13 requests replayed in (\d+ ms|\d+\.\d s, [\d,]+ a second)\n$/);
   });
 
   it('prints the difference of two sets of rules, as data too', () => {
@@ -171,7 +171,9 @@ descriptors:
     const { status, stdout, stderr } = replay(['examples/rules', '--from', path]);
     expect(status).toBe(0);
     expect(stdout).toContain('\n2 lines could not be replayed\n');
-    expect(stderr).toContain(`weir: ${path}:2: is not JSON\nweir: ${path}:4: domain is missing\n`);
+    expect(stderr).toContain(
+      `weir: ${path}:2: is not JSON: docs/replay.md#the-recording says what a line is\nweir: ${path}:4: domain is missing\n`,
+    );
   });
 
   it('gives up when too many lines are wrong', () => {

@@ -1,10 +1,11 @@
 /** `weir test`: files of tests beside rules, and the examples of this repository. */
-import { symlinkSync, writeFileSync } from 'node:fs';
+import { readFileSync, renameSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { readTestFile } from '../../cli/test/test-file.ts';
 import { ChildProgram } from '../support/child-program.ts';
 import { commandsToRun, readDocument } from '../support/documents.ts';
+import { eventually } from '../support/eventually.ts';
 import { fencedBlocks } from '../support/fenced-blocks.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
@@ -72,6 +73,25 @@ coverage: tests reach 2 of 3 rules (66%)
     expect(test(folder, '--min-coverage', '66%')).toMatchObject({ status: 0 });
   });
 
+  it('counts the rules of manifests, of the class and fleet that are asked for', () => {
+    steps('- path=/a -> OK');
+    const manifest = (fleet: string): string =>
+      JSON.stringify({
+        apiVersion: 'ratelimit.weir.dev/v1alpha1',
+        kind: 'RateLimitConfig',
+        metadata: { name: fleet, namespace: 'shop' },
+        spec: {
+          fleet,
+          domain: 'mail',
+          descriptors: [{ key: fleet, rateLimit: { unit: 'day', requestsPerUnit: 1 } }],
+        },
+      });
+    write('manifests.yaml', `${manifest('eu')}\n---\n${manifest('us')}\n`);
+    expect(test(folder).stdout).toContain('not reached: mail.us (');
+    expect(test(folder, '--fleet', 'eu').stdout).toContain('not reached: mail.eu (');
+    expect(test(folder, '--fleet', 'eu').stdout).not.toContain('mail.us');
+  });
+
   it('shows what was decided instead, where, and why', () => {
     const file = steps('- path=/a -> OK x2, OK', '- path=/b -> OK', '- path=/a -> OVER_LIMIT');
     const { status, stdout } = test(file);
@@ -122,11 +142,22 @@ tests:
     ['steps: [{ request: path=/a, code: OK, remainin: 1 }]', 'a step has no field "remainin"'],
     ['steps: [{ request: path=/a }]', 'a request has its answers once'],
     ['steps: [{ after: tomorrow }]', '"tomorrow" is no length of time'],
-    ['at: noon\nsteps: []', 'at is a time such as 2026-01-31T12:00:00Z'],
+    ['at: noon\nsteps: [a=1 -> OK]', 'at is a time such as 2026-01-31T12:00:00Z'],
     ['domain: other\nsteps: [a=1 -> OK]', 'there are no rules for the domain other, only for shop'],
-    ['settings: { PORT: 1 }\nsteps: []', 'not "PORT"'],
-    ['rules: nothing.yaml\nsteps: []', 'nothing.yaml: no such file or directory'],
+    [
+      'settings: { PORT: 1 }\nsteps: [a=1 -> OK]',
+      ':1:19: error: settings: "PORT" is none of them: tests take',
+    ],
+    ['settings: { NEAR_LIMIT_RATIO: x }\nsteps: [a=1 -> OK]', ':1:31: error: settings:'],
+    ['rules: [shop.yaml, nothing.yaml]\nsteps: [a=1 -> OK]', ':1:20: error: '],
+    ['rules: nothing.yaml\nsteps: [a=1 -> OK]', 'nothing.yaml: no such file or directory'],
     ['steps: [', 'did not find expected'],
+    ['tests: []', ':1:8: error: tests: expected at least one test'],
+    ['steps: []', ':1:8: error: steps: expected at least one request with its answer'],
+    ['steps: [after: 1m]', ':1:8: error: steps: expected at least one request with its answer'],
+    ['steps: [path=/a -> OK x0]', ':1:9: error: "OK x0" expects nothing'],
+    ['steps: [{ request: path=/a, code: "OK x0", rule: nope }]', ':1:9: error: "OK x0" expects nothing'],
+    ['steps: [after: 100000000d, path=/a -> OK]', ':1:9: error: after: leads beyond the year 9998'],
   ])('says what is wrong with %j, with status 2', (text, message) => {
     write('shop.test.yaml', text);
     const { status, stdout } = test(folder);
@@ -142,11 +173,23 @@ tests:
 
   it('reads no rules from outside of the folders that are named', () => {
     symlinkSync('/etc/passwd', join(folder, 'link.test.yaml'));
-    write('shop.test.yaml', 'rules: ../../etc/passwd\nsteps: []');
+    write('shop.test.yaml', 'rules: ../../etc/passwd\nsteps: [a=1 -> OK]');
     const { status, stdout } = test(folder);
     expect(status).toBe(2);
     expect(stdout.match(/and is not read/g)).toHaveLength(2);
     expect(stdout).not.toContain('nologin');
+  });
+
+  it('shows what is wrong with the rules as weir check does, and no coverage', () => {
+    const rules = write('shop.yaml', 'domain: shop\ndescriptors:\n  - kay: a\n  - key: b\n    valu: c\n');
+    steps('- path=/a -> OK');
+    const { status, stdout } = test(folder);
+    expect(status).toBe(2);
+    const shown = runWeir(['check', rules]).stdout.split('\nfailed:')[0]!;
+    expect(shown).toContain('hint: ');
+    expect(stdout).toContain(shown);
+    expect(stdout).toContain('coverage: unknown');
+    expect(JSON.parse(test(folder, '-o', 'json').stdout)).toMatchObject({ coverage: null, exitStatus: 2 });
   });
 
   it('reports in TAP, JUnit, SARIF, Markdown and annotations', () => {
@@ -179,15 +222,50 @@ tests:
     });
     await program.printed(/^coverage: /m);
     steps('- path=/a -> OVER_LIMIT');
-    await program.printed(/^failed: 1 of 1 test failed/m);
+    await program.printed(
+      /^\d{4}-.*Z: something changed, tests run again\n[\s\S]*^failed: 1 of 1 test failed/m,
+    );
+    renameSync(folder, `${folder}-moved`);
+    await program.printed(/no such file or directory/);
+    renameSync(`${folder}-moved`, folder);
+    steps('- path=/a -> OK', '- path=/a -> OK');
+    await program.printed(/^ok: 1 test, 2 answers/m);
+    steps('- path=/a -> OVER_LIMIT');
+    await program.printed(/^failed: [\s\S]*^ok: 1 test, 2 answers[\s\S]*^failed: /m);
     expect(await program.stop('SIGINT')).toEqual({ code: 1, signal: null });
+  });
+
+  it('does not run again with --watch for what it prints into the folder itself', async () => {
+    const test = steps('- path=/a -> OK');
+    const [report, copy] = [join(folder, 'report.yaml'), join(folder, 'copy.json')];
+    writeFileSync(report, '');
+    const program = new ChildProgram({
+      command: 'sh',
+      args: [
+        '-c',
+        `exec "$0" "$@" --watch -o yaml > '${report}'`,
+        ...[process.execPath, weirProgram, 'test', test],
+      ],
+    });
+    await eventually(() => expect(readFileSync(report, 'utf8')).toContain('exitStatus: 0'));
+    // As `tee` writes it.
+    writeFileSync(copy, '{"exitStatus": 0}');
+    steps('- path=/a -> OVER_LIMIT');
+    await eventually(() => expect(readFileSync(report, 'utf8')).toContain('exitStatus: 1'));
+    steps('- path=/a -> OK');
+    await eventually(() => expect(readFileSync(report, 'utf8').match(/exitStatus: 0/g)).toHaveLength(2));
+    expect(await program.stop('SIGINT')).toMatchObject({ signal: null });
+    // A run for a change that was not one would be among them.
+    expect(readFileSync(report, 'utf8').match(/exitStatus: /g)).toHaveLength(3);
   });
 });
 
 describe('a file of tests', () => {
   it('is no rule file: neither to a limiter nor to weir check', async () => {
     steps('- path=/a -> OK');
-    write('other.test.yaml', 'domain: other\ndescriptors: []\n');
+    write('other.test.yaml', '{domain: other, descriptors: []}\n');
+    write('empty.test.yaml', '');
+    write('begun.test.yaml', 'domain: shop\nrules: [shop.yaml]\n# descriptors:\n');
     const limiter = await InProcessLimiter.start({
       env: { RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: '.', RUNTIME_WATCH_ROOT: 'false' },
     });
@@ -219,9 +297,25 @@ tests:
       - after: "61s"
       - "path=/a -> OK"
 `);
-    expect(stderr).toContain(`${recording}:5: is not JSON; left out, 1 line like it`);
+    expect(stderr).toContain(
+      `${recording}:5: is not JSON: docs/replay.md#the-recording says what a line is; left out, 1 line like it`,
+    );
     expect(status).toBe(0);
     write('recorded.test.yaml', stdout);
+    expect(test(folder)).toMatchObject({ status: 0 });
+  });
+
+  it('leaves out what tests cannot express, and reads the form of /v1/check', () => {
+    const body = (descriptors: unknown, more = {}): string =>
+      JSON.stringify({ time: 1_767_225_600, domain: 'shop', descriptors, ...more });
+    const lines = [body([[['', '/a']]]), body([[{ path: '/a' }]], { hits: 2 }), body([[{ path: '/a' }]])];
+    // As a shell does it, before the command begins.
+    const recorded = write('recorded.test.yaml', '');
+    const { status, stdout, stderr } = test(folder, '--record', write('requests.ndjson', lines.join('\n')));
+    expect(stderr).toContain(':1: has a descriptor that tests cannot express, such as one with an empty key');
+    expect(stdout).toContain('- "path=/a hits 2 -> OK"\n      - "path=/a -> OVER_LIMIT"');
+    expect(status).toBe(0);
+    writeFileSync(recorded, stdout);
     expect(test(folder)).toMatchObject({ status: 0 });
   });
 

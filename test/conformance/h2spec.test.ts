@@ -12,7 +12,7 @@ import { createAuthority } from '../support/certificates.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { h2specProgram, opensslProgram } from '../support/find-server.ts';
 import { startHttp2Echo } from '../support/http2-echo-server.ts';
-import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
+import { type InProcessLimiter, startLimiterHere } from '../support/in-process-limiter.ts';
 import { type H2specCases, runH2spec } from './h2spec-run.ts';
 
 /** Of h2spec 2.2.1, the strict one among them. */
@@ -52,8 +52,8 @@ describeWithServer('h2spec', h2specProgram, (h2spec) => {
     });
     afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
-    const limiterWith = (env: Record<string, string>): Promise<LimiterProcess> =>
-      startLimiter({
+    const limiterWith = (env: Record<string, string>): Promise<InProcessLimiter> =>
+      startLimiterHere({
         env: {
           BACKEND_TYPE: 'memory',
           RUNTIME_ROOT: join(folder, 'rules'),

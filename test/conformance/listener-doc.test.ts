@@ -1,7 +1,7 @@
 /** docs/grpc-listener.md says what the code does: every bound, every reason, every default. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { usualRequestLimits } from '../../limiter/decide/request-bounds.ts';
+import { defaultRequestLimits } from '../../limiter/decide/request-bounds.ts';
 import { defaultGrpcLimits } from '../../limiter/grpc/message-reader.ts';
 import { initialHeaderTableBytes, initialMaxFrameBytes } from '../../limiter/http2/constants.ts';
 import { type BudgetLimits, defaultHttp2Limits, type Http2Limits } from '../../limiter/http2/limits.ts';
@@ -38,11 +38,11 @@ const bounds: Record<keyof Http2Limits, [beginning: string, bound: string] | und
   maxConcurrentStreams: ['streams at a time', grouped(limits.maxConcurrentStreams)],
   streamWindowBytes: ['receive window of a stream', bytes(limits.streamWindowBytes)],
   connectionWindowBytes: ['receive window of the connection', bytes(limits.connectionWindowBytes)],
-  maxHeldBytes: ['bodies of requests that are not complete', bytes(limits.maxHeldBytes)],
+  maxHeldBytes: ['bodies of incomplete requests', bytes(limits.maxHeldBytes)],
   maxHeaderListBytes: ['header list', bytes(limits.maxHeaderListBytes)],
   maxHeaderBlockBytes: ['header section, compressed', bytes(limits.maxHeaderBlockBytes)],
   maxContinuationFrames: ['CONTINUATION frames', String(limits.maxContinuationFrames)],
-  controlFrames: ['frames that are no requests', budget(limits.controlFrames)],
+  controlFrames: ['frames that are not requests', budget(limits.controlFrames)],
   rapidResets: [
     `requests that the client resets within ${limits.rapidResetMs} ms, or`,
     budget(limits.rapidResets),
@@ -51,15 +51,15 @@ const bounds: Record<keyof Http2Limits, [beginning: string, bound: string] | und
   provokedResets: ['faults for which the limiter resets', budget(limits.provokedResets)],
   pauseQueuedBytes: ["answers that wait for the client's windows", bytes(limits.pauseQueuedBytes)],
   maxQueuedBytes: ['answers that wait for either', bytes(limits.maxQueuedBytes)],
-  slowReaderMs: ['waiting answers of which nothing is taken', seconds(limits.slowReaderMs)],
+  slowReaderMs: ['waiting answers without progress', seconds(limits.slowReaderMs)],
   prefaceTimeoutMs: [
     "client's preface and SETTINGS",
-    `${seconds(limits.prefaceTimeoutMs)} after the connection began`,
+    `${seconds(limits.prefaceTimeoutMs)} after the connection opened`,
   ],
-  settingsTimeoutMs: ['acknowledgement of our SETTINGS', seconds(limits.settingsTimeoutMs)],
+  settingsTimeoutMs: ["acknowledgement of the limiter's SETTINGS", seconds(limits.settingsTimeoutMs)],
   requestTimeoutMs: [
     'request, from its first',
-    `${seconds(limits.requestTimeoutMs)}; without a bound where it is a stream of messages (reflection)`,
+    `${seconds(limits.requestTimeoutMs)}; no bound for a stream of messages (reflection)`,
   ],
   idleTimeoutMs: undefined,
   keepaliveMs: undefined,
@@ -82,14 +82,14 @@ describe('docs/grpc-listener.md', () => {
     expect(row('TLS handshake')[1]).toBe(seconds(handshakeTimeoutMs));
     const { maxMessageBytes, maxQueuedBytes, deadlineSweepMs } = defaultGrpcLimits;
     expect(row('message of ShouldRateLimit')[1]).toBe(
-      `\`REQUEST_MAX_BYTES\`, ${bytes(usualRequestLimits.maxBytes)}`,
+      `\`REQUEST_MAX_BYTES\`, ${bytes(defaultRequestLimits.maxBytes)}`,
     );
     expect(row('message of a request')[1]).toBe(bytes(maxMessageBytes));
-    expect(row('what all connections of the process hold')[1]).toBe(
+    expect(row('memory of unfinished work on all connections')[1]).toBe(
       `${bytes(parseLimiterSettings({}).settings?.connectionsMaxBytes ?? 0)} (\`CONNECTIONS_MAX_BYTES\`)`,
     );
     expect(row('answers of one `Watch`')[1]).toBe(bytes(maxQueuedBytes));
-    expect(text).toContain(`passed is noticed within ${deadlineSweepMs} ms`);
+    expect(text).toContain(`(\`grpc-timeout\`) within ${deadlineSweepMs} ms`);
     const { grpcMaxConnections } = grpcSettings;
     expect(row('connections of the process')[1]).toBe(
       `${grouped(grpcMaxConnections.default)} (\`${grpcMaxConnections.name}\`)`,

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 
 import { createAuthority } from '../support/certificates.ts';
-import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
+import { type InProcessLimiter, startLimiterHere } from '../support/in-process-limiter.ts';
 
 export interface ServedLimiter {
-  limiter: LimiterProcess;
+  limiter: InProcessLimiter;
   /** For gRPC, at `localhost`, which is the name in its certificate. */
   port: number;
   folder: string;
@@ -53,7 +53,7 @@ export async function serveLimiter(options: {
     ...options.env,
   };
   const removeFolder = (): void => rmSync(folder, { recursive: true, force: true });
-  const limiter = await startLimiter({ env }).catch((error: unknown) => {
+  const limiter = await startLimiterHere({ env }).catch((error: unknown) => {
     removeFolder();
     throw error;
   });

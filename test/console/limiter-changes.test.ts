@@ -67,7 +67,7 @@ describeWithServer('changes by the console of a limiter', chromiumProgram, () =>
       await at.page.getByLabel('Reason').fill('scraper');
       await at.page.getByRole('button', { name: 'Create …' }).click();
       const dialog = at.page.getByRole('dialog', { name: 'Create this override?' });
-      await dialog.getByText('refuses all').waitFor();
+      await dialog.getByText('blocked instead of 5 per year').waitFor();
       await dialog.getByRole('button', { name: 'Create', exact: true }).click();
       await at
         .row('203.0.113.9')
@@ -91,33 +91,55 @@ describeWithServer('changes by the console of a limiter', chromiumProgram, () =>
       for (const limit of ['50', '60']) {
         await at.find('shop', 'remote_address=203.0.113.10');
         await at.page.getByLabel('Effect').selectOption('requestsPerUnit');
-        await at.page.getByLabel('Requests per unit').fill(limit);
+        await at.page.getByLabel('Requests per year').fill(limit);
+        await at.page.getByText('In force: 5 per year').waitFor();
         await at.page.getByLabel('Reason').fill('import');
         await at.page.getByRole('button', { name: 'Create …' }).click();
+        await at.page.getByRole('dialog').getByText(`${limit} per year instead of 5 per year`).waitFor();
         await at.page.getByRole('dialog').getByRole('button', { name: 'Create', exact: true }).click();
         if (limit === '60')
           await at.page.getByRole('dialog').getByRole('button', { name: 'Replace' }).click();
         await at
           .row('203.0.113.10')
-          .filter({ hasText: `${limit} in place of` })
+          .filter({ hasText: `${limit} per year instead of 5 per year` })
           .waitFor();
       }
       expect(await at.row('203.0.113.10').count()).toBe(1);
     });
 
-    it('says what was wrong with a change, and leaves it open', async () => {
+    it('labels the number with the unit that it is for', async () => {
+      await at.page.getByLabel('Effect').selectOption('requestsPerUnit');
+      await at.find('api', 'nobody=1');
+      await at.page.getByText('No rule limits this now.').waitFor();
+      for (const unit of ['hour', 'minute']) {
+        await at.page.locator('select[name=unit]').selectOption(unit);
+        await at.page.getByLabel(`Requests per ${unit}`).waitFor();
+      }
+      await at.page.getByLabel('Entries').fill('team=a');
+      await at.page.getByLabel('Micro-dollars per calendar month').waitFor();
+      expect(await at.page.locator('select[name=unit]').count()).toBe(0);
+      await at.page.getByLabel('Entries').fill('team=*');
+      await at.page.getByLabel('Requests per minute').waitFor();
+    });
+
+    it('warns of a key that no rule has, whatever is to be done with it', async () => {
+      await at.page.getByLabel('Effect').selectOption('block');
+      await at.find('shop', 'remote_adress=203.0.113.*');
+      await at.page
+        .getByText('no rule of "shop" has the key "remote_adress"; did you mean "remote_address"?')
+        .waitFor();
+    });
+
+    it('says what is wrong with a change before it asks', async () => {
       await at.find('shop', 'remote_address=203.0.113.11');
       await at.page.getByLabel('Effect').selectOption('unlimited');
       await at.page.getByLabel('Time').fill('40d');
       await at.page.getByLabel('Reason').fill('too long');
       await at.page.getByRole('button', { name: 'Create …' }).click();
-      await at.page.getByRole('dialog').getByRole('button', { name: 'Create', exact: true }).click();
       await at.page
-        .getByRole('dialog')
         .getByRole('alert')
         .filter({ hasText: /30|2592000|OVERRIDES_MAX_SECONDS/ })
         .waitFor();
-      await at.page.keyboard.press('Escape');
       expect(await at.page.getByRole('dialog').count()).toBe(0);
     });
 

@@ -6,6 +6,7 @@ import type { Locator, Page } from 'playwright-core';
 import { picturesFolder, TestBrowser } from '../support/browser.ts';
 import { freePort } from '../support/free-port.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
+import { QuotaClient } from '../support/quota-client.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 
 const shop = `
@@ -82,6 +83,7 @@ export class LimiterConsole {
         RUNTIME_ROOT: this.folder,
         RUNTIME_APPDIRECTORY: 'config',
         DEBUG_PORT: `${this.#port}`,
+        RLQS: 'true',
         ...env,
       },
     });
@@ -98,6 +100,14 @@ export class LimiterConsole {
     const all: number[] = [];
     for (let i = 0; i < times; i++) all.push((await this.limiter.ask(domain, [descriptor])).status);
     return all;
+  }
+
+  /** Holds a share of two buckets, and used and refused something of one. Of the first row what it may use. */
+  quotaClient(): QuotaClient {
+    const client = new QuotaClient(this.limiter.ports.grpc);
+    client.report('api', { 'user=robot': { denied: 3 }, 'user=\u202eodd': { denied: 1 } });
+    client.report('api', { 'user=robot': { allowed: 12, denied: 34 } });
+    return client;
   }
 
   /** So that a chart has something to show: ups and downs, and a tenant that hammers. */
@@ -126,7 +136,7 @@ export class LimiterConsole {
   }
 
   async find(domain: string, entries: string): Promise<void> {
-    await this.page.getByLabel('Domain', { exact: true }).fill(domain);
+    await this.page.getByRole('combobox', { name: 'Domain', exact: true }).selectOption(domain);
     await this.page.getByLabel('Entries').fill(entries);
   }
 }

@@ -11,7 +11,10 @@ import { LimiterConsole, patience } from './limiter-console.ts';
 
 vi.setConfig({ testTimeout: 180_000 });
 
-const views = ['Now', 'Rules', 'Counters', 'Overrides', 'Try a request', 'Refusals', 'Limiter'];
+const views = [
+  ...['Now', 'Rules', 'Counters', 'Overrides', 'Quota clients'],
+  ...['Try a request', 'Refusals', 'Limiter'],
+];
 
 describeWithServer('the console of a limiter', chromiumProgram, () => {
   describeWithServer('with Redis', redisProgram, (redisPath) => {
@@ -99,6 +102,29 @@ describeWithServer('the console of a limiter', chromiumProgram, () => {
       await at.find('shop', 'tenant=acme\npath=/reserved');
       await at.page.getByRole('button', { name: 'Find' }).click();
       await at.page.getByText(/^7 of it reserved, by 1 open reservation, the oldest/).waitFor();
+    });
+
+    it('shows which quota clients hold how much', async () => {
+      await at.view('Quota clients');
+      await at.page.getByText('Choose a domain.').waitFor();
+      await at.find('api', '');
+      await at.page.getByRole('button', { name: 'Find' }).click();
+      await at.page.getByText('No quota client has reported a bucket of api').waitFor();
+      const client = at.quotaClient();
+      const row = at.row('user=robot');
+      const cell = (label: string) => row.locator(`[data-label="${label}"]`);
+      await cell('Denied').getByText('37', { exact: true }).waitFor();
+      expect(await cell('Client').textContent()).toContain('127.0.0.1');
+      expect(await cell('Rule').textContent()).toContain('api.user');
+      expect(await cell('Used').textContent()).toBe('12');
+      expect(Number.parseFloat((await cell('May use').textContent()) ?? '')).toBeGreaterThan(0);
+      await at.row('U+202E').waitFor();
+      await picture(at.page, 'limiter-quota-clients');
+      await at.find('api', 'user=robot');
+      await at.page.getByRole('button', { name: 'Find' }).click();
+      await at.row('U+202E').waitFor({ state: 'detached' });
+      client.close();
+      await at.page.getByText('No quota client holds anything of such buckets.').waitFor();
     });
 
     it('tries a request without counting it', async () => {

@@ -5,19 +5,24 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import type { ApiServer } from '../support/api-server.ts';
 import { createAuthority, type TestAuthority } from '../support/certificates.ts';
-import { conditionOf, installPrerequisites, startReplica, startXdsLimiter } from '../support/cluster.ts';
-import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
-import { describeWithApiServer, describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
+import {
+  conditionOf,
+  installPrerequisites,
+  startReplicaHere,
+  startXdsLimiterHere,
+} from '../support/cluster.ts';
+import type { RunningControlPlane } from '../support/control-plane-process.ts';
+import { describeWithApiServer, describeWithDistantApiServer } from '../support/describe-with-api-server.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { opensslProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
 import { httpAsk } from '../support/http-ask.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
-import type { LimiterProcess } from '../support/limiter-process.ts';
+import type { RunningLimiter } from '../support/limiter-process.ts';
 import { installWebhook } from '../support/played-webhook.ts';
 import { rateLimitConfig, rateLimitConfigText } from '../support/rate-limit-config.ts';
-import { TcpProxy } from '../support/tcp-proxy.ts';
+import type { TcpProxy } from '../support/tcp-proxy.ts';
 import { WebhookReceiver } from '../support/webhook-receiver.ts';
 
 const secret = `whsec_${Buffer.alloc(32, 7).toString('base64')}`;
@@ -37,12 +42,10 @@ describeWithApiServer('a control plane that may not read RateLimitFleets', (api)
       WEBHOOK_SECRET: secret,
     };
     const apply = (name: string): void =>
-      void api().mustKubectl(['apply', '-f', '-'], {
-        input: rateLimitConfigText({ name, domain: name, requests: 3 }),
-      });
-    const first = await startReplica(api(), 'first', env);
-    const limiter = await startXdsLimiter(first.ports.xds, 'limiter');
-    onTestFinished(() => limiter.stop());
+      void api().apply(rateLimitConfigText({ name, domain: name, requests: 3 }));
+    const first = await startReplicaHere(api(), 'first', env);
+    const limiter = await startXdsLimiterHere(first.ports.xds, 'limiter');
+    onTestFinished(async () => void (await limiter.stop()));
     const client = new LimiterClient(limiter.ports.grpc);
     onTestFinished(() => client.close());
     let asked = 0;
@@ -58,21 +61,16 @@ describeWithApiServer('a control plane that may not read RateLimitFleets', (api)
     });
     await first.stop();
 
-    const role = ['role', 'weir-control-plane', '-n', 'weir-system'];
-    const { rules } = JSON.parse(api().mustKubectl(['get', ...role, '-o', 'json'])) as {
-      rules: { resources: string[]; verbs: string[] }[];
-    };
-    const setRules = (list: object[]): void =>
-      void api().mustKubectl(['patch', ...role, '--type=merge', '-p', JSON.stringify({ rules: list })]);
+    const role = { name: 'weir-control-plane', namespace: 'weir-system' };
+    const { rules } = api().read('roles', role) as { rules: { resources: string[]; verbs: string[] }[] };
+    const setRules = (list: object[]): void => api().patch('roles', role, { rules: list });
     setRules(rules.filter(({ resources }) => !resources.includes('ratelimitfleets')));
-    const mayList = ['auth', 'can-i', 'list', 'ratelimitfleets.ratelimit.weir.dev', '-n', 'weir-system'];
-    await eventually(() =>
-      expect(api().kubectl(mayList, { user: 'control-plane' }).stdout.trim()).toBe('no'),
-    );
+    const mayList = 'list ratelimitfleets.ratelimit.weir.dev -n weir-system';
+    await eventually(() => expect(api().can('control-plane', mayList)).toBe(false));
     apply('mail');
     const heard = receiver.deliveries.length;
-    const plane = await startReplica(api(), 'second', env);
-    onTestFinished(() => plane.stop());
+    const plane = await startReplicaHere(api(), 'second', env);
+    onTestFinished(async () => void (await plane.stop()));
     const isStill = async (): Promise<void> => {
       expect(conditionOf(api(), 'mail', 'Accepted')).toBe('');
       expect(conditionOf(api(), 'shop', 'Accepted')).toBe('True Valid');
@@ -105,8 +103,11 @@ describeWithApiServer('a control plane that may not read RateLimitFleets', (api)
 });
 
 describeWithServer('a control plane that the API server denies', opensslProgram, (openssl) => {
-  describeWithOwnApiServer('what it needs', (server) => denials(server, openssl));
+  describeWithDistantApiServer('what it needs', (server, network) => denials({ server, network, openssl }));
 });
+
+/** Where a role is. */
+type Role = ['roles' | 'clusterroles', { name: string; namespace?: string }];
 
 interface Rule {
   resources?: string[];
@@ -114,34 +115,38 @@ interface Rule {
   verbs: string[];
 }
 
-function denials(server: () => ApiServer, openssl: string): void {
+interface Denying {
+  server: () => ApiServer;
+  /** Between the control plane and the server. */
+  network: () => TcpProxy;
+  openssl: string;
+}
+
+function denials({ server, network, openssl }: Denying): void {
   const folder = mkdtempSync(join(tmpdir(), 'weir-denied-'));
   let api: ApiServer;
   let authority: TestAuthority;
-  let proxy: TcpProxy;
-  let plane: ControlPlaneProcess | undefined;
-  let limiter: LimiterProcess;
+  let plane: RunningControlPlane | undefined;
+  let limiter: RunningLimiter;
   let client: LimiterClient;
   let env: Record<string, string>;
   let asked = 0;
 
-  const start = async (more: Record<string, string> = {}): Promise<void> => {
-    plane = await startReplica(api, 'replica', { ...env, ...more });
+  const start = async (): Promise<void> => {
+    plane = await startReplicaHere(api, 'replica', env);
   };
   const apply = (name: string, rule: Record<string, unknown> = {}) =>
-    api.kubectl(['apply', '-f', '-'], {
+    api.kubectlBeside(['apply', '-f', '-'], {
       input: JSON.stringify(rateLimitConfig({ name, domain: name, requests: 3, rule })),
     });
   const becomes = (name: string, accepted: string): Promise<void> =>
     eventually(() => expect(conditionOf(api, name, 'Accepted')).toBe(accepted), { timeoutMs: 20_000 });
-  const may = (...args: string[]): string =>
-    api.kubectl(['auth', 'can-i', ...args], { user: 'control-plane' }).stdout.trim();
+  const may = (question: string): boolean => api.can('control-plane', question);
 
   /** Takes the right to read such things away from a role. Returns a function that gives it back. */
-  function take(role: string[], thing: RegExp): () => void {
-    const { rules } = JSON.parse(api.mustKubectl(['get', ...role, '-o', 'json'])) as { rules: Rule[] };
-    const set = (list: Rule[]): void =>
-      void api.mustKubectl(['patch', ...role, '--type=merge', '-p', JSON.stringify({ rules: list })]);
+  function take([kind, where]: Role, thing: RegExp): () => void {
+    const { rules } = api.read(kind, where) as { rules: Rule[] };
+    const set = (list: Rule[]): void => api.patch(kind, where, { rules: list });
     const less = rules.flatMap((rule) => {
       const { resources = [], nonResourceURLs = [], verbs } = rule;
       if (![...resources, ...nonResourceURLs].some((one) => thing.test(one))) return [rule];
@@ -154,9 +159,9 @@ function denials(server: () => ApiServer, openssl: string): void {
     return giveBack;
   }
 
-  const ofCluster = ['clusterrole', 'weir-control-plane'];
-  const ofNamespace = ['role', 'weir-control-plane', '-n', 'weir-system'];
-  const ofEveryUser = ['clusterrole', 'system:discovery'];
+  const ofCluster: Role = ['clusterroles', { name: 'weir-control-plane' }];
+  const ofNamespace: Role = ['roles', { name: 'weir-control-plane', namespace: 'weir-system' }];
+  const ofEveryUser: Role = ['clusterroles', { name: 'system:discovery' }];
 
   const limit = async (): Promise<number> => {
     asked += 1;
@@ -182,7 +187,6 @@ function denials(server: () => ApiServer, openssl: string): void {
     installPrerequisites(api);
     authority = createAuthority(openssl, folder, 'authority');
     const pair = authority.issue({ name: 'webhook', alternativeNames: 'DNS:localhost,IP:127.0.0.1' });
-    proxy = await TcpProxy.to(Number(new URL(api.url).port));
     const admissionPort = await freePort();
     env = {
       XDS_PORT: String(await freePort()),
@@ -197,11 +201,11 @@ function denials(server: () => ApiServer, openssl: string): void {
     const patch = JSON.stringify([{ op: 'add', path, value }]);
     const crd = 'ratelimitconfigs.ratelimit.weir.dev';
     api.mustKubectl(['patch', 'crd', crd, '--type=json', '-p', patch]);
-    await start({ KUBECONFIG: api.kubeconfigOver(proxy.port, 'control-plane') });
-    limiter = await startXdsLimiter(plane!.ports.xds, 'limiter');
+    await start();
+    limiter = await startXdsLimiterHere(plane!.ports.xds, 'limiter');
     client = new LimiterClient(limiter.ports.grpc);
     installWebhook(api, { port: admissionPort, caFile: authority.caFile });
-    expect(apply('shop').stderr).toBe('');
+    expect((await apply('shop')).stderr).toBe('');
     await becomes('shop', 'True Valid');
     await eventually(async () => expect(await limit()).toBe(3), { timeoutMs: 20_000 });
   }, 120_000);
@@ -209,7 +213,6 @@ function denials(server: () => ApiServer, openssl: string): void {
     client?.close();
     await limiter?.stop();
     await plane?.stop();
-    await proxy?.close();
     rmSync(folder, { recursive: true, force: true });
   });
 
@@ -219,11 +222,11 @@ function denials(server: () => ApiServer, openssl: string): void {
       take(ofNamespace, /^(configmaps|ratelimitfleets)$/),
       take(ofEveryUser, /^\/openapi/),
     ];
-    await eventually(() => expect(may('list', 'ratelimitconfigs.ratelimit.weir.dev')).toBe('no'));
-    await eventually(() => expect(may('list', 'configmaps', '-n', 'weir-system')).toBe('no'));
-    await eventually(() => expect(may('get', '/openapi/v3')).toBe('no'));
-    proxy.cut();
-    expect(apply('later')).toMatchObject({ status: 0 });
+    await eventually(() => expect(may('list ratelimitconfigs.ratelimit.weir.dev')).toBe(false));
+    await eventually(() => expect(may('list configmaps -n weir-system')).toBe(false));
+    await eventually(() => expect(may('get /openapi/v3')).toBe(false));
+    network().cut();
+    expect(await apply('later')).toMatchObject({ status: 0 });
     await staysStill('shop', 'later');
     expect(plane!.program.output).not.toMatch(/The API server denies|The schemas of the CRDs/);
     for (const back of give) back();
@@ -233,12 +236,12 @@ function denials(server: () => ApiServer, openssl: string): void {
   it('names every denied resource after 30 s, while admission answers and no object is judged', async () => {
     await plane!.stop();
     const give = [take(ofNamespace, /^configmaps$/), take(ofEveryUser, /^\/openapi/)];
-    await eventually(() => expect(may('list', 'configmaps', '-n', 'weir-system')).toBe('no'));
-    await eventually(() => expect(may('get', '/openapi/v3')).toBe('no'));
+    await eventually(() => expect(may('list configmaps -n weir-system')).toBe(false));
+    await eventually(() => expect(may('get /openapi/v3')).toBe(false));
     await start();
-    const holdsDefault = apply('new');
+    const holdsDefault = await apply('new');
     expect([holdsDefault.status, holdsDefault.stderr]).toEqual([0, expect.stringContaining('UnknownField')]);
-    expect(apply('other', { burstMode: 'On' })).toMatchObject({ status: 0 });
+    expect(await apply('other', { burstMode: 'On' })).toMatchObject({ status: 0 });
     await staysStill('shop', 'new');
     expect(plane!.program.output).not.toMatch(/level=error/);
     const metrics = async (): Promise<string> => (await httpAsk(plane!.ports.http, '/metrics')).body;

@@ -56,7 +56,7 @@ function suite(server: () => ApiServer, openssl: string): void {
     installPrerequisites(api);
     authority = createAuthority(openssl, folder, 'authority');
     pair = authority.issue({ name: 'webhook', alternativeNames });
-    for (const namespace of ['shop', 'mail', 'away']) api.mustKubectl(['create', 'namespace', namespace]);
+    for (const namespace of ['shop', 'mail', 'away']) api.createNamespace(namespace);
     // Stored before anybody is asked.
     for (const name of ['broken', 'broken-too'])
       apply({ name, namespace: 'shop', domain: name, more: twice });
@@ -97,7 +97,7 @@ function suite(server: () => ApiServer, openssl: string): void {
       clientConfig: { caBundle, url: `https://127.0.0.1:${port}/validate` },
     }));
     const input = JSON.stringify({ ...rest, webhooks: here });
-    api.mustKubectl(['apply', '-f', '-'], { input });
+    api.apply(input);
   }
 
   async function metric(series: string): Promise<number> {

@@ -28,16 +28,16 @@ describeWithApiServer('control planes of one cluster', (server) => {
 
   beforeAll(() => {
     installPrerequisites(server());
-    for (const name of ['first-system', 'second-system']) server().mustKubectl(['create', 'namespace', name]);
+    for (const name of ['first-system', 'second-system']) server().createNamespace(name);
   });
   beforeEach(() => {
     api = server();
     namespace = `team-${++count}`;
-    api.mustKubectl(['create', 'namespace', namespace]);
+    api.createNamespace(namespace);
   });
   afterEach(async () => {
     for (const stop of running.splice(0).reverse()) await stop();
-    api.mustKubectl(['delete', 'rlc', '--all', '-n', namespace]);
+    api.delete('ratelimitconfigs', { namespace });
   });
 
   /** With a limiter that accepts all. */
@@ -73,7 +73,7 @@ describeWithApiServer('control planes of one cluster', (server) => {
         rateLimitConfigText({ namespace, name, className, domain: `${namespace}-${name}`, requests: 1 }),
       )
       .join('\n---\n');
-    api.mustKubectl(['apply', '-f', '-'], { input });
+    api.apply(input);
   }
 
   function shown(): Shown[] {
@@ -110,19 +110,22 @@ describeWithApiServer('control planes of one cluster', (server) => {
     const stopWinner = running.splice(0);
     const loser = await start('second-system', {}, clock);
     await sleep(10_000);
-    const inTenSeconds = await writes(winner, loser);
-    console.info(`status writes in 10 s: ${inTenSeconds}`);
-    expect(inTenSeconds).toBeLessThanOrEqual(8 * names.length);
+    let written: number | undefined;
+    const noNewWrites = async (): Promise<void> => {
+      const before = written;
+      written = await writes(winner, loser);
+      expect(written).toBe(before);
+    };
+    await eventually(noNewWrites, { timeoutMs: 30_000, intervalMs: 3_000 });
+    expect(written).toBeLessThanOrEqual(8 * names.length);
     expect(said()).toEqual(all(`True Ready by ${first}`));
-    await sleep(3_000);
-    expect(await writes(winner, loser)).toBe(inTenSeconds);
     expect(eventsOf('ClassConflict')).toBeGreaterThan(0);
     expect(loser.lines.filter((line) => line.includes('of the same class'))).toHaveLength(1);
     expect(await loser.metric('class_conflicts_total')).toBe(names.length);
 
     for (const stop of stopWinner.reverse()) await stop();
     aheadMs = 10 * 60_000;
-    api.mustKubectl(['annotate', 'rlc', 'o00', '-n', namespace, 'seen=1']);
+    api.patch('ratelimitconfigs', { name: 'o00', namespace }, { metadata: { annotations: { seen: '1' } } });
     await eventually(() => expect(said()).toEqual(all(`True Ready by ${second}`)), wait);
   }, 60_000);
 
@@ -137,6 +140,8 @@ describeWithApiServer('control planes of one cluster', (server) => {
     await sleep(500);
     expect(said()[2]).toBe('c undefined undefined by nobody');
     const before = shown().map(({ metadata }) => metadata.resourceVersion);
+    const decisions = () => weir.metric('reconcile_duration_seconds_count');
+    const decided = await decisions();
     const edge = await start('second-system', { CLASS_NAME: 'edge' });
     await eventually(() => expect(said()[2]).toBe(`c True Ready by ${second}`), wait);
     await sleep(500);
@@ -155,32 +160,32 @@ describeWithApiServer('control planes of one cluster', (server) => {
       className: 'edge',
       fleets: [{ objects: [{ name: `${namespace}/c` }] }],
     });
-    // What the other one writes is no reason to decide anew.
-    expect(await weir.metric('reconcile_duration_seconds_count')).toBeLessThanOrEqual(2);
+    // What the other one writes is no reason to decide anew. The second decision of its own may come late.
+    expect(await decisions()).toBeLessThanOrEqual(Math.max(2, decided ?? 0));
   });
 
   it('do not keep Ready=True on an object that leaves the label selector', async () => {
     apply(['a', 'b']);
-    api.mustKubectl(['label', 'rlc', '--all', '-n', namespace, 'tier=gold']);
+    for (const name of ['a', 'b']) api.label('ratelimitconfigs', { name, namespace }, { tier: 'gold' });
     const plane = await start('first-system', { LABEL_SELECTOR: 'tier in (gold,silver),!off' });
     await eventually(
       () => expect(said()).toEqual([`a True Ready by ${first}`, `b True Ready by ${first}`]),
       wait,
     );
-    api.mustKubectl(['label', 'rlc', 'a', '-n', namespace, 'tier-']);
+    api.label('ratelimitconfigs', { name: 'a', namespace }, { tier: null });
     const left = 'a False NotWatched by nobody';
     for (const type of ['Accepted', 'Programmed', 'Ready'])
       await eventually(() => expect(said(type)[0]).toBe(left), wait);
     const written = await writes(plane);
     const { metadata } = shown()[0]!;
-    api.mustKubectl(['label', 'rlc', 'b', '-n', namespace, 'team=x']);
+    api.label('ratelimitconfigs', { name: 'b', namespace }, { team: 'x' });
     await sleep(500);
     expect(await writes(plane)).toBe(written);
     expect(shown()[0]!.metadata.resourceVersion).toBe(metadata.resourceVersion);
     expect((await plane.snapshot()).fleets[0].resources).toHaveLength(1);
-    api.mustKubectl(['label', 'rlc', 'a', '-n', namespace, 'tier=silver']);
+    api.label('ratelimitconfigs', { name: 'a', namespace }, { tier: 'silver' });
     await eventually(() => expect(said()[0]).toBe(`a True Ready by ${first}`), wait);
-    api.mustKubectl(['label', 'rlc', 'a', '-n', namespace, 'off=1']);
+    api.label('ratelimitconfigs', { name: 'a', namespace }, { off: '1' });
     await eventually(() => expect(said()[0]).toBe(left), wait);
   });
 

@@ -11,20 +11,18 @@ const patient = { timeoutMs: 30_000 };
 describeWithOwnApiServer('a domain whose owner is deleted', (api) => {
   beforeAll(() => {
     installPrerequisites(api());
-    for (const namespace of ['owner', 'squatter']) api().mustKubectl(['create', 'namespace', namespace]);
+    for (const namespace of ['owner', 'squatter']) api().createNamespace(namespace);
   });
 
   it('is given away once the delay is over, also when the API server was away meanwhile', async () => {
     api().mustKubectl(['delete', 'rlc', '--all', '--all-namespaces']);
-    api().mustKubectl(['delete', 'configmaps', '--all', '-n', 'weir-system']);
+    api().delete('configmaps', { namespace: 'weir-system' });
     const replica = await startReplica(api(), 'a', { DOMAIN_RELEASE_DELAY: '10s' });
     onTestFinished(() => replica.stop());
     const limiter = await startWeirLikeClient({ port: replica.ports.xds, pod: 'lim-0' });
     onTestFinished(() => limiter.close());
-    const apply = (namespace: string): string =>
-      api().mustKubectl(['apply', '-f', '-'], {
-        input: rateLimitConfigText({ name: 'limits', namespace, domain: 'shop', requests: 1 }),
-      });
+    const apply = (namespace: string): void =>
+      api().apply(rateLimitConfigText({ name: 'limits', namespace, domain: 'shop', requests: 1 }));
     const awaitAccepted = (namespace: string, status: string, timeoutMs = 30_000): Promise<void> =>
       eventually(() => expect(conditionOf(api(), 'limits', 'Accepted', namespace)).toBe(status), {
         timeoutMs,
@@ -34,7 +32,7 @@ describeWithOwnApiServer('a domain whose owner is deleted', (api) => {
     await eventually(() => expect(JSON.stringify(record()?.data)).toContain('owner'), patient);
     apply('squatter');
     await awaitAccepted('squatter', 'False DomainConflict');
-    api().mustKubectl(['delete', 'rlc', 'limits', '-n', 'owner']);
+    api().delete('ratelimitconfigs', { name: 'limits', namespace: 'owner' });
     await api().stopServer();
     await sleep(10_000);
     expect(limiter.last?.names).not.toContain('squatter/limits');

@@ -1,12 +1,18 @@
 import { createHash } from 'node:crypto';
 import { afterEach, beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
-import type { Decision, ServedConfig, Verdict } from '../../control-plane/model/decision.ts';
+import { type Decision, domainKey } from '../../control-plane/model/decision.ts';
 import { gzipCodec } from '../../control-plane/replicas/codec.ts';
 import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
-import { conditionOf, installPrerequisites, messageOf, startReplica } from '../support/cluster.ts';
-import { configObject } from '../support/config-object-builder.ts';
-import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
+import {
+  applyFleet,
+  conditionIn,
+  conditionOf,
+  installPrerequisites,
+  messageOf,
+  startReplicaHere,
+} from '../support/cluster.ts';
+import type { RunningControlPlane } from '../support/control-plane-process.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
@@ -14,7 +20,7 @@ import { clientOf } from '../support/kubernetes-client.ts';
 import { type ManifestOptions, rateLimitConfigText } from '../support/rate-limit-config.ts';
 import { type ScriptedXdsClient, startWeirLikeClient } from '../support/xds-client.ts';
 
-const running: ControlPlaneProcess[] = [];
+const running: RunningControlPlane[] = [];
 const clients: ScriptedXdsClient[] = [];
 afterEach(async () => {
   for (const client of clients.splice(0)) client.close();
@@ -26,25 +32,24 @@ const patient = { timeoutMs: 30_000 };
 describeWithApiServer('domains and fleets', (api) => {
   beforeAll(() => {
     installPrerequisites(api());
-    for (const namespace of ['owner', 'squatter']) api().mustKubectl(['create', 'namespace', namespace]);
+    for (const namespace of ['owner', 'squatter']) api().createNamespace(namespace);
   });
   beforeEach(() => {
-    api().mustKubectl(['delete', 'rlc', '--all', '--all-namespaces']);
-    api().mustKubectl(['delete', 'rlf', '--all', '-n', 'weir-system']);
-    api().mustKubectl(['delete', 'configmaps', '--all', '-n', 'weir-system']);
-    api().mustKubectl(['label', 'namespace', 'owner', 'limits-']);
+    for (const namespace of ['owner', 'squatter']) api().delete('ratelimitconfigs', { namespace });
+    api().delete('ratelimitfleets', { namespace: 'weir-system' });
+    api().delete('configmaps', { namespace: 'weir-system' });
+    api().label('namespaces', { name: 'owner' }, { limits: null });
   });
 
-  const start = async (name: string, env: Record<string, string> = {}): Promise<ControlPlaneProcess> => {
-    const replica = await startReplica(api(), name, env);
+  const start = async (name: string, env: Record<string, string> = {}): Promise<RunningControlPlane> => {
+    const replica = await startReplicaHere(api(), name, env);
     running.push(replica);
     return replica;
   };
-  const manifest = (namespace: string, traits: Partial<ManifestOptions> = {}) => ({
-    input: rateLimitConfigText({ name: 'limits', namespace, domain: 'shop', requests: 1, ...traits }),
-  });
-  const apply = (namespace: string, traits: Partial<ManifestOptions> = {}): string =>
-    api().mustKubectl(['apply', '-f', '-'], manifest(namespace, traits));
+  const manifest = (namespace: string, traits: Partial<ManifestOptions> = {}): string =>
+    rateLimitConfigText({ name: 'limits', namespace, domain: 'shop', requests: 1, ...traits });
+  const apply = (namespace: string, traits: Partial<ManifestOptions> = {}): void =>
+    api().apply(manifest(namespace, traits));
   const accepted = (namespace: string): string => conditionOf(api(), 'limits', 'Accepted', namespace);
   const programmed = (namespace: string): string => conditionOf(api(), 'limits', 'Programmed', namespace);
   const words = (namespace: string): string => messageOf(api(), 'limits', 'Accepted', namespace);
@@ -57,7 +62,7 @@ describeWithApiServer('domains and fleets', (api) => {
       () => expect(record()).toContain(`default/shop\\":{\\"namespaces\\":[\\"${namespace}\\"]}`),
       patient,
     );
-  const connect = async ({ ports }: ControlPlaneProcess, pod: string): Promise<ScriptedXdsClient> => {
+  const connect = async ({ ports }: RunningControlPlane, pod: string): Promise<ScriptedXdsClient> => {
     const client = await startWeirLikeClient({ port: ports.xds, pod });
     clients.push(client);
     return client;
@@ -75,14 +80,15 @@ describeWithApiServer('domains and fleets', (api) => {
     apply('squatter');
     await awaitAccepted('squatter', 'False DomainConflict');
     for (let round = 0; round < 3; round++) {
-      api().mustKubectl(['replace', '--force', '-f', '-'], manifest('owner', { requests: 2 + round }));
+      const input = manifest('owner', { requests: 2 + round });
+      api().mustKubectl(['replace', '--force', '-f', '-'], { input });
       await eventually(() => expect(programmed('owner')).toBe('True AllLimiters'), patient);
     }
     expect(accepted('squatter')).toBe('False DomainConflict');
     for (const { last } of limiters) expect(last?.limits).toEqual(new Map([['shop', 4]]));
     expect([...new Set(everServed())]).toEqual(['owner/limits']);
 
-    api().mustKubectl(['delete', 'rlc', 'limits', '-n', 'owner']);
+    api().delete('ratelimitconfigs', { name: 'limits', namespace: 'owner' });
     await eventually(() => {
       expect(words('squatter')).toMatch(
         /^domain 'shop' of fleet 'default' is held for namespace owner, which had it last, until \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ; nothing is in force$/,
@@ -106,20 +112,18 @@ describeWithApiServer('domains and fleets', (api) => {
     await awaitRecord('owner');
     apply('squatter');
     await awaitAccepted('squatter', 'False DomainConflict');
-    api().mustKubectl(['delete', 'rlc', 'limits', '-n', 'owner']);
+    api().delete('ratelimitconfigs', { name: 'limits', namespace: 'owner' });
     await awaitAccepted('squatter', 'True Valid');
     await awaitRecord('squatter');
   }, 60_000);
 
   /** Every domain has a name that compresses badly. */
-  const decisionOf = (count: number): Decision => {
-    const verdicts = Array.from({ length: count }, (_, index): [string, Verdict] => {
-      const object = configObject({ name: `n${index}`, namespace: `team-${index % 300}` });
+  const decisionOf = (count: number): Pick<Decision, 'holders'> => {
+    const holders = Array.from({ length: count }, (_, index): [string, string[]] => {
       const domain = createHash('sha256').update(String(index)).digest('hex');
-      const served = { fleet: 'default', domain } as ServedConfig;
-      return [object.uid, { object, accepted: { status: true }, served }];
+      return [domainKey({ fleet: 'default', domain }), [`team-${index % 300}`]];
     });
-    return { fleets: new Map(), verdicts: new Map(verdicts) };
+    return { holders: new Map(holders) };
   };
   const openStore = (leads: boolean): DomainRecordStore => {
     const store = new DomainRecordStore({
@@ -146,19 +150,8 @@ describeWithApiServer('domains and fleets', (api) => {
     for (const count of [1, 1_000, 4_000, 5_000]) leader.decided(decisionOf(count));
     await eventually(() => expect(other.records?.size).toBe(5_000), patient);
     await eventually(() => expect(leader.records).toEqual(other.records), patient);
-    const names = () =>
-      api()
-        .mustKubectl([
-          'get',
-          'configmaps',
-          '-n',
-          'weir-system',
-          '-l',
-          'ratelimit.weir.dev/role=domains',
-          '-o',
-          'name',
-        ])
-        .split('\n');
+    const selector = '?labelSelector=ratelimit.weir.dev%2Frole%3Ddomains';
+    const names = (): object[] => api().read('configmaps', { namespace: 'weir-system' }, selector).items;
     expect(names().length).toBeGreaterThan(1);
     leader.stoppedLeading();
     const next = openStore(true);
@@ -174,13 +167,12 @@ describeWithApiServer('domains and fleets', (api) => {
     const replica = await start('a');
     apply('owner');
     await awaitRecord('owner');
-    api().mustKubectl(['delete', 'configmap', 'weir-domains', '-n', 'weir-system']);
+    api().delete('configmaps', { name: 'weir-domains', namespace: 'weir-system' });
     await replica.program.printed(/was deleted: the leader makes it anew/);
     await awaitRecord('owner');
     const damage = (): void => {
-      const data = JSON.stringify({ data: { 'domains.json': '{"x":1}' } });
-      const args = ['configmap', 'weir-domains', '-n', 'weir-system', '--type=merge', '-p', data];
-      api().mustKubectl(['patch', ...args]);
+      const where = { name: 'weir-domains', namespace: 'weir-system' };
+      api().patch('configmaps', where, { data: { 'domains.json': '{"x":1}' } });
     };
     damage();
     await replica.program.printed(/cannot be read: the leader makes it anew/);
@@ -198,32 +190,16 @@ describeWithApiServer('domains and fleets', (api) => {
     await awaitAccepted('owner', 'True Valid');
     apply('squatter');
     await awaitAccepted('squatter', 'False DomainConflict');
-    api().mustKubectl(['delete', 'rlc', 'limits', '-n', 'owner']);
+    api().delete('ratelimitconfigs', { name: 'limits', namespace: 'owner' });
     await awaitAccepted('squatter', 'True Valid');
-    expect(api().mustKubectl(['get', 'configmaps', '-n', 'weir-system', '-o', 'name'])).not.toContain(
-      'domains',
-    );
+    const { items } = api().read('configmaps', { namespace: 'weir-system' });
+    expect(JSON.stringify(items)).not.toContain('domains');
   }, 60_000);
 
-  const fleet = (spec: object): string =>
-    api().mustKubectl(['apply', '--server-side', '--force-conflicts', '-f', '-'], {
-      input: JSON.stringify({
-        apiVersion: 'ratelimit.weir.dev/v1alpha1',
-        kind: 'RateLimitFleet',
-        metadata: { name: 'default', namespace: 'weir-system' },
-        spec,
-      }),
-    });
-  const fleetReady = (): string =>
-    api().mustKubectl([
-      'get',
-      'rlf',
-      'default',
-      '-n',
-      'weir-system',
-      '-o',
-      'jsonpath={.status.conditions[?(@.type=="Ready")].reason}',
-    ]);
+  const fleet = (spec: Record<string, unknown>): void => applyFleet(api(), spec);
+  const fleetReady = (): string | undefined =>
+    conditionIn(api(), { kind: 'ratelimitfleets', name: 'default', namespace: 'weir-system' }, 'Ready')
+      ?.reason;
 
   it('follows the domains of a RateLimitFleet, and keeps what held when they are bad', async () => {
     fleet({ domains: [{ match: 'sh*', namespaces: ['owner'] }] });
@@ -256,9 +232,9 @@ describeWithApiServer('domains and fleets', (api) => {
     expect(words('owner')).toBe(
       "fleet 'default' is not for namespace 'owner': allowedNamespaces of its RateLimitFleet takes those with the labels limits=yes; nothing is in force",
     );
-    api().mustKubectl(['label', 'namespace', 'owner', 'limits=yes']);
+    api().label('namespaces', { name: 'owner' }, { limits: 'yes' });
     await awaitAccepted('owner', 'True Valid');
-    api().mustKubectl(['label', 'namespace', 'owner', 'limits-']);
+    api().label('namespaces', { name: 'owner' }, { limits: null });
     await awaitAccepted('owner', 'False FleetNotAllowed');
     fleet({ allowedNamespaces: { from: 'All' } });
     await awaitAccepted('owner', 'True Valid');
@@ -269,24 +245,17 @@ describeWithApiServer('domains and fleets', (api) => {
     apply('owner');
     await awaitAccepted('owner', 'True Valid');
     await first.stop();
-    const rules = api().mustKubectl(['get', 'clusterrole', 'weir-control-plane', '-o', 'json']);
-    const role = JSON.parse(rules) as { rules: { resources: string[] }[] };
+    const role: { rules: { resources: string[] }[] } = api().read('clusterroles', {
+      name: 'weir-control-plane',
+    });
     const without = role.rules.filter(({ resources }) => !resources.includes('namespaces'));
     expect(without).toHaveLength(role.rules.length - 1);
-    const setRules = (list: object[]): string =>
-      api().mustKubectl([
-        'patch',
-        'clusterrole',
-        'weir-control-plane',
-        '--type=merge',
-        '-p',
-        JSON.stringify({ rules: list }),
-      ]);
+    const setRules = (rules: object[]): void =>
+      api().patch('clusterroles', { name: 'weir-control-plane' }, { rules });
     setRules(without);
     try {
-      const mayList = ['auth', 'can-i', 'list', 'namespaces'];
-      const answer = () => api().kubectl(mayList, { user: 'control-plane' }).stdout.trim();
-      await eventually(() => expect(answer()).toBe('no'), patient);
+      const mayList = () => api().can('control-plane', 'list namespaces');
+      await eventually(() => expect(mayList()).toBe(false), patient);
       fleet({ allowedNamespaces: { from: 'Selector', selector: { matchLabels: { limits: 'yes' } } } });
       const replica = await start('b');
       // A denial of 30 s is told, and none before.
@@ -311,11 +280,11 @@ describeWithApiServer('domains and fleets', (api) => {
     api().mustKubectl(['apply', '--server-side', '-f', 'examples/kubernetes/fleet.yaml']);
     apply('owner');
     await awaitAccepted('owner', 'False FleetNotAllowed');
-    api().mustKubectl(['label', 'namespace', 'owner', 'limits=yes']);
+    api().label('namespaces', { name: 'owner' }, { limits: 'yes' });
     await awaitAccepted('owner', 'True Valid');
     apply('owner', { domain: 'mail-eu' });
     await awaitAccepted('owner', 'False DomainNotAllowed');
-    api().mustKubectl(['label', 'namespace', 'owner', 'limits-']);
+    api().label('namespaces', { name: 'owner' }, { limits: null });
     const service = ['get', 'rlf', 'default', '-n', 'weir-system', '-o', 'jsonpath={.spec.service.name}'];
     expect(api().mustKubectl(service)).toBe('weir-limiter');
   }, 60_000);

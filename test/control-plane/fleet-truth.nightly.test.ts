@@ -52,10 +52,8 @@ describeWithApiServer('Programmed', (api) => {
     clients.push(client);
     return client;
   };
-  const apply = (requests: number, name = 'shop'): string =>
-    api().mustKubectl(['apply', '-f', '-'], {
-      input: rateLimitConfigText({ name, domain: name, requests }),
-    });
+  const apply = (requests: number, name = 'shop'): void =>
+    api().apply(rateLimitConfigText({ name, domain: name, requests }));
   const programmed = (): string => conditionOf(api(), 'shop', 'Programmed');
   const shop = () => api().read('ratelimitconfigs', { name: 'shop', namespace: 'default' });
   const generation = (): number | undefined => shop().status?.observedGeneration;
@@ -129,7 +127,7 @@ describeWithApiServer('Programmed', (api) => {
     const applySliding = (requests: number) => {
       const rateLimit = { unit: 'day', requestsPerUnit: requests, algorithm: 'SlidingWindow' };
       const text = rateLimitConfigText({ name: 'slide', domain: 'slide', requests, rule: { rateLimit } });
-      api().mustKubectl(['apply', '-f', '-'], { input: text });
+      api().apply(text);
     };
     const said = () => conditionOf(api(), 'slide', 'Programmed');
     const fleet = () =>
@@ -230,7 +228,7 @@ describeWithApiServer('Programmed', (api) => {
     const many = Array.from({ length: 501 }, (_, index) => {
       return { namespace: 'many', name: `many-${index}`, domain: `many-${index}`, requests: 1 };
     });
-    api().mustKubectl(['create', 'namespace', 'many']);
+    api().createNamespace('many');
     // kubectl holds this process up, and with it the limiters that live here.
     for (let from = 0; from < many.length; from += 50) {
       const input = rateLimitConfigTexts(...many.slice(from, from + 50));

@@ -8,9 +8,9 @@ import {
   writeEndpoints as endpoints,
   installPrerequisites,
   messageOf,
-  startReplica,
+  startReplicaHere,
 } from '../support/cluster.ts';
-import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
+import type { RunningControlPlane } from '../support/control-plane-process.ts';
 import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
@@ -21,7 +21,7 @@ import { type ScriptedXdsClient, startWeirLikeClient } from '../support/xds-clie
 const namespace = 'weir-system';
 const service = 'weir-limiter';
 
-let replica: ControlPlaneProcess | undefined;
+let replica: RunningControlPlane | undefined;
 const clients: ScriptedXdsClient[] = [];
 afterEach(async () => {
   for (const client of clients.splice(0)) client.close();
@@ -40,7 +40,7 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
     endpoints(api(), { service, uids, ready, unready });
 
   async function start(name: string): Promise<number> {
-    replica = await startReplica(api(), name, {
+    replica = await startReplicaHere(api(), name, {
       FLEET_SERVICES: `default=${namespace}/${service}`,
       XDS_CLIENT_FLEETS: `system:serviceaccount:${namespace}:limiter=default`,
       LEASE_DURATION: '4s',
@@ -58,10 +58,8 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
     return client;
   }
 
-  const apply = (requests: number): string =>
-    api().mustKubectl(['apply', '-f', '-'], {
-      input: rateLimitConfigText({ name: 'shop', domain: 'shop', requests }),
-    });
+  const apply = (requests: number): void =>
+    api().apply(rateLimitConfigText({ name: 'shop', domain: 'shop', requests }));
   /** `2 True AllLimiters`: the generation, and what is said of it. */
   const programmed = (): string => {
     const { status } = api().read('ratelimitconfigs', { name: 'shop', namespace: 'default' });
@@ -88,7 +86,7 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
     await start('leaves-alone');
     await eventually(() => expect(fleet()).toEqual(['default', '0/0', '0', 'False']));
     expect(spec()).toMatchObject({ service: { name: 'another' } });
-    api().mustKubectl(['delete', 'rlf', 'default', '-n', namespace]);
+    api().delete('ratelimitfleets', { name: 'default', namespace });
     await eventually(() => expect(spec()?.service).toEqual({ namespace, name: service }));
   }, 60_000);
 
@@ -101,7 +99,7 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
       const patch = JSON.stringify({ rules: role.rules });
       api().mustKubectl(['patch', ...args, '--type=merge', '-p', patch]);
     };
-    api().mustKubectl(['delete', 'rlf', '--all', '-n', namespace]);
+    api().delete('ratelimitfleets', { namespace });
     edit((verbs) => verbs.filter((verb) => verb !== 'create'));
     try {
       await start('may-not');
@@ -113,7 +111,7 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
         metadata,
         spec,
       });
-      api().mustKubectl(['apply', '-f', '-'], { input });
+      api().apply(input);
       await eventually(() =>
         expect(
           api().read('ratelimitfleets', { name: 'edge', namespace }).status?.conditions?.[0],
@@ -129,7 +127,7 @@ describeWithApiServer('RateLimitFleets on the API server', (api) => {
       expect(rows.trim()).toBe('ratelimitfleet.ratelimit.weir.dev/edge');
     } finally {
       edit((verbs) => [...verbs, 'create']);
-      api().mustKubectl(['delete', 'rlf', '--all', '-n', namespace]);
+      api().delete('ratelimitfleets', { namespace });
     }
   }, 60_000);
 

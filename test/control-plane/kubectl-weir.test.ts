@@ -5,7 +5,7 @@ import type { ApiUser, KubectlResult } from '../support/api-server.ts';
 import { compileCache } from '../support/child-program.ts';
 import { applyFleet, installPrerequisites, startReplica } from '../support/cluster.ts';
 import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
-import { describeWithApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithBareApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { freePort } from '../support/free-port.ts';
 import { rateLimitConfigTexts } from '../support/rate-limit-config.ts';
@@ -14,11 +14,14 @@ import { type CommandOutcome, runWeir } from '../support/weir-command.ts';
 import { weirProgram } from '../support/weir-program.ts';
 import { type ScriptedXdsClient, startWeirLikeClient } from '../support/xds-client.ts';
 
-describeWithApiServer('kubectl weir', (api) => {
+describeWithBareApiServer('kubectl weir', (api) => {
   let withoutDefinitions: CommandOutcome;
   let replica: ControlPlaneProcess;
   const limiters: ScriptedXdsClient[] = [];
 
+  /** There are no pods, and so no section of limiters. */
+  const noPods = (namespace: string) =>
+    `kubectl weir: no limiters are shown: no pods with the labels app.kubernetes.io/component=limiter in namespace ${namespace}: say -n, --fleet, -l or --limiter\n`;
   const weir = (
     args: readonly string[],
     { user, env = {} }: { user?: ApiUser; env?: NodeJS.ProcessEnv } = {},
@@ -40,7 +43,7 @@ describeWithApiServer('kubectl weir', (api) => {
     withoutDefinitions = weir(['status']);
 
     installPrerequisites(api());
-    for (const name of ['mail', 'empty']) api().mustKubectl(['create', 'namespace', name]);
+    for (const name of ['mail', 'empty']) api().createNamespace(name);
     applyFleet(api(), { count: 2 });
     // kubectl holds up this process, and so its limiters: on a busy machine for longer than the usual 5 s.
     replica = await startReplica(api(), 'kubectl-weir-0', { XDS_KEEPALIVE_TIMEOUT: '2m' });
@@ -48,13 +51,13 @@ describeWithApiServer('kubectl weir', (api) => {
     for (const [pod, refuses] of [['lim-0'], ['lim-1', 'I cannot \u001b[2J load that']] as const) {
       limiters.push(await startWeirLikeClient({ port: replica.ports.xds, pod, ...(refuses && { refuses }) }));
     }
-    api().mustKubectl(['apply', '-f', '-'], {
-      input: rateLimitConfigTexts(
+    api().apply(
+      rateLimitConfigTexts(
         { name: 'shop', domain: 'shop', requests: 5 },
         { name: 'squatter', namespace: 'mail', domain: 'shop', requests: 9 },
         { name: 'elsewhere', namespace: 'mail', domain: 'shop', className: 'other', requests: 7 },
       ),
-    });
+    );
     // In one question, and none after it while the control plane lives: kubectl holds up this process, and its limiters with it.
     const told =
       '{range .items[*]}{.metadata.name} {.status.limiters} {.status.current} {.status.refusing[0].name} ';
@@ -87,7 +90,7 @@ describeWithApiServer('kubectl weir', (api) => {
 
   it('shows fleets and what is not ready in all namespaces, with status 1', () => {
     const { status, stdout, stderr } = weirByKubectl(['status', '-A']);
-    expect(stderr).toBe('');
+    expect(stderr).toBe(noPods('weir-system'));
     const rows = stdout.split('\n').map((row) => row.split(/ {3,}/));
     expect(rows[0]).toEqual(expect.arrayContaining(['FLEET', 'LIMITERS', 'REFUSING', 'VERSION', 'MESSAGE']));
     expect(rows[1]?.slice(0, 5)).toEqual(['weir-system', 'default', '2/2', '1', 'lim-1']);
@@ -106,8 +109,16 @@ describeWithApiServer('kubectl weir', (api) => {
     expect(weir(['status', '-n', 'empty'])).toEqual({
       status: 0,
       stdout: 'no RateLimitConfigs in namespace empty\n',
-      stderr: '',
+      stderr: noPods('empty'),
     });
+    // The section that is wanted alone has to be there; the other one then is not looked at.
+    expect(weir(['status', '-n', 'empty', '--only', 'limiters'])).toMatchObject({ status: 2, stdout: '' });
+    const alone = weir(['status', '-n', 'empty', '--only', 'objects', '-o', 'json']);
+    expect([alone.status, alone.stderr, JSON.parse(alone.stdout)]).toMatchObject([
+      0,
+      '',
+      { ok: true, limiters: null, totals: null, problems: [], objects: { objectCount: 0, notReady: [] } },
+    ]);
     expect(weir(['status', '-nmail', '--class=other']).stdout).toMatch(
       /elsewhere.*\n\n1 object, 0 ready, 1 not\n$/,
     );
@@ -148,7 +159,7 @@ describeWithApiServer('kubectl weir', (api) => {
     );
     expect(denied.stderr).not.toContain('nobody-token');
     expect([denied.status, denied.stdout]).toEqual([2, '']);
-    expect(weir(['explain', '--domain', 'shop', '--entry', 'a=b'], { user: 'nobody' }).stderr).toContain(
+    expect(weir(['explain', 'shop', 'a=b'], { user: 'nobody' }).stderr).toContain(
       'in all namespaces is missing; -n looks in one namespace (',
     );
     const reader = ['--clusterrole=reader', '--user=nobody', '-n', 'mail'];
@@ -177,8 +188,7 @@ describeWithApiServer('kubectl weir', (api) => {
   });
 
   it('explains a request by the accepted objects of a class', () => {
-    const explain = (...flags: string[]) =>
-      weir(['explain', '--domain', 'shop', '--descriptors', 'key=x', ...flags]);
+    const explain = (...flags: string[]) => weir(['explain', 'shop', 'key=x', ...flags]);
     const { status, stdout, stderr } = explain();
     expect(stdout).toContain('key (5 per day, default/shop) has the key and no value');
     expect(stderr).toContain('kubectl weir: mail/squatter is not used: DomainConflict, ');
@@ -196,7 +206,7 @@ describeWithApiServer('kubectl weir', (api) => {
 
   it('has the commands of a cluster, and says where others are', () => {
     expect(weir(['--help']).stdout).toMatch(
-      /^Usage: kubectl weir <command> \[flags\]\n\n {2}status .*\n {2}explain .*\n {2}top .*\n {2}counters .*\n {2}budget .*\n {2}override .*\n {2}why .*\n\n/,
+      /^Usage: kubectl weir <command> \[flags\]\n\n {2}status [\s\S]*\n {2}explain [\s\S]*\n {2}top .*\n {2}counters .*\n {2}budget .*\n {2}assignments .*\n {2}override .*\n {2}why .*\n\n/,
     );
     const version = weirByKubectl(['version']).stdout;
     expect([version, weir(['version']).stdout]).toEqual([expect.stringMatching(/^weir \d/), version]);

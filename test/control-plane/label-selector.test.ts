@@ -44,7 +44,7 @@ const anything = fc
 
 describeWithApiServer('a label selector', (api) => {
   beforeAll(() => {
-    api().mustKubectl(['create', 'namespace', namespace]);
+    api().createNamespace(namespace);
     const items = Object.entries(labelled).map(([name, labels]) => ({
       apiVersion: 'v1',
       kind: 'ConfigMap',

@@ -50,7 +50,7 @@ writeFile(
   }),
 );
 
-const usual = { SOURCE: 'DIRECTORY', MANIFESTS_DIRECTORY: join(folder, 'usual') };
+const common = { SOURCE: 'DIRECTORY', MANIFESTS_DIRECTORY: join(folder, 'usual') };
 const several = { MANIFESTS_DIRECTORY: join(folder, 'several') };
 const fleets = { MANIFESTS_DIRECTORY: join(folder, 'fleets') };
 
@@ -78,7 +78,7 @@ async function start(
     random: () => 0.5,
     hostName: 'this-machine',
     ...options,
-    env: { ...usual, ...env },
+    env: { ...common, ...env },
   });
   running.push(controlPlane);
   return controlPlane;
@@ -188,7 +188,7 @@ const sourceRows: Row[] = [
   {
     setting: 'MANIFESTS_DIRECTORY',
     seen: {
-      [usual.MANIFESTS_DIRECTORY]: { default: ['shop'] },
+      [common.MANIFESTS_DIRECTORY]: { default: ['shop'] },
       [fleets.MANIFESTS_DIRECTORY]: { blue: ['blue'], green: ['green'] },
     },
     observe: domains,

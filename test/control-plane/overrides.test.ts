@@ -5,10 +5,11 @@ import {
   conditionOf,
   installPrerequisites,
   startReplica,
-  startXdsLimiter,
+  startReplicaHere,
+  startXdsLimiterHere,
   statusAndReason,
 } from '../support/cluster.ts';
-import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
+import type { RunningControlPlane } from '../support/control-plane-process.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { httpAsk } from '../support/http-ask.ts';
@@ -16,7 +17,7 @@ import { LimiterClient } from '../support/limiter-client.ts';
 import { rateLimitConfigText } from '../support/rate-limit-config.ts';
 import { type ScriptedXdsClient, startWeirLikeClient } from '../support/xds-client.ts';
 
-const running: ControlPlaneProcess[] = [];
+const running: RunningControlPlane[] = [];
 const clients: ScriptedXdsClient[] = [];
 afterEach(async () => {
   for (const client of clients.splice(0)) client.close();
@@ -27,7 +28,7 @@ const soon = (check: Parameters<typeof eventually>[0]): Promise<void> =>
   eventually(check, { timeoutMs: 25_000 });
 
 const match = [{ key: 'key', value: 'a' }];
-const usual = { domain: 'shop', match, requestsPerUnit: 100, permanent: true, reason: 'a sale' };
+const common = { domain: 'shop', match, requestsPerUnit: 100, permanent: true, reason: 'a sale' };
 
 function overrideText(name: string, spec: object, namespace = 'default'): string {
   const apiVersion = 'ratelimit.weir.dev/v1alpha1';
@@ -37,18 +38,20 @@ function overrideText(name: string, spec: object, namespace = 'default'): string
 describeWithApiServer('RateLimitOverrides', (api) => {
   beforeAll(() => installPrerequisites(api()));
 
-  const start = async (): Promise<number> => {
-    const replica = await startReplica(api(), 'plane', { OVERRIDES_MAX_SECONDS: '3600' });
+  const lead = async <Replica extends RunningControlPlane>(starting: Promise<Replica>): Promise<Replica> => {
+    const replica = await starting;
     running.push(replica);
     await replica.program.printed(/Leading/);
-    return replica.ports.xds;
+    return replica;
   };
+  const env = { OVERRIDES_MAX_SECONDS: '3600' };
+  const start = async (): Promise<number> => (await lead(startReplicaHere(api(), 'plane', env))).ports.xds;
   const limiter = async (port: number, pod: string, rulesVersion: number): Promise<ScriptedXdsClient> => {
     const client = await startWeirLikeClient({ port, pod, reconnects: false, rulesVersion });
     clients.push(client);
     return client;
   };
-  const apply = (input: string): string => api().mustKubectl(['apply', '-f', '-'], { input });
+  const apply = (input: string): void => api().apply(input);
   const statusOf = (kind: ReadKind, name: string) =>
     api().read(kind, { name, namespace: 'default' }).status ?? {};
   const ready = (name: string, namespace = 'default') =>
@@ -57,21 +60,21 @@ describeWithApiServer('RateLimitOverrides', (api) => {
   const messageOf = (name: string): string | undefined => ready(name)?.message;
 
   it.each([
-    ['two effects', { ...usual, block: true }, 'exactly one effect is needed'],
-    ['no end', { ...usual, permanent: undefined }, 'exactly one end is needed'],
-    ['two ends', { ...usual, for: '2h' }, 'exactly one end is needed'],
-    ['no reason', { ...usual, reason: undefined }, 'spec.reason: Required value'],
-    ['a blank reason', { ...usual, reason: ' ' }, 'spec.reason'],
-    ['no entries', { ...usual, match: [] }, 'spec.match'],
+    ['two effects', { ...common, block: true }, 'exactly one effect is needed'],
+    ['no end', { ...common, permanent: undefined }, 'exactly one end is needed'],
+    ['two ends', { ...common, for: '2h' }, 'exactly one end is needed'],
+    ['no reason', { ...common, reason: undefined }, 'spec.reason: Required value'],
+    ['a blank reason', { ...common, reason: ' ' }, 'spec.reason'],
+    ['no entries', { ...common, match: [] }, 'spec.match'],
     [
       'a grant with an end',
-      { ...usual, requestsPerUnit: undefined, grant: 5 },
+      { ...common, requestsPerUnit: undefined, grant: 5 },
       'a grant ends with its window',
     ],
     [
       'a grant for a pattern',
       {
-        ...usual,
+        ...common,
         requestsPerUnit: undefined,
         permanent: undefined,
         grant: 5,
@@ -81,7 +84,7 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     ],
     [
       'a unit of nothing',
-      { ...usual, requestsPerUnit: undefined, block: true, unit: 'minute' },
+      { ...common, requestsPerUnit: undefined, block: true, unit: 'minute' },
       'unit is for',
     ],
   ])('are refused by the API server with %s', (_, spec, words) => {
@@ -95,7 +98,7 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     const now = await limiter(port, 'lim-new', 3);
     const old = await limiter(port, 'lim-old', 2);
     apply(rateLimitConfigText({ name: 'shop', domain: 'shop', requests: 5 }));
-    apply(overrideText('sale', usual));
+    apply(overrideText('sale', common));
     await soon(() => expect(said('sale')).toBe('False LimiterTooOld'));
     expect(messageOf('sale')).toContain(
       'too old for rules of version 3 and served nothing of it: lim-old since',
@@ -108,7 +111,7 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     await soon(() => expect(statusOf('ratelimitconfigs', 'shop').overrides).toBe(1));
 
     const until = new Date(Date.now() + 10_000).toISOString();
-    apply(overrideText('sale', { ...usual, permanent: undefined, expiresAt: until }));
+    apply(overrideText('sale', { ...common, permanent: undefined, expiresAt: until }));
     await soon(() => expect(statusOf('ratelimitoverrides', 'sale').endsAt).toBe(until));
     await soon(() => expect(said('sale')).toBe('False Expired'));
     expect(Date.now()).toBeGreaterThan(Date.parse(until));
@@ -118,14 +121,14 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     expect(table).toMatch(/^NAME +DOMAIN +MATCH +EFFECT +ENDS +READY +AGE/);
     expect(table).toContain(`sale   shop     key=a   100 a window   ${until}   False`);
     await soon(() => expect(statusOf('ratelimitconfigs', 'shop').overrides).toBeUndefined());
-    api().mustKubectl(['delete', 'rlo', 'sale']);
+    api().delete('ratelimitoverrides', { name: 'sale', namespace: 'default' });
   }, 120_000);
 
   it('of one match: the older holds; those that last too long, or are of other namespaces, are not accepted', async () => {
     const port = await start();
     await limiter(port, 'lim', 3);
     apply(rateLimitConfigText({ name: 'shop', domain: 'shop', requests: 5 }));
-    const one = { ...usual, match: [{ key: 'key', value: 'one' }] };
+    const one = { ...common, match: [{ key: 'key', value: 'one' }] };
     apply(overrideText('first', one));
     await soon(() => expect(said('first')).toBe('True Ready'));
     apply(overrideText('second', { ...one, requestsPerUnit: undefined, block: true }));
@@ -138,12 +141,12 @@ describeWithApiServer('RateLimitOverrides', (api) => {
       ]);
     });
     expect(messageOf('second')).toContain('has an older override: override/default/first');
-    api().mustKubectl(['delete', 'rlo', 'first']);
+    api().delete('ratelimitoverrides', { name: 'first', namespace: 'default' });
     await soon(() => expect(said('second')).toBe('True Ready'));
 
     apply(
       overrideText('long', {
-        ...usual,
+        ...common,
         permanent: undefined,
         for: '2h',
         match: [{ key: 'key', value: 'b' }],
@@ -151,8 +154,8 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     );
     await soon(() => expect(said('long')).toBe('False Invalid'));
     expect(messageOf('long')).toContain('OVERRIDES_MAX_SECONDS');
-    api().mustKubectl(['create', 'namespace', 'other']);
-    apply(overrideText('theirs', usual, 'other'));
+    api().createNamespace('other');
+    apply(overrideText('theirs', common, 'other'));
     await soon(() => expect(ready('theirs', 'other')?.reason).toBe('DomainNotAllowed'));
     const events = () =>
       api().mustKubectl(['get', 'events', '-A', '-o', 'custom-columns=K:.involvedObject.kind,R:.reason']);
@@ -160,11 +163,12 @@ describeWithApiServer('RateLimitOverrides', (api) => {
   }, 120_000);
 
   it('are in force in limiters of both forms of xDS, and end there on time while no control plane lives', async () => {
-    const port = await start();
+    // A program, to be killed: a control plane that ends in order says goodbye to its limiters.
+    const replica = await lead(startReplica(api(), 'plane', env));
     apply(rateLimitConfigText({ name: 'clock', domain: 'clock', requests: 5 }));
     const limiters = await Promise.all(
       ['GRPC_XDS_DELTA', 'GRPC_XDS_SOTW'].map((type) =>
-        startXdsLimiter(port, type.toLowerCase(), { CONFIG_TYPE: type }),
+        startXdsLimiterHere(replica.ports.xds, type.toLowerCase(), { CONFIG_TYPE: type }),
       ),
     );
     onTestFinished(() => Promise.all(limiters.map((limiter) => limiter.stop())).then(() => {}));
@@ -186,10 +190,10 @@ describeWithApiServer('RateLimitOverrides', (api) => {
     await soon(async () => expect(await limits()).toEqual([5, 5]));
     const endMs = Date.now() + 15_000;
     const end = { permanent: undefined, expiresAt: new Date(endMs).toISOString() };
-    apply(overrideText('clock', { ...usual, ...end, domain: 'clock' }));
+    apply(overrideText('clock', { ...common, ...end, domain: 'clock' }));
     await soon(async () => expect(await limits()).toEqual([100, 100]));
     await soon(() => expect(said('clock')).toBe('True Ready'));
-    process.kill(running[0]!.pid, 'SIGKILL');
+    await replica.program.stop('SIGKILL');
     await new Promise((resolve) => setTimeout(resolve, endMs + 2_000 - Date.now()));
     expect(await limits()).toEqual([5, 5]);
   }, 120_000);

@@ -18,7 +18,7 @@ function removed(name: string): RemovedObject {
 
 describeWithApiServer('deleted objects on the API server', (api) => {
   beforeAll(() => {
-    api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
+    api().applyFiles('examples/kubernetes/rbac.yaml');
   });
   beforeEach(() => {
     api().mustKubectl(['delete', 'configmap', 'weir-removed', '-n', namespace, '--ignore-not-found']);
@@ -97,7 +97,7 @@ describeWithApiServer('deleted objects on the API server', (api) => {
       metadata,
       binaryData: { 'objects.json.gz': 'AAAA' },
     };
-    api().mustKubectl(['apply', '-f', '-'], { input: JSON.stringify(damaged) });
+    api().apply(JSON.stringify(damaged));
     const { want, seen, told } = open();
     await eventually(() => expect(seen.names).toEqual([]));
     expect(told).toEqual([expect.stringMatching(/^Deleted objects .* cannot be read: weir-removed: /)]);

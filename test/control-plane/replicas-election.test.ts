@@ -6,7 +6,7 @@ import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { allowLeases } from '../support/cluster.ts';
 import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
-import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithDistantApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
 
@@ -62,9 +62,9 @@ function lease(api: ApiServer, name: string): LeaseJson {
   return JSON.parse(api.mustKubectl(['get', 'lease', name, '-n', namespace, '-o', 'json'])) as LeaseJson;
 }
 
-describeWithOwnApiServer('an election on the API server', (api) => {
+describeWithDistantApiServer('an election on the API server', (api, network) => {
   beforeAll(() => {
-    api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
+    api().applyFiles('examples/kubernetes/rbac.yaml');
     allowLeases(api(), 'first', 'renewed', 'killed', 'released', 'many', 'deleted', 'outage');
   });
 
@@ -145,7 +145,7 @@ describeWithOwnApiServer('an election on the API server', (api) => {
     const one = candidate(api(), 'one', 'deleted');
     one.election.start();
     await eventually(() => expect(one.election.leads).toBe(true));
-    api().mustKubectl(['delete', 'lease', 'deleted', '-n', namespace]);
+    api().delete('leases', { name: 'deleted', namespace });
     await eventually(() => expect(lease(api(), 'deleted').spec['holderIdentity']).toBe('one'));
     expect(one.election.leads).toBe(true);
     expect(one.told).not.toContain('stopped');
@@ -155,12 +155,14 @@ describeWithOwnApiServer('an election on the API server', (api) => {
     const one = candidate(api(), 'one', 'outage');
     one.election.start();
     await eventually(() => expect(one.election.leads).toBe(true));
-    await api().stopServer();
+    await network().refuse();
     const stoppedMs = performance.now();
     await eventually(() => expect(one.told).toContain('stopped'), { intervalMs: 5 });
     expect(performance.now() - stoppedMs).toBeLessThan(times.renewDeadlineMs + 300);
-    expect(one.told.find((line) => line.startsWith('failed'))).toMatch(/connection (refused|reset by peer)/);
-    await api().startServer();
+    expect(one.told.find((line) => line.startsWith('failed'))).toMatch(
+      /connection (refused|reset by peer)|socket disconnected/,
+    );
+    await network().heal();
     await eventually(() => expect(one.election.leads).toBe(true));
   });
 });

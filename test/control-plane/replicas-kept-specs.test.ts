@@ -1,12 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
+import type { StoredSpec } from '../../control-plane/model/decision.ts';
 import { gzipCodec } from '../../control-plane/replicas/codec.ts';
-import type { StoredSpec } from '../../control-plane/replicas/kept-specs.ts';
 import { KeptSpecStore } from '../../control-plane/replicas/kept-specs.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
 import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
-import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithDistantApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
 
@@ -35,27 +35,14 @@ function kept(generation: number, spec: unknown = { domain: 'd' }): StoredSpec {
   return { namespace: 'team', name: 'limits', generation, spec };
 }
 
-const names = (api: ApiServer) =>
-  api
-    .mustKubectl([
-      'get',
-      'configmaps',
-      '-n',
-      namespace,
-      '-l',
-      role,
-      '-o',
-      'jsonpath={.items[*].metadata.name}',
-    ])
-    .split(' ')
-    .filter(Boolean);
+const names = (api: ApiServer): string[] => api.names('configmaps', { namespace }, role);
 
-describeWithOwnApiServer('kept specs on the API server', (api) => {
+describeWithDistantApiServer('kept specs on the API server', (api, network) => {
   beforeAll(() => {
-    api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
+    api().applyFiles('examples/kubernetes/rbac.yaml');
   });
   beforeEach(() => {
-    api().mustKubectl(['delete', 'configmaps', '-n', namespace, '-l', role]);
+    api().delete('configmaps', { namespace }, `?labelSelector=${encodeURIComponent(role)}`);
   });
 
   it('outlive the process that stored them', async () => {
@@ -130,7 +117,7 @@ describeWithOwnApiServer('kept specs on the API server', (api) => {
     await specs.load();
     specs.sync(new Map([['u1', kept(1)]]));
     await eventually(() => expect(names(api())).toEqual(['weir-kept-u1']));
-    api().mustKubectl(['delete', 'configmap', 'weir-kept-u1', '-n', namespace]);
+    api().delete('configmaps', { name: 'weir-kept-u1', namespace });
     await eventually(() => expect(names(api())).toEqual(['weir-kept-u1']));
   });
 
@@ -166,7 +153,7 @@ describeWithOwnApiServer('kept specs on the API server', (api) => {
       metadata: { name: 'weir-kept-u9', namespace, labels: { 'ratelimit.weir.dev/role': 'kept-spec' } },
       data: { uid: 'u9' },
     });
-    api().mustKubectl(['apply', '-f', '-'], { input });
+    api().apply(input);
     const { specs, told } = store(api());
     expect(await specs.load()).toEqual(new Map());
     expect(told).toEqual([
@@ -177,10 +164,10 @@ describeWithOwnApiServer('kept specs on the API server', (api) => {
   it('are stored once the API server is back', async () => {
     const { specs, told } = store(api());
     await specs.load();
-    await api().stopServer();
+    await network().refuse();
     specs.sync(new Map([['u1', kept(1)]]));
     await eventually(() => expect(told.join()).toMatch(/team\/limits: .*connection (refused|reset by peer)/));
-    await api().startServer();
+    await network().heal();
     await eventually(() => expect(specs.stored).toEqual(new Map([['u1', kept(1)]])), { timeoutMs: 20_000 });
   });
 });

@@ -1,4 +1,5 @@
 import { beforeAll, expect, it } from 'vitest';
+import { installPrerequisites } from '../support/cluster.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 
 /** What the control plane may do, by namespace; what is not here is asked for below and denied. */
@@ -47,20 +48,14 @@ const denied = [
 
 describeWithApiServer('the permissions in examples/kubernetes/rbac.yaml', (api) => {
   beforeAll(() => {
-    api().mustKubectl(['apply', '-f', 'crds/']);
-    api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
+    installPrerequisites(api());
   });
 
-  const answer = (question: string) =>
-    api()
-      .kubectl(['auth', 'can-i', ...question.split(' ')], { user: 'control-plane' })
-      .stdout.trim();
-
   it.each(allowed)('allow the control plane to %s', (question) => {
-    expect(answer(question)).toBe('yes');
+    expect(api().can('control-plane', question)).toBe(true);
   });
 
   it.each(denied)('do not allow it to %s', (question) => {
-    expect(answer(question)).toBe('no');
+    expect(api().can('control-plane', question)).toBe(false);
   });
 });

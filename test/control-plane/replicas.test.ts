@@ -7,7 +7,7 @@ import { Replicas, type ReplicasOptions } from '../../control-plane/replicas/rep
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer, ApiUser } from '../support/api-server.ts';
 import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
-import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithDistantApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 
 const namespace = 'weir-system';
@@ -89,12 +89,8 @@ const namesOf = ({ replicas }: { replicas: Replicas }) => replicas.living().map(
 const limitersOf = ({ replicas }: { replicas: Replicas }) =>
   replicas.living().flatMap(({ limiters }) => limiters.map(({ id }) => id));
 
-function names(api: ApiServer, kind: 'leases' | 'configmaps'): string[] {
-  const { items } = api.read(kind, { namespace }, '?labelSelector=ratelimit.weir.dev%2Frole') as {
-    items: { metadata: { name: string } }[];
-  };
-  return items.map(({ metadata }) => metadata.name).sort();
-}
+const names = (api: ApiServer, kind: 'leases' | 'configmaps'): string[] =>
+  api.names(kind, { namespace }, 'ratelimit.weir.dev/role');
 
 /** How often the replica's report was written. */
 function published(api: ApiServer, name: string): number {
@@ -102,9 +98,9 @@ function published(api: ApiServer, name: string): number {
   return Number(data.revision.split('-').at(-1));
 }
 
-describeWithOwnApiServer('replicas on the API server', (api) => {
+describeWithDistantApiServer('replicas on the API server', (api, network) => {
   beforeAll(() => {
-    api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
+    api().applyFiles('examples/kubernetes/rbac.yaml');
   });
 
   it('know each other’s limiters, and one of them leads', async () => {
@@ -167,14 +163,14 @@ describeWithOwnApiServer('replicas on the API server', (api) => {
     const b = replica(api(), 'b');
     a.replicas.publish([limiter('1')]);
     await eventually(() => expect(limitersOf(b)).toEqual(['1']));
-    api().mustKubectl(['delete', 'configmap', 'weir-limiters-a', '-n', namespace]);
+    api().delete('configmaps', { name: 'weir-limiters-a', namespace });
     await eventually(() => expect(names(api(), 'configmaps')).toContain('weir-limiters-a'));
     await eventually(() => expect(limitersOf(b)).toEqual(['1']));
     const uid = () =>
       api().kubectl(['get', 'lease', 'weir-replica-a', '-n', namespace, '-o', 'jsonpath={.metadata.uid}'])
         .stdout;
     const before = uid();
-    api().mustKubectl(['delete', 'lease', 'weir-replica-a', '-n', namespace]);
+    api().delete('leases', { name: 'weir-replica-a', namespace });
     await eventually(() => expect(['', before]).not.toContain(uid()));
     await eventually(() => {
       const path = 'jsonpath={.metadata.ownerReferences[0].uid}';
@@ -273,13 +269,13 @@ describeWithOwnApiServer('replicas on the API server', (api) => {
     );
     await eventually(() => expect([a, b].filter(({ replicas }) => replicas.leads)).toHaveLength(1));
     const leader = a.replicas.leads ? a : b;
-    await api().stopServer();
+    await network().refuse();
     b.replicas.publish([limiter('2'), limiter('3')]);
     await eventually(() => expect(leader.told.join()).toContain('No longer leading'));
     await new Promise((resolve) => setTimeout(resolve, times.replicaLeaseDurationMs));
     expect(namesOf(a)).toEqual(['a', 'b']);
     expect(heard.at(-1)).toBe(true);
-    await api().startServer();
+    await network().heal();
     const least = setInterval(() => {
       if (namesOf(a).length < 2) a.told.push('b went missing');
     }, 5);

@@ -1,6 +1,6 @@
 /**
  * A CRD that is newer or older than the control plane, before and after each: what a real limiter lets pass, while each step
- * has a control plane process of its own, which knows nothing but what the cluster holds.
+ * has a control plane of its own, which knows nothing but what the cluster holds.
  */
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -16,18 +16,18 @@ import {
   conditionOf,
   installPrerequisites,
   messageOf,
-  startReplica,
-  startXdsLimiter,
+  startReplicaHere,
+  startXdsLimiterHere,
   statusAndReason,
 } from '../support/cluster.ts';
-import type { ControlPlaneProcess } from '../support/control-plane-process.ts';
-import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
+import type { RunningControlPlane } from '../support/control-plane-process.ts';
+import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { opensslProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
-import type { LimiterProcess } from '../support/limiter-process.ts';
+import type { RunningLimiter } from '../support/limiter-process.ts';
 import { installWebhook, removeWebhook } from '../support/played-webhook.ts';
 import { rateLimitConfig } from '../support/rate-limit-config.ts';
 
@@ -72,15 +72,15 @@ const older = definition((_, rule) => {
 });
 
 describeWithServer('a control plane with a CRD of another version', opensslProgram, (openssl) => {
-  describeWithOwnApiServer('on a real API server', (server) => suite(server, openssl));
+  describeWithApiServer('on a real API server', (server) => suite(server, openssl));
 });
 
 function suite(server: () => ApiServer, openssl: string): void {
   const folder = mkdtempSync(join(tmpdir(), 'weir-skew-'));
   let api: ApiServer;
   let authority: TestAuthority;
-  let plane: ControlPlaneProcess | undefined;
-  let limiter: LimiterProcess;
+  let plane: RunningControlPlane | undefined;
+  let limiter: RunningLimiter;
   let client: LimiterClient;
   let ports: { xds: number; admission: number };
   let env: Record<string, string>;
@@ -89,7 +89,7 @@ function suite(server: () => ApiServer, openssl: string): void {
   beforeAll(async () => {
     api = server();
     installPrerequisites(api);
-    api.mustKubectl(['create', 'namespace', 'mail']);
+    api.createNamespace('mail');
     authority = createAuthority(openssl, folder, 'authority');
     const pair = authority.issue({ name: 'webhook', alternativeNames: 'DNS:localhost,IP:127.0.0.1' });
     ports = { xds: await freePort(), admission: await freePort() };
@@ -101,7 +101,7 @@ function suite(server: () => ApiServer, openssl: string): void {
       ADMISSION_TLS_KEY: pair.keyFile,
     };
     await freshPlane();
-    limiter = await startXdsLimiter(ports.xds, 'limiter');
+    limiter = await startXdsLimiterHere(ports.xds, 'limiter');
     client = new LimiterClient(limiter.ports.grpc);
     installWebhook(api, { port: ports.admission, caFile: authority.caFile });
   }, 120_000);
@@ -116,10 +116,10 @@ function suite(server: () => ApiServer, openssl: string): void {
     rmSync(folder, { recursive: true, force: true });
   });
 
-  /** Another process, as after an upgrade, a rollback or a crash. */
+  /** Another one, as after an upgrade, a rollback or a crash. */
   async function freshPlane(): Promise<void> {
     await plane?.stop();
-    plane = await startReplica(api, 'replica', env);
+    plane = await startReplicaHere(api, 'replica', env);
   }
 
   /** The API server delivers objects by it. */
@@ -154,21 +154,25 @@ function suite(server: () => ApiServer, openssl: string): void {
     await eventually(() => expect(conditionOf(api, name, 'Accepted')).toBe(accepted), { timeoutMs: 20_000 });
   }
 
-  function apply(requests: number, rule: Record<string, unknown> = {}, name = 'shop'): KubectlResult {
+  function apply(
+    requests: number,
+    rule: Record<string, unknown> = {},
+    name = 'shop',
+  ): Promise<KubectlResult> {
     const input = JSON.stringify(rateLimitConfig({ name, domain: name, requests, rule }));
-    return api.kubectl(['apply', '-f', '-'], { input });
+    return api.kubectlBeside(['apply', '-f', '-'], { input });
   }
 
-  const keptSpecs = (): string[] => {
-    const selector = '?labelSelector=ratelimit.weir.dev%2Frole%3Dkept-spec';
-    const { items } = api.read('configmaps', { namespace: 'weir-system' }, selector) as {
-      items: { metadata: { name: string } }[];
-    };
-    return items.map(({ metadata }) => metadata.name);
-  };
+  async function remove(kind: string, name: string): Promise<void> {
+    const stdout = expect.stringContaining('deleted');
+    expect(await api.kubectlBeside(['delete', kind, name])).toMatchObject({ status: 0, stdout });
+  }
+
+  const keptSpecs = (): string[] =>
+    api.names('configmaps', { namespace: 'weir-system' }, 'ratelimit.weir.dev/role=kept-spec');
 
   it('leaves limits in force where new fields hold their defaults, and names each field once', async () => {
-    expect(apply(3)).toMatchObject({ status: 0, stderr: '' });
+    expect(await apply(3)).toMatchObject({ status: 0, stderr: '' });
     await holds('shop', 3);
     await install(newer);
     expect(api.read('ratelimitconfigs', { name: 'shop', namespace: 'default' })).toMatchObject({
@@ -179,13 +183,13 @@ function suite(server: () => ApiServer, openssl: string): void {
     await plane!.program.printed(/is ignored.*spec\.extras/);
     await holds('shop', 3);
     await says('shop', 'True Valid');
-    expect(apply(4)).toMatchObject({ status: 0, stderr: '' });
+    expect(await apply(4)).toMatchObject({ status: 0, stderr: '' });
     await holds('shop', 4);
     expect(plane!.program.output.match(/ is ignored/g)).toHaveLength(2);
   });
 
   it('leaves the last accepted spec in force where a new field holds something else, in the next process too', async () => {
-    const { status, stderr } = apply(5, { burstMode: 'On' });
+    const { status, stderr } = await apply(5, { burstMode: 'On' });
     expect(stderr).toMatch(
       /^Warning: UnknownField: spec\.descriptors\[0\]\.burstMode comes from a newer CRD .*: generation 2 would stay in force\n$/,
     );
@@ -203,7 +207,7 @@ function suite(server: () => ApiServer, openssl: string): void {
   });
 
   it('serves an object without the field where nothing of it was accepted, as after a rollback', async () => {
-    const { status, stderr } = apply(6, { burstMode: 'On' }, 'rolled');
+    const { status, stderr } = await apply(6, { burstMode: 'On' }, 'rolled');
     expect(stderr).toMatch(/it would be served without it\n$/);
     expect(status).toBe(0);
     for (const restart of [false, true]) {
@@ -216,26 +220,26 @@ function suite(server: () => ApiServer, openssl: string): void {
       );
     }
     expect(keptSpecs()).toHaveLength(1);
-    expect(api.mustKubectl(['delete', 'rlc', 'rolled'])).toContain('deleted');
+    await remove('rlc', 'rolled');
     await holds('rolled', 10);
   });
 
   it('denies and does not serve an unknown value of a known field', async () => {
     const rule = { rateLimit: { unit: 'day', requestsPerUnit: 7, algorithm: 'LeakyBucket' } };
-    expect(apply(7, rule).stderr).toContain(
+    expect((await apply(7, rule)).stderr).toContain(
       'denied the request: spec.descriptors[0].rateLimit.algorithm: unknown',
     );
     removeWebhook(api);
-    expect(apply(7, rule)).toMatchObject({ status: 0 });
+    expect(await apply(7, rule)).toMatchObject({ status: 0 });
     await says('shop', 'False Invalid');
     await holds('shop', 4);
-    expect(apply(7, rule, 'fresh')).toMatchObject({ status: 0 });
+    expect(await apply(7, rule, 'fresh')).toMatchObject({ status: 0 });
     await says('fresh', 'False Invalid');
     await holds('fresh', 10);
     await freshPlane();
     await holds('shop', 4);
-    expect(apply(5, { burstMode: 'On' })).toMatchObject({ status: 0 });
-    api.mustKubectl(['delete', 'rlc', 'fresh']);
+    expect(await apply(5, { burstMode: 'On' })).toMatchObject({ status: 0 });
+    api.delete('ratelimitconfigs', { name: 'fresh', namespace: 'default' });
   });
 
   it('serves what the CRD of its own version leaves, back and forth', async () => {
@@ -252,7 +256,7 @@ function suite(server: () => ApiServer, openssl: string): void {
   it('serves what an older CRD leaves, and the whole again after it', async () => {
     await install(ofThisVersion);
     installWebhook(api, { port: ports.admission, caFile: authority.caFile });
-    expect(apply(2, { hideIdentity: true })).toMatchObject({ status: 0, stderr: '' });
+    expect(await apply(2, { hideIdentity: true })).toMatchObject({ status: 0, stderr: '' });
     await holds('shop', 2);
     for (const crd of [older, ofThisVersion, newer, ofThisVersion]) {
       await install(crd);
@@ -269,7 +273,7 @@ function suite(server: () => ApiServer, openssl: string): void {
       const patch = JSON.stringify([{ path, ...operation }]);
       api.mustKubectl(['patch', 'crd', crd, '--type=json', '-p', patch]);
     };
-    const applySale = (requestsPerUnit: number, more: object = {}): KubectlResult => {
+    const applySale = (requestsPerUnit: number, more: object = {}): Promise<KubectlResult> => {
       const spec = {
         domain: 'sales',
         match: [{ key: 'key', value: '*' }],
@@ -280,7 +284,7 @@ function suite(server: () => ApiServer, openssl: string): void {
       const object = { metadata: { name: 'sale' }, spec: { permanent: true, ...spec } };
       const apiVersion = 'ratelimit.weir.dev/v1alpha1';
       const input = JSON.stringify({ apiVersion, kind: 'RateLimitOverride', ...object });
-      return api.kubectl(['apply', '-f', '-'], { input });
+      return api.kubectlBeside(['apply', '-f', '-'], { input });
     };
     const accepted = () =>
       conditionIn(api, { kind: 'ratelimitoverrides', name: 'sale', namespace: 'default' }, 'Accepted');
@@ -293,19 +297,19 @@ function suite(server: () => ApiServer, openssl: string): void {
         { timeoutMs: 20_000 },
       );
 
-    expect(apply(2, {}, 'sales')).toMatchObject({ status: 0, stderr: '' });
-    expect(applySale(5)).toMatchObject({ status: 0, stderr: '' });
+    expect(await apply(2, {}, 'sales')).toMatchObject({ status: 0, stderr: '' });
+    expect(await applySale(5)).toMatchObject({ status: 0, stderr: '' });
     await holds('sales', 5);
     change({ op: 'add', value: { type: 'string', enum: ['All', 'One'], default: 'All' } });
     await eventually(() =>
-      expect(api.mustKubectl(['get', 'rlo', 'sale', '-o', 'jsonpath={.spec.scope}'])).toBe('All'),
+      expect(api.read('ratelimitoverrides', { name: 'sale', namespace: 'default' }).spec.scope).toBe('All'),
     );
     await freshPlane();
     await plane!.program.printed(/is ignored.*spec\.scope/);
     await isSaid('True Valid', /./);
     await holds('sales', 5);
 
-    const changed = applySale(7, { scope: 'One' });
+    const changed = await applySale(7, { scope: 'One' });
     expect(changed.stderr).toMatch(/^Warning: UnknownField: spec\.scope comes .*: generation 1 would stay/);
     expect(changed.status).toBe(0);
     for (const restart of [false, true]) {
@@ -317,9 +321,9 @@ function suite(server: () => ApiServer, openssl: string): void {
       await holds('sales', 5);
     }
 
-    api.mustKubectl(['delete', 'rlo', 'sale']);
+    await remove('rlo', 'sale');
     await holds('sales', 2);
-    expect(applySale(7, { scope: 'One' })).toMatchObject({ status: 0 });
+    expect(await applySale(7, { scope: 'One' })).toMatchObject({ status: 0 });
     for (const restart of [false, true]) {
       if (restart) await freshPlane();
       await isSaid('False UnknownField', /; generation 1 is in force without it$/);
@@ -330,7 +334,7 @@ function suite(server: () => ApiServer, openssl: string): void {
     await freshPlane();
     await isSaid('True Valid', /./);
     await holds('sales', 7);
-    api.mustKubectl(['delete', 'rlo', 'sale']);
+    await remove('rlo', 'sale');
     await holds('sales', 2);
   }, 120_000);
 
@@ -338,11 +342,12 @@ function suite(server: () => ApiServer, openssl: string): void {
 
   it('keeps a spec in force that reads otherwise at the same generation, in the next process too', async () => {
     removeWebhook(api);
-    apply(9, {}, 'a-rival');
-    for (const name of names) apply(3, {}, name);
+    await apply(9, {}, 'a-rival');
+    for (const name of names) await apply(3, {}, name);
     for (const name of names) await says(name, 'True Valid');
     await install(unreadable);
-    for (const name of names) api.mustKubectl(['annotate', 'rlc', name, 'seen=1']);
+    const seen = { metadata: { annotations: { seen: '1' } } };
+    for (const name of names) api.patch('ratelimitconfigs', { name, namespace: 'default' }, seen);
     for (const name of names) await says(name, 'False Invalid');
     const stays = /; generation 1 as it was last accepted stays in force$/;
     for (const name of names) expect(messageOf(api, name, 'Accepted')).toMatch(stays);
@@ -353,7 +358,7 @@ function suite(server: () => ApiServer, openssl: string): void {
   });
 
   it('ends a spec at the same generation with its object, and when its domain is given to others, for good', async () => {
-    api.mustKubectl(['delete', 'rlc', 'deleted']);
+    api.delete('ratelimitconfigs', { name: 'deleted', namespace: 'default' });
     await holds('deleted', 10);
     applyFleet(api, { domains: [{ match: 'owners', namespaces: ['mail'] }] });
     await holds('owners', 10);
@@ -367,16 +372,16 @@ function suite(server: () => ApiServer, openssl: string): void {
     await plane?.stop();
     const rateLimit = { unit: 'day', requestsPerUnit: 9, algorithm: 'FixedWindow' };
     const rival = rateLimitConfig({ name: 'a-rival', domain: 'conflict', requests: 9, rule: { rateLimit } });
-    api.mustKubectl(['apply', '-f', '-'], { input: JSON.stringify(rival) });
+    api.apply(JSON.stringify(rival));
     // As the leader of a release that is taken back may have left it.
     const status = { observedGeneration: 2, servedGeneration: 2, domain: 'conflict', fleet: 'default' };
-    const patch = JSON.stringify({ status: { ...status, conditions: [] } });
-    api.mustKubectl(['patch', 'rlc', 'a-rival', '--subresource=status', '--type=merge', '-p', patch]);
+    const where = { name: 'a-rival/status', namespace: 'default' };
+    api.patch('ratelimitconfigs', where, { status: { ...status, conditions: [] } });
     await freshPlane();
     await says('a-rival', 'True Valid');
     await holds('conflict', 9);
     await eventually(() => expect(messageOf(api, 'conflict', 'Accepted')).toMatch(/; nothing is in force$/));
-    api.mustKubectl(['delete', 'rlc', 'a-rival']);
+    api.delete('ratelimitconfigs', { name: 'a-rival', namespace: 'default' });
     await holds('conflict', 10);
   });
 

@@ -4,11 +4,11 @@ import { afterEach, beforeAll, expect, it } from 'vitest';
 
 import type { ApiServer } from '../support/api-server.ts';
 import { allowLeases, installPrerequisites } from '../support/cluster.ts';
-import { describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
+import { describeWithDistantApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { InProcessControlPlane } from '../support/in-process-control-plane.ts';
-import type { OwnApiServer } from '../support/own-api-server.ts';
 import { rateLimitConfig } from '../support/rate-limit-config.ts';
+import type { TcpProxy } from '../support/tcp-proxy.ts';
 import { ScriptedXdsClient } from '../support/xds-client.ts';
 
 interface Row {
@@ -17,7 +17,7 @@ interface Row {
   seen: Record<string, unknown>;
   /** What it takes to see something. */
   env?: Record<string, string>;
-  observe(controlPlane: InProcessControlPlane, api: OwnApiServer): unknown;
+  observe(controlPlane: InProcessControlPlane, api: ApiServer, network: TcpProxy): unknown;
 }
 
 const namespace = 'weir-system';
@@ -53,8 +53,7 @@ const limiter = 'system:serviceaccount:default:limiter';
 
 /** As the kubelet puts it into a pod; another one each time. */
 function createToken(api: ApiServer, audience: string): string {
-  if (api.kubectl(['get', 'serviceaccount', 'limiter']).status !== 0)
-    api.mustKubectl(['create', 'serviceaccount', 'limiter']);
+  api.createServiceAccount('limiter', 'default');
   return api.accountToken('limiter', { namespace: 'default', audience });
 }
 
@@ -178,32 +177,32 @@ const rows: Row[] = [
     setting: 'LEASE_RENEW_DEADLINE',
     env: { LEASE_RETRY_PERIOD: '200ms' },
     seen: { unset: 'leads on', '1s': 'leads no longer' },
-    observe: async (controlPlane, api) => {
+    observe: async (controlPlane, api, network) => {
       await leaseNamed(inUse, controlPlane, api);
-      await api.stopServer();
+      await network.refuse();
       await sleep(2_500);
       const leads = !controlPlane.lines.join().includes('No longer leading');
-      await api.startServer();
+      await network.heal();
       return leads ? 'leads on' : 'leads no longer';
     },
   },
 ];
 
-describeWithOwnApiServer('what a setting does in a cluster', (api) => {
+describeWithDistantApiServer('what a setting does in a cluster', (api, network) => {
   let running: InProcessControlPlane | undefined;
 
   beforeAll(() => {
     installPrerequisites(api());
-    api().mustKubectl(['create', 'namespace', 'other']);
+    api().createNamespace('other');
     const two = rateLimitConfig({ name: 'two', namespace: 'other', domain: 'two', requests: 2 });
     const labelled = { ...two, metadata: { name: 'two', namespace: 'other', labels: { team: 'blue' } } };
     for (const object of [rateLimitConfig({ name: 'one', domain: 'one', requests: 1 }), labelled]) {
-      api().mustKubectl(['apply', '-f', '-'], { input: JSON.stringify(object) });
+      api().apply(JSON.stringify(object));
     }
   });
   afterEach(async () => {
     await running?.stop();
-    api().mustKubectl(['delete', 'leases', '--all', '-n', namespace]);
+    api().delete('leases', { namespace });
   });
 
   it.each(
@@ -217,10 +216,10 @@ describeWithOwnApiServer('what a setting does in a cluster', (api) => {
     ),
   )('$name', async ({ row, value, seen }) => {
     const kubeconfig = api().kubeconfig('control-plane');
-    const usual: Record<string, string> = row.setting === 'KUBECONFIG' ? {} : { KUBECONFIG: kubeconfig };
+    const ordinary: Record<string, string> = row.setting === 'KUBECONFIG' ? {} : { KUBECONFIG: kubeconfig };
     const set = value === 'unset' ? {} : { [row.setting]: value.replace('GOOD', kubeconfig) };
-    running = await InProcessControlPlane.start({ env: { ...common, ...usual, ...row.env, ...set } });
-    expect(await row.observe(running, api())).toEqual(seen);
+    running = await InProcessControlPlane.start({ env: { ...common, ...ordinary, ...row.env, ...set } });
+    expect(await row.observe(running, api(), network())).toEqual(seen);
   });
 
   it('sees each setting make a difference', () => {

@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { beforeAll, beforeEach, expect, it, onTestFinished } from 'vitest';
+import { beforeEach, expect, it, onTestFinished } from 'vitest';
 import type { KubernetesClient } from '../../control-plane/kubernetes/client.ts';
 import { KubernetesSource } from '../../control-plane/source/kubernetes-source.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
@@ -7,10 +7,12 @@ import type { ApiServer } from '../support/api-server.ts';
 import { awaitCrds } from '../support/cluster.ts';
 import { configWrites } from '../support/config-object-builder.ts';
 import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
-import { describeWithApiServer, describeWithOwnApiServer } from '../support/describe-with-api-server.ts';
+import {
+  describeWithBareApiServer,
+  describeWithDistantApiServer,
+} from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { clientOf } from '../support/kubernetes-client.ts';
-import type { OwnApiServer } from '../support/own-api-server.ts';
 import { rateLimitConfigText } from '../support/rate-limit-config.ts';
 
 const crds = fileURLToPath(new URL('../../crds', import.meta.url));
@@ -64,12 +66,12 @@ function installKind(api: ApiServer): void {
 
 function apply(api: ApiServer, namespace: string, name: string, requests = 1): void {
   const input = rateLimitConfigText({ namespace, name, domain: `${namespace}-${name}`, requests });
-  api.mustKubectl(['apply', '-f', '-'], { input });
+  api.apply(input);
 }
 
 const wait = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
 
-describeWithApiServer('KubernetesSource before its kind is installed', (api) => {
+describeWithBareApiServer('KubernetesSource before its kind is installed', (api) => {
   it('is not listed and says so once, until the definition is there', async () => {
     const { told, names } = startSource(clientOf(api()));
     await eventually(() => expect(told.toSorted()).toEqual([missingKind, noOverrides]));
@@ -82,18 +84,17 @@ describeWithApiServer('KubernetesSource before its kind is installed', (api) => 
   });
 });
 
-describeWithOwnApiServer('KubernetesSource', (server) => {
-  let api: OwnApiServer;
+describeWithDistantApiServer('KubernetesSource', (server, network) => {
+  let api: ApiServer;
   let one: string;
   let two: string;
   let count = 0;
 
-  beforeAll(() => installKind(server()));
   beforeEach(() => {
     api = server();
     count++;
     [one, two] = [`one-${count}`, `two-${count}`];
-    for (const namespace of [one, two]) api.mustKubectl(['create', 'namespace', namespace]);
+    for (const namespace of [one, two]) api.createNamespace(namespace);
   });
 
   it('gives objects as their spec, generation, age and status are', async () => {
@@ -123,7 +124,7 @@ describeWithOwnApiServer('KubernetesSource', (server) => {
     const { source, told } = startSource(clientOf(api), { namespaces: [one] });
     await eventually(() => expect(told).toEqual([listed(1)]));
     const uid = source.objects()[0]?.uid;
-    api.mustKubectl(['delete', 'rlc', 'a', '-n', one]);
+    api.delete('ratelimitconfigs', { name: 'a', namespace: one });
     await eventually(() => expect(source.objects()).toEqual([]));
     apply(api, one, 'a');
     await eventually(() => expect(source.objects().length).toBe(1));
@@ -181,20 +182,24 @@ describeWithOwnApiServer('KubernetesSource', (server) => {
 
   it('follows the label selector', async () => {
     for (const name of ['a', 'b']) apply(api, one, name);
-    api.mustKubectl(['label', 'rlc', 'a', '-n', one, 'tier=gold']);
+    api.patch('ratelimitconfigs', { name: 'a', namespace: one }, { metadata: { labels: { tier: 'gold' } } });
     const { told, names, left, counts } = startSource(clientOf(api), {
       namespaces: [one],
       labelSelector: 'tier in (gold)',
     });
     await eventually(() => expect(told).toEqual([listed(1)]));
-    api.mustKubectl(['label', 'rlc', 'b', '-n', one, 'tier=gold']);
+    api.patch('ratelimitconfigs', { name: 'b', namespace: one }, { metadata: { labels: { tier: 'gold' } } });
     await eventually(() => expect(names()).toEqual([`${one}/a`, `${one}/b`]));
-    api.mustKubectl(['label', 'rlc', 'a', '-n', one, 'tier-']);
+    api.patch('ratelimitconfigs', { name: 'a', namespace: one }, { metadata: { labels: { tier: null } } });
     await eventually(() => expect(names()).toEqual([`${one}/b`]));
     // No status of it bears our name.
     expect(left()).toEqual([]);
     const { changed } = counts;
-    api.mustKubectl(['label', 'rlc', 'a', '-n', one, 'tier=silver']);
+    api.patch(
+      'ratelimitconfigs',
+      { name: 'a', namespace: one },
+      { metadata: { labels: { tier: 'silver' } } },
+    );
     await wait(500);
     expect(counts.changed).toBe(changed);
   });
@@ -206,7 +211,7 @@ describeWithOwnApiServer('KubernetesSource', (server) => {
       ['c', undefined],
     ] as const) {
       const input = rateLimitConfigText({ namespace: one, name, className, domain: name, requests: 1 });
-      api.mustKubectl(['apply', '-f', '-'], { input });
+      api.apply(input);
     }
     const { source, told, names, left } = startSource(clientOf(api), { namespaces: [one] });
     await eventually(() => expect(told).toEqual([listed(2)]));
@@ -235,7 +240,7 @@ describeWithOwnApiServer('KubernetesSource', (server) => {
     apply(api, two, 'b');
     const { source, told, names } = startSource(clientOf(api), { namespaces: [one, two] });
     await eventually(() => expect(told).toEqual([listed(2)]));
-    await api.stopServer('SIGKILL');
+    await network().refuse();
     // Servers that start beside others, and waits between tries that grow, take their time.
     const patience = { timeoutMs: 40_000 };
     await eventually(
@@ -248,9 +253,9 @@ describeWithOwnApiServer('KubernetesSource', (server) => {
       patience,
     );
     expect(names()).toEqual([`${one}/a`, `${two}/b`]);
-    await api.startServer();
+    await network().heal();
     apply(api, one, 'a', 5);
-    api.mustKubectl(['delete', 'rlc', 'b', '-n', two]);
+    api.delete('ratelimitconfigs', { name: 'b', namespace: two });
     await eventually(() => expect(names()).toEqual([`${one}/a`]), patience);
     await eventually(() => expect(source.objects()[0]?.generation).toBe(2), patience);
     await eventually(() => expect(told.slice(2)).toEqual([found]), patience);

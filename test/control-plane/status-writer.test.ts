@@ -10,7 +10,6 @@ import { EventRecorder, type RecordedEvent } from '../../control-plane/replicas/
 import { lacksRight, StatusWriter } from '../../control-plane/replicas/status-pump.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import type { ApiServer } from '../support/api-server.ts';
-import { awaitCrds } from '../support/cluster.ts';
 import { recordedTelemetry, tellTo } from '../support/control-plane-telemetry.ts';
 import { describeWithApiServer } from '../support/describe-with-api-server.ts';
 import { eventually } from '../support/eventually.ts';
@@ -29,7 +28,7 @@ function create(api: ApiServer, name: string): ConfigObject {
     metadata: { name, namespace: 'default' },
     spec: { domain: name, descriptors: [{ key: 'k', rateLimit: { unit: 'second', requestsPerUnit: 1 } }] },
   });
-  api.mustKubectl(['apply', '-f', '-'], { input });
+  api.apply(input);
   return objectOf(get(api, name));
 }
 
@@ -95,9 +94,7 @@ function eventsOf(api: ApiServer, name: string): Record<string, unknown>[] {
 
 describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => {
   beforeAll(async () => {
-    api().mustKubectl(['apply', '-f', 'crds/ratelimit.weir.dev_ratelimitconfigs.yaml']);
-    api().mustKubectl(['apply', '-f', 'examples/kubernetes/rbac.yaml']);
-    awaitCrds(api());
+    api().applyFiles('examples/kubernetes/rbac.yaml');
     await eventually(() => void api().mustKubectl(['get', 'rlc']));
   });
 
@@ -125,7 +122,7 @@ describeWithApiServer('what the leader writes about RateLimitConfigs', (api) => 
   it('is not for an object that is gone, or for another one of its name', async () => {
     const before = create(api(), 'again');
     const writer = writerOf(api());
-    api().mustKubectl(['delete', 'rlc', 'again']);
+    api().delete('ratelimitconfigs', { name: 'again', namespace: 'default' });
     const status: ConfigStatus = { observedGeneration: 1, conditions: [condition('Accepted')] };
     expect(await writer.write(before, status)).toEqual({ is: 'gone' });
     const after = create(api(), 'again');

@@ -144,6 +144,15 @@ describe('budgets', () => {
       [480, 0],
       [3840, 0],
     ]);
+    // What nobody reserved is charged, and the answer has the amount of the first.
+    for (const outcome of ['unknown', 'repeated'])
+      expect((await commit({ ...both(7, 300), reservationId: 'answer-19' })).body).toMatchObject({
+        ...{ outcome, charged: 7 },
+      });
+    expect(await standing()).toEqual([
+      [487, 0],
+      [4140, 0],
+    ]);
   });
 
   it('refuse what they have not, say who refused, and hold nothing of it', async () => {

@@ -577,7 +577,8 @@ describe('the debug listener', () => {
     const open = await start(byToken, { DEBUG_HOST: '0.0.0.0', LOG_LEVEL: 'info' });
     const shut = await start(byToken, { LOG_LEVEL: 'info' });
     const said = ({ limiter }: Fixture): number =>
-      limiter.lines.filter((line) => line.includes('The debug listener asks nobody who he is')).length;
+      limiter.lines.filter((line) => line.includes('The debug listener does not authenticate callers'))
+        .length;
     expect([said(open), said(shut)]).toEqual([1, 0]);
   });
 });

@@ -225,7 +225,7 @@ describe('the token of the debug port', () => {
     expect(statSync(debugToken).mode & 0o777).toBe(0o644);
     const limiter = await startAsIn('docker-compose.yml', { debugToken, BACKEND_TYPE: 'memory' });
     for (let i = 0; i < 7; i++) await ask(limiter);
-    const lines = [...readExample('compose', 'README.md').matchAll(/^npx weir (.*--token-file .*)$/gm)];
+    const lines = [...readExample('compose', 'README.md').matchAll(/^bin\/weir (.*--token-file .*)$/gm)];
     expect(lines).toHaveLength(2);
     const here = (line = '') =>
       line

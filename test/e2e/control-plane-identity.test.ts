@@ -20,12 +20,10 @@ describeWithApiServer('limiters that prove who they are by their service account
 
   beforeAll(async () => {
     installPrerequisites(api());
-    api().mustKubectl(['create', 'serviceaccount', 'limiter', '-n', namespace]);
+    api().createServiceAccount('limiter', namespace);
     const path = 'jsonpath={.metadata.uid}';
     uid = api().mustKubectl(['get', 'serviceaccount', 'limiter', '-n', namespace, '-o', path]);
-    api().mustKubectl(['apply', '-f', '-'], {
-      input: rateLimitConfigText({ name: 'shop', domain: 'shop', requests: 5 }),
-    });
+    api().apply(rateLimitConfigText({ name: 'shop', domain: 'shop', requests: 5 }));
     const fleets = `system:serviceaccount:${namespace}:limiter=default`;
     replica = await startReplica(api(), 'control-plane-0', {
       XDS_HOST: '0.0.0.0',
@@ -76,9 +74,7 @@ describeWithApiServer('limiters that prove who they are by their service account
     writeFileSync(file, tokenFor(600));
     const connections = () => replica.program.output.match(/A limiter connected/g)?.length;
     await eventually(() => expect(connections()).toBe(2), { timeoutMs: (seconds + 10) * 1000 });
-    api().mustKubectl(['apply', '-f', '-'], {
-      input: rateLimitConfigText({ name: 'shop', domain: 'shop', requests: 7 }),
-    });
+    api().apply(rateLimitConfigText({ name: 'shop', domain: 'shop', requests: 7 }));
     api().mustKubectl(['wait', '--for=condition=Ready', 'rlc/shop', '--timeout=20s']);
     expect(limiter.program.output).not.toMatch(/level=error|lost|Lost/);
     expect(limiter.program.output).not.toContain(tokenFor(1).split('.')[0]);

@@ -49,8 +49,7 @@ describeWithOwnApiServer('two replicas and three limiters', (api) => {
   });
 
   const port = (index: number): number => (replicas[index] as ControlPlaneProcess).ports.xds;
-  const apply = (options: ManifestOptions): string =>
-    api().mustKubectl(['apply', '-f', '-'], { input: rateLimitConfigText(options) });
+  const apply = (options: ManifestOptions): void => api().apply(rateLimitConfigText(options));
   const programmed = (name: string): string => conditionOf(api(), name, 'Programmed');
   /** Limiters that all replicas know of together, those with the newest rules first. */
   const limitersAt = async (index: number): Promise<{ current: number; known: number }> => {
@@ -84,7 +83,7 @@ describeWithOwnApiServer('two replicas and three limiters', (api) => {
     expect(events()[0]).toMatch(
       /^Warning shop-key The rule shop_key_\S+ and shop_\S+ of default\/shop could count/,
     );
-    api().mustKubectl(['delete', 'rlc', 'shop-key']);
+    api().delete('ratelimitconfigs', { name: 'shop-key', namespace: 'default' });
   }, 60_000);
 
   it('say which limiter refuses a change, and in its words', async () => {

@@ -9,25 +9,25 @@ import {
   overwritePair,
   type TestAuthority,
 } from '../support/certificates.ts';
-import { startXdsLimiter } from '../support/cluster.ts';
-import { type ControlPlaneProcess, startControlPlane } from '../support/control-plane-process.ts';
+import { startXdsLimiterHere } from '../support/cluster.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { opensslProgram } from '../support/find-server.ts';
+import { InProcessControlPlane } from '../support/in-process-control-plane.ts';
+import type { InProcessLimiter } from '../support/in-process-limiter.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
-import type { LimiterProcess } from '../support/limiter-process.ts';
 import { rateLimitConfigText } from '../support/rate-limit-config.ts';
 
 describeWithServer('limiters that reach their control plane over TLS', opensslProgram, (openssl) => {
   const folder = mkdtempSync(join(tmpdir(), 'weir-tls-'));
   const server = { certFile: join(folder, 'tls.pem'), keyFile: join(folder, 'tls.key') };
   const clientCaFile = join(folder, 'clients.pem');
-  const limiters: LimiterProcess[] = [];
+  const limiters: InProcessLimiter[] = [];
   let authority: TestAuthority;
   let first: CertificatePair;
   let blue: CertificatePair;
   let green: CertificatePair;
-  let controlPlane: ControlPlaneProcess;
+  let controlPlane: InProcessControlPlane;
 
   beforeAll(() => {
     authority = createAuthority(openssl, folder, 'authority');
@@ -42,7 +42,7 @@ describeWithServer('limiters that reach their control plane over TLS', opensslPr
   beforeEach(async () => {
     overwritePair(first, server);
     writeFileSync(clientCaFile, readFileSync(authority.caFile));
-    controlPlane = await startControlPlane({
+    controlPlane = await InProcessControlPlane.start({
       env: {
         SOURCE: 'DIRECTORY',
         MANIFESTS_DIRECTORY: folder,
@@ -53,19 +53,19 @@ describeWithServer('limiters that reach their control plane over TLS', opensslPr
       },
     });
   });
-  afterEach(() => Promise.all([...limiters.splice(0), controlPlane].map((process) => process.stop())));
+  afterEach(() => Promise.all([...limiters.splice(0), controlPlane].map((one) => one.stop())));
   afterAll(() => rmSync(folder, { recursive: true }));
 
   async function start(
     fleet: string,
     pair: CertificatePair | undefined,
     env: Record<string, string> = {},
-  ): Promise<LimiterProcess> {
+  ): Promise<InProcessLimiter> {
     const own: Record<string, string> =
       pair === undefined
         ? {}
         : { CONFIG_GRPC_XDS_CLIENT_TLS_CERT: pair.certFile, CONFIG_GRPC_XDS_CLIENT_TLS_KEY: pair.keyFile };
-    const limiter = await startXdsLimiter(controlPlane.ports.xds, `limiter-of-${fleet}`, {
+    const limiter = await startXdsLimiterHere(controlPlane.ports.xds, `limiter-of-${fleet}`, {
       CONFIG_GRPC_XDS_SERVER_USE_TLS: 'true',
       CONFIG_GRPC_XDS_SERVER_TLS_CACERT: authority.caFile,
       CONFIG_GRPC_XDS_FLEET: fleet,
@@ -79,7 +79,7 @@ describeWithServer('limiters that reach their control plane over TLS', opensslPr
   }
 
   /** How many requests for a key of its own the limiter lets pass; 10 without a rule. */
-  async function allowed({ ports }: LimiterProcess, domain: string): Promise<number> {
+  async function allowed({ ports }: InProcessLimiter, domain: string): Promise<number> {
     const client = new LimiterClient(ports.grpc);
     try {
       const value = String(Math.random());
@@ -91,10 +91,10 @@ describeWithServer('limiters that reach their control plane over TLS', opensslPr
     }
   }
 
-  const enforces = (limiter: LimiterProcess, domain: string): Promise<void> =>
+  const enforces = (limiter: InProcessLimiter, domain: string): Promise<void> =>
     eventually(async () => expect(await allowed(limiter, domain)).toBe(3));
 
-  const hasNoRules = (limiter: LimiterProcess): Promise<void> =>
+  const hasNoRules = (limiter: InProcessLimiter): Promise<void> =>
     expect(allowed(limiter, 'blue')).rejects.toThrow('no rate limit configuration loaded');
 
   it('get the rules of the fleet that their certificate is bound to', async () => {

@@ -37,8 +37,7 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
     await replica?.stop();
   });
 
-  const apply = (options: ManifestOptions): string =>
-    api().mustKubectl(['apply', '-f', '-'], { input: rateLimitConfigText(options) });
+  const apply = (options: ManifestOptions): void => api().apply(rateLimitConfigText(options));
 
   /** The limit that a decision in this domain falls under; undefined when none does. */
   async function limitIn(domain: string): Promise<number | undefined> {
@@ -151,10 +150,10 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
     partial.refuse('default/shop: cannot load that', [{ name: 'default/shop', message: 'cannot load that' }]);
     await eventually(() => expect(conditionOf(api(), 'shop', 'Programmed')).toBe('False Refused'));
     expect(messageOf(api(), 'shop', 'Programmed')).toMatch(/refused by partial since \S+: cannot load that$/);
-    expect(conditionOf(api(), 'beside', 'Programmed')).toBe('True AllLimiters');
+    await eventually(() => expect(conditionOf(api(), 'beside', 'Programmed')).toBe('True AllLimiters'));
     partial.close();
     await eventually(() => expect(conditionOf(api(), 'shop', 'Programmed')).toBe('True AllLimiters'));
-    api().mustKubectl(['delete', 'rlc', 'beside']);
+    api().delete('ratelimitconfigs', { name: 'beside', namespace: 'default' });
   });
 
   it('gives a domain to the first and tells the second who has it', async () => {
@@ -163,13 +162,13 @@ describeWithApiServer('a limit from kubectl to a decision', (api) => {
     expect(conditionOf(api(), 'another', 'Accepted')).toBe('False DomainConflict');
     expect(messageOf(api(), 'another', 'Accepted')).toContain('default/shop');
     expect(await limitIn('shop')).toBe(11);
-    api().mustKubectl(['delete', 'rlc', 'shop']);
+    api().delete('ratelimitconfigs', { name: 'shop', namespace: 'default' });
     api().mustKubectl(['wait', '--for=condition=Programmed', 'rlc/another', '--timeout=10s']);
     expect(await limitIn('shop')).toBe(1);
   });
 
   it('drops what is deleted', async () => {
-    api().mustKubectl(['delete', 'rlc', 'another']);
+    api().delete('ratelimitconfigs', { name: 'another', namespace: 'default' });
     await eventually(async () => expect(await limitIn('shop')).toBeUndefined());
   });
 

@@ -1,9 +1,10 @@
-/** Runs the commands in docs/webhooks.md and examples/README.md as they are written, on ports of their own. */
+/** Runs the commands in docs/webhooks.md, docs/control-plane.md and examples/README.md as they are written, on ports of their own. */
 import { spawnSync } from 'node:child_process';
 import { expect, it } from 'vitest';
 
 import { ChildProgram } from '../support/child-program.ts';
 import { commandsToRun, projectRoot, readDocument } from '../support/documents.ts';
+import { eventually } from '../support/eventually.ts';
 import { runWeir } from '../support/weir-command.ts';
 
 /** `npm` is the test's own, and brings the project's Node with it. */
@@ -38,7 +39,7 @@ it('examples/README.md starts a limiter with the rules of a case', async () => {
   });
   try {
     const [, port] = await limiter.printed(/HTTP on (\d+), debug/);
-    await limiter.printed(/curl \S+\/rlconfig\n {2}npx weir explain examples\/per-tenant\/rules --domain/);
+    await limiter.printed(/curl \S+\/rlconfig\n {2}bin\/weir explain examples\/per-tenant\/rules <domain>/);
     const answers = await Promise.all(
       ['umbrella', 'initech'].map(async (value) => {
         const response = await fetch(`http://127.0.0.1:${port}/json`, {
@@ -54,5 +55,26 @@ it('examples/README.md starts a limiter with the rules of a case', async () => {
     expect(answers).toEqual([200, 429]);
   } finally {
     await limiter.stop('SIGINT');
+  }
+});
+
+it('docs/control-plane.md serves a folder without a cluster', async () => {
+  const start = commandsToRun('docs/control-plane.md').find((text) => text.includes('MANIFESTS_DIRECTORY'));
+  const controlPlane = new ChildProgram({
+    command: 'sh',
+    args: ['-c', start ?? ''],
+    cwd: projectRoot,
+    env: { ...environment, PORT: '0', XDS_PORT: '0' },
+    group: true,
+  });
+  try {
+    await controlPlane.printed(/Listening for xDS/);
+    const [, port] = await controlPlane.printed(/Listening for HTTP.*?:(\d+)/);
+    await eventually(async () => {
+      const snapshot = await fetch(`http://127.0.0.1:${port}/snapshot`);
+      expect(await snapshot.text()).toContain('shop');
+    });
+  } finally {
+    await controlPlane.stop('SIGINT');
   }
 });

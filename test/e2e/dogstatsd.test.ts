@@ -8,8 +8,9 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { redisProgram } from '../support/find-server.ts';
+import { startLimiterHere } from '../support/in-process-limiter.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
-import { spawnLimiter, startLimiter } from '../support/limiter-process.ts';
+import { spawnLimiter } from '../support/limiter-process.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'weir-dogstatsd-'));
@@ -58,7 +59,7 @@ describeWithServer('the process', redisProgram, (path) => {
   afterAll(() => redis.stop());
 
   it.each(['1', '2'])('tells what all of its %s threads counted and timed', async (workers) => {
-    const limiter = await startLimiter({
+    const limiter = await startLimiterHere({
       env: {
         ...mogrified,
         RUNTIME_ROOT: folder,
@@ -71,7 +72,7 @@ describeWithServer('the process', redisProgram, (path) => {
         EXTRA_TAGS: 'env:test',
       },
     });
-    cleanups.push(() => limiter.stop());
+    cleanups.push(async () => void (await limiter.stop()));
     // Statistics that came before the first connection wait for it; timers do not.
     await eventually(() => expect(lines.length).toBeGreaterThan(0));
     const clients = Array.from({ length: 8 }, () => new LimiterClient(limiter.ports.grpc));

@@ -9,7 +9,8 @@ import { describeWithServer } from '../support/describe-with-server.ts';
 import { startEnvoy } from '../support/envoy.ts';
 import { envoyProgram, opensslProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
-import { spawnLimiter, startLimiter } from '../support/limiter-process.ts';
+import { startLimiterHere } from '../support/in-process-limiter.ts';
+import { spawnLimiter } from '../support/limiter-process.ts';
 import { replaced } from '../support/replaced.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 
@@ -75,7 +76,7 @@ describe('the examples for Envoy', () => {
             (value as string).replace(/^tls\//, `${folder}/tls/`),
           ]),
         );
-        const limiter = await startLimiter({ env: { ...rules, ...env } });
+        const limiter = await startLimiterHere({ env: { ...rules, ...env } });
         try {
           const config = replaced(example('envoy-tls.yaml'), {
             'filename: tls/': `filename: ${folder}/tls/`,

@@ -8,7 +8,7 @@ import { type EnvoyProcess, startEnvoy } from '../support/envoy.ts';
 import { envoyConfig } from '../support/envoy-config.ts';
 import { envoyProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
-import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
+import { type InProcessLimiter, startLimiterHere } from '../support/in-process-limiter.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 
 const rules = `
@@ -36,7 +36,7 @@ const elapsed = (windowSeconds: number): number => (Date.now() / 1000) % windowS
 
 describeWithServer('a limiter of all algorithms behind a real Envoy', envoyProgram, (envoyPath) => {
   const folder = suiteFolder();
-  let limiter: LimiterProcess;
+  let limiter: InProcessLimiter;
   let upstream: Server;
   let envoy: EnvoyProcess;
   let port: number;
@@ -61,7 +61,7 @@ describeWithServer('a limiter of all algorithms behind a real Envoy', envoyProgr
 
   beforeAll(async () => {
     writeFileSync(join(folder, 'edge.yaml'), rules);
-    limiter = await startLimiter({
+    limiter = await startLimiterHere({
       env: { BACKEND_TYPE: 'memory', RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: '.' },
     });
     upstream = createServer((_, response) => response.end());

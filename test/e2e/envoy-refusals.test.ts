@@ -11,7 +11,7 @@ import { envoyConfig } from '../support/envoy-config.ts';
 import { eventually } from '../support/eventually.ts';
 import { envoyProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
-import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
+import { type InProcessLimiter, startLimiterHere } from '../support/in-process-limiter.ts';
 
 const rules = `
 domain: edge
@@ -43,7 +43,7 @@ const accessLogFormat = (): string => {
 
 describeWithServer('refusals seen by a real Envoy', envoyProgram, (envoyPath) => {
   let folder: string;
-  let limiter: LimiterProcess;
+  let limiter: InProcessLimiter;
   let upstream: Server;
   let envoy: EnvoyProcess;
   let envoyPort: number;
@@ -57,7 +57,7 @@ describeWithServer('refusals seen by a real Envoy', envoyProgram, (envoyPath) =>
   beforeAll(async () => {
     folder = mkdtempSync(join(tmpdir(), 'weir-refusals-'));
     writeFileSync(join(folder, 'edge.yaml'), rules);
-    limiter = await startLimiter({
+    limiter = await startLimiterHere({
       env: {
         BACKEND_TYPE: 'memory',
         RUNTIME_ROOT: folder,

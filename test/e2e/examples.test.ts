@@ -26,6 +26,7 @@ describe.each(exampleCases)('examples/%s', (name) => {
     expect(readdirSync(join(examplesFolder, name)).sort()).toEqual([
       'README.md',
       'envoy.yaml',
+      'manifest.test.yaml',
       'manifest.yaml',
       'rules',
     ]);

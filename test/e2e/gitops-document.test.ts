@@ -2,9 +2,11 @@
 import { spawnSync } from 'node:child_process';
 import { chmodSync, cpSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
-import { beforeEach, describe, expect, it } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
+import { compileCache } from '../support/child-program.ts';
 import { commandsToRun, projectRoot, readDocument } from '../support/documents.ts';
 import { fencedBlocks } from '../support/fenced-blocks.ts';
+import { suiteFolder } from '../support/suite-folder.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
 import { weirProgram } from '../support/weir-program.ts';
 
@@ -16,10 +18,11 @@ const pages = [
 const blocks = pages.flatMap(({ page }) => fencedBlocks(readDocument(page)));
 
 let folder: string;
+const repository = suiteFolder();
 
 /** A repository with the rules of the examples, one limit changed since `main`. */
-beforeEach(() => {
-  folder = temporaryFolder();
+beforeAll(() => {
+  folder = repository;
   const rules = join(folder, 'rules');
   cpSync(join(projectRoot, 'examples/rules'), rules, { recursive: true });
   const git = 'git -c user.name=test -c user.email=test@localhost';
@@ -31,6 +34,11 @@ beforeEach(() => {
   const program = join(folder, '.bin/weir');
   writeFileSync(program, `#!/bin/sh\nexec '${process.execPath}' '${weirProgram}' "$@"\n`);
   chmodSync(program, 0o755);
+});
+// Commands change it.
+beforeEach(() => {
+  folder = temporaryFolder();
+  cpSync(repository, folder, { recursive: true });
 });
 
 interface Outcome {
@@ -44,7 +52,7 @@ function shell(script: string, environment: Record<string, string> = {}): Outcom
   const { status, stdout } = spawnSync('bash', ['-e', '-c', `exec 2>&1\n${script}`], {
     cwd: folder,
     encoding: 'utf8',
-    env: { HOME, PATH: [join(folder, '.bin'), PATH].join(delimiter), ...environment },
+    env: { ...compileCache(), HOME, PATH: [join(folder, '.bin'), PATH].join(delimiter), ...environment },
   });
   return { status, output: stdout };
 }

@@ -4,10 +4,11 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from 'vitest';
+import { parse } from 'yaml';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { type EnvoyProcess, startEnvoy } from '../support/envoy.ts';
 import { eventually } from '../support/eventually.ts';
-import { examplesFolder } from '../support/example-cases.ts';
+import { examplesFolder, readExample } from '../support/example-cases.ts';
 import { exampleEnvoyAt } from '../support/example-envoy.ts';
 import { envoyProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
@@ -53,9 +54,6 @@ describeWithServer('a model behind Envoy', envoyProgram, (envoyPath) => {
     port = await freePort();
     const { port: service } = model.address() as AddressInfo;
     const config = exampleEnvoyAt('llm-tokens', { listener: port, limiter: limiter.ports.grpc, service });
-    // Trailers of HTTP/1.1 are off unless told; those of gRPC are not.
-    for (const cluster of config.static_resources.clusters.filter(({ name }) => name === 'service'))
-      Object.assign(cluster, trailersOfHttp1);
     envoy = await startEnvoy(envoyPath, config);
   }, 60_000);
 
@@ -125,6 +123,23 @@ describeWithServer('a model behind Envoy', envoyProgram, (envoyPath) => {
   const atEnd = async (reader: { read(): Promise<{ done: boolean }> }): Promise<void> => {
     while (!(await reader.read()).done);
   };
+
+  it('is the model of the file itself where nothing but ports is changed', async () => {
+    const [listener, service] = [await freePort(), await freePort()];
+    const text = readExample('llm-tokens', 'envoy.yaml')
+      .replace('port_value: 10000 ', `port_value: ${listener} `)
+      .replaceAll('port_value: 10001 ', `port_value: ${service} `)
+      .replace('port_value: 8081 ', `port_value: ${limiter.ports.grpc} `);
+    const whole = await startEnvoy(envoyPath, parse(text));
+    try {
+      const headers = { 'x-user': user, 'x-team': team };
+      const response = await fetch(`http://127.0.0.1:${listener}/`, { headers });
+      expect(await response.json()).toMatchObject({ usage: { prompt_tokens: 500 } });
+      await charged({ user: 600, team: 2.5 * 500 + 10 * 100 });
+    } finally {
+      await whole.stop();
+    }
+  });
 
   it('is charged what a whole answer says', async () => {
     expect((await ask('/whole')).status).toBe(200);
@@ -205,12 +220,3 @@ describeWithServer('a model behind Envoy', envoyProgram, (envoyPath) => {
 function event(data: object): string {
   return `data: ${JSON.stringify(data)}\n\n`;
 }
-
-const trailersOfHttp1 = {
-  typed_extension_protocol_options: {
-    'envoy.extensions.upstreams.http.v3.HttpProtocolOptions': {
-      '@type': 'type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions',
-      explicit_http_config: { http_protocol_options: { enable_trailers: true } },
-    },
-  },
-};

@@ -9,8 +9,8 @@ import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { memcachedProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
+import { type InProcessLimiter, startLimiterHere } from '../support/in-process-limiter.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
-import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
 import { type MemcachedServer, startMemcached } from '../support/memcached-server.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 
@@ -60,8 +60,8 @@ describeWithServer('statistics of memcache', memcachedProgram, (path) => {
   afterAll(() => memcached.stop());
 
   /** After one request. */
-  async function limiterWith(env: Record<string, string>): Promise<LimiterProcess> {
-    const limiter = await startLimiter({
+  async function limiterWith(env: Record<string, string>): Promise<InProcessLimiter> {
+    const limiter = await startLimiterHere({
       env: {
         RUNTIME_ROOT: folder,
         BACKEND_TYPE: 'memcache',
@@ -72,7 +72,7 @@ describeWithServer('statistics of memcache', memcachedProgram, (path) => {
         ...env,
       },
     });
-    cleanups.push(() => limiter.stop());
+    cleanups.push(async () => void (await limiter.stop()));
     const client = new LimiterClient(limiter.ports.grpc);
     cleanups.push(() => client.close());
     expect(await client.allowed('m', 'k', 'v')).toBe(true);
@@ -96,9 +96,9 @@ describeWithServer('statistics of memcache', memcachedProgram, (path) => {
   });
 
   it('go to standard output as to statsd', async () => {
-    const { program } = await limiterWith({ USE_STATSD: 'false' });
+    const { output } = await limiterWith({ USE_STATSD: 'false' });
     await eventually(() =>
-      expect(program.output).toContain(
+      expect(output.join('')).toContain(
         '"json":{"name":"ratelimit.memcache.multiget.__az=b_1.__code=success.__dc=eu","type":"counter","value":"1.000000"}',
       ),
     );

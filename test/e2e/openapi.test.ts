@@ -126,7 +126,7 @@ beforeAll(async () => {
   mkdirSync(join(folder, 'config'));
   writeFileSync(join(folder, 'config/shop.yaml'), rules);
   writeFileSync(join(folder, 'profiles.yaml'), profiles);
-  limiter = await InProcessLimiter.start({ env: { RUNTIME_ROOT: folder } });
+  limiter = await InProcessLimiter.start({ env: { RUNTIME_ROOT: folder, RLQS: 'true' } });
   for (let n = 0; n < 3; n++) await limiter.ask('shop', [{ remote_address: '203.0.113.7' }]);
   await limiter.ask('shop', [{ path: '/api/cart', plan: 'gold' }]);
   mkdirSync(join(folder, 'manifests'));

@@ -5,8 +5,8 @@ import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
+import { startLimiterHere } from '../support/in-process-limiter.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
-import { startLimiter } from '../support/limiter-process.ts';
 import { type RedisCluster, startRedisCluster } from '../support/redis-cluster.ts';
 
 const rules = `
@@ -31,7 +31,7 @@ describeWithServer('limiters that count in a Redis Cluster', redisProgram, (path
   });
 
   async function limiterClient(env: Record<string, string>): Promise<LimiterClient> {
-    const limiter = await startLimiter({
+    const limiter = await startLimiterHere({
       env: {
         REDIS_TYPE: 'cluster',
         REDIS_URL: cluster.url,

@@ -7,8 +7,9 @@ import { join } from 'node:path';
 import { create, toBinary } from '@bufbuild/protobuf';
 import { Client, credentials } from '@grpc/grpc-js';
 import { afterAll, beforeAll, expect, it } from 'vitest';
+import { median } from '../../bench/bench-figures.ts';
 import { RateLimitRequestSchema } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
-import { usualRequestLimits } from '../../limiter/decide/request-bounds.ts';
+import { defaultRequestLimits } from '../../limiter/decide/request-bounds.ts';
 import { shouldRateLimitPath } from '../../limiter/service/should-rate-limit.ts';
 import { GeneratorStalls } from '../faults/generator-stalls.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
@@ -56,18 +57,14 @@ const largest: [string, (salt: number) => Sent][] = [
   ],
 ];
 
-const rounds = 15;
+const rounds = 9;
 
 /** Without the last descriptors, where JSON says the same in more bytes than a request may have. */
 function jsonOf(request: Sent): string {
   for (let left = request.descriptors.length; ; left -= 4) {
     const text = JSON.stringify({ ...request, descriptors: request.descriptors.slice(0, left) });
-    if (text.length <= usualRequestLimits.maxBytes) return text;
+    if (text.length <= defaultRequestLimits.maxBytes) return text;
   }
-}
-
-function median(values: readonly number[]): number {
-  return values.toSorted((a, b) => a - b)[values.length >> 1] as number;
 }
 
 describeWithServer('a caller beside one that sends the largest requests', redisProgram, (path) => {
@@ -137,7 +134,7 @@ describeWithServer('a caller beside one that sends the largest requests', redisP
   }
 
   async function delays(send: (salt: number) => () => Promise<unknown>): Promise<number> {
-    for (let i = 0; i < 200; i += 1) await ask(client, good);
+    for (let i = 0; i < 50; i += 1) await ask(client, good);
     const undisturbed: number[] = [];
     const disturbed: number[] = [];
     for (let salt = 0; salt < rounds; salt += 1) {

@@ -11,7 +11,7 @@ import { documentPaths, readDocument } from '../support/documents.ts';
 import { type FencedBlock, fencedBlocks } from '../support/fenced-blocks.ts';
 
 const pages = documentPaths('docs').filter((path) =>
-  /\/((budgets-)?rules[\w-]*|leases|quotas|security)\.md$/.test(path),
+  /\/((budgets-)?rules[\w-]*|leases|quotas|fail-closed)\.md$/.test(path),
 );
 
 /** One example with the claims about it. */

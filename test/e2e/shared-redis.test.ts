@@ -6,8 +6,8 @@ import { afterAll, beforeAll, expect, it } from 'vitest';
 
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { redisProgram } from '../support/find-server.ts';
+import { type InProcessLimiter, startLimiterHere } from '../support/in-process-limiter.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
-import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 
 const rules = `
@@ -20,7 +20,7 @@ descriptors:
 describeWithServer('two limiters that count in one Redis', redisProgram, (redisPath) => {
   let folder: string;
   let redis: RedisServer;
-  let limiters: LimiterProcess[];
+  let limiters: InProcessLimiter[];
   let clients: LimiterClient[];
   let direct: Redis;
 
@@ -34,10 +34,10 @@ describeWithServer('two limiters that count in one Redis', redisProgram, (redisP
       RUNTIME_ROOT: folder,
       RUNTIME_APPDIRECTORY: '.',
     };
-    limiters = await Promise.all([startLimiter({ env }), startLimiter({ env })]);
+    limiters = await Promise.all([startLimiterHere({ env }), startLimiterHere({ env })]);
     clients = Array.from(
       { length: 20 },
-      (_, i) => new LimiterClient((limiters[i % 2] as LimiterProcess).ports.grpc),
+      (_, i) => new LimiterClient((limiters[i % 2] as InProcessLimiter).ports.grpc),
     );
     direct = new Redis(redis.port, '127.0.0.1');
   });

@@ -49,8 +49,7 @@ describeWithApiServer('webhooks of two replicas', (api) => {
     rmSync(folder, { recursive: true });
   });
 
-  const apply = (options: ManifestOptions): string =>
-    api().mustKubectl(['apply', '-f', '-'], { input: rateLimitConfigText(options) });
+  const apply = (options: ManifestOptions): void => api().apply(rateLimitConfigText(options));
 
   interface Told {
     type: string;
@@ -73,17 +72,14 @@ describeWithApiServer('webhooks of two replicas', (api) => {
   /** The limiter that runs the object is silent from now on. */
   const deleteUnanswered = async (name: string): Promise<void> => {
     limiter.fallSilent();
-    api().mustKubectl(['delete', 'rlc', name]);
+    api().delete('ratelimitconfigs', { name: name, namespace: 'default' });
     await eventually(() => expect(limiter.last?.domains).not.toContain(name));
     await eventually(() => expect(keptObjects()).toBe('weir-removed'));
   };
 
   /** The name of the ConfigMap of deleted objects, empty while there is none. */
   const keptObjects = (): string =>
-    api()
-      .read('configmaps', { namespace: 'weir-system' }, '?labelSelector=ratelimit.weir.dev%2Frole%3Dremoved')
-      .items.map(({ metadata }: { metadata: { name: string } }) => metadata.name)
-      .join(' ');
+    api().names('configmaps', { namespace: 'weir-system' }, 'ratelimit.weir.dev/role=removed').join(' ');
 
   it('tell of what becomes accepted and programmed, refused, rejected', async () => {
     apply({ name: 'shop', domain: 'shop', requests: 1 });

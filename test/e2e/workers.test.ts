@@ -191,44 +191,6 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
     ]);
   });
 
-  it('counts what is asked over HTTP as one, whichever of them a connection comes to', async () => {
-    const limiter = await start(env);
-    const body = JSON.stringify({ domain: 'w', descriptors: [[{ k: 'http' }]], hits: 10 });
-    const headers = { 'content-type': 'application/json' };
-    const asked = Array.from({ length: 30 }, () =>
-      httpAsk(limiter.ports.http, '/v1/check', { method: 'POST', headers, body }),
-    );
-    const answers = await Promise.all(asked);
-    expect(answers.filter(({ status }) => status === 200).length).toBe(10);
-    expect(answers.filter(({ status }) => status === 429).length).toBe(20);
-    const known = answers.map((answer) => JSON.parse(answer.body).descriptors[0].used);
-    expect(known.sort((a, b) => a - b)).toEqual(Array.from({ length: 30 }, (_, n) => 10 * (n + 1)));
-    expect((await limiter.stats()).get('ratelimit.http.v1_requests')).toBe(30);
-  });
-
-  it('holds budgets in one store, whichever of them reserves, commits or tells', async () => {
-    const limiter = await start(env);
-    const headers = { 'content-type': 'application/json' };
-    const post = async (path: string, body: object): Promise<HttpAnswer> =>
-      httpAsk(limiter.ports.http, path, { method: 'POST', headers, body: JSON.stringify(body) });
-    const about = { domain: 'w', descriptors: [[{ k: 'budget' }]] };
-    const reserved = await Promise.all(
-      Array.from({ length: 15 }, () => post('/v1/reserve', { ...about, amount: 10, ttl: '1h' })),
-    );
-    expect(reserved.map(({ status }) => status).sort()).toEqual([
-      ...Array(10).fill(200),
-      ...Array(5).fill(429),
-    ]);
-    const ids = reserved.flatMap(({ body }) => JSON.parse(body).reservationId ?? []);
-    const commits = ids
-      .slice(0, 4)
-      .map((reservationId) => post('/v1/commit', { reservationId, actualAmount: 5 }));
-    for (const { body } of await Promise.all(commits))
-      expect(JSON.parse(body)).toMatchObject({ outcome: 'settled', charged: 5 });
-    const { body } = await httpAsk(limiter.ports.debug, '/v1/budgets?domain=w&entry=k=budget');
-    expect(JSON.parse(body).budgets).toMatchObject([{ used: 80, reserved: 60, open: 6, left: 20 }]);
-  });
-
   it('shows who is over limit in all of its threads together', async () => {
     const limiter = await start(env);
     const opened = connect(limiter);
@@ -247,7 +209,7 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
         ],
       },
     ]);
-    const release = threads.hold(0, 'show-top');
+    const release = threads.hold(0, 'receive');
     const [alone] = (await limiter.top()).domains;
     expect(alone?.overLimit).toBeGreaterThan(0);
     expect(alone?.overLimit).toBeLessThan(often + seldom);
@@ -462,31 +424,76 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
     });
   });
 
-  it('gives profiles of its workers on the debug port', async () => {
-    const limiter = await start(env);
-    const opened = connect(limiter);
-    const page = (path: string) => httpAsk(limiter.ports.debug, `/debug/pprof/${path}`);
-    const cpu = page('profile?seconds=1&worker=2');
-    await eventually(async () => {
-      await passed(opened, 'profile');
-      expect((await page('profile?seconds=1&worker=2')).body).toMatch(/already in use/);
+  describe('and the same rules throughout', () => {
+    let limiter: InProcessLimiter;
+    beforeAll(async () => {
+      threads = new Threads();
+      writeRules(100);
+      limiter = await start(env);
+      // Outlives the first test.
+      running.length = 0;
     });
-    for (const { status, headers } of [await cpu, await page('heap?worker=1')]) {
-      expect([status, headers['content-type']]).toEqual([200, 'application/octet-stream']);
-      expect(Number(headers['content-length'])).toBeGreaterThan(100);
-    }
-    for (const worker of ['0', '3', '', 'x']) {
-      const { status, body } = await page(`heap?worker=${worker}`);
-      expect([status, body]).toEqual([404, expect.stringContaining(`there is no worker "${worker}"`)]);
-    }
-  });
+    afterAll(() => limiter?.stop());
 
-  it('does not share its ports with another limiter', async () => {
-    const { ports } = await start(env);
-    for (const workers of ['1', '2']) {
-      for (const [name, port, listener] of [
-        ['GRPC_PORT', ports.grpc, 'gRPC (GRPC_HOST, GRPC_PORT)'],
-        ['PORT', ports.http, 'HTTP (HOST, PORT)'],
+    it('counts what is asked over HTTP as one, whichever of them a connection comes to', async () => {
+      const body = JSON.stringify({ domain: 'w', descriptors: [[{ k: 'http' }]], hits: 10 });
+      const headers = { 'content-type': 'application/json' };
+      const asked = Array.from({ length: 30 }, () =>
+        httpAsk(limiter.ports.http, '/v1/check', { method: 'POST', headers, body }),
+      );
+      const answers = await Promise.all(asked);
+      expect(answers.filter(({ status }) => status === 200).length).toBe(10);
+      expect(answers.filter(({ status }) => status === 429).length).toBe(20);
+      const known = answers.map((answer) => JSON.parse(answer.body).descriptors[0].used);
+      expect(known.sort((a, b) => a - b)).toEqual(Array.from({ length: 30 }, (_, n) => 10 * (n + 1)));
+      expect((await limiter.stats()).get('ratelimit.http.v1_requests')).toBe(30);
+    });
+
+    it('holds budgets in one store, whichever of them reserves, commits or tells', async () => {
+      const headers = { 'content-type': 'application/json' };
+      const post = async (path: string, body: object): Promise<HttpAnswer> =>
+        httpAsk(limiter.ports.http, path, { method: 'POST', headers, body: JSON.stringify(body) });
+      const about = { domain: 'w', descriptors: [[{ k: 'budget' }]] };
+      const reserved = await Promise.all(
+        Array.from({ length: 15 }, () => post('/v1/reserve', { ...about, amount: 10, ttl: '1h' })),
+      );
+      expect(reserved.map(({ status }) => status).sort()).toEqual([
+        ...Array(10).fill(200),
+        ...Array(5).fill(429),
+      ]);
+      const ids = reserved.flatMap(({ body }) => JSON.parse(body).reservationId ?? []);
+      const commits = ids
+        .slice(0, 4)
+        .map((reservationId) => post('/v1/commit', { reservationId, actualAmount: 5 }));
+      for (const { body } of await Promise.all(commits))
+        expect(JSON.parse(body)).toMatchObject({ outcome: 'settled', charged: 5 });
+      const { body } = await httpAsk(limiter.ports.debug, '/v1/budgets?domain=w&entry=k=budget');
+      expect(JSON.parse(body).budgets).toMatchObject([{ used: 80, reserved: 60, open: 6, left: 20 }]);
+    });
+
+    it('gives profiles of its workers on the debug port', async () => {
+      const opened = connect(limiter);
+      const page = (path: string) => httpAsk(limiter.ports.debug, `/debug/pprof/${path}`);
+      const cpu = page('profile?seconds=1&worker=2');
+      await eventually(async () => {
+        await passed(opened, 'profile');
+        expect((await page('profile?seconds=1&worker=2')).body).toMatch(/already in use/);
+      });
+      for (const { status, headers } of [await cpu, await page('heap?worker=1')]) {
+        expect([status, headers['content-type']]).toEqual([200, 'application/octet-stream']);
+        expect(Number(headers['content-length'])).toBeGreaterThan(100);
+      }
+      for (const worker of ['0', '3', '', 'x']) {
+        const { status, body } = await page(`heap?worker=${worker}`);
+        expect([status, body]).toEqual([404, expect.stringContaining(`there is no worker "${worker}"`)]);
+      }
+    });
+
+    it('does not share its ports with another limiter', async () => {
+      const { ports } = limiter;
+      for (const [workers, name, port, listener] of [
+        ['1', 'GRPC_PORT', ports.grpc, 'gRPC (GRPC_HOST, GRPC_PORT)'],
+        ['2', 'PORT', ports.http, 'HTTP (HOST, PORT)'],
       ] as const) {
         const second = await start({ ...env, LIMITER_WORKERS: workers, [name]: String(port) });
         expect(await second.ended).toBe(1);
@@ -494,7 +501,7 @@ describeWithServer('a limiter with two workers', redisProgram, (path) => {
           `level=fatal msg="Cannot start: ${listener}: cannot listen on 127.0.0.1:${port}: address already in use (EADDRINUSE)"`,
         );
       }
-    }
+    });
   });
 });
 

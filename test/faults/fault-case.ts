@@ -27,7 +27,7 @@ export interface CasePlace {
 }
 
 export interface StoreInDanger {
-  /** Settings of the limiter: which store, and all that differs from `usualSettings`. */
+  /** Settings of the limiter: which store, and all that differs from `defaultSettings`. */
   env: Record<string, string>;
   /** Does the fault and ends it. The load runs before, meanwhile and after. */
   act(scene: FaultScene): Promise<void>;
@@ -72,7 +72,7 @@ export const allowanceMs = 500;
 export const slowestMs = timeoutMs + allowanceMs;
 
 /** Settings of every case; its own come on top. */
-export const usualSettings: Readonly<Record<string, string>> = {
+export const defaultSettings: Readonly<Record<string, string>> = {
   REDIS_SOCKET_TYPE: 'tcp',
   REDIS_TIMEOUT: `${timeoutMs}ms`,
   // On standard output each call would be a line.

@@ -17,11 +17,12 @@ export interface FaultFigures {
   errors: number;
   /** Of those answered: perhaps by STORE_FAILURE_MODE, without a count. */
   byMode: number;
+  /** Less what the load generator itself stood still, as in the two below. */
   slowestMs: number;
   /** Times that the breaker opened. */
   opened: number;
-  /** Of the answers before the breaker opened for the first time, less what the load generator itself stood still. */
-  calmP99Ms: number | undefined;
+  /** Of the answers before the breaker opened for the first time. */
+  quietP99Ms: number | undefined;
   /** The same of the answers given without the store while the breaker was open; undefined when there were none. */
   openP99Ms: number | undefined;
   /** OK answers of a counter beyond its limit. */
@@ -71,9 +72,9 @@ export function faultFigures(evidence: FaultEvidence): FaultFigures {
     answered: answers.length - errors,
     errors,
     byMode: answers.filter(({ outcome }) => outcome === 'BY_MODE').length,
-    slowestMs: answers.reduce((slowest, { tookMs }) => Math.max(slowest, tookMs), 0),
+    slowestMs: answers.reduce((slowest, answer) => Math.max(slowest, waitedMs(answer, stalls)), 0),
     opened: openSpans.length,
-    calmP99Ms: p99Ms(answers.filter(isBefore(openSpans[0])), stalls),
+    quietP99Ms: p99Ms(answers.filter(isBefore(openSpans[0])), stalls),
     openP99Ms: p99Ms(
       openSpans.flatMap((span) => answers.filter((answer) => isWithin(answer, span)).filter(isWithoutStore)),
       stalls,
@@ -138,8 +139,10 @@ function isWithoutStore({ outcome, message }: Answer): boolean {
 }
 
 function p99Ms(answers: readonly Answer[], stalls: GeneratorStalls): number | undefined {
-  const sorted = answers
-    .map(({ askedMs, tookMs }) => tookMs - stalls.within(askedMs, askedMs + tookMs))
-    .sort((a, b) => a - b);
+  const sorted = answers.map((answer) => waitedMs(answer, stalls)).sort((a, b) => a - b);
   return sorted[Math.floor(sorted.length * 0.99)];
+}
+
+function waitedMs({ askedMs, tookMs }: Answer, stalls: GeneratorStalls): number {
+  return tookMs - stalls.within(askedMs, askedMs + tookMs);
 }

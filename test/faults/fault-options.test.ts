@@ -33,9 +33,9 @@ describe('the pace of faults', () => {
   it('follows from the seed, and leaves time for the breaker to open', () => {
     expect(paces(3)).toEqual(paces(3));
     expect(paces(3)).not.toEqual(paces(4));
-    for (const { outageMs, calmMs } of paces(3)) {
+    for (const { outageMs, quietMs } of paces(3)) {
       expect(outageMs).toBeGreaterThanOrEqual(1200);
-      expect(calmMs).toBeGreaterThanOrEqual(900);
+      expect(quietMs).toBeGreaterThanOrEqual(900);
     }
   });
 });

@@ -60,7 +60,7 @@ export function readFaultOptions(
   };
 }
 
-const documentPace: FaultPace = { perSecond: 1000, calmMs: 1500, outageMs: 2000 };
+const documentPace: FaultPace = { perSecond: 1000, quietMs: 1500, outageMs: 2000 };
 
 /** Returns the pace of each case: with a seed, calm and outage last from 0.6 to 1.6 times as long. */
 export function faultPaces(seed: number | undefined): () => FaultPace {
@@ -69,7 +69,7 @@ export function faultPaces(seed: number | undefined): () => FaultPace {
   const drawn = (ms: number): number => Math.round(ms * (0.6 + random()));
   return () => ({
     ...documentPace,
-    calmMs: drawn(documentPace.calmMs),
+    quietMs: drawn(documentPace.quietMs),
     outageMs: drawn(documentPace.outageMs),
   });
 }

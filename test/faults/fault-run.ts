@@ -7,7 +7,7 @@ import { findServer, type ServerProgram } from '../support/find-server.ts';
 import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
 import { BreakerWatch } from './breaker-watch.ts';
 import { rulesFile } from './counter-plan.ts';
-import { type FaultCase, type StoreInDanger, usualSettings } from './fault-case.ts';
+import { defaultSettings, type FaultCase, type StoreInDanger } from './fault-case.ts';
 import { type FaultFigures, faultFigures } from './fault-figures.ts';
 import { FaultLoad } from './fault-load.ts';
 import { inspectArguments, LimiterMemory } from './limiter-memory.ts';
@@ -16,7 +16,7 @@ import { internalFaults } from './log-faults.ts';
 export interface FaultPace {
   perSecond: number;
   /** Load before the fault and after its end. */
-  calmMs: number;
+  quietMs: number;
   /** How long the fault lasts, where the case can choose. */
   outageMs: number;
 }
@@ -46,7 +46,7 @@ export async function runFaultCase(faultCase: FaultCase, pace: FaultPace): Promi
     store = await faultCase.prepare({ folder, program: pathOf });
     const rules = { RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: '.' };
     limiter = await startLimiter({
-      env: { ...usualSettings, ...rules, ...store.env },
+      env: { ...defaultSettings, ...rules, ...store.env },
       nodeArguments: inspectArguments,
     });
     return await underFault(faultCase, pace, { store, limiter });
@@ -59,7 +59,7 @@ export async function runFaultCase(faultCase: FaultCase, pace: FaultPace): Promi
 
 async function underFault(
   faultCase: FaultCase,
-  { perSecond, calmMs, outageMs }: FaultPace,
+  { perSecond, quietMs, outageMs }: FaultPace,
   { store, limiter }: { store: StoreInDanger; limiter: LimiterProcess },
 ): Promise<FaultReport> {
   const { program, ports } = limiter;
@@ -73,14 +73,14 @@ async function underFault(
       await sleep(ms);
       await load.pause();
     };
-    await loadFor(calmMs);
+    await loadFor(quietMs);
     const heapBeforeBytes = await memory.usedBytes();
     load.start();
-    await sleep(calmMs / 2);
+    await sleep(quietMs / 2);
     await store.act({ load, limiter, outage: () => sleep(outageMs) });
     await recovered(load, watch);
     await load.pause();
-    await loadFor(calmMs);
+    await loadFor(quietMs);
     await store.settled?.(limiter);
     const held = await store.held();
     const heapGrowthBytes = (await memory.usedBytes()) - heapBeforeBytes;

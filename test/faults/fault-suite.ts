@@ -5,7 +5,7 @@ import { breaches } from './fault-figures.ts';
 import { type FaultPace, type FaultReport, runFaultCase } from './fault-run.ts';
 
 /** A shorter time than `npm run faults` takes. */
-export const testPace: FaultPace = { perSecond: 300, calmMs: 500, outageMs: 1200 };
+export const testPace: FaultPace = { perSecond: 300, quietMs: 500, outageMs: 1200 };
 
 /** Code that is compiled late and caches that fill; a leak of what waits would be more. */
 export const maxHeapGrowthBytes = 4 * 1024 * 1024;

@@ -9,7 +9,7 @@ it('the table has a row and a sentence for each case', () => {
     byMode: 0,
     slowestMs: 801.4,
     opened: 1,
-    calmP99Ms: 2.04,
+    quietP99Ms: 2.04,
     openP99Ms: undefined,
     overAdmitted: 0,
     lost: 1,

@@ -27,7 +27,7 @@ export function faultTable(rows: readonly FaultRow[]): string {
     line(columns.map((_, i) => (i === 0 ? '---' : '---:'))),
     ...rows.map(({ faultCase, report }) => line(cells(faultCase.name, report))),
     '',
-    ...rows.map(({ faultCase }) => `- \`${faultCase.name}\`: ${faultCase.what}.`),
+    ...rows.map(({ faultCase }) => wrapped(`- \`${faultCase.name}\`: ${faultCase.what}.`)),
     '',
   ].join('\n');
 }
@@ -42,7 +42,7 @@ export function withTable(document: string, table: string, script: 'faults' | 'a
 }
 
 function cells(name: string, { figures, heapGrowthBytes }: FaultRow['report']): string[] {
-  const { sent, answered, errors, slowestMs, calmP99Ms, openP99Ms, overAdmitted, lost, countedTwice } =
+  const { sent, answered, errors, slowestMs, quietP99Ms, openP99Ms, overAdmitted, lost, countedTwice } =
     figures;
   return [
     `\`${name}\``,
@@ -50,7 +50,7 @@ function cells(name: string, { figures, heapGrowthBytes }: FaultRow['report']): 
     count(answered),
     count(errors),
     count(Math.round(slowestMs)),
-    milliseconds(calmP99Ms),
+    milliseconds(quietP99Ms),
     milliseconds(openP99Ms),
     ...[overAdmitted, lost, countedTwice, Math.round(heapGrowthBytes / 1024)].map(count),
   ];
@@ -58,6 +58,17 @@ function cells(name: string, { figures, heapGrowthBytes }: FaultRow['report']): 
 
 function milliseconds(value: number | undefined): string {
   return value === undefined ? '–' : value.toFixed(1);
+}
+
+/** An item of a list in lines of at most 138 characters. */
+function wrapped(item: string): string {
+  const lines = [''];
+  for (const word of item.split(' ')) {
+    const longer = lines.at(-1) === '' ? word : `${lines.at(-1)} ${word}`;
+    if (longer.length <= 138) lines.splice(-1, 1, longer);
+    else lines.push(`  ${word}`);
+  }
+  return lines.join('\n');
 }
 
 function count(value: number): string {

@@ -154,8 +154,8 @@ function pathOf(random: Random, odd: readonly string[]): string {
 
 function http1Request(random: Random): HostileRequest {
   const pick = picker(random);
-  const rarely = <One>(usual: One, others: readonly One[]): One =>
-    random.below(oddOnceIn) === 0 ? pick(others) : usual;
+  const rarely = <One>(common: One, others: readonly One[]): One =>
+    random.below(oddOnceIn) === 0 ? pick(others) : common;
   const odd = [...oddTexts.map(latin1), ...oddBytes];
   const path = pathOf(random, random.below(oddOnceIn) === 0 ? odd : ['%2e', ';', '~', '%25', '*', '=']);
   const elsewhere = [`http://localhost${path}`, `https://192.0.2.1${path}`, '*', 'localhost:80', ''];

@@ -11,7 +11,7 @@ import { describeWithServer } from '../support/describe-with-server.ts';
 import { examplesFolder } from '../support/example-cases.ts';
 import { freePort } from '../support/free-port.ts';
 import { httpAsk } from '../support/http-ask.ts';
-import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
+import { type InProcessLimiter, startLimiterHere } from '../support/in-process-limiter.ts';
 import { hostileRequests } from './hostile-requests.ts';
 import { sendAll } from './hostile-sender.ts';
 import { profilesOfAll, publishedProxies } from './published-proxies.ts';
@@ -26,14 +26,14 @@ const seed = Number(process.env['HOSTILE_SEED'] ?? Math.trunc(Math.random() * 2 
 const refusals = /^(none|200|400|403|404|405|408|411|413|414|417|421|422|426|429|431|500|501|505)$/;
 
 let folder: string;
-let limiter: LimiterProcess;
+let limiter: InProcessLimiter;
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'weir-hostile-'));
   const rules = readFileSync(join(examplesFolder, 'rules/shop.yaml'), 'utf8');
   // The window must not end while requests are sent.
   writeFileSync(join(folder, 'shop.yaml'), rules.replace('unit: minute', 'unit: year'));
   writeFileSync(join(folder, 'profiles'), JSON.stringify({ profiles: profilesOfAll() }));
-  limiter = await startLimiter({
+  limiter = await startLimiterHere({
     env: {
       ...{ BACKEND_TYPE: 'memory', RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: '.' },
       PROFILES_FILE: join(folder, 'profiles'),

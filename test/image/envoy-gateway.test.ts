@@ -61,7 +61,7 @@ describeWithServer('the image in the place of that of Envoy Gateway', redisProgr
     copyFileSync(pair.certFile, join(certs, 'tls.crt'));
     copyFileSync(pair.keyFile, join(certs, 'tls.key'));
     writeFileSync(join(exporter, 'conf.yaml'), mapping);
-    image = makeImageFiles();
+    image = makeImageFiles({ isWarm: false });
     redis = await startRedis({ path: redisPath });
     const file = (name: string): Buffer => readFileSync(join(certs, name));
     // It asks for the limiter's certificate.

@@ -1,37 +1,10 @@
 import { execFileSync, spawnSync } from 'node:child_process';
-import {
-  chmodSync,
-  chownSync,
-  copyFileSync,
-  existsSync,
-  mkdirSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  statSync,
-  writeFileSync,
-} from 'node:fs';
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type StartedProgram, startProgram } from '../../scripts/started-program.ts';
-import { type ImageFiles, makeImageFiles } from '../support/image-files.ts';
+import { type ImageFiles, imageInMemory, makeImageFiles } from '../support/image-files.ts';
 import { temporaryFolder } from '../support/temporary-folder.ts';
-
-const loopback = {
-  HOST: '127.0.0.1',
-  PORT: '0',
-  GRPC_HOST: '127.0.0.1',
-  GRPC_PORT: '0',
-  DEBUG_HOST: '127.0.0.1',
-  DEBUG_PORT: '0',
-};
-const inMemory = {
-  ...loopback,
-  BACKEND_TYPE: 'memory',
-  DISABLE_STATS: 'true',
-  RUNTIME_APPDIRECTORY: 'rules',
-  RUNTIME_WATCH_ROOT: 'false',
-};
 
 const portOf = (program: StartedProgram, what: string): number =>
   Number(new RegExp(`Listening for ${what} on '[^']*:(\\d+)'`).exec(program.output())?.[1]);
@@ -42,10 +15,6 @@ async function ask(port: number): Promise<number> {
   const body = JSON.stringify({ domain: 'shop', descriptors });
   return (await fetch(`http://127.0.0.1:${port}/json`, { method: 'POST', body })).status;
 }
-
-const imageUser = 65532;
-const setpriv = '/usr/bin/setpriv';
-const mayBeAnotherUser = process.getuid?.() === 0 && existsSync(setpriv);
 
 describe('the files of the image', () => {
   let image: ImageFiles;
@@ -90,7 +59,7 @@ describe('the files of the image', () => {
     const program = await startProgram({
       command: join(image.root, 'bin', 'ratelimit'),
       args: [],
-      env: { ...image.env, ...inMemory, ...examples() },
+      env: { ...image.env, ...imageInMemory, ...examples() },
       until: /Listening for HTTP/,
     });
     const codes: number[] = [];
@@ -114,7 +83,7 @@ describe('the files of the image', () => {
     const program = await startProgram({
       command: join(image.root, 'bin', 'ratelimit'),
       args: [],
-      env: { ...image.env, ...inMemory, ...examples(), ...memcache },
+      env: { ...image.env, ...imageInMemory, ...examples(), ...memcache },
       until: /Listening for HTTP/,
     });
     expect(await ask(httpPort(program))).toBe(200);
@@ -126,7 +95,7 @@ describe('the files of the image', () => {
     const program = await startProgram({
       command: join(image.root, 'bin', 'ratelimit'),
       args: [],
-      env: { ...image.env, ...inMemory, ...examples(), NODE_DEBUG_NATIVE: 'COMPILE_CACHE' },
+      env: { ...image.env, ...imageInMemory, ...examples(), NODE_DEBUG_NATIVE: 'COMPILE_CACHE' },
       until: /Listening for HTTP/,
     });
     await program.stop();
@@ -134,49 +103,6 @@ describe('the files of the image', () => {
     const cached = readFileSync(log, 'utf8').match(/ was accepted/g)?.length ?? 0;
     expect(cached).toBeGreaterThan(30);
   });
-
-  it.runIf(mayBeAnotherUser)(
-    'have it compiled for the user of the image, who does not own it there',
-    { timeout: 120_000 },
-    async () => {
-      const cache = join(image.root, 'app', 'compile-cache');
-      const scripts = temporaryFolder();
-      rmSync(cache, { recursive: true });
-      mkdirSync(cache);
-      chownSync(cache, imageUser, imageUser);
-      for (const folder of [image.root, scripts]) chmodSync(folder, 0o755);
-      for (const name of ['image-warm-up.ts', 'started-program.ts']) {
-        copyFileSync(join(import.meta.dirname, '../../scripts', name), join(scripts, name));
-      }
-      const node = join(image.root, 'nodejs', 'bin', 'node');
-      execFileSync(node, [join(scripts, 'image-warm-up.ts'), image.root], {
-        uid: imageUser,
-        gid: imageUser,
-        // As in the stage that builds: it keeps no code of its own compiled.
-        env: { LD_LIBRARY_PATH: join(image.root, 'nodejs', 'lib') },
-        stdio: 'pipe',
-      });
-      const entries = readdirSync(cache, { recursive: true, withFileTypes: true });
-      expect(entries.filter((entry) => entry.isFile()).length).toBeGreaterThan(30);
-      for (const entry of entries) {
-        const path = join(entry.parentPath, entry.name);
-        expect(statSync(path).mode & 0o777).toBe(entry.isDirectory() ? 0o755 : 0o644);
-        chownSync(path, 0, 0);
-      }
-      chownSync(cache, 0, 0);
-      const program = await startProgram({
-        command: setpriv,
-        args: [
-          ...[`--reuid=${imageUser}`, `--regid=${imageUser}`, '--clear-groups'],
-          join(image.root, 'bin', 'ratelimit'),
-        ],
-        env: { ...image.env, ...inMemory, ...examples(), NODE_DEBUG_NATIVE: 'COMPILE_CACHE' },
-        until: /Listening for HTTP/,
-      });
-      await program.stop();
-      expect(program.output().match(/ was accepted/g)?.length ?? 0).toBeGreaterThan(30);
-    },
-  );
 
   it('run the command line and the control plane', async () => {
     const weir = join(image.root, 'bin', 'weir');

@@ -100,6 +100,19 @@ describeWithServer('budgets of limiters that share a Redis', redisProgram, (path
     expect((await other.stats()).get('ratelimit.service.rate_limit.llm.user.total_negative_hits')).toBe(500);
   });
 
+  it('answer with the first of several amounts that nobody reserved', async () => {
+    const one = await start();
+    const descriptors = [
+      { entries: [{ user: name }], amount: 70 },
+      { entries: [{ team: name }], amount: 3 },
+    ];
+    for (const outcome of ['unknown', 'repeated']) {
+      const never = { domain: 'llm', descriptors, reservationId: 'never-reserved' };
+      expect((await post(one, 'commit', never)).body).toMatchObject({ outcome, charged: 70 });
+    }
+    expect([await left(one, { user: name }), await left(one, { team: name })]).toEqual([930, 997]);
+  });
+
   it('are held by marked requests, and settled by the one after', async () => {
     const one = await start();
     const other = await start();

@@ -13,6 +13,7 @@ const moduleUrl = (path: string): string => JSON.stringify(new URL(path, import.
 
 /** A process that is busy in one function and keeps the objects of another. */
 const program = `import { DebugListener } from ${moduleUrl('../../limiter/http/debug-listener.ts')};
+import { PprofPages } from ${moduleUrl('../../limiter/pprof/pprof-pages.ts')};
 import { systemClock } from ${moduleUrl('../../process/time/clock.ts')};
 const kept: object[] = [];
 function keepObjects(): void {
@@ -31,7 +32,7 @@ const debug = new DebugListener({
   rlconfigLines: none,
   ruleFileLines: none,
   statsLines: none,
-  clock: systemClock,
+  pages: [new PprofPages(systemClock, { count: 0, ask: none, askOne: none, publish: none })],
   closeGraceMs: 0,
   onFault: (error) => console.error(error),
 });

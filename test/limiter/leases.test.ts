@@ -14,7 +14,7 @@ import { suiteFolder } from '../support/suite-folder.ts';
 const folder = suiteFolder();
 const thousand = 'unit: hour, requests_per_unit: 1000';
 const rules: Record<string, string> = {
-  usual: `rate_limit: { ${thousand} }`,
+  common: `rate_limit: { ${thousand} }`,
   own: `rate_limit: { ${thousand} }, lease: 2%`,
   shadow: `rate_limit: { ${thousand} }, shadow_mode: true`,
   quota: `rate_limit: { ${thousand} }, quota_mode: true`,
@@ -80,7 +80,7 @@ describeWithServer('LEASES', redisProgram, (path) => {
   const inRedis = async (key: string): Promise<number> =>
     Number(await client.get(`l_${key}_v_${Date.UTC(2026, 1, 10) / 1000}`));
 
-  it.each(['usual', 'own', 'shadow', 'quota', 'window'])('are taken of the rule %s', async (key) => {
+  it.each(['common', 'own', 'shadow', 'quota', 'window'])('are taken of the rule %s', async (key) => {
     const limiter = await start();
     const answers = await left(limiter, key, 12);
     expect(answers[0]).toBe(999);
@@ -101,17 +101,17 @@ describeWithServer('LEASES', redisProgram, (path) => {
   it('take more at a time where a rule says so', async () => {
     const limiter = await start({ LEASE_SHARE: '0.3%' });
     const least = async (key: string) => Math.min(...(await left(limiter, key, 60)).map((one) => one ?? 0));
-    expect(await least('usual')).toBeGreaterThanOrEqual(940 - 3);
+    expect(await least('common')).toBeGreaterThanOrEqual(940 - 3);
     expect(await least('own')).toBeLessThan(940 - 3);
     expect(await least('own')).toBeGreaterThanOrEqual(880 - 20);
   });
 
   it('are not taken of more counters than LEASES_MAX_COUNTERS lets be watched', async () => {
     const limiter = await start({ LEASES_MAX_COUNTERS: '1' });
-    await left(limiter, 'usual', 12);
+    await left(limiter, 'common', 12);
     expect((await left(limiter, 'own', 12)).at(-1)).toBe(988);
     const stats = await limiter.stats();
-    expect(stats.get(name('usual'))).toBeGreaterThan(4);
+    expect(stats.get(name('common'))).toBeGreaterThan(4);
     expect(stats.get(name('own')) ?? 0).toBe(0);
   });
 
@@ -135,10 +135,10 @@ describeWithServer('LEASES', redisProgram, (path) => {
     await eventually(async () => expect(await inRedis('own')).toBe(2));
     await eventually(async () => expect((await limiter.stats()).get('ratelimit.leases.outstanding')).toBe(0));
     expect((await limiter.stats()).get('ratelimit.leases.lost_at_most')).toBe(0);
-    await left(limiter, 'usual', 2);
-    expect(await inRedis('usual')).toBeGreaterThan(2);
+    await left(limiter, 'common', 2);
+    expect(await inRedis('common')).toBeGreaterThan(2);
     await limiter.stop();
-    expect(await inRedis('usual')).toBe(2);
+    expect(await inRedis('common')).toBe(2);
   });
 
   it('go back when a rule comes into force that forbids them', async () => {

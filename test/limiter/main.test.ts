@@ -7,17 +7,16 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from 'vitest';
-import { budgetOutcomes } from '../../limiter/service/budgets.ts';
-import { kuadrantMethods } from '../../limiter/service/kuadrant-service.ts';
+import { kuadrantMethods } from '../../limiter/kuadrant/kuadrant-service.ts';
+import { budgetOutcomes } from '../../limiter/service/decision.ts';
 import { accessSettings } from '../../limiter/settings/access-settings.ts';
-import { budgetSettings, storeFailureSettings } from '../../limiter/settings/counting-settings.ts';
-import { overrideSettings } from '../../limiter/settings/decision-settings.ts';
+import { capabilities } from '../../limiter/settings/capabilities.ts';
+import { storeFailureSettings } from '../../limiter/settings/counting-settings.ts';
 import { grpcSettings } from '../../limiter/settings/grpc-settings.ts';
 import { memcacheSettings } from '../../limiter/settings/memcache-settings.ts';
 import { redisSettings } from '../../limiter/settings/redis-settings.ts';
 import { limiterSettingGroups } from '../../limiter/settings/settings.ts';
-import { prometheusSettings, topSettings } from '../../limiter/settings/stats-settings.ts';
-import { tracingSettings } from '../../limiter/settings/tracing-settings.ts';
+import { prometheusSettings } from '../../limiter/settings/stats-settings.ts';
 import { xdsSettings } from '../../limiter/settings/xds-settings.ts';
 import { connectionRefusals } from '../../limiter/sockets/socket-server.ts';
 import { forwardAnswers } from '../../limiter/stats/registry/forward-auth-stats.ts';
@@ -73,7 +72,7 @@ writeRules('wrong/config/a.yaml', 'domain: ""\n');
 writeRules('unreadable/config/b.yaml', oneRule('good'));
 symlinkSync('a.yaml', join(folder, 'unreadable/config/a.yaml'));
 
-const usual = { RUNTIME_ROOT: join(folder, 'usual') };
+const common = { RUNTIME_ROOT: join(folder, 'usual') };
 
 /** Midnight in a February of 29 days. */
 const now = Date.UTC(2024, 1, 10) / 1000;
@@ -82,7 +81,7 @@ const standingClock = { nowMs: () => now * 1000, monotonicMs: () => performance.
 let timers: ManualTimers;
 
 /** With time standing still, unless told otherwise. */
-const start = limitersOfSuite(() => ({ clock: standingClock, random: () => 0.5, timers, env: usual }));
+const start = limitersOfSuite(() => ({ clock: standingClock, random: () => 0.5, timers, env: common }));
 
 beforeEach(() => {
   timers = new ManualTimers();
@@ -290,7 +289,7 @@ const ruleRows: Row[] = [
   {
     setting: 'RUNTIME_ROOT',
     seen: {
-      [usual.RUNTIME_ROOT]: ['w.monthly', 'w.one', 'w.ten'],
+      [common.RUNTIME_ROOT]: ['w.monthly', 'w.one', 'w.ten'],
       [tree.RUNTIME_ROOT]: ['beside.k', 'hidden.k', 'plain.k'],
     },
     observe: loadedRules,
@@ -457,7 +456,7 @@ const decisionRows: Row[] = [
   },
 ];
 
-const usualHeaders = ['RateLimit-Limit: 10', 'RateLimit-Remaining: 9', 'RateLimit-Reset: 86400'];
+const defaultHeaders = ['RateLimit-Limit: 10', 'RateLimit-Remaining: 9', 'RateLimit-Reset: 86400'];
 const noHeaders = { response: [], request: [] };
 const bothEnabled = { LIMIT_RESPONSE_HEADERS_ENABLED: 'true', LIMIT_REQUEST_HEADERS_ENABLED: 'true' };
 
@@ -484,10 +483,10 @@ const headerRows: Row[] = [
     setting: 'LIMIT_RESPONSE_HEADERS_STYLE',
     env: bothEnabled,
     seen: {
-      unset: { response: usualHeaders, request: usualHeaders },
+      unset: { response: defaultHeaders, request: defaultHeaders },
       ietf: {
         response: ['RateLimit-Policy: "1d";q=10;w=86400', 'RateLimit: "1d";r=9;t=86400'],
-        request: usualHeaders,
+        request: defaultHeaders,
       },
     },
     observe: headers,
@@ -511,12 +510,12 @@ const headerRows: Row[] = [
   },
   {
     setting: 'LIMIT_RESPONSE_HEADERS_ENABLED',
-    seen: { unset: noHeaders, true: { response: usualHeaders, request: [] } },
+    seen: { unset: noHeaders, true: { response: defaultHeaders, request: [] } },
     observe: headers,
   },
   {
     setting: 'LIMIT_REQUEST_HEADERS_ENABLED',
-    seen: { unset: noHeaders, true: { response: [], request: usualHeaders } },
+    seen: { unset: noHeaders, true: { response: [], request: defaultHeaders } },
     observe: headers,
   },
   {
@@ -535,12 +534,12 @@ const headerRows: Row[] = [
     ['LIMIT_REQUEST_REMAINING_HEADER', 'request', 1] as const,
     ['LIMIT_REQUEST_RESET_HEADER', 'request', 2] as const,
   ].map(([setting, side, position]): Row => {
-    const usual = { response: usualHeaders, request: usualHeaders };
-    const renamed = usualHeaders.with(position, usualHeaders[position]!.replace(/^[^:]+/, 'x-renamed'));
+    const common = { response: defaultHeaders, request: defaultHeaders };
+    const renamed = defaultHeaders.with(position, defaultHeaders[position]!.replace(/^[^:]+/, 'x-renamed'));
     return {
       setting,
       env: bothEnabled,
-      seen: { unset: usual, 'x-renamed': { ...usual, [side]: renamed } },
+      seen: { unset: common, 'x-renamed': { ...common, [side]: renamed } },
       observe: headers,
     };
   }),
@@ -735,9 +734,9 @@ async function users(): Promise<string[]> {
   const clients = String(await direct.call('CLIENT', 'LIST'))
     .trim()
     .split('\n');
-  // Decisions have a connection, and what operators ask others.
+  // Decisions have a connection, and what operators ask others. One that has sent nothing is yet to log in.
   const names = clients
-    .filter((line) => !line.includes(' name=test '))
+    .filter((line) => !line.includes(' name=test ') && !line.includes(' cmd=NULL '))
     .map((line) => / user=(\S+)/.exec(line)?.[1] ?? '');
   return [...new Set(names)];
 }
@@ -1116,18 +1115,13 @@ const otherFiles: Record<string, string[]> = {
   'test/limiter/redis-batch-settings.test.ts': names(redisSettings).filter((name) =>
     /_(?:PIPELINE|POOL|SCRIPTS)/.test(name),
   ),
-  'test/operate/overrides.test.ts': names(overrideSettings),
-  'test/limiter/leases.test.ts': ['LEASES', 'LEASE_SHARE', 'LEASES_MAX_COUNTERS'],
-  'test/limiter/budgets.test.ts': names(budgetSettings).filter((name) => !/_CALLER_/.test(name)),
   'test/e2e/budgets-api.test.ts': ['BUDGET_MAX_CALLER_RESERVATIONS'],
   'test/e2e/workers.test.ts': ['LIMITER_WORKERS'],
-  'test/limiter/top-settings.test.ts': names(topSettings),
   'test/limiter/grpc-settings.test.ts': names(grpcSettings),
   'test/limiter/xds-settings.test.ts': ['CONFIG_TYPE', ...names(xdsSettings)],
   'test/limiter/memcache-settings.test.ts': names(memcacheSettings),
   'test/limiter/prometheus-settings.test.ts': names(prometheusSettings),
   'limiter/settings/dogstatsd-settings.test.ts': ['USE_DOG_STATSD_MOGRIFIERS'],
-  'test/e2e/tracing.test.ts': names(tracingSettings),
   'test/e2e/lifecycle.test.ts': ['FORCE_START_WITHOUT_INITIAL_CONFIG'],
   'test/e2e/callers.test.ts': names(accessSettings).filter((name) => name !== 'HTTP_ALLOWED_HOSTS'),
   'test/limiter/allowed-hosts.test.ts': ['HTTP_ALLOWED_HOSTS'],
@@ -1155,9 +1149,31 @@ const otherFiles: Record<string, string[]> = {
     'REDIS_PERSECOND_TLS',
   ],
 };
-const elsewhere = Object.entries(otherFiles).flatMap(([file, settings]) =>
-  settings.map((setting) => [setting, file] as const),
-);
+/** Those of capabilities, by name. */
+const capabilityFiles: Record<string, string> = {
+  callers: 'test/e2e/callers.test.ts',
+  leases: 'test/limiter/leases.test.ts',
+  overrides: 'test/operate/overrides.test.ts',
+  reservations: 'test/limiter/budgets.test.ts',
+  'top-offenders': 'test/limiter/top-settings.test.ts',
+  refusals: 'test/limiter/top-settings.test.ts',
+  reflection: 'test/limiter/grpc-settings.test.ts',
+  tracing: 'test/e2e/tracing.test.ts',
+  'quota-service': 'test/limiter/quota-settings.test.ts',
+};
+const inOtherFiles = new Set(Object.values(otherFiles).flat());
+const elsewhere = [
+  ...Object.entries(otherFiles).flatMap(([file, settings]) =>
+    settings.map((setting) => [setting, file] as const),
+  ),
+  ...capabilities.flatMap((one) =>
+    'settings' in one
+      ? names(one.settings.rows)
+          .filter((setting) => !inOtherFiles.has(setting))
+          .map((setting) => [setting, capabilityFiles[one.name]!] as const)
+      : [],
+  ),
+];
 
 describe('these tests', () => {
   const tabled = [...rows, ...redisRows];

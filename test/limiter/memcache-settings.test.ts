@@ -115,7 +115,7 @@ describeWithServer('a limiter on memcache', memcachedProgram, (path) => {
   it('lets requests pass and stays healthy while a node is away', async () => {
     await start({ MEMCACHE_HOST_PORT: '127.0.0.1:1' });
     const line =
-      'level=error msg="No connection to a memcache node: trying again, its limits let requests pass" node="127.0.0.1:1" reason="connect ECONNREFUSED 127.0.0.1:1"';
+      'level=error msg="No connection to a memcached node: trying again, its limits let requests pass" node="127.0.0.1:1" reason="connect ECONNREFUSED 127.0.0.1:1"';
     await eventually(() => expect(limiter?.lines.join('\n')).toContain(line));
     for (let i = 0; i < 5; i += 1) expect(await codeOf()).toBe('OK');
     expect(await limiter?.healthStatus()).toBe(200);

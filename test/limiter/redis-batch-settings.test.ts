@@ -230,11 +230,11 @@ describe('warnings of settings of Redis that have no effect', () => {
   it.each([
     [
       { REDIS_TLS_CACERT: '/ca.pem' },
-      'REDIS_TLS_CACERT has no effect without REDIS_TLS=true: Redis is spoken to in plain text',
+      'REDIS_TLS_CACERT has no effect without REDIS_TLS=true: the limiter connects to Redis in plain text',
     ],
     [
       { REDIS_TLS_SKIP_HOSTNAME_VERIFICATION: 'true' },
-      'REDIS_TLS_SKIP_HOSTNAME_VERIFICATION has no effect without REDIS_TLS=true: Redis is spoken to in plain text',
+      'REDIS_TLS_SKIP_HOSTNAME_VERIFICATION has no effect without REDIS_TLS=true: the limiter connects to Redis in plain text',
     ],
     [
       { REDIS_PASSWORD: 'x' },

@@ -31,7 +31,7 @@ descriptors:
 const clock = { nowMs: () => 1_700_000_000_000, monotonicMs: () => performance.now() };
 
 /** Gives up soon where it cannot connect. */
-const usual = {
+const common = {
   RUNTIME_ROOT: folder,
   BACKEND_TYPE: 'redis',
   REDIS_SOCKET_TYPE: 'tcp',
@@ -39,7 +39,7 @@ const usual = {
   REDIS_STARTUP_MAX_ELAPSED_TIME: '1ms',
 };
 
-const start = limitersOfSuite(() => ({ clock, env: usual }));
+const start = limitersOfSuite(() => ({ clock, env: common }));
 
 /** What counting gave, or why the limiter did not start. */
 async function outcome(env: Record<string, string>): Promise<string> {

@@ -65,7 +65,7 @@ describe('a load while the root is swapped', () => {
     symlinkSync('v1', join(folder, 'current'));
     swapper = spawn(process.execPath, ['-e', swapProgram], { cwd: folder, stdio: 'ignore' });
     const seen = new Set<string>();
-    for (let i = 0; i < 60; i++) {
+    for (let i = 0; i < 20; i++) {
       const outcome = load();
       if (!outcome.ok) {
         expect(outcome.errors.map(({ text }) => text)).toEqual([

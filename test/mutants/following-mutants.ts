@@ -22,8 +22,8 @@ export const followingMutants: readonly Mutant[] = [
   {
     defect: 'an object that changes its class or labels while its status is written is news later',
     file: 'control-plane/source/kubernetes-source.ts',
-    within: 'KubernetesSource.#isNews',
-    search: ' && before.isOurs === now?.isOurs',
+    within: 'KubernetesSource.#shown',
+    search: ' || before?.isOurs !== now?.isOurs',
     replace: '',
     killedBy: 'control-plane/source/source-news.test.ts',
     byTimeout: true,
@@ -31,7 +31,7 @@ export const followingMutants: readonly Mutant[] = [
   {
     defect: 'changes of objects that were given up are no news',
     file: 'control-plane/source/kubernetes-source.ts',
-    within: 'KubernetesSource.#isNews',
+    within: 'KubernetesSource.#shown',
     search: '[before, now].some(',
     replace: '[now].some(',
     killedBy: 'control-plane/source/source-news.test.ts',
@@ -40,7 +40,7 @@ export const followingMutants: readonly Mutant[] = [
   {
     defect: 'every own status write is decided on again',
     file: 'control-plane/source/kubernetes-source.ts',
-    within: 'KubernetesSource.#isNews',
+    within: 'KubernetesSource.#shown',
     search: 'return !isOwn;',
     replace: 'return true;',
     killedBy: 'control-plane/source/source-news.test.ts',

@@ -31,7 +31,7 @@ export const longTestDefects = {
     defect: 'a peer may send control frames without end',
     file: 'limiter/http2/connection-context.ts',
     within: 'ConnectionContext.spendControl',
-    search: "throw calmError('control_flood');",
+    search: "throw enhanceYourCalmError('control_flood');",
     replace: '',
   },
   budgets: {
@@ -43,10 +43,17 @@ export const longTestDefects = {
   },
   faults: {
     defect: 'hits that were counted while Redis was away never reach it',
-    file: 'limiter/stores/calm/owed-counters.ts',
+    file: 'limiter/stores/failure/owed-counters.ts',
     within: 'OwedCounters.take',
     search: 'counter.endMs > nowMs',
     replace: 'counter.endMs < nowMs',
+  },
+  quota: {
+    defect: 'each limiter shares out the whole limit',
+    file: 'limiter/allocate/account.ts',
+    within: 'Account.message',
+    search: 'const { key, ttlSeconds } = this.window;',
+    replace: 'const { ttlSeconds } = this.window; const key = this.window.key + ask.limiter;',
   },
 } as const satisfies Record<string, Defect>;
 

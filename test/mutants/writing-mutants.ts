@@ -59,6 +59,22 @@ export const writingMutants: readonly Mutant[] = [
     killedBy: 'control-plane/status-keeper.test.ts',
   },
   {
+    defect: 'an answer of a limiter is looked at for no object that others did not have',
+    file: 'control-plane/reconcile/status-board.ts',
+    within: 'StatusBoard.#due',
+    search: 'isMore ? seen.behind : seen.objects',
+    replace: 'isMore ? [] : seen.objects',
+    killedBy: 'control-plane/reconcile/status-board.test.ts',
+  },
+  {
+    defect: 'who waits for a domain is not heard when its holder leaves it',
+    file: 'control-plane/reconcile/claims.ts',
+    within: 'SettledClaims.#reached',
+    search: 'if (uids.has(uid)) continue;',
+    replace: 'continue;',
+    killedBy: 'control-plane/reconcile/decide.property.test.ts',
+  },
+  {
     defect: 'events tell of every condition of a status, also of those that were there before',
     file: 'control-plane/status-keeper.ts',
     within: 'StatusKeeper.#announce',

@@ -20,6 +20,7 @@ const bucket = (le: string): string =>
   `ratelimit_service_response_time_seconds_bucket{grpc_method="ShouldRateLimit",le="${le}"}`;
 const ruleStat = (stat: string): string =>
   `ratelimit_service_rate_limit_${stat}{domain="api",key1="user",key2="path"}`;
+const quotaHits = (kind: string): string => `ratelimit_quota_hits{kind="${kind}",rule="edge.name"}`;
 const fleet = (state: string): string => `weir_control_plane_limiters{fleet="eu",state="${state}"}`;
 
 const atRest = '7x60';
@@ -245,6 +246,34 @@ export const alertCases: Record<string, AlertCase> = {
     labels: { domain: 'api', key1: 'user', key2: 'path' },
     kept: [...perJob],
     summary: 'Most hits of api user path are refused',
+  },
+  WeirQuotaOverReported: {
+    fires: { [quotaHits('over_reported')]: '0+2x60', [quotaHits('used')]: '0+100x60' },
+    // A report that came late.
+    quiet: { [quotaHits('over_reported')]: '0+1x60', [quotaHits('used')]: '0+200x60' },
+    labels: { rule: 'edge.name' },
+    kept: [...perJob],
+    summary: 'Quota clients of weir report more than they could use of edge.name',
+  },
+  WeirQuotaBucketsDenied: {
+    fires: { 'ratelimit_quota_denied_buckets{bound="stream"}': rising },
+    quiet: { 'ratelimit_quota_denied_buckets{bound="stream"}': atRest },
+    labels: { bound: 'stream' },
+    kept: [...perJob],
+    summary: 'weir denies buckets of quota clients beyond the bound stream',
+  },
+  WeirQuotaUnassignable: counter(
+    'ratelimit_quota_unassignable',
+    [...perJob],
+    'Quota clients of weir ask for rules that cannot be assigned',
+  ),
+  WeirQuotaStreamsRefused: {
+    fires: { 'ratelimit_quota_refused_streams{reason="silence"}': rising },
+    // Limiters that start or end.
+    quiet: { 'ratelimit_quota_refused_streams{reason="unavailable"}': rising },
+    labels: { reason: 'silence' },
+    kept: [...perJob],
+    summary: 'weir refuses streams of quota clients, or ends them (silence)',
   },
   WeirSourceDisconnected: gauge(
     'weir_control_plane_source_connected',

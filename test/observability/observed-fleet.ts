@@ -9,6 +9,7 @@ import { httpAsk } from '../support/http-ask.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
 import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
 import { startMemcached } from '../support/memcached-server.ts';
+import { QuotaClient } from '../support/quota-client.ts';
 import { startRedisCluster } from '../support/redis-cluster.ts';
 import { startRedis } from '../support/redis-server.ts';
 
@@ -93,6 +94,7 @@ async function observeFleet(
     {
       BACKEND_TYPE: 'memory',
       RUNTIME_ROOT: join(folder, 'rules'),
+      RLQS: 'true',
       TRACING_ENABLED: 'true',
       // Nobody is there: spans are lost.
       OTEL_EXPORTER_OTLP_ENDPOINT: 'http://127.0.0.1:1',
@@ -136,6 +138,7 @@ async function served(env: Record<string, string>, stops: (() => Promise<unknown
     const descriptors = [{ entries: [user] }, { entries: [{ key: 'route', value: 'a' }, user] }];
     for (let asked = 0; asked < 8; asked++) await client.ask({ domain: 'shop', descriptors });
     await client.ask({ domain: 'nowhere', descriptors });
+    if (env['RLQS'] === 'true') await askForQuota(limiter);
   } finally {
     client.close();
   }
@@ -146,6 +149,17 @@ async function served(env: Record<string, string>, stops: (() => Promise<unknown
     if (!text.includes('response_time_seconds_count')) throw new Error('no duration was served yet');
   });
   return text;
+}
+
+/** Until the limiter counts what a quota client reported. */
+async function askForQuota(limiter: LimiterProcess): Promise<void> {
+  const client = new QuotaClient(limiter.ports.grpc);
+  client.report('shop', { 'user=robot': { allowed: 1, denied: 1 } });
+  await eventually(async () => {
+    const { body } = await httpAsk(limiter.ports.debug, '/stats');
+    if (!/^ratelimit\.quota\.hits.*: [1-9]/m.test(body)) throw new Error('no report was counted');
+  });
+  client.close();
 }
 
 async function servedWithTls(

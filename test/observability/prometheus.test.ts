@@ -9,8 +9,8 @@ import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { prometheusProgram, promtoolProgram, redisProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
+import { type InProcessLimiter, startLimiterHere } from '../support/in-process-limiter.ts';
 import { LimiterClient } from '../support/limiter-client.ts';
-import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
 import { startRedis } from '../support/redis-server.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 
@@ -29,8 +29,8 @@ writeFileSync(join(folder, 'config/shop.yaml'), rules);
 
 async function start(
   env: Record<string, string> = {},
-): Promise<{ limiter: LimiterProcess; address: string }> {
-  const limiter = await startLimiter({
+): Promise<{ limiter: InProcessLimiter; address: string }> {
+  const limiter = await startLimiterHere({
     env: {
       BACKEND_TYPE: 'memory',
       USE_STATSD: 'false',
@@ -46,7 +46,7 @@ async function start(
   return { limiter, address: address as string };
 }
 
-async function ask(limiter: LimiterProcess, times: number): Promise<void> {
+async function ask(limiter: InProcessLimiter, times: number): Promise<void> {
   for (let i = 0; i < times; i += 1) {
     const client = new LimiterClient(limiter.ports.grpc);
     const user = { key: 'user', value: '' };
@@ -61,7 +61,7 @@ async function served(address: string): Promise<string> {
 }
 
 describeWithServer('Prometheus and a limiter', prometheusProgram, (path) => {
-  let limiter: LimiterProcess;
+  let limiter: InProcessLimiter;
   let prometheus: ChildProgram;
   let api: string;
 

@@ -15,7 +15,7 @@ import { redisProgram } from '../support/find-server.ts';
 import { freePort } from '../support/free-port.ts';
 import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
 import { RedisServer } from '../support/redis-server.ts';
-import { runCommand } from '../support/run-command.ts';
+import { runCommand, runWeirHere } from '../support/run-command.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 import { weirProgram } from '../support/weir-program.ts';
 
@@ -238,11 +238,16 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
   it('say of an override and of counters that no rules have the domain', async () => {
     const ends = ['--for', '2h', '--reason', 'typed', ...of(alone.slice(0, 1))];
     const idle = await runCommand(overrideCommand, ['set', 'sohp', 'user=eve', '--limit', '9', ...ends]);
-    const why = 'no rules have the domain "sohp"';
+    const why = 'no rules have the domain "sohp"; did you mean "shop"?';
     expect([idle.status, idle.stderr]).toEqual([
       1,
-      `weir: mem-0: is set and changes nothing: ${why}: --limit needs --unit then\n`,
+      expect.stringContaining(
+        `weir: mem-0: is set and changes nothing: --limit needs --unit, as ${why}\nweir: remove it with: weir override rm `,
+      ),
     ]);
+    const [, removal = ''] = /weir override rm (.*)\n$/.exec(idle.stderr) ?? [];
+    const removed = await runCommand(overrideCommand, ['rm', ...removal.split(' ')]);
+    expect([removed.status, removed.stdout]).toEqual([0, expect.stringContaining('1 override was removed')]);
     const block = await runCommand(overrideCommand, ['set', 'sohp', 'user=eve', '--block', ...ends]);
     expect([block.status, block.stderr]).toEqual([0, `weir: mem-0: note: ${why}\n`]);
     await runCommand(overrideCommand, ['rm', 'sohp', 'user=eve', ...of(alone.slice(0, 1))]);
@@ -254,6 +259,25 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
       const reset = await runCommand(countersCommand, ['reset', 'shop', 'uesr=eve', ...of(limiters)]);
       expect(reset.stdout).toBe('0 counters were reset\nnote: no rule matches these entries\n');
     }
+  });
+
+  it('name the domain or the key that was meant, where nothing limits a request', async () => {
+    const [limiter] = alone;
+    const debug = of([limiter!]);
+    const domain = 'weir: no rules have the domain "sohp"; did you mean "shop"?\n';
+    const key = 'weir: no rule of "shop" has the key "uesr"; did you mean "user"?\n';
+    for (const [asked, stderr] of [
+      [['sohp', 'user=eve'], domain],
+      [['sohp'], domain],
+      [['shop', 'uesr=eve'], key],
+    ] as const)
+      expect(await runCommand(whyCommand, [...asked, ...debug])).toMatchObject({ status: 1, stderr });
+    const env = { WEIR_LIMITERS: `127.0.0.1:${limiter!.ports.debug}` };
+    const ask = (...asked: string[]) =>
+      runWeirHere(['ask', ...asked, '--dial-string', `127.0.0.1:${limiter!.ports.grpc}`], env);
+    expect(await ask('sohp', 'user=eve', '+', 'team=a')).toMatchObject({ status: 0, stderr: domain });
+    expect(await ask('shop', 'uesr=eve')).toMatchObject({ status: 0, stderr: key });
+    expect(await ask('shop', 'user=fay')).toMatchObject({ status: 0, stderr: '' });
   });
 
   it('lay an override over the rules of all, list it and take it away', async () => {
@@ -291,10 +315,13 @@ describeWithServer('the commands for limiters', redisProgram, (path) => {
     ]);
     const list = await runCommand(overrideCommand, ['list', 'shop', ...of(shared), '-o', 'json']);
     expect(JSON.parse(list.stdout).overrides).toMatchObject([
-      { requestsPerUnit: 1000, reason: 'sorry', standing: 'InForce' },
+      { requestsPerUnit: 1000, reason: 'sorry', standing: 'InForce', limiters: expect.any(Array) },
     ]);
     const removed = await runCommand(overrideCommand, ['rm', ...place, ...of(shared), '-o', 'json']);
-    expect([removed.status, JSON.parse(removed.stdout).overrides.length]).toEqual([0, 1]);
+    expect([removed.status, JSON.parse(removed.stdout)]).toMatchObject([
+      0,
+      { overrides: [{ requestsPerUnit: 1000, limiters: [expect.any(String)] }], silent: [] },
+    ]);
     expect((await runCommand(overrideCommand, ['list', ...of(shared)])).stdout).toBe('no overrides\n');
     expect(await runCommand(overrideCommand, ['rm', ...place, ...of(shared)])).toMatchObject({
       status: 1,

@@ -127,9 +127,9 @@ describeWithApiServer('weir override in a cluster', (api) => {
 
   beforeAll(async () => {
     installPrerequisites(api());
-    api().mustKubectl(['create', 'namespace', 'shops']);
+    api().createNamespace('shops');
     const input = rateLimitConfigText({ name: 'shop', namespace: 'shops', domain: 'shop', requests: 5 });
-    api().mustKubectl(['apply', '-f', '-'], { input });
+    api().apply(input);
     // kubectl holds up this process, and so its limiter.
     replica = await startReplica(api(), 'plane', { XDS_KEEPALIVE_TIMEOUT: '2m' });
     await replica.program.printed(/Leading/);
@@ -149,17 +149,27 @@ describeWithApiServer('weir override in a cluster', (api) => {
       stderr: expect.stringMatching(/^weir: ratelimitoverride\/shop-\w{8} was made in namespace shops\n$/),
     });
     expect(set.stdout).toMatch(
-      /^ID +DOMAIN +MATCH +EFFECT +LEFT +STANDING .*\nshops\/shop-\w{8} +shop +key=a +100 +\d+h\d*m? +Ready/,
+      /^ID +SOURCE +DOMAIN +MATCH +EFFECT +LEFT +STANDING .*\nshops\/shop-\w{8} +object +shop +key=a +100 per day instead of 5 per day +\d+h\d*m? +InForce/,
     );
     const block = await run('set', ...place, '--block', '--for', '1h', ...reason, '-o', 'json');
     expect([block.status, block.stderr]).toEqual([0, set.stderr.replace('made', 'replaced')]);
-    const { metadata, spec } = JSON.parse(block.stdout);
-    expect(metadata.generation).toBe(2);
-    expect(spec).toMatchObject({ domain: 'shop', block: true });
-    expect(Object.keys(spec)).not.toContain('requestsPerUnit');
-    expect(Date.parse(spec.expiresAt) - Date.now()).toBeGreaterThan(3_000_000);
-    expect((await run('list', 'shop')).stdout).toMatch(/ key=a +block +\d+[hm]\S* +Ready /);
-    expect((await run('rm', ...place)).stdout).toContain('key=a');
+    // The same shape whatever is done and whoever is asked, that of /v1/overrides.
+    const shape = {
+      ...{ domain: 'shop', match: [{ key: 'key', value: 'a' }], block: true, reason: 'a sale' },
+      ...{ source: 'object', standing: 'InForce', message: '', limiters: [] },
+      secondsLeft: expect.toSatisfy((seconds: number) => seconds > 3_000 && seconds <= 3_600),
+      createdAt: expect.stringMatching(/Z$/),
+    };
+    const [made] = JSON.parse(block.stdout).overrides;
+    expect(made).toMatchObject(shape);
+    expect(made.id).toBe(made.name);
+    expect(Object.keys(made)).not.toContain('requestsPerUnit');
+    expect(Date.parse(made.endsAt) - Date.now()).toBeGreaterThan(3_000_000);
+    const list = await run('list', 'shop', '-o', 'json');
+    expect(JSON.parse(list.stdout)).toMatchObject({ overrides: [shape], silent: [] });
+    expect((await run('list', 'shop')).stdout).toMatch(/ key=a +block +\d+[hm]\S* +InForce /);
+    const removed = await run('rm', ...place, '-o', 'json');
+    expect(JSON.parse(removed.stdout)).toMatchObject({ overrides: [shape], silent: [] });
     expect(await run('list')).toEqual({ status: 0, stdout: 'no overrides\n', stderr: '' });
     expect(await run('rm', ...place)).toMatchObject({
       status: 1,
@@ -192,7 +202,7 @@ describeWithApiServer('weir override in a cluster', (api) => {
       ),
     ]);
     const input = rateLimitConfigText({ name: 'other', domain: 'shop', className: 'other', requests: 5 });
-    api().mustKubectl(['apply', '-f', '-'], { input });
+    api().apply(input);
     expect((await run(...args)).stderr).toBe(
       'weir: domain shop is in several places, choose one: -n default --class other --fleet default; -n shops --class weir --fleet default\n',
     );

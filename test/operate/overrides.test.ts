@@ -83,7 +83,12 @@ describe('/v1/overrides with BACKEND_TYPE=memory', () => {
     });
     expect(await explained.json()).toMatchObject({
       override: { id: posted.body.id },
-      text: expect.arrayContaining([`over it api "${posted.body.id}": 20 a window`]),
+      inForce: ['20 per day'],
+      text: [
+        'level 1, "ip=a": "ip" has the key and no value',
+        `over it api "${posted.body.id}": 20 a window`,
+        expect.stringMatching(/^limit: 20 per day, counter shop_ip_a_\d+$/),
+      ],
     });
     const counters = await fetch(`${debug}/v1/counters?domain=shop&entry=ip=a`);
     expect(await counters.json()).toMatchObject({ counters: [{ limit: 20, override: posted.body.id }] });
@@ -146,7 +151,7 @@ describe('/v1/overrides with BACKEND_TYPE=memory', () => {
     expect(await code(limiter, 'g')).toBe('OK');
     expect(await call(limiter, 'POST', '', override('g', { grant: 5 }, 'none'))).toMatchObject({
       status: 400,
-      body: { detail: 'nothing can be granted: no rule with a limit matches' },
+      body: { detail: 'nothing can be granted: no rule of "shop" has the key "none"' },
     });
   });
 
@@ -164,8 +169,15 @@ describe('/v1/overrides with BACKEND_TYPE=memory', () => {
     const standing = async (given: object) => (await call(limiter, 'POST', '', given)).body;
     expect(await standing(override('c', { for: '1m', requestsPerUnit: 1 }, 'none'))).toMatchObject({
       standing: 'NoRule',
-      message: 'no rule with a limit matches: requestsPerUnit needs a unit then',
+      message: 'requestsPerUnit needs a unit, as no rule of "shop" has the key "none"',
     });
+    const dryRun = async (given: object) => (await call(limiter, 'POST', '?dryRun=true', given)).body;
+    for (const value of ['c', 'c*'])
+      expect(await dryRun(override(value, { for: '1m', block: true }, 'bsuy'))).toMatchObject({
+        standing: 'InForce',
+        message: 'no rule of "shop" has the key "bsuy"; did you mean "busy"?',
+      });
+    expect(await dryRun(override('c', { for: '1m', block: true }, 'busy'))).toMatchObject({ message: '' });
     expect(await standing(override('c', { for: '1m', requestsPerUnit: 1 }, 'two'))).toMatchObject({
       standing: 'NoRule',
       message: 'the rule has several limits: say which by limit, one of fast, 1d',
@@ -297,12 +309,18 @@ describeWithServer('overrides of limiters that share a Redis', redisProgram, (pa
   it('are had by one that starts later, and where messages are refused by the look at the revision', async () => {
     const [first] = await three();
     await call(first!, 'POST', '', override('late', { block: true, for: '1h' }));
-    const later = await start();
-    await eventually(async () => expect(await code(later, 'late')).toBe('OVER_LIMIT'));
+    // Known before it is asked, which would count.
+    const knowing = async (limiter: InProcessLimiter) => {
+      const known = async () => (await limiter.stats()).get('ratelimit.overrides.in_force');
+      await eventually(async () => expect(await known()).toBe(1));
+      return limiter;
+    };
+    const later = await knowing(await start());
+    expect(await code(later, 'late')).toBe('OVER_LIMIT');
     await client.acl('SETUSER', 'default', '-subscribe', '-publish');
     try {
-      const deaf = await start({ OVERRIDES_POLL_INTERVAL: '200ms' });
-      await eventually(async () => expect(await code(deaf, 'late')).toBe('OVER_LIMIT'));
+      const deaf = await knowing(await start({ OVERRIDES_POLL_INTERVAL: '200ms' }));
+      expect(await code(deaf, 'late')).toBe('OVER_LIMIT');
       await call(first!, 'DELETE', '?domain=shop&entry=ip=late');
       await eventually(async () => expect(await code(deaf, 'late')).toBe('OK'));
     } finally {

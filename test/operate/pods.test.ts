@@ -82,6 +82,6 @@ describeWithApiServer('weir status in a cluster', (api) => {
   });
 
   function apply(object: unknown): void {
-    api().mustKubectl(['apply', '-f', '-'], { input: JSON.stringify(object) });
+    api().apply(JSON.stringify(object));
   }
 });

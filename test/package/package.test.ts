@@ -13,8 +13,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-
 import { spawnControlPlane, startControlPlane } from '../support/control-plane-process.ts';
+import { commandsToRun } from '../support/documents.ts';
 import { eventually } from '../support/eventually.ts';
 import { type LimiterProcess, startLimiter } from '../support/limiter-process.ts';
 
@@ -26,6 +26,8 @@ descriptors:
   - key: k
     rate_limit: { unit: year, requests_per_unit: ${limit} }
 `;
+
+const [check = '', pack = '', install = '', executable = '', ...others] = commandsToRun('docs/install.md');
 
 /** Node as package managers find it for a program: the one that runs this test. */
 const env = { ...process.env, npm_config_update_notifier: 'false' };
@@ -45,6 +47,8 @@ function isBuilt(): boolean {
 }
 
 describe('the packed package, alone in an empty folder with production dependencies', () => {
+  let home: string;
+  /** A project beside the clone. */
   let folder: string;
   let rulesFolder: string;
   let limiter: LimiterProcess;
@@ -56,13 +60,21 @@ describe('the packed package, alone in an empty folder with production dependenc
   };
 
   beforeAll(async () => {
-    folder = mkdtempSync(join(tmpdir(), 'weir-package-'));
-    const flags = ['--pack-destination', folder, '--silent', ...(isBuilt() ? ['--ignore-scripts'] : [])];
-    const packed = execFileSync('npm', ['pack', ...flags], { cwd: root, env });
-    const tarball = String(packed).trim().split('\n').at(-1) as string;
-    writeFileSync(join(folder, 'package.json'), '{ "name": "empty", "private": true }\n');
-    const install = ['install', '--omit=dev', '--no-audit', '--no-fund', '--silent', `./${tarball}`];
-    execFileSync('npm', install, { cwd: folder, env });
+    home = mkdtempSync(join(tmpdir(), 'weir-package-'));
+    folder = join(home, 'limits');
+    for (const name of ['weir', 'limits']) mkdirSync(join(home, name));
+    const packed = {
+      npm_config_pack_destination: join(home, 'weir'),
+      npm_config_ignore_scripts: String(isBuilt()),
+    };
+    execFileSync('sh', ['-c', pack], { cwd: root, env: { ...env, ...packed }, stdio: 'pipe' });
+    writeFileSync(join(folder, 'package.json'), '{ "name": "limits", "private": true }\n');
+    const quiet = { npm_config_audit: 'false', npm_config_fund: 'false' };
+    const installed = execFileSync('sh', ['-e', '-c', install], { cwd: folder, env: { ...env, ...quiet } });
+    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
+    expect(String(installed).split('\n')).toContainEqual(
+      expect.stringMatching(`^weir ${RegExp.escape(version)} \\(node 26\\.`),
+    );
     rulesFolder = join(folder, 'rules');
     mkdirSync(rulesFolder);
     writeFileSync(join(rulesFolder, 'packed.yaml'), rules(1));
@@ -74,7 +86,7 @@ describe('the packed package, alone in an empty folder with production dependenc
 
   afterAll(async () => {
     await limiter?.stop();
-    rmSync(folder, { recursive: true, force: true });
+    rmSync(home, { recursive: true, force: true });
   });
 
   it('holds no sources, no tests and no development dependencies', () => {
@@ -85,17 +97,14 @@ describe('the packed package, alone in an empty folder with production dependenc
     expect(installed).not.toContain('typescript');
   });
 
-  it('tells its version', () => {
-    const { version } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as { version: string };
-    const weir = join(folder, 'node_modules', '.bin', 'weir');
-    expect(String(execFileSync(process.execPath, [weir, '--version']))).toMatch(`weir ${version} `);
-  });
-
   it('is a plugin of kubectl, too', () => {
     const plugin = join(folder, 'node_modules', '.bin', 'kubectl-weir');
     const env = { PATH: `${join(process.execPath, '..')}:${process.env['PATH']}`, KUBECONFIG: '/nowhere' };
     const { status, stderr } = spawnSync(plugin, ['status'], { encoding: 'utf8', env });
-    expect([status, stderr]).toEqual([2, 'kubectl weir: KUBECONFIG=/nowhere: no such file\n']);
+    expect([status, stderr]).toEqual([
+      2,
+      'kubectl weir: KUBECONFIG=/nowhere: no such file; or name limiters by --limiter or WEIR_LIMITERS\n',
+    ]);
   });
 
   it('starts and decides', async () => {
@@ -157,4 +166,11 @@ describe('the packed package, alone in an empty folder with production dependenc
   it('stops with status 0', async () => {
     expect(await limiter.program.stop()).toEqual({ code: 0, signal: null });
   });
+});
+
+it('docs/install.md has no command that nobody runs', () => {
+  expect(others).toEqual([]);
+  // test/e2e/adopt-first-pages.test.ts runs the first, and test/package/release.nightly.test.ts the last.
+  expect(commandsToRun('docs/start.md')).toContain(check);
+  expect(executable).toMatch(/^npm run executable /);
 });

@@ -18,6 +18,7 @@ import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 import { beforeEach, describe, expect, it, onTestFinished } from 'vitest';
 import { parse } from 'yaml';
+import { compileCache } from '../support/child-program.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { fencedBlocks } from '../support/fenced-blocks.ts';
 import { actionlintProgram, preCommitProgram, xmllintProgram } from '../support/find-server.ts';
@@ -53,9 +54,10 @@ function program(name: string, script: string): void {
   chmodSync(path, 0o755);
 }
 
-function environmentOf(more: Record<string, string>): Record<string, string> {
+function environmentOf(more: Record<string, string>): NodeJS.ProcessEnv {
   const who = { name: 'test', email: 'test@localhost' };
   return {
+    ...compileCache(),
     PATH: [join(runner, 'path'), join(process.execPath, '..'), process.env['PATH'] ?? ''].join(delimiter),
     HOME: runner,
     GIT_AUTHOR_NAME: who.name,

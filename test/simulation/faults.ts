@@ -78,13 +78,13 @@ function ofReplica(
     happen: (simulation, random) => {
       const replica = aReplica(simulation, random, group === 'storm');
       if (replica === undefined) return false;
-      const calm = simulation.trouble(replica);
+      const quiet = simulation.trouble(replica);
       const end = act(simulation, replica, random);
       return {
         afterMs: between(random, options.leastMs, options.mostMs),
         end: () => {
           end?.();
-          calm();
+          quiet();
         },
       };
     },
@@ -118,7 +118,7 @@ function ofRequests(
             replica.troubles.delete(trouble);
             replica.glitches.delete(trouble);
           }
-          for (const calm of calms) calm();
+          for (const quiet of calms) quiet();
         },
       };
     },
@@ -277,13 +277,13 @@ export const happenings = {
     group: 'storm',
     happen: (simulation, random) => {
       if (simulation.objects.hasNovelty) return false;
-      const calm = simulation.trouble();
+      const quiet = simulation.trouble();
       simulation.skewSchemas(true);
       return {
         afterMs: between(random, 3_000, 20_000),
         end: () => {
           simulation.skewSchemas(false);
-          calm();
+          quiet();
         },
       };
     },

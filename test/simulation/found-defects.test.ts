@@ -2,7 +2,6 @@
 import { expect, it } from 'vitest';
 import type { ApiRequest } from '../../control-plane/kubernetes/api.ts';
 import { ResourceWatch } from '../../control-plane/kubernetes/watch.ts';
-import type { Decision, ServedConfig, Verdict } from '../../control-plane/model/decision.ts';
 import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
 import { KeptSpecStore } from '../../control-plane/replicas/kept-specs.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
@@ -70,17 +69,7 @@ it('a leader that lost the lead while it could not store domains, and leads agai
     mayWrite: () => true,
     changed: () => {},
   });
-  const object = {
-    namespace: 'team',
-    name: 'limits',
-    uid: 'uid',
-    generation: 1,
-    createdMs: 0,
-    spec: undefined,
-  };
-  const served = { fleet: 'default', domain: 'shop' } as ServedConfig;
-  const verdict: Verdict = { object: { ...object, status: undefined }, accepted: { status: true }, served };
-  const decision: Decision = { fleets: new Map(), verdicts: new Map([['uid', verdict]]) };
+  const decision = { holders: new Map([['default/shop', ['team']]]) };
   const stored = () => cluster.list({ kind: configMaps, namespace: undefined, labelSelector: '' });
   store.start();
   await time.advance(100);

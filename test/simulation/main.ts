@@ -72,7 +72,12 @@ const plan = planOf(seed, count);
 const report = await runSteps(seed, plan, log ? console.log : undefined);
 const hasFailed = report.violations.length > 0;
 if (hasFailed && !withDefect) {
-  const { steps, report: shortest } = await shrunk(seed, plan.slice(0, report.steps), shrinkMs);
+  const { steps, report: shortest } = await shrunk(
+    seed,
+    plan.slice(0, report.steps),
+    report.violations,
+    shrinkMs,
+  );
   console.log(`the shortest history that was found, of ${steps.length} steps:`);
   for (const line of shortest.history) console.log(line);
 }

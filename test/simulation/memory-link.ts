@@ -29,6 +29,7 @@ export class MemoryLink implements DiscoveryStream {
   #isPaused = false;
   readonly #paused: Uint8Array[] = [];
   #isOpen = false;
+  #isKnown = false;
   /** Each side hears of one end. */
   #isOverForLimiter = false;
   #isOverForReplica = false;
@@ -58,6 +59,11 @@ export class MemoryLink implements DiscoveryStream {
     };
   }
 
+  /** Whether the replica has the stream and knows whose it is: before the first message it does not. */
+  get isKnown(): boolean {
+    return this.#isKnown && !this.#isOverForReplica;
+  }
+
   get isOverForLimiter(): boolean {
     return this.#isOverForLimiter;
   }
@@ -78,7 +84,11 @@ export class MemoryLink implements DiscoveryStream {
   }
 
   send(bytes: Uint8Array): void {
-    if (!this.#isOverForLimiter) this.#toReplica(() => this.#listener?.received(Buffer.from(bytes)));
+    if (this.#isOverForLimiter) return;
+    this.#toReplica(() => {
+      this.#isKnown = true;
+      this.#listener?.received(Buffer.from(bytes));
+    });
   }
 
   pause(): void {

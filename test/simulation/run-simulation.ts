@@ -193,34 +193,44 @@ export function runSimulation(seed: number, count: number): Promise<SimulationRe
   return runSteps(seed, planOf(seed, count));
 }
 
-/** As few of the last episodes as fail, too: a short run costs little. */
+/** What a violation is about, whichever objects, limiters and times it names. */
+function kindOf(violation: string): string {
+  return violation.replace(/[^ ]*\d[^ ]*/g, '');
+}
+
+/** As few of the last episodes as fail like that, too: a short run costs little. */
 async function lastEpisodes(
   seed: number,
   steps: readonly Step[],
+  fails: (report: SimulationReport) => boolean,
 ): Promise<{ left: readonly Step[]; report: SimulationReport }> {
   const ends = steps.flatMap(({ name }, index) => (name === 'settle' ? [index + 1] : [])).reverse();
   for (let count = 1; count < ends.length; count *= 2) {
     const left = steps.slice(ends[count]);
     const report = await runSteps(seed, left);
-    if (report.violations.length > 0) return { left: left.slice(0, report.steps), report };
+    if (fails(report)) return { left: left.slice(0, report.steps), report };
   }
   const report = await runSteps(seed, steps);
   return { left: steps.slice(0, report.steps), report };
 }
 
-/** Steps without which it still fails, as far as they are found in the time. */
+/** Steps without which something of the same kind still fails, as far as they are found in the time. */
 export async function shrunk(
   seed: number,
   steps: readonly Step[],
+  violations: readonly string[],
   mostMs: number,
 ): Promise<{ steps: readonly Step[]; report: SimulationReport }> {
   const endMs = performance.now() + mostMs;
-  let { left, report } = await lastEpisodes(seed, steps);
+  const kinds = new Set(violations.map(kindOf));
+  const fails = (report: SimulationReport): boolean =>
+    report.violations.some((violation) => kinds.has(kindOf(violation)));
+  let { left, report } = await lastEpisodes(seed, steps, fails);
   for (let size = left.length >> 1; size >= 1; size >>= 1) {
     for (let at = 0; at < left.length && performance.now() < endMs; ) {
       const fewer = [...left.slice(0, at), ...left.slice(at + size)];
       const outcome = await runSteps(seed, fewer);
-      if (outcome.violations.length === 0) at += size;
+      if (!fails(outcome)) at += size;
       else {
         left = fewer.slice(0, outcome.steps);
         report = outcome;

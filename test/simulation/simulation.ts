@@ -45,6 +45,8 @@ const readyKnownMs = 1_500;
 const graceOfFleetsMs = 28_000;
 /** How long everything may take to be as it must be when nothing happens. */
 const settleMs = leaderGraceMs + 30_000;
+/** Chosen: looks at which a replica that is well knew a spec. It is stored by then. */
+const storedAfterLooks = 10;
 /** Chosen: so long before a limiter loses a limit somebody may have brought it about. */
 const reasonMs = 90_000;
 
@@ -69,6 +71,8 @@ export interface Pod {
   isSilent: boolean;
   cutMs: number | undefined;
   stoppedMs: number | undefined;
+  /** When a replica that others hear of was last seen to know a stream of it. */
+  openMs: number;
   readySinceMs: number | undefined;
   troubledMs: number;
   /** What it had in force, to notice what it loses. */
@@ -108,8 +112,10 @@ export class Simulation {
   /** Conditions that were ever stored, by uid, type, status, reason and time. */
   readonly #stored = new Set<string>();
   readonly #eventIds = new Map<string, string>();
-  /** How often a defect showed that is known, and is not counted as a violation. */
-  readonly known = { 'Disconnected too long': 0 };
+  /** By uid of objects that are not valid: at how many looks a replica that is well knew the spec in force. */
+  readonly #knownLooks = new Map<string, number>();
+  /** How often it was seen what is known, and is not counted as a violation. */
+  readonly known = { 'Disconnected too long': 0, 'all replicas that knew a spec ended': 0 };
 
   constructor(options: SimulationOptions) {
     const random = new Random(options.seed);
@@ -143,7 +149,7 @@ export class Simulation {
         connect: (limiter, stream, events) => this.#connect(limiter, stream?.path, events),
         changed: (limiter) => this.#limitsChanged(limiter),
       });
-      const none = { link: undefined, home: undefined, cutMs: undefined, stoppedMs: undefined };
+      const none = { link: undefined, home: undefined, cutMs: undefined, stoppedMs: undefined, openMs: 0 };
       return { limiter, ...none, isSilent: false, readySinceMs: undefined, troubledMs: 0, had: undefined };
     });
   }
@@ -307,7 +313,8 @@ export class Simulation {
     const { podName } = replica;
     this.time.after(keepaliveMs, () => {
       if (replica.podName !== podName || replica.process.isRunning) return;
-      for (const { link, home } of this.pods) if (home === replica) link?.breakForLimiter();
+      // The kernel of a process that stands still notices the end of a connection, and the process hears of it when it goes on.
+      for (const { link, home } of this.pods) if (home === replica) link?.break();
     });
   }
 
@@ -398,7 +405,25 @@ export class Simulation {
     if (owner.endsMs !== undefined && owner.endsMs <= this.nowMs + 1_000) return;
     const moved = this.#movedMs.get(domain) ?? Number.NEGATIVE_INFINITY;
     if (this.nowMs - Math.max(owner.claimsSinceMs, moved) < reasonMs) return;
+    if (!this.#canKnow(owner)) {
+      this.known['all replicas that knew a spec ended'] += 1;
+      return;
+    }
     this.violated(`${limiter.name} loses ${domain}: ${number}, and ${owner.key} still claims it`);
+  }
+
+  /** Some process knows a spec of the object that was accepted, or there was time to store it. */
+  #canKnow({ uid }: SeenObject): boolean {
+    const isKnown = this.replicas.some((replica) => !replica.process.isDead && knows(replica, uid));
+    return isKnown || (this.#knownLooks.get(uid) ?? 0) >= storedAfterLooks;
+  }
+
+  #countKnown(): void {
+    for (const { uid, isOurs, isValid } of this.seen) {
+      const isKnown = this.replicas.some((replica) => replica.isWell && knows(replica, uid));
+      if (!isOurs || isValid) this.#knownLooks.delete(uid);
+      else if (isKnown) this.#knownLooks.set(uid, (this.#knownLooks.get(uid) ?? 0) + 1);
+    }
   }
 
   #holder(): string | undefined {
@@ -428,6 +453,7 @@ export class Simulation {
     if (this.#underTrouble > 0) this.leaderTroubled();
     this.#sawLeader(this.#holder());
     this.#keepEndpoints();
+    this.#countKnown();
     this.looks.all += 1;
     if (this.isStrict) this.looks.strict += 1;
     const found = this.oracle.look({
@@ -453,8 +479,9 @@ export class Simulation {
   }
 
   #seenLimiter(pod: Pod): SeenLimiter {
-    const { limiter, home, stoppedMs, cutMs, readySinceMs, troubledMs } = pod;
+    const { limiter, link, home, stoppedMs, cutMs, readySinceMs, troubledMs } = pod;
     const { nowMs } = this;
+    if (link?.isKnown && home?.isWell) pod.openMs = nowMs;
     const isHeard =
       stoppedMs === undefined &&
       cutMs === undefined &&
@@ -465,7 +492,10 @@ export class Simulation {
     // Of a fleet without an object only those are known that are connected, and for a while those that were.
     const isMissed =
       limiter.options.fleet === 'default' ||
-      (cutMs === undefined && home?.isWell === true && nowMs - troubledMs > 5_000) ||
+      (cutMs === undefined &&
+        home?.isWell === true &&
+        nowMs - troubledMs > 5_000 &&
+        nowMs - pod.openMs < graceOfFleetsMs) ||
       (cutMs !== undefined && nowMs - cutMs < graceOfFleetsMs && (this.leader?.startedMs ?? nowMs) < cutMs);
     return {
       name: limiter.name,
@@ -475,6 +505,7 @@ export class Simulation {
       answers: stoppedMs === undefined ? limiter.limits : undefined,
       stoppedMs,
       aloneMs: undefined,
+      latestMs: home?.process.latestMs ?? 0,
     };
   }
 
@@ -535,6 +566,10 @@ export class Simulation {
         ({ podName, versions }) => `${podName} serves ${versions}, and ${first!.podName} ${first!.versions}`,
       );
   }
+}
+
+function knows({ loop }: SimulatedReplica, uid: string): boolean {
+  return loop?.decision?.verdicts.get(uid)?.served !== undefined;
 }
 
 export { domains, namespaces, overrideDomains };

@@ -114,10 +114,10 @@ export class SimulatedProcess {
   readonly #time: VirtualTime;
   readonly #held: (() => void)[] = [];
   #state: 'running' | 'frozen' | 'dead' = 'running';
-  /** How far its wall clock is ahead. */
-  skewMs = 0;
+  #skewMs = 0;
+  #latestMs = 0;
   readonly clock: Clock = {
-    nowMs: () => epochMs + this.#time.nowMs + this.skewMs,
+    nowMs: () => epochMs + this.#time.nowMs + this.#skewMs,
     monotonicMs: () => this.#time.nowMs,
   };
   readonly timers: Timers = {
@@ -137,6 +137,17 @@ export class SimulatedProcess {
 
   constructor(time: VirtualTime) {
     this.#time = time;
+  }
+
+  /** How far its wall clock is ahead. */
+  set skewMs(ms: number) {
+    this.#latestMs = this.latestMs;
+    this.#skewMs = ms;
+  }
+
+  /** The latest time that its wall clock ever showed, as a time of the simulation. */
+  get latestMs(): number {
+    return Math.max(this.#latestMs, this.#time.nowMs + this.#skewMs);
   }
 
   get isRunning(): boolean {

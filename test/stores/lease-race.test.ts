@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { Redis } from 'ioredis';
 import { expect, it } from 'vitest';
 import { seededRandom } from '../../bench/zipf.ts';
-import { LeaseStore } from '../../limiter/stores/leases/lease-store.ts';
+import { LeaseStore } from '../../limiter/leases/lease-store.ts';
 import type { Operation } from '../../limiter/stores/operation.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';

@@ -3,7 +3,7 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setImmediate as turn } from 'node:timers/promises';
 import { expect, it, onTestFinished } from 'vitest';
-import { BreakerStore } from '../../limiter/stores/calm/breaker-store.ts';
+import { BreakerStore } from '../../limiter/stores/failure/breaker-store.ts';
 import type { Operation } from '../../limiter/stores/operation.ts';
 import { ClusterNodes } from '../../limiter/stores/redis/cluster/cluster-nodes.ts';
 import { parseRedisAddress } from '../../limiter/stores/redis/wire/redis-address.ts';

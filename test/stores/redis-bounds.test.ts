@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import fc from 'fast-check';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
-import type { Bound, Held } from '../../limiter/algorithms/bound.ts';
+import type { Bound, CounterState } from '../../limiter/algorithms/bound.ts';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
@@ -39,7 +39,7 @@ function groupOf(tag: string, bounds: readonly Bound[], given: GivenTerms = {}):
   );
 }
 
-function textOf({ holdsTotal }: Bound, held: Held): string {
+function textOf({ holdsTotal }: Bound, held: CounterState): string {
   return holdsTotal ? String(held[0]) : held.join(':');
 }
 
@@ -275,10 +275,10 @@ describeWithEachRedis('limits with bounds in Redis', (path) => {
           [counterOp({ key: `${tag} ${kind}`, hits, bound: bounds[kind], limit: bounds[kind].capacity })],
           { stopWhenOver: i % 5 === 0 },
         );
-        const { applied, error, held } = op!;
+        const { applied, error } = op!;
         expect(error).toBeUndefined();
         if (applied === 0) refused += 1;
-        else admitted.push({ kind, hits, atMicros: decidedAt(kind, held!, op!.waitMicros, windowMicros) });
+        else admitted.push({ kind, hits, atMicros: decidedAt(bounds[kind], op!) });
       }
     };
     await Promise.all(Array.from({ length: 40 }, (_, i) => askOnAndOn(stores[i % 4]!, i)));
@@ -370,8 +370,13 @@ descriptors:
   });
 });
 
-/** When Redis let it pass, from the answer: what is used is used until then plus the wait. */
-function decidedAt(kind: 'sliding' | 'bucket', held: Held, waitMicros: number, windowMicros: number): number {
-  if (kind === 'sliding') return (held[0] + 2) * windowMicros - waitMicros;
-  return held[0] + (held[1] > 0 ? 1 : 0) - waitMicros;
+/** When Redis let it pass, from the answer, which says how long from then another one passes, or nothing is used. */
+function decidedAt(bound: SlidingWindow | TokenBucket, { held, after, waitMicros }: Operation): number {
+  const isBucket = bound instanceof TokenBucket;
+  const beforeMicros = isBucket ? held![0] - 1_000_000 : held![0] * 1_000_000;
+  const isFull = after === bound.capacity;
+  const wait = isFull
+    ? bound.untilRoomMicros(held!, beforeMicros)
+    : bound.untilUnusedMicros(held!, beforeMicros);
+  return beforeMicros + wait - waitMicros;
 }

@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
-import { BreakerStore } from '../../limiter/stores/calm/breaker-store.ts';
+import { BreakerStore } from '../../limiter/stores/failure/breaker-store.ts';
 import type { Operation } from '../../limiter/stores/operation.ts';
 import { keySlot } from '../../limiter/stores/redis/cluster/cluster-topology.ts';
 import { systemTimers } from '../../process/time/clock.ts';

@@ -3,11 +3,12 @@ import { readFileSync } from 'node:fs';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
+import { newLeaseTerms } from '../../limiter/stores/operation.ts';
 import { PerSecondStore } from '../../limiter/stores/per-second-store.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
 import { counterOp, submit } from '../support/counter-ops.ts';
-import { describeWithEachRedis } from '../support/describe-with-each-redis.ts';
+import { describeWithBothRedis, describeWithEachRedis } from '../support/describe-with-each-redis.ts';
 import { eventually } from '../support/eventually.ts';
 import { type RedisCluster, startRedisCluster } from '../support/redis-cluster.ts';
 import { commandCalls, type RedisServer, startRedis } from '../support/redis-server.ts';
@@ -26,7 +27,7 @@ import { reservationStoreSuite, suiteBounds } from './reservation-store.suite.ts
 
 const storePage = new URL('../../docs/store.md', import.meta.url);
 
-describeWithEachRedis('reservations in Redis', (path) => {
+describeWithBothRedis('reservations in Redis', (path) => {
   let server: RedisServer;
   let client: Redis;
 
@@ -215,10 +216,8 @@ describeWithEachRedis('reservations in Redis', (path) => {
     let sequence = 0;
     const granted = async () => {
       sequence += 1;
-      const lease = {
-        ...{ ledgerKey: `weir:lease:${key}`, limiter: 'one', sequence, grantedBy: sequence - 1, spent: 0 },
-        ...{ want: 2, most: 2, limit: 100, forgets: false, granted: -1, top: 0 },
-      };
+      const told = { sequence, want: 2, most: 2, limit: 100 };
+      const lease = newLeaseTerms({ ledgerKey: `weir:lease:${key}`, limiter: 'one', ...told });
       await submit(store, [counterOp({ key, hits: 1, limit: 100, leaseMost: 2, lease })]);
       return lease.granted;
     };

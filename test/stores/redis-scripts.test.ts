@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
-import { BreakerStore } from '../../limiter/stores/calm/breaker-store.ts';
+import { BreakerStore } from '../../limiter/stores/failure/breaker-store.ts';
 import type { Operation } from '../../limiter/stores/operation.ts';
 import { needsScripts } from '../../limiter/stores/redis/bounded-steps.ts';
 import type { RedisStore } from '../../limiter/stores/redis/redis-store.ts';

@@ -6,12 +6,11 @@ import { join } from 'node:path';
 import { gunzipSync } from 'node:zlib';
 import { Redis } from 'ioredis';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import type { ChildProgram } from '../support/child-program.ts';
 import { describeWithServer } from '../support/describe-with-server.ts';
 import { eventually } from '../support/eventually.ts';
 import { redisProgram } from '../support/find-server.ts';
-import { InProcessLimiter } from '../support/in-process-limiter.ts';
-import { spawnLimiter, startLimiter } from '../support/limiter-process.ts';
+import { InProcessLimiter, startLimiterHere } from '../support/in-process-limiter.ts';
+import { type RunningLimiter, spawnLimiter } from '../support/limiter-process.ts';
 import { type RedisServer, startRedis } from '../support/redis-server.ts';
 import { suiteFolder } from '../support/suite-folder.ts';
 
@@ -38,7 +37,7 @@ function expectNoSecret(texts: string[]): void {
   expect(texts.filter((text) => text.includes(secret))).toEqual([]);
 }
 
-async function debugPages(program: ChildProgram): Promise<string[]> {
+async function debugPages(program: RunningLimiter['program']): Promise<string[]> {
   const [, port] = await program.printed(/Listening for debug on '[^']*:(\d+)'/);
   return Promise.all(pages.map((path) => served(Number(port), path)));
 }
@@ -206,28 +205,33 @@ describeWithServer('a limiter whose Redis fails shows no password', redisProgram
   });
 
   it.each(starts)('while it waits for it: %s', async (what, env, printed) => {
-    const program = spawnLimiter({
-      env: {
-        RUNTIME_ROOT: folder,
-        LOG_LEVEL: 'trace',
-        LOG_FORMAT: what.length % 2 === 0 ? 'text' : 'json',
-        REDIS_STARTUP_INITIAL_INTERVAL: '10ms',
-        REDIS_STARTUP_MAX_INTERVAL: '10ms',
-        ...env(),
+    const limiter = new InProcessLimiter(
+      {
+        env: {
+          BACKEND_TYPE: 'redis',
+          RUNTIME_ROOT: folder,
+          LOG_LEVEL: 'trace',
+          LOG_FORMAT: what.length % 2 === 0 ? 'text' : 'json',
+          REDIS_STARTUP_INITIAL_INTERVAL: '10ms',
+          REDIS_STARTUP_MAX_INTERVAL: '10ms',
+          ...env(),
+        },
       },
-    });
-    onTestFinished(async () => void (await program.stop('SIGKILL')));
+      () => {},
+    );
+    const { program } = limiter;
+    onTestFinished(async () => void (await limiter.stop()));
     await program.printed(/Retrying Redis connection/);
     await program.printed(printed);
     const texts = await debugPages(program);
-    await program.stop();
+    await limiter.stop();
     expectNoSecret([...texts, program.output]);
   });
 
   it('while it runs and its password is not taken any more', async () => {
     const redis = await startRedis({ path, args: ['--requirepass', secret] });
     onTestFinished(() => redis.stop());
-    const limiter = await startLimiter({
+    const limiter = await startLimiterHere({
       env: {
         RUNTIME_ROOT: folder,
         LOG_LEVEL: 'trace',
@@ -236,7 +240,7 @@ describeWithServer('a limiter whose Redis fails shows no password', redisProgram
         REDIS_HEALTH_CHECK_ACTIVE_CONNECTION: 'true',
       },
     });
-    onTestFinished(() => limiter.stop());
+    onTestFinished(async () => void (await limiter.stop()));
     const ask = () =>
       served(limiter.ports.http, '/json', {
         method: 'POST',

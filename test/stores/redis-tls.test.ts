@@ -134,8 +134,8 @@ describeWithServer('RedisStore over TLS', 'path' in openssl ? redisProgram : ope
   });
 
   it('trusts the usual authorities besides the given one', async () => {
-    const usual = getCACertificates('default');
-    onTestFinished(() => setDefaultCACertificates(usual));
+    const common = getCACertificates('default');
+    onTestFinished(() => setDefaultCACertificates(common));
     setDefaultCACertificates([readFileSync(authority.caFile, 'latin1')]);
     expect(await outcome(open.tlsPort, tls({ caPath: stranger.caFile }))).toBe('counted 0');
   });

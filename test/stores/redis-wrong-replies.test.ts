@@ -7,8 +7,8 @@ import type { Bound } from '../../limiter/algorithms/bound.ts';
 import { FixedWindow } from '../../limiter/algorithms/fixed-window.ts';
 import { SlidingWindow } from '../../limiter/algorithms/sliding-window.ts';
 import { TokenBucket } from '../../limiter/algorithms/token-bucket.ts';
-import type { RedisOffice } from '../../limiter/operate/office/redis-office.ts';
-import type { LeaseTerms, Operation } from '../../limiter/stores/operation.ts';
+import type { RedisStoreAdmin } from '../../limiter/operate/store-admin/redis-store-admin.ts';
+import { newLeaseTerms, type Operation } from '../../limiter/stores/operation.ts';
 import type { GatheringStore } from '../../limiter/stores/redis/gathering-store.ts';
 import type { Store } from '../../limiter/stores/store.ts';
 import { openClusterStore } from '../support/cluster-stores.ts';
@@ -16,7 +16,7 @@ import { counterOp, submit } from '../support/counter-ops.ts';
 import { type FakeRedis, resp, startFakeRedis } from '../support/fake-redis.ts';
 import { httpAsk } from '../support/http-ask.ts';
 import { InProcessLimiter } from '../support/in-process-limiter.ts';
-import { openRedisOffice } from '../support/open-office.ts';
+import { openRedisStoreAdmin } from '../support/open-store-admin.ts';
 import { newRedisStore, openRedisStore } from '../support/redis-stores.ts';
 import {
   lookCall,
@@ -114,10 +114,8 @@ const group = () =>
     counterOp({ key: `${key}${i}`, bound, groupSize: 3, limit: bound.capacity }),
   );
 const leased = (): Operation => {
-  const lease: LeaseTerms = {
-    ...{ ledgerKey: `weir:lease:${key}`, limiter: 'l', sequence: 1, grantedBy: 0, spent: 0 },
-    ...{ want: 5, most: 5, limit: 100, forgets: false, granted: -1, top: -1 },
-  };
+  const told = { sequence: 1, want: 5, most: 5, limit: 100 };
+  const lease = newLeaseTerms({ ledgerKey: `weir:lease:${key}`, limiter: 'l', ...told });
   return counterOp({ key, leaseMost: 5, lease });
 };
 const counters = (amount?: number) => [reservedCounter({ stem: `1{d;k=${secret}}`, amount })];
@@ -257,12 +255,15 @@ describe('a Redis that gives wrong replies', () => {
   });
 
   it('tells no operator of counters, records or overrides', async () => {
-    const office = openRedisOffice(`127.0.0.1:${fake.port}`, { leases: true });
-    onTestFinished(() => office.close());
+    const storeAdmin = openRedisStoreAdmin(`127.0.0.1:${fake.port}`, { leases: true });
+    onTestFinished(() => storeAdmin.close());
     const one = [{ key, perSecond: false }];
     const nil = ['nothing', 'noList'] as const;
     const texts = ['text', 'emptyText', 'digits'] as const;
-    const asks: Record<string, [(office: RedisOffice) => Promise<unknown>, sound: readonly ReplyName[]]> = {
+    const asks: Record<
+      string,
+      [(storeAdmin: RedisStoreAdmin) => Promise<unknown>, sound: readonly ReplyName[]]
+    > = {
       'a list': [(it) => it.scan({ prefixes: ['1{'], from: undefined, count: 10 }), []],
       'a counter': [(it) => it.read(one), []],
       'a reset': [(it) => it.remove(one), ['one']],
@@ -279,7 +280,7 @@ describe('a Redis that gives wrong replies', () => {
       {
         ask: (name: ReplyName) => {
           reply = replies[name];
-          return ask(office);
+          return ask(storeAdmin);
         },
         sound,
       },

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { RateLimitResponse } from '../../limiter/decide/decided.ts';
 import { Code, type Descriptor } from '../../limiter/decide/messages.ts';
 import { RateLimitService } from '../../limiter/service/rate-limit-service.ts';
-import { LocalFallbackStore } from '../../limiter/stores/calm/local-fallback-store.ts';
+import { LocalFallbackStore } from '../../limiter/stores/failure/local-fallback-store.ts';
 import { BoundedLocalCache } from '../../limiter/stores/local-cache.ts';
 import { failOp, type Operation } from '../../limiter/stores/operation.ts';
 import { PerSecondStore } from '../../limiter/stores/per-second-store.ts';
@@ -221,7 +221,7 @@ class RealLimiter {
         maxTextBytes: 16_384,
         cacheKeyPrefix: this.#prefix,
         nearLimitRatio: 0.8,
-        usualLease: undefined,
+        defaultLease: undefined,
         sanitizeDescriptorMetricDots: false,
         useCalendarMonthRateLimit: false,
         // Longer than the test, for counters of a second, too.
@@ -322,7 +322,7 @@ class RealLimiter {
   }
 }
 
-function decidesAsTheModel(open: () => Store, usualRuns: number): void {
+function decidesAsTheModel(open: () => Store, defaultRuns: number): void {
   it('decides and counts as a naive limiter, in all modes together', async () => {
     await fc.assert(
       fc.asyncProperty(
@@ -338,7 +338,7 @@ function decidesAsTheModel(open: () => Store, usualRuns: number): void {
           }
         },
       ),
-      { numRuns: caseCount(usualRuns) },
+      { numRuns: caseCount(defaultRuns) },
     );
   });
 }

@@ -1,5 +1,6 @@
 import type { ResponseOptions } from '../../limiter/decide/response.ts';
-import type { Budgets } from '../../limiter/service/budgets.ts';
+import { BudgetService } from '../../limiter/reservations/budget-service.ts';
+import type { Budgets } from '../../limiter/reservations/budgets.ts';
 import type { CountingOptions, ServiceEvents } from '../../limiter/service/decision.ts';
 import { RateLimitService, type RateLimitServiceOptions } from '../../limiter/service/rate-limit-service.ts';
 import { StatsRegistry } from '../../limiter/stats/registry/stats-registry.ts';
@@ -67,7 +68,7 @@ export function budgetLimiter(options: BudgetLimiterOptions): BudgetLimiter {
   });
   service.useRules(new RuleTable(compileRules([source('d', rules)])));
   let made = 0;
-  const budgets = service.budgets({
+  const budgets = new BudgetService(service.parts, {
     maxTtlMs,
     newId: () => `id-${++made}`,
     response: { ...bareResponse, ...response, retryAfter: true },

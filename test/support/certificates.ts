@@ -33,10 +33,31 @@ export function createAuthority(openssl: string, folder: string, name: string): 
   };
   const [caFile, caKeyFile] = [at(`${name}.pem`), at(`${name}.key`)];
   run('req', '-x509', ...newKey, '-days', '2', '-subj', `/CN=${name}`, '-keyout', caKeyFile, '-out', caFile);
+  const emptyConfig = at('openssl.cnf');
+  writeFileSync(emptyConfig, '[req]\ndistinguished_name = name\n[name]\n');
   return {
     caFile,
     issue({ name: subject, alternativeNames, days = 2 }) {
       const [certFile, keyFile] = [at(`${subject}.pem`), at(`${subject}.key`)];
+      if (days >= 0) {
+        const names = alternativeNames === undefined ? [] : ['-addext', `subjectAltName=${alternativeNames}`];
+        const subjectArgs = ['-subj', `/CN=${subject}`, '-days', String(days), ...names];
+        const signer = ['-x509', '-CA', caFile, '-CAkey', caKeyFile];
+        run(
+          'req',
+          '-config',
+          emptyConfig,
+          ...signer,
+          ...newKey,
+          ...subjectArgs,
+          '-keyout',
+          keyFile,
+          '-out',
+          certFile,
+        );
+        return { certFile, keyFile };
+      }
+      // One that has ended takes a request of its own.
       const [requestFile, extensionsFile] = [at(`${subject}.csr`), at(`${subject}.ext`)];
       run('req', ...newKey, '-subj', `/CN=${subject}`, '-keyout', keyFile, '-out', requestFile);
       writeFileSync(

@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { LoadedDeadline } from './machine-load.ts';
-import { outOfTime } from './second-tries.ts';
+import { PrintedText } from './printed-text.ts';
 
 export interface ChildProgramOptions {
   command: string;
@@ -24,11 +24,10 @@ export function compileCache(): NodeJS.ProcessEnv {
 export class ChildProgram {
   readonly process: ChildProcess;
   readonly ended: Promise<{ code: number | null; signal: NodeJS.Signals | null }>;
-  #output = '';
+  readonly #printed = new PrintedText();
   #stdout = '';
   #exited = false;
   readonly #group: boolean;
-  readonly #waiting = new Set<() => void>();
 
   constructor(options: ChildProgramOptions) {
     this.#group = options.group === true;
@@ -49,13 +48,13 @@ export class ChildProgram {
       .catch(() => {})
       .finally(() => {
         this.#exited = true;
-        for (const check of this.#waiting) check();
+        this.#printed.end();
       });
     this.process.on('error', (error) => this.#keep(`${error.message}\n`, false));
   }
 
   get pid(): number {
-    if (this.process.pid === undefined) throw new Error(`not started: ${this.#output}`);
+    if (this.process.pid === undefined) throw new Error(`not started: ${this.#printed.output}`);
     return this.process.pid;
   }
 
@@ -65,7 +64,7 @@ export class ChildProgram {
 
   /** Everything printed so far on both streams. */
   get output(): string {
-    return this.#output;
+    return this.#printed.output;
   }
 
   get stdout(): string {
@@ -73,33 +72,8 @@ export class ChildProgram {
   }
 
   /** Waits until the output matches; rejects with the output when the program ends first, or time is up, multiplied by the machine's load. */
-  async printed(pattern: RegExp, timeoutMs = 20_000): Promise<RegExpExecArray> {
-    const match = (): RegExpExecArray | null => pattern.exec(this.#output);
-    const found = match();
-    if (found !== null) return found;
-    return new Promise((resolve, reject) => {
-      const finish = (settle: () => void): void => {
-        clearInterval(timer);
-        this.#waiting.delete(check);
-        settle();
-      };
-      const failure = (why: string): Error =>
-        new Error(`${why} before it printed ${pattern}; it printed:\n${this.#output}`);
-      const check = (): void => {
-        const now = match();
-        if (now !== null) finish(() => resolve(now));
-        else if (this.#exited) finish(() => reject(failure('the program ended')));
-      };
-      const deadline = new LoadedDeadline(timeoutMs);
-      const timer = setInterval(
-        () => {
-          if (deadline.isOver) finish(() => reject(outOfTime(failure(`${timeoutMs} ms passed`))));
-        },
-        Math.min(timeoutMs, 250),
-      );
-      this.#waiting.add(check);
-      check();
-    });
+  printed(pattern: RegExp, timeoutMs?: number): Promise<RegExpExecArray> {
+    return this.#printed.printed(pattern, timeoutMs);
   }
 
   /** Sends the signal and waits for the end; after 10 s, multiplied by the machine's load, it is killed. */
@@ -132,9 +106,8 @@ export class ChildProgram {
   }
 
   #keep(text: string, isStdout: boolean): void {
-    this.#output += text;
     if (isStdout) this.#stdout += text;
-    for (const check of this.#waiting) check();
+    this.#printed.add(text);
   }
 }
 

@@ -1,23 +1,35 @@
+import { readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import type { ApiServer, ReadKind } from './api-server.ts';
 import { type ControlPlaneProcess, startControlPlane } from './control-plane-process.ts';
+import { InProcessControlPlane } from './in-process-control-plane.ts';
+import { type InProcessLimiter, startLimiterHere } from './in-process-limiter.ts';
 import { type LimiterProcess, startLimiter } from './limiter-process.ts';
 import { LoadedDeadline } from './machine-load.ts';
 import { outOfTime } from './second-tries.ts';
 
 const root = fileURLToPath(new URL('../..', import.meta.url));
 
-/** Installs what a cluster needs before the control plane: the CRDs, the namespace and the least rights. */
+const namespace = 'weir-system';
+
+/** Installs what a cluster needs before the control plane, and has not yet: the CRDs, the namespace and the least rights. */
 export function installPrerequisites(api: ApiServer): void {
-  api.mustKubectl(['apply', '-f', `${root}crds`, '-f', `${root}examples/kubernetes/rbac.yaml`]);
-  awaitCrds(api);
+  const missing = readdirSync(`${root}crds`).filter((file) => !hasDefinition(api, file));
+  api.applyFiles(...missing.map((file) => `${root}crds/${file}`), `${root}examples/kubernetes/rbac.yaml`);
+  if (missing.length > 0) awaitCrds(api);
+}
+
+/** The file is named after the group and the plural. */
+function hasDefinition(api: ApiServer, file: string): boolean {
+  const name = file.replace(/^(.*)_(.*)\.yaml$/, '$2.$1');
+  return api.read('customresourcedefinitions', { name }) !== undefined;
 }
 
 /** A RateLimitFleet in the control plane's namespace: who is expected in the fleet `default`. */
 export function applyFleet(api: ApiServer, spec: Record<string, unknown>): void {
   const metadata = { name: 'default', namespace: 'weir-system' };
   const fleet = { apiVersion: 'ratelimit.weir.dev/v1alpha1', kind: 'RateLimitFleet', metadata, spec };
-  api.mustKubectl(['apply', '-f', '-'], { input: JSON.stringify(fleet) });
+  api.apply(JSON.stringify(fleet));
 }
 
 interface Definition {
@@ -60,14 +72,21 @@ function crdProblem(api: ApiServer): string | undefined {
 
 /** Lets the control plane lead by Leases of other names than the usual one, as who sets LEASE_NAME has to. */
 export function allowLeases(api: ApiServer, ...names: string[]): void {
-  const args = ['--namespace=weir-system', '--dry-run=client', '-o', 'json'];
-  const leases = ['--resource=leases.coordination.k8s.io', ...names.map((name) => `--resource-name=${name}`)];
-  const account = '--serviceaccount=weir-system:weir-control-plane';
+  const metadata = { name: 'other-leases', namespace };
+  const rbac = 'rbac.authorization.k8s.io';
+  const rule = {
+    apiGroups: ['coordination.k8s.io'],
+    resources: ['leases'],
+    verbs: ['get', 'update'],
+    resourceNames: names,
+  };
+  const roleRef = { apiGroup: rbac, kind: 'Role', name: metadata.name };
+  const subjects = [{ kind: 'ServiceAccount', name: 'weir-control-plane', namespace }];
   for (const object of [
-    ['create', 'role', 'other-leases', '--verb=get,update', ...leases, ...args],
-    ['create', 'rolebinding', 'other-leases', '--role=other-leases', account, ...args],
+    { kind: 'Role', rules: [rule] },
+    { kind: 'RoleBinding', roleRef, subjects },
   ]) {
-    api.mustKubectl(['apply', '-f', '-'], { input: api.mustKubectl(object) });
+    api.apply(JSON.stringify({ apiVersion: `${rbac}/v1`, metadata, ...object }));
   }
 }
 
@@ -77,14 +96,31 @@ export function startReplica(
   name: string,
   env: Record<string, string> = {},
 ): Promise<ControlPlaneProcess> {
-  return startControlPlane({
-    env: {
-      KUBECONFIG: api.kubeconfig('control-plane'),
-      POD_NAME: name,
-      POD_NAMESPACE: 'weir-system',
-      ...env,
-    },
-  });
+  return startControlPlane({ env: replicaEnv(api, name, env) });
+}
+
+/**
+ * As `startReplica`, in this process, for a tenth of what a program takes of a processor. It answers nobody while the test keeps this thread, as
+ * kubectl does: an API server that asks a webhook of it meanwhile would wait in vain.
+ */
+export async function startReplicaHere(
+  api: ApiServer,
+  name: string,
+  env: Record<string, string> = {},
+): Promise<InProcessControlPlane> {
+  const replica = await InProcessControlPlane.start({ env: replicaEnv(api, name, env) });
+  // Throws where it did not start.
+  void replica.ports;
+  return replica;
+}
+
+function replicaEnv(api: ApiServer, name: string, env: Record<string, string>): Record<string, string> {
+  return {
+    KUBECONFIG: api.kubeconfig('control-plane'),
+    POD_NAME: name,
+    POD_NAMESPACE: namespace,
+    ...env,
+  };
 }
 
 /** A limiter that counts in memory and takes its rules from the control plane at these ports. */
@@ -93,29 +129,38 @@ export function startXdsLimiter(
   name: string,
   env: Record<string, string> = {},
 ): Promise<LimiterProcess> {
-  return startLimiter({
-    env: {
-      BACKEND_TYPE: 'memory',
-      CONFIG_TYPE: 'GRPC_XDS_DELTA',
-      CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${xdsPort}`,
-      XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '100ms',
-      POD_NAME: name,
-      ...env,
-    },
-  });
+  return startLimiter({ env: xdsLimiterEnv(xdsPort, name, env) });
 }
 
-const namespace = 'weir-system';
+/** As `startXdsLimiter`, in this process. */
+export function startXdsLimiterHere(
+  xdsPort: number,
+  name: string,
+  env: Record<string, string> = {},
+): Promise<InProcessLimiter> {
+  return startLimiterHere({ env: xdsLimiterEnv(xdsPort, name, env) });
+}
+
+function xdsLimiterEnv(xdsPort: number, name: string, env: Record<string, string>): Record<string, string> {
+  return {
+    BACKEND_TYPE: 'memory',
+    CONFIG_TYPE: 'GRPC_XDS_DELTA',
+    CONFIG_GRPC_XDS_SERVER_URL: `127.0.0.1:${xdsPort}`,
+    XDS_CLIENT_BACKOFF_INITIAL_INTERVAL: '100ms',
+    POD_NAME: name,
+    ...env,
+  };
+}
 
 /** Pods of the service account `limiter` in the control plane's namespace. Nothing runs them: they are there for their uids. */
 export function createPods(api: ApiServer, names: readonly string[]): Map<string, string> {
-  api.mustKubectl(['create', 'serviceaccount', 'limiter', '-n', namespace]);
+  api.createServiceAccount('limiter', namespace);
   const uids = names.map((name): [string, string] => {
     const containers = [{ name: 'limiter', image: 'weir' }];
     const spec = { serviceAccountName: 'limiter', automountServiceAccountToken: false, containers };
     const pod = { apiVersion: 'v1', kind: 'Pod', metadata: { name, namespace }, spec };
-    api.mustKubectl(['create', '-f', '-'], { input: JSON.stringify(pod) });
-    return [name, api.mustKubectl(['get', 'pod', name, '-n', namespace, '-o', 'jsonpath={.metadata.uid}'])];
+    api.apply(JSON.stringify(pod));
+    return [name, api.read('pods', { name, namespace }).metadata.uid];
   });
   return new Map(uids);
 }
@@ -149,7 +194,7 @@ export function writeEndpoints(
     ],
     ports: [{ port: 8081 }],
   };
-  api.mustKubectl(['apply', '-f', '-'], { input: JSON.stringify(slice) });
+  api.apply(JSON.stringify(slice));
 }
 
 /** The status of a RateLimitConfig's condition as `True AllLimiters`, empty while there is none. */

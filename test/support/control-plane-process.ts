@@ -1,10 +1,16 @@
 import { ChildProgram, inCgroup } from './child-program.ts';
 import { weirProgram } from './weir-program.ts';
 
-export interface ControlPlaneProcess {
+/** In a process of its own, or in the test's (in-process-control-plane.ts). */
+export interface RunningControlPlane {
+  program: Pick<ChildProgram, 'output' | 'printed'>;
+  ports: { xds: number; http: number };
+  stop(): Promise<unknown>;
+}
+
+export interface ControlPlaneProcess extends RunningControlPlane {
   program: ChildProgram;
   pid: number;
-  ports: { xds: number; http: number };
   stop(): Promise<void>;
 }
 

@@ -40,7 +40,7 @@ export function decisionOf(objects: readonly DecidedObject[]): Decision {
     resources.set(fleet, ofFleet);
   }
   const fleets = new Map([...resources].map(([fleet, all]) => [fleet, fleetSnapshot(fleet, all)]));
-  return { fleets, verdicts };
+  return { fleets, verdicts, holders: new Map() };
 }
 
 function verdictOf(decided: DecidedObject): Verdict {
@@ -89,6 +89,8 @@ export function limiterReport(report: Partial<LimiterReport>): LimiterReport {
   };
 }
 
+export const noList = 'the first complete list of RateLimitConfigs is not in';
+
 /** Of replica `replica-a`, without limiters and before the first list, unless said otherwise. */
 export function viewOf(view: Partial<ControlPlaneView>): ControlPlaneView {
   return {
@@ -97,6 +99,7 @@ export function viewOf(view: Partial<ControlPlaneView>): ControlPlaneView {
     controllerName: 'weir-system/weir-control-plane',
     leader: () => undefined,
     decision: () => undefined,
+    missing: () => (view.decision === undefined ? [noList] : []),
     reports: () => [],
     statusOf: ({ status }) => status,
     ...view,

@@ -5,7 +5,7 @@ const file = (project: string, path: string, startedAt: number, endedAt: number,
   ({ project, path, startedAt, endedAt, cpuSeconds }) satisfies FileCost;
 
 describe('the table of what a run took', () => {
-  it('sums up projects, and has the slowest files first', () => {
+  it('sums up projects, and has the slowest files and those with the most CPU', () => {
     const files = [
       file('unit', 'a.test.ts', 0, 1, 0.5),
       file('unit', 'b.test.ts', 0.5, 3, 2.25),
@@ -21,12 +21,17 @@ describe('the table of what a run took', () => {
       '     2.5      2.3  unit  b.test.ts',
       '     1.0      0.5  unit  a.test.ts',
       '     1.0        ?  timing  c.timing.test.ts',
+      '',
+      '  wall s    CPU s  the 3 files with the most CPU',
+      '     2.5      2.3  unit  b.test.ts',
+      '     1.0      0.5  unit  a.test.ts',
+      '     1.0        ?  timing  c.timing.test.ts',
     ]);
   });
 
   it('ends after 30 files, and knows no budget of other projects', () => {
     const lines = costTable(Array.from({ length: 40 }, (_, i) => file('own', `${i}.test.ts`, 0, i, i)));
-    expect(lines).toHaveLength(35);
+    expect(lines).toHaveLength(67);
     expect(lines[1]).toBe('    39.0    780.0  own (40 files)');
   });
 

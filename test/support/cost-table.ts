@@ -1,4 +1,4 @@
-/** What a run of tests took: a line for each vitest project, with its budget, and the slowest files. */
+/** What a run of tests took: a line for each vitest project, with its budget, the slowest files, and those that use most of a processor. */
 
 /** Seconds of wall time that the projects may take in the gate; more is a warning, for times are no reason to fail. */
 export const projectBudgets: Readonly<Record<string, number>> = {
@@ -29,14 +29,19 @@ export interface SharedApiServers {
   cpuSeconds: number;
 }
 
-const slowest = 30;
+const shown = 30;
 
 /** The lines to print, without their ends. */
 export function costTable(
   files: readonly FileCost[],
   { budgets = projectBudgets, shared }: { budgets?: typeof projectBudgets; shared?: SharedApiServers } = {},
 ): string[] {
-  const bySeconds = [...files].sort((a, b) => wallSeconds(b) - wallSeconds(a)).slice(0, slowest);
+  const most = (seconds: (file: FileCost) => number): FileCost[] =>
+    [...files].sort((a, b) => seconds(b) - seconds(a)).slice(0, shown);
+  const lineOf = (file: FileCost): string =>
+    row(wallSeconds(file), file.cpuSeconds, `${file.project}  ${file.path}`);
+  const slowest = most(wallSeconds);
+  const costliest = most(({ cpuSeconds = 0 }) => cpuSeconds);
   return [
     heading('vitest project'),
     ...Array.from(
@@ -46,8 +51,11 @@ export function costTable(
     ...apiServerLines(files, shared),
     row(spanOf(files), cpuOf(files) + (shared?.cpuSeconds ?? 0), `all (${files.length} files)`),
     '',
-    heading(`the ${bySeconds.length} slowest files`),
-    ...bySeconds.map((file) => row(wallSeconds(file), file.cpuSeconds, `${file.project}  ${file.path}`)),
+    heading(`the ${slowest.length} slowest files`),
+    ...slowest.map(lineOf),
+    '',
+    heading(`the ${costliest.length} files with the most CPU`),
+    ...costliest.map(lineOf),
   ];
 }
 

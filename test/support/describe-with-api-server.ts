@@ -1,22 +1,33 @@
 import { afterAll, afterEach, beforeAll, describe, it } from 'vitest';
 import type { ApiServer } from './api-server.ts';
+import type { PoolQuestion } from './api-servers/api-server-pool.ts';
 import { HeldApiServer } from './api-servers/held-api-server.ts';
 import { apiServerProgram, etcdProgram, findServer, kubectlProgram } from './find-server.ts';
 import { type OwnApiServer, startApiServer } from './own-api-server.ts';
+import { TcpProxy } from './tcp-proxy.ts';
 
 /** Chosen: a guard against hangs. The start itself has a bound that scales with the machine's load. */
 const hookTimeoutMs = 10 * 60_000;
 
 /**
- * A suite with an API server for itself that has the state of one just started: no objects, kinds or rights of other suites.
- * Other suites use the same server before and after, so versions of objects do not start low, and it cannot be stopped. Where
+ * A suite with an API server for itself that has the state of one just started, and our kinds: no objects, kinds or rights of other
+ * suites. Other suites use the same server before and after, so versions of objects do not start low, and it cannot be stopped. Where
  * a program is missing the suite is skipped, with the reason in its name; with CI=true it fails instead.
  */
 export function describeWithApiServer(name: string, suite: (api: () => ApiServer) => void): void {
-  describeWithPrograms(name, () => {
+  describeWithHeldServer({ suite: name, kinds: true }, suite);
+}
+
+/** As `describeWithApiServer`, without our kinds: for a suite that is about their installation. */
+export function describeWithBareApiServer(name: string, suite: (api: () => ApiServer) => void): void {
+  describeWithHeldServer({ suite: name, kinds: false }, suite);
+}
+
+function describeWithHeldServer(question: PoolQuestion, suite: (api: () => ApiServer) => void): void {
+  describeWithPrograms(question.suite, () => {
     let server: HeldApiServer | undefined;
     beforeAll(async () => {
-      server = await HeldApiServer.take(name);
+      server = await HeldApiServer.take(question);
     }, hookTimeoutMs);
     afterAll(async () => {
       await server?.release();
@@ -25,7 +36,27 @@ export function describeWithApiServer(name: string, suite: (api: () => ApiServer
   });
 }
 
-/** As `describeWithApiServer`, for a suite that stops its server or installs kinds of others: no other suite uses it. */
+/**
+ * As `describeWithApiServer`, for a suite whose clients lose their server: they reach it over this proxy. Takes a tenth of the processor
+ * time that the end and another start of a server of its own take.
+ */
+export function describeWithDistantApiServer(
+  name: string,
+  suite: (api: () => ApiServer, network: () => TcpProxy) => void,
+): void {
+  describeWithApiServer(name, (api) => {
+    let network: TcpProxy | undefined;
+    beforeAll(async () => {
+      network = await TcpProxy.to(Number(new URL(api().url).port));
+      api().reachOver(network.port);
+    });
+    afterEach(() => network?.heal());
+    afterAll(() => network?.close());
+    suite(api, () => network as TcpProxy);
+  });
+}
+
+/** As `describeWithApiServer`, for a suite that stops its server or looks into its etcd: no other suite uses it. */
 export function describeWithOwnApiServer(name: string, suite: (api: () => OwnApiServer) => void): void {
   describeWithPrograms(name, () => {
     let server: OwnApiServer | undefined;

@@ -1,5 +1,5 @@
 /** An Envoy configuration for tests: every request is described by its address, path and plan, then goes upstream. */
-const type = (name: string): string => `type.googleapis.com/${name}`;
+export const type = (name: string): string => `type.googleapis.com/${name}`;
 
 export interface EnvoyConfigOptions {
   listenPort: number;
@@ -51,10 +51,6 @@ export function envoyConfig(options: EnvoyConfigOptions): object {
       ...options.filter,
     },
   };
-  const router = {
-    name: 'envoy.filters.http.router',
-    typed_config: { '@type': type('envoy.extensions.filters.http.router.v3.Router') },
-  };
   const route = {
     match: { prefix: '/' },
     route: { cluster: 'upstream' },
@@ -75,27 +71,24 @@ export function envoyConfig(options: EnvoyConfigOptions): object {
     http_filters: [rateLimitFilter, router],
     route_config: { virtual_hosts: [{ name: 'all', domains: ['*'], routes: [route] }] },
   };
-  return {
-    static_resources: {
-      listeners: [
-        {
-          name: 'http',
-          address: socketAddress(options.listenPort),
-          filter_chains: [
-            {
-              filters: [
-                { name: 'envoy.filters.network.http_connection_manager', typed_config: connectionManager },
-              ],
-            },
-          ],
-        },
-      ],
-      clusters: [
-        { ...cluster('limiter', options.limiterPort, true), ...tlsTo(options.limiterCaFile) },
-        cluster('upstream', options.upstreamPort, false),
-      ],
-    },
-  };
+  return staticEnvoy(options.listenPort, connectionManager, [
+    { ...cluster('limiter', options.limiterPort, true), ...tlsTo(options.limiterCaFile) },
+    cluster('upstream', options.upstreamPort, false),
+  ]);
+}
+
+export const router = {
+  name: 'envoy.filters.http.router',
+  typed_config: { '@type': type('envoy.extensions.filters.http.router.v3.Router') },
+};
+
+/** One listener for HTTP, with this connection manager. */
+export function staticEnvoy(listenPort: number, connectionManager: object, clusters: object[]): object {
+  const filters = [
+    { name: 'envoy.filters.network.http_connection_manager', typed_config: connectionManager },
+  ];
+  const listener = { name: 'http', address: socketAddress(listenPort), filter_chains: [{ filters }] };
+  return { static_resources: { listeners: [listener], clusters } };
 }
 
 function fileLog({ path, format }: { path: string; format: string }): object {
@@ -129,7 +122,7 @@ function tlsTo(caFile: string | undefined): object {
   return { transport_socket: { name: 'envoy.transport_sockets.tls', typed_config } };
 }
 
-function cluster(name: string, port: number | readonly number[], http2: boolean): object {
+export function cluster(name: string, port: number | readonly number[], http2: boolean): object {
   const protocol = http2 ? { http2_protocol_options: {} } : { http_protocol_options: {} };
   return {
     name,

@@ -10,7 +10,11 @@ export interface EnvoyProcess {
 }
 
 /** Starts Envoy with a configuration (an object, or the text of a file) and waits until its listeners are open. */
-export async function startEnvoy(binary: string, config: object | string): Promise<EnvoyProcess> {
+export async function startEnvoy(
+  binary: string,
+  config: object | string,
+  { threads = 1 } = {},
+): Promise<EnvoyProcess> {
   const folder = mkdtempSync(join(tmpdir(), 'weir-envoy-'));
   const file = join(folder, typeof config === 'string' ? 'envoy.yaml' : 'envoy.json');
   writeFileSync(file, typeof config === 'string' ? config : JSON.stringify(config));
@@ -18,7 +22,7 @@ export async function startEnvoy(binary: string, config: object | string): Promi
     command: binary,
     // Access logs would come every ten seconds.
     args: [
-      ...['-c', file, '--use-dynamic-base-id', '--concurrency', '1', '--log-level', 'info'],
+      ...['-c', file, '--use-dynamic-base-id', '--concurrency', String(threads), '--log-level', 'info'],
       ...['--file-flush-interval-msec', '100'],
     ],
   });

@@ -1,4 +1,4 @@
-/** The Envoy of examples/envoy with the filters and routes of another case, as a reader would put them together. */
+/** The Envoys of examples/, and that of examples/envoy with filters and routes of a document, on ports of a test. */
 import { parse } from 'yaml';
 
 import { readExample } from './example-cases.ts';
@@ -30,28 +30,27 @@ export interface ExampleEnvoyPorts {
   service: number;
 }
 
-/** The whole configuration, on the ports of examples/envoy. */
+/** The file of a case, whose ports are those of examples/envoy. */
 export function exampleEnvoy(name: string): ExampleEnvoy {
-  return envoyWith(readExample(name, 'envoy.yaml'));
-}
-
-function envoyWith(text: string): ExampleEnvoy {
-  const config = parse(readExample('envoy', 'envoy.yaml')) as ExampleEnvoy;
-  Object.assign(connectionManager(config), parse(text));
-  return config;
+  return parse(readExample(name, 'envoy.yaml')) as ExampleEnvoy;
 }
 
 /** The same for a test: on other ports, with the service elsewhere, and an unanswered question shows as a 500. */
 export function exampleEnvoyAt(name: string, ports: ExampleEnvoyPorts): ExampleEnvoy {
-  return envoyAt(readExample(name, 'envoy.yaml'), ports);
+  return atPorts(exampleEnvoy(name), ports);
 }
 
 /** As `exampleEnvoyAt`, with the filters and routes of a text. */
 export function envoyAt(text: string, ports: ExampleEnvoyPorts): ExampleEnvoy {
-  const config = envoyWith(text);
+  const config = exampleEnvoy('envoy');
+  Object.assign(connectionManager(config), parse(text));
+  return atPorts(config, ports);
+}
+
+function atPorts(config: ExampleEnvoy, ports: ExampleEnvoyPorts): ExampleEnvoy {
   const { listeners, clusters } = config.static_resources;
   const [listener] = listeners.splice(0);
-  if (listener === undefined) throw new Error('examples/envoy/envoy.yaml has no listener');
+  if (listener === undefined) throw new Error('the configuration has no listener');
   listeners.push(listener);
   listener.address.socket_address.port_value = ports.listener;
   for (const cluster of clusters) {
@@ -67,6 +66,6 @@ export function envoyAt(text: string, ports: ExampleEnvoyPorts): ExampleEnvoy {
 
 function connectionManager(config: ExampleEnvoy): Record<string, unknown> & { http_filters: Filter[] } {
   const manager = config.static_resources.listeners[0]?.filter_chains[0]?.filters[0].typed_config;
-  if (manager === undefined) throw new Error('examples/envoy/envoy.yaml has no connection manager');
+  if (manager === undefined) throw new Error('the configuration has no connection manager');
   return manager;
 }

@@ -22,6 +22,18 @@ export const redisProgram: ServerProgram = { command: 'redis-server', variable: 
 /** What Redis was forked into; suites of Redis run on it as well. */
 export const valkeyProgram: ServerProgram = { command: 'valkey-server', variable: 'WEIR_VALKEY_SERVER' };
 
+/** The oldest Redis and the newest Valkey that a package has; without TLS. */
+export const oldRedisProgram: ServerProgram = {
+  command: 'redis-server-6.2',
+  variable: 'WEIR_REDIS_SERVER_6_2',
+  ownOnly: true,
+};
+export const newValkeyProgram: ServerProgram = {
+  command: 'valkey-server-9',
+  variable: 'WEIR_VALKEY_SERVER_9',
+  ownOnly: true,
+};
+
 /** twemproxy, a proxy that spreads keys over servers. */
 export const nutcrackerProgram: ServerProgram = { command: 'nutcracker', variable: 'WEIR_NUTCRACKER' };
 

@@ -7,13 +7,18 @@ const firstPort = 15_000;
 const lastPort = 32_000;
 const given = new Set<number>();
 
-/** A TCP port of 127.0.0.1 on which nothing listened a moment ago; another each time. */
-export async function freePort(): Promise<number> {
+/**
+ * A TCP port of 127.0.0.1 on which nothing listened a moment ago; another each time. `distance`: the port so much above it is free,
+ * too, and given with it.
+ */
+export async function freePort(distance = 0): Promise<number> {
   for (;;) {
-    const port = randomInt(firstPort, lastPort + 1);
-    if (given.has(port)) continue;
-    given.add(port);
-    if (await isFree(port)) return port;
+    const port = randomInt(firstPort, lastPort - distance + 1);
+    const ports = [...new Set([port, port + distance])];
+    if (ports.some((one) => given.has(one))) continue;
+    for (const one of ports) given.add(one);
+    const free = await Promise.all(ports.map(isFree));
+    if (free.every(Boolean)) return port;
   }
 }
 

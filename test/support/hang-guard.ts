@@ -6,7 +6,7 @@
 import fc from 'fast-check';
 
 /** The most that a property takes of a processor in the usual run; `npm run properties` multiplies cases. */
-const usualSeconds = 2;
+const defaultSeconds = 2;
 
 /** Marks the error of a property that was interrupted before it failed. */
 export interface Interrupted {
@@ -17,7 +17,7 @@ export interface Interrupted {
 const limitOfTest = process.env['PROPERTY_CPU_SECONDS'];
 
 function limitSeconds(times: number): number {
-  return limitOfTest === undefined ? 10 * usualSeconds * Math.max(1, times) : Number(limitOfTest);
+  return limitOfTest === undefined ? 10 * defaultSeconds * Math.max(1, times) : Number(limitOfTest);
 }
 
 /** Where files share a process, each of them sets up fast-check, and all have the same one. */

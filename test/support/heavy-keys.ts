@@ -1,7 +1,7 @@
 /** Streams of keys, and what is true of them: for tests of sketches. */
 import fc from 'fast-check';
 import { expect } from 'vitest';
-import type { HeavyKey } from '../../limiter/stats/top/space-saving.ts';
+import type { HeavyKey } from '../../limiter/top-offenders/space-saving.ts';
 
 /** What came, counted exactly. */
 export class ExactCounts {

@@ -3,9 +3,10 @@ import { EventEmitter } from 'node:events';
 import type { ControlPlanePorts } from '../../control-plane/control-plane.ts';
 import { type ControlPlaneHost, runControlPlane } from '../../control-plane/main.ts';
 import { type HttpAnswer, httpAsk } from './http-ask.ts';
+import { PrintedText } from './printed-text.ts';
 
 /** What a test wants nearly always: loopback and any free port. */
-const usualEnv: Readonly<Record<string, string>> = {
+const defaultEnv: Readonly<Record<string, string>> = {
   HOST: '127.0.0.1',
   PORT: '0',
   XDS_HOST: '127.0.0.1',
@@ -24,6 +25,8 @@ export interface InProcessControlPlaneOptions
 export class InProcessControlPlane {
   /** What was logged, a line each, without its time. */
   readonly lines: string[] = [];
+  /** The same as a program would show it. */
+  readonly program = new PrintedText();
   /** The exit status. */
   readonly ended: Promise<number>;
   readonly #signals = new EventEmitter();
@@ -34,15 +37,21 @@ export class InProcessControlPlane {
     const { warn } = console;
     this.ended = runControlPlane({
       ...options,
-      env: { ...usualEnv, ...options.env },
+      env: { ...defaultEnv, ...options.env },
       signals: this.#signals,
-      logDestination: { write: (line) => this.lines.push(line.trimEnd().replace(/^time="[^"]*" /, '')) },
+      logDestination: {
+        write: (line) => {
+          this.lines.push(line.trimEnd().replace(/^time="[^"]*" /, ''));
+          this.program.add(line);
+        },
+      },
       onListening: (ports) => {
         this.#ports = ports;
         listening();
       },
     }).finally(() => {
       this.#hasEnded = true;
+      this.program.end();
       console.warn = warn;
     });
   }

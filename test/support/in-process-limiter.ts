@@ -1,9 +1,10 @@
 import { EventEmitter } from 'node:events';
 import { type LimiterHost, type ListeningPorts, runLimiter } from '../../limiter/main.ts';
 import type { ShutdownSignal } from '../../process/time/shutdown.ts';
+import { PrintedText } from './printed-text.ts';
 
 /** What a test wants nearly always: loopback, any free port, counters in memory, nothing exported. */
-const usualEnv: Readonly<Record<string, string>> = {
+const defaultEnv: Readonly<Record<string, string>> = {
   HOST: '127.0.0.1',
   PORT: '0',
   GRPC_HOST: '127.0.0.1',
@@ -49,10 +50,25 @@ export interface TopJson {
   }[];
 }
 
+/**
+ * As `startLimiter`, in this process, for a quarter of what a program takes of a processor. It answers nobody while the test keeps this
+ * thread, as `runWeir` does.
+ */
+export async function startLimiterHere({ env }: InProcessLimiterOptions): Promise<InProcessLimiter> {
+  const limiter = await InProcessLimiter.start({
+    env: { BACKEND_TYPE: 'redis', RUNTIME_WATCH_ROOT: 'false', ...env },
+  });
+  // Throws where it did not start.
+  void limiter.ports;
+  return limiter;
+}
+
 /** A limiter in this process, with what it is made of handed in. One at a time: library warnings are the process's. */
 export class InProcessLimiter {
   /** What was logged, a line each, without its time. */
   readonly lines: string[] = [];
+  /** The same as a program would show it. */
+  readonly program = new PrintedText();
   /** What was written to standard output. */
   readonly output: string[] = [];
   /** The exit status. */
@@ -65,9 +81,14 @@ export class InProcessLimiter {
     const { warn } = console;
     this.ended = runLimiter({
       ...options,
-      env: { ...usualEnv, ...options.env },
+      env: { ...defaultEnv, ...options.env },
       signals: this.#signals,
-      logDestination: { write: (line) => this.lines.push(line.trimEnd().replace(/^time="[^"]*" /, '')) },
+      logDestination: {
+        write: (line) => {
+          this.lines.push(line.trimEnd().replace(/^time="[^"]*" /, ''));
+          this.program.add(line);
+        },
+      },
       statsOutput: Object.assign(new EventEmitter(), {
         write: (text: string) => this.output.push(text) > 0,
         settled: () => Promise.resolve(),
@@ -78,6 +99,7 @@ export class InProcessLimiter {
       },
     }).finally(() => {
       this.#hasEnded = true;
+      this.program.end();
       console.warn = warn;
     });
   }

@@ -43,16 +43,8 @@ export async function startKubelet(
     daemonEndpoints: { kubeletEndpoint: { Port: (server.address() as AddressInfo).port } },
   };
   const object = { apiVersion: 'v1', kind: 'Node', metadata: { name: node } };
-  api.mustKubectl(['apply', '-f', '-'], { input: JSON.stringify(object) });
-  api.mustKubectl([
-    'patch',
-    'node',
-    node,
-    '--subresource=status',
-    '--type=merge',
-    '-p',
-    JSON.stringify({ status }),
-  ]);
+  api.apply(JSON.stringify(object));
+  api.patch('nodes', { name: `${node}/status` }, { status });
 }
 
 /** Two channels a port, of data and of errors; both begin with the number of the port. */

@@ -4,8 +4,8 @@ import type { FoldedRun } from '../../limiter/stores/folded-run.ts';
 export class LedgerModel {
   /** Undefined: missing. */
   value: number | undefined;
-  /** By limiter: its last message, and what that was granted. */
-  readonly grants = new Map<string, { last: number; granted: number }>();
+  /** By limiter: its last message, what that was granted, and what it had spent before. */
+  readonly grants = new Map<string, { last: number; granted: number; spent: number }>();
   /** Hits that ops added, without those that they took back, as far as they could. */
   counted = 0;
 
@@ -25,12 +25,12 @@ export class LedgerModel {
       return;
     }
     if (this.value === undefined) this.grants.clear();
-    const own = this.grants.get(lease.limiter) ?? { last: 0, granted: 0 };
+    const own = this.grants.get(lease.limiter) ?? { last: 0, granted: 0, spent: lease.spent };
     const heard = lease.sequence > own.last;
     if (heard) {
-      const spent = lease.grantedBy === own.last ? Math.min(lease.spent, own.granted) : 0;
+      const spent = Math.min(Math.max(0, lease.spent - own.spent), own.granted);
       if (this.value !== undefined) this.value = Math.max(0, this.value - (own.granted - spent));
-      this.grants.set(lease.limiter, { last: lease.sequence, granted: 0 });
+      this.grants.set(lease.limiter, { last: lease.sequence, granted: 0, spent: lease.spent });
     }
     const before = this.value ?? 0;
     const outstanding = this.outstanding;
@@ -46,7 +46,7 @@ export class LedgerModel {
         granted = Math.min(lease.want, lease.most, Math.floor(left / sharers));
     }
     if (heard) {
-      this.grants.set(lease.limiter, { last: lease.sequence, granted });
+      this.grants.set(lease.limiter, { last: lease.sequence, granted, spent: lease.spent });
       if (granted > 0) this.value = after + granted;
       if (granted === 0 && lease.forgets) this.grants.delete(lease.limiter);
     }

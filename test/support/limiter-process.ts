@@ -1,10 +1,16 @@
 import { ChildProgram, inCgroup } from './child-program.ts';
 import { weirProgram } from './weir-program.ts';
 
-export interface LimiterProcess {
+/** In a process of its own, or in the test's (in-process-limiter.ts). */
+export interface RunningLimiter {
+  program: Pick<ChildProgram, 'output' | 'printed'>;
+  ports: { grpc: number; http: number; debug: number };
+  stop(): Promise<unknown>;
+}
+
+export interface LimiterProcess extends RunningLimiter {
   program: ChildProgram;
   pid: number;
-  ports: { grpc: number; http: number; debug: number };
   stop(): Promise<void>;
 }
 

@@ -7,7 +7,7 @@ export const plainCounting: CountingOptions = {
   counterKeys: 'compatible',
   maxTextBytes: 16_384,
   nearLimitRatio: 0.8,
-  usualLease: undefined,
+  defaultLease: undefined,
   sanitizeDescriptorMetricDots: false,
   useCalendarMonthRateLimit: false,
   expirationJitterMaxSeconds: 0,

@@ -40,9 +40,9 @@ export class PlayedCalls {
       health: new HealthService(new Health(), []),
     });
     if (stream !== undefined)
-      methods.set('/test.Service/Stream', { kind: 'stream', name: 'Stream', handler: stream });
+      methods.set('/test.Service/Stream', { kind: 'stream', name: 'Stream', handler: stream, isFree: false });
     if (duplex !== undefined)
-      methods.set('/test.Service/Duplex', { kind: 'duplex', name: 'Duplex', handler: duplex });
+      methods.set('/test.Service/Duplex', { kind: 'duplex', name: 'Duplex', handler: duplex, isFree: false });
     this.handler = new GrpcRequestHandler({
       methods,
       clock: this.clock,

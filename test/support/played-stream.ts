@@ -47,6 +47,10 @@ export class PlayedStream implements RequestStream {
     this.resetCode = code;
   }
 
+  probe(): boolean {
+    return false;
+  }
+
   /** The last section: of an answer that ended, the trailers. */
   get last(): Record<string, string> | undefined {
     return this.sections.at(-1);

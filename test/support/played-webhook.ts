@@ -37,9 +37,9 @@ export function installWebhook(api: ApiServer, { port, caFile }: PlayedWebhook):
     metadata: { name },
     webhooks: [webhook],
   };
-  api.mustKubectl(['apply', '-f', '-'], { input: JSON.stringify(object) });
+  api.apply(JSON.stringify(object));
 }
 
 export function removeWebhook(api: ApiServer): void {
-  api.mustKubectl(['delete', 'validatingwebhookconfiguration', name]);
+  api.delete('validatingwebhookconfigurations', { name });
 }

@@ -15,7 +15,7 @@ declare module 'vitest' {
 }
 
 /** What fast-check runs of a property that says nothing. */
-const usualCases = 100;
+const defaultCases = 100;
 
 /** How many times the usual cases are run: 1 unless `npm run properties` says more. */
 export const propertyTimes = Number(process.env['PROPERTY_TIMES'] ?? 1);
@@ -24,8 +24,8 @@ export const propertyTimes = Number(process.env['PROPERTY_TIMES'] ?? 1);
 export const propertySeed = Number(process.env['PROPERTY_SEED'] ?? 1);
 
 /** For `numRuns`: so many in the usual run, more when it is multiplied. */
-export function caseCount(usual: number): number {
-  return Math.ceil(usual * propertyTimes);
+export function caseCount(common: number): number {
+  return Math.ceil(common * propertyTimes);
 }
 
 /** Makes the running test one that chance leads: its cases are summed up, and it is never tried again. */
@@ -37,7 +37,7 @@ export function countCases(count: number): void {
 const path = process.env['PROPERTY_PATH'];
 
 fc.configureGlobal({
-  numRuns: caseCount(usualCases),
+  numRuns: caseCount(defaultCases),
   seed: propertySeed,
   ...(path !== undefined && { path, endOnFailure: true }),
   beforeEach: () => countCases(1),

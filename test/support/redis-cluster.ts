@@ -8,6 +8,8 @@ import { type RedisTlsFiles, tlsArguments } from './redis-tls-server.ts';
 
 const masterCount = 3;
 const slotCount = 16_384;
+/** Of the port for the other members, above that for clients. Redis 6.2 cannot have another. */
+const busDistance = 10_000;
 
 export interface ClusterMember {
   server: RedisServer;
@@ -126,13 +128,14 @@ async function startMember({
   tls,
   lifetimes = {},
 }: RedisClusterOptions): Promise<ClusterMember> {
-  const busPort = await freePort();
+  const port = await freePort(tls === undefined ? busDistance : 0);
+  const tlsPort = tls && (await freePort(busDistance));
+  const busPort = (tlsPort ?? port) + busDistance;
   const login = password === undefined ? [] : ['--requirepass', password, '--masterauth', password];
-  const clustered = ['--cluster-enabled', 'yes', '--cluster-port', String(busPort)];
+  const clustered = ['--cluster-enabled', 'yes'];
   // A replica is listed once it has heard its master's ping.
   const pings = ['--repl-ping-replica-period', '1'];
   const fast = ['--cluster-node-timeout', '1000', '--repl-diskless-sync-delay', '0', ...pings];
-  const tlsPort = tls === undefined ? undefined : await freePort();
   const encrypted =
     tls === undefined
       ? []
@@ -147,7 +150,7 @@ async function startMember({
         ];
   const server = new RedisServer(
     { path, args: [...clustered, ...fast, ...login, ...encrypted, ...args], lifetimes },
-    await freePort(),
+    port,
   );
   await server.start();
   const client = new Redis(server.port, '127.0.0.1', {
@@ -164,8 +167,9 @@ async function join(members: readonly ClusterMember[]): Promise<void> {
   const share = Math.ceil(slotCount / masterCount);
   for (const [i, { client }] of members.entries()) {
     await client.cluster('SET-CONFIG-EPOCH', i + 1);
-    if (i < masterCount)
-      await client.cluster('ADDSLOTSRANGE', i * share, Math.min(slotCount, (i + 1) * share) - 1);
+    // Redis 6.2 knows no ADDSLOTSRANGE.
+    const own = i < masterCount ? Math.min(share, slotCount - i * share) : 0;
+    if (own > 0) await client.cluster('ADDSLOTS', ...Array.from({ length: own }, (_, n) => i * share + n));
     // Each meets each: word of mouth would take seconds.
     for (const { server, tlsPort, busPort } of members.slice(0, i))
       await client.cluster('MEET', '127.0.0.1', tlsPort ?? server.port, busPort);

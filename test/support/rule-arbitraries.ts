@@ -197,6 +197,7 @@ function level(key: fc.Arbitrary<string>, value: fc.Arbitrary<string>, depth: nu
     ...anyFlags,
     lease: fc.constantFrom(undefined, undefined, 0, 1, 5_000, 1_000_000),
     reserve: fc.option(reserve, { nil: undefined, freq: 5 }),
+    assign: fc.constantFrom(undefined, undefined, 'refilling'),
     metadata: fc.option(metadata, { nil: undefined, freq: 1 }),
     descriptors:
       depth === 1 ? fc.constant<Rule[]>([]) : fc.oneof(fc.constant<Rule[]>([]), level(key, value, depth - 1)),

@@ -6,8 +6,12 @@ import { type CommandIo, withIo } from '../../cli/shared/io.ts';
 import type { CommandOutcome } from './weir-command.ts';
 
 /** `weir` in this thread, so that it can ask servers of it. The environment is the one given alone. */
-export function runWeirHere(args: readonly string[], env: NodeJS.ProcessEnv = {}): Promise<CommandOutcome> {
-  return keepingOutput(env, (io) => main([...args], io));
+export function runWeirHere(
+  args: readonly string[],
+  env: NodeJS.ProcessEnv = {},
+  program?: 'weir' | 'kubectl weir',
+): Promise<CommandOutcome> {
+  return keepingOutput(env, (io) => main([...args], io, program));
 }
 
 /** As `runWeirHere`, one command of it. */
@@ -47,6 +51,7 @@ async function keepingOutput(
     env,
     cwd: () => process.cwd(),
     once: () => {},
+    started: '',
   };
   outcome.status = await run(io);
   return outcome;

@@ -6,7 +6,7 @@ import type {
   ReserveQuestion,
   SettleAnswer,
   SettleQuestion,
-} from '../../limiter/service/budgets.ts';
+} from '../../limiter/reservations/budgets.ts';
 import { limit } from './rule-builder.ts';
 
 const most = Number.MAX_SAFE_INTEGER;
@@ -42,7 +42,7 @@ export class ScriptedBudgets implements Budgets {
   ): void {
     const { amount, id = 'ours' } = question;
     this.asked.push(question);
-    const usual = {
+    const common = {
       allowed: true,
       id,
       amount,
@@ -53,18 +53,18 @@ export class ScriptedBudgets implements Budgets {
       unlimited: [],
       headers: [],
     };
-    done('failure' in this.reserving ? this.reserving : { ...usual, ...this.reserving });
+    done('failure' in this.reserving ? this.reserving : { ...common, ...this.reserving });
   }
 
   settle(question: SettleQuestion, _: unknown, done: (answer: SettleAnswer | BudgetFailure) => void): void {
     this.asked.push(question);
-    const usual: SettleAnswer = {
+    const common: SettleAnswer = {
       outcome: 'settled',
       charged: question.actual ?? 600,
       amount: 600,
       scopes: [budgetScope],
     };
-    done('failure' in this.settling ? this.settling : { ...usual, ...this.settling });
+    done('failure' in this.settling ? this.settling : { ...common, ...this.settling });
   }
 
   status(_: unknown, __: unknown, done: (answer: readonly BudgetScope[] | BudgetFailure) => void): void {

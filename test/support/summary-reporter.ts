@@ -44,7 +44,7 @@ export default class SummaryReporter implements Reporter {
       for (const test of module.children.allTests()) {
         const { state } = test.result();
         const isFlaky = test.diagnostic()?.flaky === true;
-        if (isFlaky) lines.push(`passed only when tried again: ${nameOf(test)}`);
+        if (isFlaky) lines.push(`passed only when tried again: ${nameOf(test)}${firstLineOf(test)}`);
         if (wasInterrupted(test)) interrupted.push(test);
         else if (isFlaky && !isExcused(test)) {
           lines.push(...(test.result().errors ?? []).map(({ stack, message }) => stack ?? message));
@@ -95,6 +95,13 @@ function totalLine({ passed, failed, skipped }: RunCounts): string {
 
 function nameOf(test: TestCase): string {
   return `${test.module.relativeModuleId} > ${test.fullName}`;
+}
+
+/** Why it failed first, where nothing else says so. */
+function firstLineOf(test: TestCase): string {
+  if (!isExcused(test)) return '';
+  const [line = ''] = (test.result().errors?.[0]?.message ?? '').split('\n', 1);
+  return line === '' ? '' : ` (${line.slice(0, 200)})`;
 }
 
 /** And nothing else was wrong with it. */

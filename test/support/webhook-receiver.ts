@@ -22,7 +22,7 @@ export class WebhookReceiver {
   mostOpen = 0;
   readonly #answers: ReceiverAnswer[] = [];
   readonly #hanging: ServerResponse[] = [];
-  #usual: ReceiverAnswer = 204;
+  #common: ReceiverAnswer = 204;
   #server: Server | undefined;
   #port = 0;
 
@@ -35,8 +35,8 @@ export class WebhookReceiver {
   }
 
   /** Every delivery from now on gets this answer; before it those in `first`, one each. */
-  answer(usual: ReceiverAnswer, first: ReceiverAnswer[] = []): this {
-    this.#usual = usual;
+  answer(common: ReceiverAnswer, first: ReceiverAnswer[] = []): this {
+    this.#common = common;
     this.#answers.splice(0, Infinity, ...first);
     return this;
   }
@@ -52,7 +52,7 @@ export class WebhookReceiver {
       const body = Buffer.concat(await request.toArray()).toString('utf8');
       const { headers, url: path = '' } = request;
       this.deliveries.push({ path, headers, body, id: String(headers['webhook-id']) });
-      const answer = this.#answers.shift() ?? this.#usual;
+      const answer = this.#answers.shift() ?? this.#common;
       if (answer === 'hang') this.#hanging.push(response);
       else if (typeof answer === 'number') response.writeHead(answer).end();
       else response.writeHead(answer.status, answer.headers).end('an answer with a body');

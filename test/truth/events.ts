@@ -28,7 +28,7 @@ function isPlayed(running: RunningLimiter): running is Played {
   return running instanceof ScriptedLimiter || running instanceof PartlyRefusingLimiter;
 }
 /** Between two things that happen to the leader there is time in which its statuses have to be true. */
-const calmOfLeaderMs = 15_000;
+const quietOfLeaderMs = 15_000;
 /** Before an override ends, a limiter that has it is cut off: it hears of the end from nobody. */
 const mostBeforeEndMs = 2_500;
 const leastBeforeEndMs = 1_200;
@@ -362,7 +362,7 @@ export class Chance {
   async #disturbAsPlanned(nowMs: number): Promise<boolean> {
     const { pace } = this.#options;
     const { leader } = this.#world;
-    const mayTouchLeader = pace < 1 || nowMs > this.#world.graceUntilMs + calmOfLeaderMs;
+    const mayTouchLeader = pace < 1 || nowMs > this.#world.graceUntilMs + quietOfLeaderMs;
     if (nowMs > this.#nextRivalMs) this.#startRival();
     else if (this.#busyReplica || !mayTouchLeader) return false;
     else if (nowMs > this.#nextLeaderMs && leader !== undefined) await this.#killLeader(leader);
@@ -381,7 +381,7 @@ export class Chance {
 
   async #happenToControlPlane(): Promise<void> {
     const nowMs = this.#options.nowMs();
-    const mayTouchLeader = nowMs > this.#world.graceUntilMs + calmOfLeaderMs;
+    const mayTouchLeader = nowMs > this.#world.graceUntilMs + quietOfLeaderMs;
     if (this.#busyReplica) return;
     const replica = this.#pick(this.#world.replicas) as Replica;
     if (replica === this.#world.leader && !mayTouchLeader) return;

@@ -73,6 +73,18 @@ describe('the oracle of the truth test', () => {
     expect(after(13, { objects: [believed], limiters: [limiter(undefined)] })).toHaveLength(1);
   });
 
+  it('judges no override that has ended by the clock of a replica, before its end', () => {
+    const ending = object({ isOverride: true, endsMs: 10_000 });
+    const early = { objects: [ending], limiters: [limiter(8, { latestMs: 11_000 })] };
+    expect(after(9, early)).toEqual([]);
+    expect(after(13, early)).toHaveLength(1);
+    expect(after(9, { ...early, limiters: [limiter(8, { latestMs: 9_999 })] })).toHaveLength(1);
+    const next = object({ isOverride: true, ...waiting });
+    const ahead = { objects: [next], limiters: [limiter(7, { latestMs: 11_000 })] };
+    expect(after(9, ahead)).toEqual([]);
+    expect(after(20, ahead)).toHaveLength(1);
+  });
+
   it('finds it although the end is reckoned a little differently at each look', () => {
     const oracle = new Oracle(ownName);
     const found = Array.from({ length: 5 }, (_, index) => {

@@ -42,6 +42,8 @@ export interface SeenLimiter {
   stoppedMs: number | undefined;
   /** Since when nothing of a replica can reach it. */
   aloneMs: number | undefined;
+  /** The latest time that the clock of its replica ever showed; missing: no clock is wrong. */
+  latestMs?: number;
 }
 
 export interface Sight {
@@ -110,13 +112,19 @@ export class Oracle {
       if (object.isReady) {
         this.looks.ready += 1;
         if (object.isOverride) this.looks.overrides += 1;
-        for (const limiter of limiters.filter((one) => decidesDifferently(one, object))) {
+        for (const limiter of limiters.filter(
+          (one) => decidesDifferently(one, object) && !mayHaveEnded(object, one, sight.atMs),
+        )) {
           const key = `${object.uid} ${object.generation} lie ${limiter.name}`;
           const lastsMs = this.#lasts(key, sight, streaks);
           this.longest.lieMs = Math.max(this.longest.lieMs, lastsMs);
           if (lastsMs > mostLieMs) violations.push(lie(object, limiter, lastsMs, sight.atMs));
         }
-      } else if (!isOver(object, sight.atMs) && isDue(object, ofFleet, this.#ownName)) {
+      } else if (
+        !isOver(object, sight.atMs) &&
+        !isAhead(object, ofFleet, sight.atMs) &&
+        isDue(object, ofFleet, this.#ownName)
+      ) {
         this.looks.due += 1;
         const lastsMs = this.#lasts(`${object.uid} ${object.generation} due`, sight, streaks);
         this.longest.delayMs = Math.max(this.longest.delayMs, lastsMs);
@@ -156,6 +164,15 @@ export class Oracle {
 
 function isOver({ endsMs }: SeenObject, atMs: number): boolean {
   return endsMs !== undefined && endsMs <= atMs;
+}
+
+/** A replica takes an override out when it has ended by the replica's own clock, and gives its place to another one. */
+function mayHaveEnded({ endsMs }: SeenObject, { latestMs = 0 }: SeenLimiter, atMs: number): boolean {
+  return endsMs !== undefined && endsMs > atMs && endsMs <= latestMs;
+}
+
+function isAhead({ isOverride }: SeenObject, limiters: readonly SeenLimiter[], atMs: number): boolean {
+  return isOverride && limiters.some(({ latestMs = 0 }) => latestMs > atMs);
 }
 
 function decidesDifferently({ answers, stoppedMs }: SeenLimiter, object: SeenObject): boolean {

@@ -112,10 +112,9 @@ export class World {
     const server = await startApiServer();
     try {
       installPrerequisites(server);
-      const create = (...args: string[]) => server.mustKubectl(['create', ...args]);
-      for (const name of [...namespaces, 'weir-other', 'weir-zrival']) create('namespace', name);
+      for (const name of [...namespaces, 'weir-other', 'weir-zrival']) server.createNamespace(name);
       for (const fleet of ['default', 'edge'])
-        create('serviceaccount', `limiter-${fleet}`, '-n', systemNamespace);
+        server.createServiceAccount(`limiter-${fleet}`, systemNamespace);
       const accounts = ['default', 'edge'].map(
         (fleet) => `system:serviceaccount:${systemNamespace}:limiter-${fleet}=${fleet}`,
       );

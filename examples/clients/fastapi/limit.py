@@ -1,4 +1,5 @@
 """Asks Weir before a request goes on."""
+import inspect
 import json
 import logging
 import os
@@ -14,14 +15,19 @@ client = httpx.AsyncClient(timeout=0.25, headers={"authorization": f"Bearer {TOK
 
 
 class Limit(BaseHTTPMiddleware):
-    """`describe` returns the descriptors to count. `on_error` is as in `check`."""
+    """`describe`, async or not, returns the descriptors to count; none: the request goes on. `on_error` is as in `check`."""
 
     def __init__(self, app, domain, describe, on_error="allow"):
         super().__init__(app)
         self.domain, self.describe, self.on_error = domain, describe, on_error
 
     async def dispatch(self, request, call_next):
-        refusal, headers = await check(self.domain, self.describe(request), self.on_error)
+        descriptors = self.describe(request)
+        if inspect.isawaitable(descriptors):
+            descriptors = await descriptors
+        if not descriptors:
+            return await call_next(request)
+        refusal, headers = await check(self.domain, descriptors, self.on_error)
         response = refusal or await call_next(request)
         response.headers.update(headers)
         return response

@@ -3,17 +3,16 @@ const token = process.env.WEIR_TOKEN;
 const headers = { 'content-type': 'application/json', ...(token && { authorization: `Bearer ${token}` }) };
 
 /**
- * A hook that asks Weir before a request goes on. `describe` returns the descriptors to count. `onError` is 'allow' or 'deny': what
- * happens to the request if Weir cannot decide.
+ * A hook that asks Weir before a request goes on. `describe` returns the descriptors to count, or a promise of them; none: the request
+ * goes on. `onError` is 'allow' or 'deny': what happens to the request if Weir cannot decide.
  */
 export function limit(domain, describe, { onError = 'allow' } = {}) {
   if (!['allow', 'deny'].includes(onError))
     throw new TypeError(`onError must be allow or deny, not ${onError}`);
   return async (request, reply) => {
-    const answer = await check({
-      domain,
-      descriptors: describe(request).map((entries) => entries.map(texts)),
-    });
+    const described = await describe(request);
+    if (described.length === 0) return;
+    const answer = await check({ domain, descriptors: described.map((entries) => entries.map(texts)) });
     for (const [name, value] of answer?.headers ?? []) {
       if (name.startsWith('ratelimit') || name === 'retry-after') reply.header(name, value);
     }

@@ -9,28 +9,24 @@ import { plainText } from '../../../process/log/error-text.ts';
 import { Seldom } from '../../../process/log/seldom.ts';
 import { isLoopback } from '../../../process/net/bind.ts';
 import { peerName, SocketPeer } from '../../../process/net/peer.ts';
-import type { Callers } from '../../callers/callers.ts';
+import type { OperatorGate } from '../../capabilities/capability.ts';
 import * as lines from '../../log/lines.ts';
 import { createAdminStats } from '../../stats/registry/operator-stats.ts';
-import { seldomMs } from '../connections.ts';
 import type { LimiterContext } from '../context.ts';
 
 export interface AdminParts {
   /** The debug token of now. */
   token(): string | undefined;
   /** Undefined without CALLERS_FILE. */
-  gate: Callers | undefined;
+  gate: OperatorGate | undefined;
   routes(tell: TellOfChange): readonly ApiRoute[];
 }
 
 export function openAdmin(context: LimiterContext, { token, gate, routes }: AdminParts): ApiRouter {
   const { settings, clock, log } = context;
   const stats = createAdminStats(context.registry);
-  const seldom = new Seldom<ApiRefusal>(
-    clock,
-    seldomMs,
-    ({ reason: counter, address: peer, detail: reason }, times) =>
-      lines.adminRefused(log, { peer, counter, reason, times }),
+  const seldom = new Seldom<ApiRefusal>(clock, ({ reason: counter, address: peer, detail: reason }, times) =>
+    lines.adminRefused(log, { peer, counter, reason, times }),
   );
   const { debugHost: host } = settings;
   const guard = new ApiGuard({
@@ -39,7 +35,7 @@ export function openAdmin(context: LimiterContext, { token, gate, routes }: Admi
     hosts: { machine: hostname(), allowed: settings.debugAllowedHosts, setting: 'DEBUG_ALLOWED_HOSTS' },
     noChanges: isLoopback(host)
       ? undefined
-      : `nothing can be changed here while nobody is asked who he is and DEBUG_HOST (${host}) is not loopback: set DEBUG_TOKEN_FILE, or CALLERS_FILE with the right admin`,
+      : `this limiter accepts no changes, because DEBUG_HOST (${host}) is not loopback and callers need no token: set DEBUG_TOKEN_FILE, or CALLERS_FILE with the right admin`,
     clock,
     onRefused: (refused) => {
       stats.refused(refused.reason);
@@ -59,7 +55,7 @@ export function openAdmin(context: LimiterContext, { token, gate, routes }: Admi
 }
 
 function callerOf(
-  gate: Callers,
+  gate: OperatorGate,
   request: IncomingMessage,
   authorization: string,
 ): ReturnType<NonNullable<ConstructorParameters<typeof ApiGuard>[0]['caller']>> {
@@ -69,12 +65,11 @@ function callerOf(
     const { code, message: detail } = found.refused;
     return { refused: code === GrpcCode.RESOURCE_EXHAUSTED ? 429 : 401, detail };
   }
-  const { entry, name } = found.caller;
   const bits = { read: Right.READ, admin: Right.ADMIN };
   return {
-    name,
-    hasRight: (right) => (entry.rights & bits[right]) !== 0,
-    hasDomain: (domain) => found.caller.hasDomain(domain),
+    name: found.name,
+    hasRight: (right) => (found.rights & bits[right]) !== 0,
+    hasDomain: (domain) => found.hasDomain(domain),
   };
 }
 

@@ -1,17 +1,18 @@
-/** From the parts of a limiter to what the admin API shows of it: status, rates, top offenders, rules. */
+/** From the parts of a limiter to what the admin API shows of it: status, rates, rules. */
 
 import { packageVersion } from '../../../process/files/package-file.ts';
 import type { ApiRoute } from '../../../process/http/api-route.ts';
 import type { RuleError } from '../../../rules/rule-error.ts';
+import type { OverridesHere } from '../../capabilities/capability.ts';
 import type { RulesInForce } from '../../config-source/rules-in-force.ts';
-import type { OverridesInForce } from '../../operate/overrides-in-force.ts';
+import { defaultLease } from '../../leases/settings.ts';
+import type { TakenLatencies } from '../../operate/latencies.ts';
 import { RateSampler } from '../../operate/rates.ts';
 import { ruleRoutes } from '../../operate/rule-routes.ts';
 import { statusRoutes } from '../../operate/status-routes.ts';
-import { usualLease } from '../../settings/counting-settings.ts';
+import { explainingSettings } from '../../settings/naming.ts';
 import { sinkOf } from '../../settings/stats-settings.ts';
 import { adminChanges } from '../../stats/registry/operator-stats.ts';
-import type { TopReporter } from '../../stats/top/top-report.ts';
 import type { LimiterContext } from '../context.ts';
 import type { Serving } from '../serving.ts';
 
@@ -19,9 +20,9 @@ export interface StatusParts {
   self: { readonly name: string; readonly instance: string };
   rules: RulesInForce;
   serving: Pick<Serving, 'operate'>;
-  overrides: OverridesInForce;
-  /** Undefined with STATS_TOP_KEYS=0. */
-  top: TopReporter | undefined;
+  overrides: OverridesHere | undefined;
+  /** Names of those that run. */
+  capabilities: readonly string[];
   /** Whether callers are served. */
   isServing(): boolean;
 }
@@ -32,14 +33,14 @@ export function openStatus(
   parts: StatusParts,
 ): { routes: ApiRoute[]; close(): void } {
   const { settings, registry, clock, timers, health } = context;
-  const { self, rules, serving, top, overrides } = parts;
+  const { self, rules, serving, overrides, capabilities } = parts;
   const store = storeStatus(context);
   const sampler = new RateSampler({
     onLook: () => void store(),
     registry,
     clock,
     timers,
-    takeLatencies: async () => (await serving.operate({ order: 'take-latencies' })) as number[][],
+    takeLatencies: async () => (await serving.operate({ order: 'take-latencies' })) as TakenLatencies[],
     domains: () => rules.table?.domainNames() ?? [],
   });
   const startedAt = new Date(clock.nowMs()).toISOString();
@@ -48,6 +49,7 @@ export function openStatus(
       limiter: { ...self, version: packageVersion(), node: process.version, startedAt, pid: process.pid },
       ready: () => health.healthy && parts.isServing(),
       failing: () => health.failing,
+      capabilities,
       rules: (readsAll) => ({
         version: rules.table?.contentHash ?? null,
         domains: rules.table?.domainCount ?? 0,
@@ -56,7 +58,7 @@ export function openStatus(
         lastLoadFailed: rules.lastLoadFailed,
         lastError: readsAll ? errorJson(rules.lastError) : null,
         source: settings.configType === 'FILE' ? 'file' : 'xds',
-        overrides: overrides.count,
+        overrides: overrides?.count() ?? 0,
       }),
       store,
       sinks: () => [{ name: sinkOf(settings), linesDropped: droppedLines(context) }],
@@ -69,24 +71,14 @@ export function openStatus(
         ),
       refresh: () => registry.refreshAll(),
       sampler,
-      top,
     }),
     ...ruleRoutes({
       table: () => rules.table,
       registry,
       sampler,
       nowMs: () => clock.nowMs(),
-      overrides: (domain, entries) => overrides.find(domain, entries),
-      explaining: {
-        cacheKeyPrefix: settings.cacheKeyPrefix,
-        useCalendarMonthRateLimit: settings.useCalendarMonthRateLimit,
-        usualLease: usualLease(settings) ?? 0,
-        names: {
-          sanitizeDescriptorMetricDots: settings.sanitizeDescriptorMetricDots,
-          counterKeys: settings.counterKeys,
-          maxTextBytes: settings.requestMaxTextBytes,
-        },
-      },
+      overrides: (domain, entries) => overrides?.find(domain, entries),
+      explaining: explainingSettings(settings),
     }),
   ];
   return { routes, close: () => sampler.close() };
@@ -112,7 +104,7 @@ function storeStatus({ settings, registry, clock }: LimiterContext): () => Recor
       breaker: hasBreaker ? (isOpen ? 'open' : 'closed') : 'none',
       openSince: timeOrNull(openSinceMs),
       failureMode: settings.backendType === 'memory' ? 'none' : settings.storeFailureMode,
-      leases: usualLease(settings) !== undefined,
+      leases: defaultLease(settings) !== undefined,
     };
   };
 }

@@ -396,12 +396,12 @@ export class XdsConfigSource implements ConfigSource {
     }
     // gRPC proposal A8: a client that is told so pings half as often.
     if (tooManyPings) this.#keepaliveMs *= 2;
-    const told = unauthenticated ? `${reason} (${this.#proofToMend()})` : reason;
+    const told = unauthenticated ? `${reason} (${this.#proofToFix()})` : reason;
     this.#carryOut(this.#session.ended(told, unauthenticated && this.#hasNewToken()));
   }
 
   /** What an operator is to look at where the server does not know who this is. */
-  #proofToMend(): string {
+  #proofToFix(): string {
     const { tokenFile, headers } = this.#options;
     if (tokenFile !== undefined) return 'the token in CONFIG_GRPC_XDS_TOKEN_FILE is not taken';
     if (headers.some(([name]) => name.toLowerCase() === 'authorization'))

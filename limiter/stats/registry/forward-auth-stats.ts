@@ -18,7 +18,7 @@ export type ForwardAnswer = (typeof forwardAnswers)[number];
 
 export function createForwardAuthStats(registry: StatsRegistry): {
   answered(answer: ForwardAnswer): void;
-  untold(header: string): void;
+  missing(header: string): void;
 } {
   const name = 'ratelimit.forward_auth.requests';
   const slots = new Map(
@@ -26,7 +26,7 @@ export function createForwardAuthStats(registry: StatsRegistry): {
   );
   return {
     answered: (answer) => registry.add(slots.get(answer) as number, 1),
-    untold: (header) =>
+    missing: (header) =>
       registry.add(registry.counter('ratelimit.forward_auth.headers_missing', [['header', header]]), 1),
   };
 }

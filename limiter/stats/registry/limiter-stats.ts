@@ -187,51 +187,6 @@ export function registerHeldStats(registry: StatsRegistry, held: { readonly byte
   registry.gaugePart('ratelimit.connections.held_bytes', () => held.bytes);
 }
 
-/** What to call for a request that was not answered, by its caller; `names` are those whose counters are shown from the start. */
-export interface CallerStats {
-  show(names: readonly string[]): void;
-  refused(caller: string, reason: string): void;
-  unknownToken(): void;
-}
-
-/** Chosen: names of callers that are counted apart over the life of a process, whatever files come and go. */
-const mostCallerNames = 4_000;
-
-/** `ratelimit.callers.refused` by the tags `caller` and `reason`, and `ratelimit.callers.unknown_tokens`. */
-export function createCallerStats(registry: StatsRegistry): CallerStats {
-  const names = new Set<string>();
-  const slotOf = (caller: string, reason: string): number =>
-    registry.counter('ratelimit.callers.refused', [
-      ['caller', caller],
-      ['reason', reason],
-    ]);
-  slotOf('unknown', 'unauthenticated');
-  const unknownToken = countingIn(registry)('ratelimit.callers.unknown_tokens');
-  return {
-    unknownToken,
-    show: (shown) => {
-      for (const name of shown) {
-        if (names.size >= mostCallerNames) return;
-        names.add(name);
-        for (const reason of ['permission_denied', 'over_rate']) slotOf(name, reason);
-      }
-    },
-    refused: (caller, reason) => {
-      const name = names.has(caller) || caller === 'unknown' ? caller : 'other';
-      registry.add(slotOf(name, reason), 1);
-    },
-  };
-}
-
-/** Of CALLERS_FILE: how many entries are in force, and whether newer ones were refused. */
-export function registerCallersFile(
-  registry: StatsRegistry,
-  file: { callers(): number; lastWasRefused(): boolean },
-): void {
-  registry.gauge('ratelimit.callers.entries', () => file.callers());
-  registry.gauge('ratelimit.callers.load_failed', () => (file.lastWasRefused() ? 1 : 0));
-}
-
 /** What to call for every request of a path, whatever becomes of it. */
 export function createHttpStats(
   registry: StatsRegistry,
@@ -360,29 +315,6 @@ export function registerBreakerStats(
   registry.counterFrom(`ratelimit.${breaker}.refused`, () => store.refused);
 }
 
-/** Hits that were taken ahead, and what became of them. */
-export function registerLeaseStats(
-  registry: StatsRegistry,
-  book: {
-    readonly [name in
-      | 'counters'
-      | 'outstanding'
-      | 'granted'
-      | 'spent'
-      | 'returned'
-      | 'lostAtMost'
-      | 'unwatched']: number;
-  },
-): void {
-  registry.gauge('ratelimit.leases.counters', () => book.counters);
-  registry.gauge('ratelimit.leases.outstanding', () => book.outstanding);
-  registry.counterFrom('ratelimit.leases.granted', () => book.granted);
-  registry.counterFrom('ratelimit.leases.spent', () => book.spent);
-  registry.counterFrom('ratelimit.leases.returned', () => book.returned);
-  registry.counterFrom('ratelimit.leases.lost_at_most', () => book.lostAtMost);
-  registry.counterFrom('ratelimit.leases.unwatched', () => book.unwatched);
-}
-
 /** What STORE_FAILURE_MODE=local counted in memory, and what of it the store does not have. */
 export function registerLocalFallbackStats(
   registry: StatsRegistry,
@@ -397,25 +329,6 @@ export function registerLocalFallbackStats(
 export function createWorkerStats(registry: StatsRegistry, ready: () => number): { crashed(): void } {
   registry.gauge('ratelimit.workers.ready', ready);
   return { crashed: countingIn(registry)('ratelimit.workers.crashed') };
-}
-
-/** Of what `/top` shows. Counts rather than names, so that a sink sees how full it is and not who is in it. */
-export function registerTopStats(
-  registry: StatsRegistry,
-  top: { readonly domainCount: number; readonly bytes: number; readonly dropped: number },
-): void {
-  registry.gauge('ratelimit.top_offenders.domains', () => top.domainCount);
-  registry.gauge('ratelimit.top_offenders.bytes', () => top.bytes);
-  registry.counterFrom('ratelimit.top_offenders.dropped', () => top.dropped);
-}
-
-export function registerRefusalStats(
-  registry: StatsRegistry,
-  refusals: { readonly size: number; readonly bytes: number; readonly leftOut: number },
-): void {
-  registry.gauge('ratelimit.refusals.kept', () => refusals.size);
-  registry.gauge('ratelimit.refusals.bytes', () => refusals.bytes);
-  registry.counterFrom('ratelimit.refusals.left_out', () => refusals.leftOut);
 }
 
 /** The program, and what becomes of metrics made of values of requests. */

@@ -20,19 +20,3 @@ export function createAdminStats(registry: StatsRegistry): AdminStats {
     refused: tagged('ratelimit.admin.refused', 'reason', adminRefusals),
   };
 }
-
-/** Of the main thread. */
-export function registerOverrideStats(
-  registry: StatsRegistry,
-  {
-    inForce,
-    files,
-  }: {
-    inForce: { readonly count: number; readonly conflicted: number };
-    files: { readonly lastWasRefused: boolean };
-  },
-): void {
-  registry.gauge('ratelimit.overrides.in_force', () => inForce.count);
-  registry.gauge('ratelimit.overrides.conflicted', () => inForce.conflicted);
-  registry.gauge('ratelimit.overrides.files_refused', () => Number(files.lastWasRefused));
-}

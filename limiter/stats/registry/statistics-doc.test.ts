@@ -3,12 +3,17 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { Health } from '../../../process/grpc/health.ts';
 import { httpRefusals } from '../../../process/http/http-connections.ts';
+import { loggerOf } from '../../../process/log/logger.ts';
 import { documentedStatistics } from '../../../test/support/documented-statistics.ts';
+import { createCallerStats, registerCallersFile } from '../../callers/stats.ts';
+import { registerLeaseStats } from '../../leases/halves.ts';
+import { registerOverrideStats } from '../../overrides/halves.ts';
+import { QuotaStats } from '../../quota-service/quota-stats.ts';
 import { createForwardAuthStats, registerProfilesFile } from './forward-auth-stats.ts';
 import * as stats from './limiter-stats.ts';
 import { registerHealthStats } from './limiter-stats.ts';
 import { createMemcacheStats, registerMemcacheNodes } from './memcache-stats.ts';
-import { createAdminStats, registerOverrideStats } from './operator-stats.ts';
+import { createAdminStats } from './operator-stats.ts';
 import { leasedHitsName, ruleStatNames } from './rule-stats.ts';
 import { StatsRegistry } from './stats-registry.ts';
 
@@ -36,11 +41,22 @@ function namesOfTheProgram(): string[] {
     inForce: { count: 0, conflicted: 0 },
     files: { lastWasRefused: false },
   });
-  stats.createCallerStats(registry);
-  stats.registerCallersFile(registry, { callers: () => 0, lastWasRefused: () => false });
+  createCallerStats(registry);
+  registerCallersFile(registry, { callers: () => 0, lastWasRefused: () => false });
   stats.createHttpStats(registry);
   stats.createWarningStats(registry)({ rule: '1', policy: '2', mark: 80 });
-  createForwardAuthStats(registry).untold('<header>');
+  const quota = new QuotaStats(
+    registry,
+    loggerOf(
+      () => {},
+      () => false,
+    ),
+    clock,
+  );
+  quota.watch({ streams: 0, buckets: 0 });
+  const noHits = { assigned: 1, used: 0, denied: 0, returned: 0, overReported: 0 };
+  quota.settle({ totals: () => noHits }, 'pool', 'rule');
+  createForwardAuthStats(registry).missing('<header>');
   registerProfilesFile(registry, { profiles: () => 0, lastWasRefused: () => false });
   stats.createRuntimeStats(registry, () => 0);
   stats.createRulesStats(registry, clock, () => false)({ version: '1', domains: 0, rules: 0 });
@@ -64,7 +80,7 @@ function namesOfTheProgram(): string[] {
     lostAtMost: 0,
     unwatched: 0,
   };
-  stats.registerLeaseStats(registry, leases);
+  registerLeaseStats(registry, leases);
   const breaker = { phase: 'closed', connected: true, waiting: 0, opened: 0, refused: 0 };
   stats.registerBreakerStats(registry, 'store', breaker);
   const fallback = { countedLocally: 0, owedCounters: 0, undelivered: 0 };

@@ -3,7 +3,7 @@
 /** What fits into a frame of Ethernet beside the headers; the Go service's statsd client takes as much. */
 export const datagramBytes = 1432;
 /** The buffer of the Go service's statsd client. */
-const usualChunkBytes = 64 * 1024;
+const defaultChunkBytes = 64 * 1024;
 /** UTF-8 bytes of one UTF-16 unit, at most. */
 const maxBytesPerUnit = 3;
 const newline = 0x0a;
@@ -17,7 +17,7 @@ export class LineQueue {
   #bytes = 0;
 
   /** A line longer than a chunk has one of its own. */
-  constructor(maxBytes: number, chunkBytes = usualChunkBytes) {
+  constructor(maxBytes: number, chunkBytes = defaultChunkBytes) {
     this.#maxBytes = maxBytes;
     this.#chunkBytes = chunkBytes;
   }
@@ -68,7 +68,7 @@ export class LineQueue {
   /** In large chunks the exact length is not worth its cost. */
   #fitsOpen(line: string, most: number): boolean {
     const left = Math.min(this.#open?.length ?? 0, this.#chunkBytes) - this.#openBytes;
-    return most <= left || (this.#chunkBytes < usualChunkBytes && Buffer.byteLength(line) <= left);
+    return most <= left || (this.#chunkBytes < defaultChunkBytes && Buffer.byteLength(line) <= left);
   }
 
   #closeChunk(): void {

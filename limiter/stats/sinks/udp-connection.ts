@@ -38,19 +38,19 @@ export interface UdpConnectionOptions {
 /** Chosen: a name that moved is followed within a minute. */
 const lookupAgainMs = 60_000;
 /** Chosen: the refusal of the first datagram has come by then. */
-const calmMs = 1_000;
+const quietMs = 1_000;
 /** Chosen: about 1.5 MB that the system did not take yet. */
 const maxUnderWay = 1_024;
 
 export class UdpConnection implements StatsdTransport {
   readonly #options: UdpConnectionOptions;
   #socket: Socket | undefined;
-  #isCalm = false;
+  #isQuiet = false;
   #underWay = 0;
   #opening = false;
   #closed = false;
   #callOff: (() => void)[] = [];
-  #callOffCalm: (() => void) | undefined;
+  #callOffQuiet: (() => void) | undefined;
 
   constructor(options: UdpConnectionOptions) {
     this.#options = options;
@@ -58,7 +58,7 @@ export class UdpConnection implements StatsdTransport {
 
   /** Whether what is sent is likely to arrive. */
   get connected(): boolean {
-    return this.#socket !== undefined && (this.#isCalm || this.#options.probe === undefined);
+    return this.#socket !== undefined && (this.#isQuiet || this.#options.probe === undefined);
   }
 
   /** Whether it is about to be known. What is sent meanwhile may arrive. */
@@ -103,7 +103,7 @@ export class UdpConnection implements StatsdTransport {
   close(): void {
     this.#closed = true;
     for (const stop of this.#callOff) stop();
-    this.#callOffCalm?.();
+    this.#callOffQuiet?.();
     this.#socket?.close();
     this.#socket = undefined;
     this.#options.onChange();
@@ -134,7 +134,7 @@ export class UdpConnection implements StatsdTransport {
     // What the socket before still has to send may go out.
     if (before !== undefined) setImmediate(() => before.close());
     const { probe } = this.#options;
-    if (!this.#isCalm && probe !== undefined) this.#sendBy(socket, probe);
+    if (!this.#isQuiet && probe !== undefined) this.#sendBy(socket, probe);
   }
 
   #sendBy(socket: Socket, packet: Uint8Array): void {
@@ -142,14 +142,14 @@ export class UdpConnection implements StatsdTransport {
     socket.send(packet, (error) => {
       this.#underWay -= 1;
       if (error !== null && error !== undefined) this.#fail(socket, error);
-      else if (!this.#isCalm && socket === this.#socket) this.#awaitCalm();
+      else if (!this.#isQuiet && socket === this.#socket) this.#awaitQuiet();
       if (this.#underWay === 0) this.#options.onChange();
     });
   }
 
-  #awaitCalm(): void {
-    this.#callOffCalm ??= this.#options.timers.after(calmMs, () => {
-      this.#isCalm = true;
+  #awaitQuiet(): void {
+    this.#callOffQuiet ??= this.#options.timers.after(quietMs, () => {
+      this.#isQuiet = true;
       this.#options.onUp();
       this.#options.onChange();
     });
@@ -158,9 +158,9 @@ export class UdpConnection implements StatsdTransport {
   #fail(socket: Socket, error: Error): void {
     if (socket !== this.#socket) return;
     this.#socket = undefined;
-    this.#isCalm = false;
-    this.#callOffCalm?.();
-    this.#callOffCalm = undefined;
+    this.#isQuiet = false;
+    this.#callOffQuiet?.();
+    this.#callOffQuiet = undefined;
     socket.close();
     if (!this.#closed) this.#options.onLost(error.message);
     this.#options.onChange();

@@ -1,4 +1,4 @@
-import type { Bound, Held } from '../../algorithms/bound.ts';
+import type { Bound, CounterState } from '../../algorithms/bound.ts';
 import { keyBytes } from '../folded-run.ts';
 import type { Operation } from '../operation.ts';
 import { StoreError } from '../store-error.ts';
@@ -13,14 +13,14 @@ export interface KeptCounter {
   queuedTick: number;
   value: number;
   /** Of a sliding window or a bucket, in place of the value. */
-  held: Held | undefined;
+  held: CounterState | undefined;
   /** Where it is; undefined once it left, though the expiry queue, or who found it, may still hold it. */
   table: CounterTable | undefined;
   nextInTick: KeptCounter | undefined;
 }
 
-/** What is kept of a counter, and how. `waitMicros`: until it is unused. */
-type Kept = Pick<Operation, 'key' | 'ttlSeconds' | 'waitMicros'>;
+/** What is kept of a counter, and how. */
+type Kept = Pick<Operation, 'key' | 'ttlSeconds'>;
 
 /** What a counter occupies besides its key's characters: measured with a million of them on Node 26, rounded up. */
 const counterOverheadBytes = 176;
@@ -32,7 +32,7 @@ const mostRequeued = 100;
 /** Of a bucket that is full again at once: making it anew for each hit would cost more than keeping it. In milliseconds. */
 const leastLifeMs = 1000;
 
-export function heldBy(counter: KeptCounter | undefined, bound: Bound): Held | undefined {
+export function heldBy(counter: KeptCounter | undefined, bound: Bound): CounterState | undefined {
   if (counter === undefined || !bound.holdsTotal) return counter?.held;
   return [counter.value, 0, 0];
 }
@@ -93,7 +93,12 @@ export class CounterTable {
   }
 
   /** Only for a key that `find` does not know. False when it is too long for the table, even an empty one. */
-  create(options: { key: string; value: number; held?: Held | undefined; expiresAtMs: number }): boolean {
+  create(options: {
+    key: string;
+    value: number;
+    held?: CounterState | undefined;
+    expiresAtMs: number;
+  }): boolean {
     const { key, value, held, expiresAtMs } = options;
     const bytes = keyBytes(key) + counterOverheadBytes + (held === undefined ? 0 : heldBytes);
     if (bytes > this.maxBytes) return false;
@@ -118,11 +123,16 @@ export class CounterTable {
    * Writes what a counter with a bound holds, a new one where `find` gave none. False when the key does not fit. One that has
    * to live longer than it was to gets twice as long, lest each hit move its end.
    */
-  keep(kept: Kept, bound: Bound, held: Held, counter: KeptCounter | undefined, nowMs: number): boolean {
-    const { key, waitMicros, ttlSeconds } = kept;
+  keep(
+    kept: Kept,
+    bound: Bound,
+    held: CounterState,
+    counter: KeptCounter | undefined,
+    nowMs: number,
+  ): boolean {
+    const { key, ttlSeconds } = kept;
     const { holdsTotal } = bound;
-    // Nothing is kept that is over: it is how long until the counter is unused.
-    const untilUnusedMs = holdsTotal ? 0 : waitMicros / 1000;
+    const untilUnusedMs = holdsTotal ? 0 : bound.untilUnusedMicros(held, nowMs * 1000) / 1000;
     const lifeMs = holdsTotal ? ttlSeconds * 1000 : Math.max(leastLifeMs, 2 * untilUnusedMs);
     // Another one of the group may have taken its room.
     if (counter === undefined || counter.table === undefined) {

@@ -1,5 +1,5 @@
 import type { Clock } from '../../../process/time/clock.ts';
-import { used } from '../admission.ts';
+import { holdWaitMicros, used } from '../admission.ts';
 import { keyBytes } from '../folded-run.ts';
 import {
   type Fullness,
@@ -254,6 +254,7 @@ export class MemoryReservations implements Notes, Claims {
     call.settled = 'unknown';
     call.charged = 0;
     call.amount = 0;
+    let isFirst = true;
     for (const section of sections) {
       const { book, counters } = section;
       const actual = counters[0]!.hold!.amount;
@@ -267,7 +268,8 @@ export class MemoryReservations implements Notes, Claims {
           nowMs,
         );
         if (made !== undefined) this.#occupy(owner, made.bytes);
-        if (call.settled === 'unknown') call.charged = actual;
+        if (call.settled === 'unknown' && isFirst) call.charged = actual;
+        isFirst = false;
         tellAll(counters, false);
         continue;
       }
@@ -292,7 +294,6 @@ export class MemoryReservations implements Notes, Claims {
   #tell(counter: Operation, book: ReservationBook, nowMs: number): void {
     const bound = counter.counter.charging!;
     const hold = counter.hold!;
-    const { outcome, amount = 0 } = hold;
     const nowMicros = nowMs * 1000;
     const found = this.#options.table.find(counter, nowMs);
     const held = bound.heldAt(heldBy(found, bound), nowMicros);
@@ -308,10 +309,7 @@ export class MemoryReservations implements Notes, Claims {
         hold.oldestMs = madeMs;
         break;
       }
-    const isOver = outcome === 'refused' || (outcome === 'left-out' && amount > bound.room(held, nowMicros));
-    counter.waitMicros = isOver
-      ? bound.untilRoomMicros(held, nowMicros, hold.amount)
-      : bound.untilUnusedMicros(held, nowMicros);
+    counter.waitMicros = holdWaitMicros(counter, held, nowMicros);
   }
 }
 

@@ -1,8 +1,9 @@
 import type { Clock } from '../../../process/time/clock.ts';
-import type { Held } from '../../algorithms/bound.ts';
+import type { CounterState } from '../../algorithms/bound.ts';
+import { MemoryLedger } from '../../allocate/memory-ledger.ts';
 import { admit, used } from '../admission.ts';
 import { maxTotal, toldAfter } from '../folded-run.ts';
-import { failAll, failOp, type Operation } from '../operation.ts';
+import { failAll, failOp, type LeaseTerms, type Operation } from '../operation.ts';
 import { holdBack } from '../stop-when-over.ts';
 import type { Claims, Notes, ReservationBounds, Store, SubmitOptions } from '../store.ts';
 import { StoreError } from '../store-error.ts';
@@ -17,6 +18,8 @@ export interface MemoryStoreOptions {
   maxBytes: number;
   /** Undefined: it keeps no reservations. */
   reservations?: ReservationBounds | undefined;
+  /** Whether it answers messages to ledgers. Not where it counts in place of another store: nobody else would know. Defaults to false. */
+  ledgers?: boolean | undefined;
 }
 
 /** More than one, so that ended counters go faster than new ones can come. */
@@ -31,10 +34,13 @@ export class MemoryStore implements Store {
   /** Of the group under way. */
   readonly #counters: (KeptCounter | undefined)[] = [];
   readonly #reservations: MemoryReservations | undefined;
+  /** What limiters have of counters that are shared out. */
+  readonly #ledgers: WeakMap<KeptCounter, MemoryLedger> | undefined;
   #closed = false;
 
-  constructor({ clock, maxCounters, maxBytes, reservations }: MemoryStoreOptions) {
+  constructor({ clock, maxCounters, maxBytes, reservations, ledgers = false }: MemoryStoreOptions) {
     this.#clock = clock;
+    if (ledgers) this.#ledgers = new WeakMap();
     this.#table = new CounterTable({ maxCounters, maxBytes });
     if (reservations !== undefined)
       this.#reservations = new MemoryReservations({ ...reservations, clock, table: this.#table });
@@ -93,7 +99,9 @@ export class MemoryStore implements Store {
       }
       for (let first = 0; first < ops.length; ) {
         const op = ops[first]!;
-        if (op.counter.bound === undefined) this.#apply(op, nowMs);
+        if (op.lease !== undefined && this.#ledgers !== undefined)
+          this.#share(op, op.lease, this.#ledgers, nowMs);
+        else if (op.counter.bound === undefined) this.#apply(op, nowMs);
         else this.#admit(ops, first, nowMs);
         first += op.groupSize;
       }
@@ -135,7 +143,7 @@ export class MemoryStore implements Store {
   }
 
   /** What the counter holds; of a fixed window the total and two zeros. */
-  look(key: string): Held | undefined {
+  look(key: string): CounterState | undefined {
     const counter = this.#table.at(key, this.#clock.nowMs());
     return counter && (counter.held ?? [counter.value, 0, 0]);
   }
@@ -176,6 +184,22 @@ export class MemoryStore implements Store {
       });
       if (!created) failOp(op, keyTooLong(op.key, this.#table.maxBytes));
     }
+  }
+
+  /** A message to the ledger alone: hits come in operations of their own. */
+  #share(op: Operation, lease: LeaseTerms, ledgers: WeakMap<KeptCounter, MemoryLedger>, nowMs: number): void {
+    const { key, ttlSeconds } = op;
+    const isThere = this.#table.find(op, nowMs) !== undefined;
+    if (!isThere && !this.#table.create({ key, value: 0, expiresAtMs: nowMs + ttlSeconds * 1000 })) {
+      failOp(op, keyTooLong(key, this.#table.maxBytes));
+      return;
+    }
+    const counter = this.#table.find(op, nowMs)!;
+    const ledger = ledgers.getOrInsertComputed(counter, () => new MemoryLedger());
+    counter.value = ledger.apply(lease, counter.value, nowMs);
+    op.applied = 0;
+    op.after = counter.value;
+    op.error = undefined;
   }
 
   #admit(ops: readonly Operation[], first: number, nowMs: number): void {

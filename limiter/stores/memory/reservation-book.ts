@@ -7,11 +7,11 @@
 import {
   type Bound,
   type Charge,
-  type Held,
+  type CounterState,
   nothingReturned,
   type Returned,
 } from '../../algorithms/bound.ts';
-import { chargeAnyway, used } from '../admission.ts';
+import { chargeAnyway, used, waitMicros } from '../admission.ts';
 import { keyBytes } from '../folded-run.ts';
 import type { Operation, ReservationOwner } from '../operation.ts';
 import { type CounterTable, heldBy, type KeptCounter } from './counter-table.ts';
@@ -38,7 +38,7 @@ export interface Tally {
 interface Charged {
   /** Undefined: there is none, as nothing was taken. */
   readonly counter: KeptCounter | undefined;
-  readonly held: Held;
+  readonly held: CounterState;
   readonly taken: number;
 }
 
@@ -313,7 +313,7 @@ export class ReservationBook implements Expiring {
     const before = bound.heldAt(heldBy(found, bound), nowMicros);
     const { held, taken } = chargeAnyway(bound, before, hits, nowMicros);
     if (taken === 0) return { counter: found, held, taken };
-    op.waitMicros = bound.untilUnusedMicros(held, nowMicros);
+    op.waitMicros = waitMicros(bound, held, bound.room(held, nowMicros), nowMicros);
     table.keep(op, bound, held, found, nowMs);
     op.hold!.changed += taken;
     return { counter: found ?? table.find(op, nowMs), held, taken };
@@ -454,8 +454,7 @@ function giveBack(charge: CounterCharge, hits: number, nowMs: number): number {
   const held = bound.heldAt(heldBy(counter, bound), nowMicros);
   const most = Math.min(hits, charge.taken);
   const after = bound.giveBackOf(charge, { held, hits: most, returned: tally.returned, nowMicros });
-  const kept = { key: counter.key, ttlSeconds: 0, waitMicros: 0 };
-  counter.table.keep(kept, bound, after.held, counter, nowMs);
+  counter.table.keep({ key: counter.key, ttlSeconds: 0 }, bound, after.held, counter, nowMs);
   tally.returned = after.returned;
   return after.given;
 }

@@ -3,7 +3,7 @@
  * times as it passes. It answers with what the counters held before, and each caller's answer follows from that as if it
  * had come alone, in order.
  */
-import type { Bound, Held } from '../../algorithms/bound.ts';
+import type { Bound, CounterState } from '../../algorithms/bound.ts';
 import { admit } from '../admission.ts';
 import { maxTotal } from '../folded-run.ts';
 import { callAbandoned, failOp, type Operation } from '../operation.ts';
@@ -257,7 +257,7 @@ export class HeldTexts {
     return false;
   }
 
-  #next(isTotal: boolean): Held | undefined {
+  #next(isTotal: boolean): CounterState | undefined {
     const text = this.#text;
     const start = this.#at;
     const held: [number, number, number] = [0, 0, 0];

@@ -1,6 +1,6 @@
+import { leaseArgument } from '../../allocate/ledger.ts';
 import { admit } from '../admission.ts';
 import { FoldedRun } from '../folded-run.ts';
-import { leaseArgument } from '../leases/ledger.ts';
 import { callAbandoned, failAll, failOp, type Operation } from '../operation.ts';
 import type { StoreError } from '../store-error.ts';
 import {

@@ -22,7 +22,7 @@ export interface CallBounds {
 }
 
 /** Of the Go service without any settings. */
-export const usualCallBounds: CallBounds = { places: 10, whenEmpty: 'CREATE', waitMs: 1_000 };
+export const defaultCallBounds: CallBounds = { places: 10, whenEmpty: 'CREATE', waitMs: 1_000 };
 
 export interface CallPlacesOptions<Call> extends CallBounds {
   /** With WAIT, and for the others at most: then a call fails. */

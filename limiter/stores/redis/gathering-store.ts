@@ -13,8 +13,8 @@ import {
   type CallBounds,
   type CallCounts,
   CallPlaces,
+  defaultCallBounds,
   TurnGathering,
-  usualCallBounds,
 } from './gathered-calls.ts';
 import { noteKeyOf, ReservationNames, tallyKeyOf } from './reservation-keys.ts';
 import { ReservationPart } from './reservation-part.ts';
@@ -78,12 +78,12 @@ export abstract class GatheringStore implements Store {
   #closed = false;
 
   constructor(options: GatheringStoreOptions, label: string, errors: RedisErrors) {
-    const { timers, windowMs, timeoutMs, random, scripts = 'auto', calls = usualCallBounds } = options;
+    const { timers, windowMs, timeoutMs, random, scripts = 'auto', calls = defaultCallBounds } = options;
     this.#errors = errors;
     this.#label = label;
     this.#random = random;
     this.withoutScripts = scripts === 'never';
-    const { reservations = usualReservations, keyPrefix = '' } = options;
+    const { reservations = defaultReservations, keyPrefix = '' } = options;
     this.#reservationBounds = reservations;
     this.names = new ReservationNames(keyPrefix, this.isCluster);
     this.#onScriptsRefused = options.onScriptsRefused;
@@ -276,7 +276,7 @@ export abstract class GatheringStore implements Store {
   }
 }
 
-const usualReservations: ReservationBounds = { maxReservations: 10_000, recordMs: 600_000 };
+const defaultReservations: ReservationBounds = { maxReservations: 10_000, recordMs: 600_000 };
 
 function hasBound({ counter }: Operation): boolean {
   return counter.bound !== undefined;

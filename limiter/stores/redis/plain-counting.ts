@@ -1,5 +1,5 @@
 /** Counting in Redis by plain commands, where it runs no scripts. */
-import type { Held } from '../../algorithms/bound.ts';
+import type { CounterState } from '../../algorithms/bound.ts';
 import { admit, used } from '../admission.ts';
 import { FoldedRun, maxTotal, totalAfter } from '../folded-run.ts';
 import { copyOperation, failAll, failOp, type Operation } from '../operation.ts';
@@ -73,8 +73,8 @@ async function add(commands: KeyedCommands, run: FoldedRun, hits: number): Promi
 }
 
 /**
- * INCRBY or DECRBY, behind a SET that makes the key, with its life, where it is missing. A server that dies leaves its replica with
- * the first of what was written: no key without a life.
+ * INCRBY or DECRBY, after a SET that creates a missing key with its time to live. A master that dies may have replicated only the
+ * first command, and so leaves no key without a time to live.
  */
 async function change(
   commands: KeyedCommands,
@@ -91,7 +91,7 @@ async function change(
   return total;
 }
 
-/** For a key that ended behind SET, whose slot moved there, or that the user may not SET. */
+/** For a key that expired after SET, whose slot moved then, or that the user may not SET. */
 async function ensureLife(
   commands: KeyedCommands,
   {
@@ -248,7 +248,7 @@ function looksAt(ops: readonly Operation[], first: number): Operation[] {
 
 /** Of one key, as the requests before leave it. */
 interface HeldBefore {
-  held: Held | undefined;
+  held: CounterState | undefined;
   nowMicros: number;
   error: StoreError | undefined;
 }

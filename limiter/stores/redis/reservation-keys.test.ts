@@ -5,8 +5,8 @@ describe('names of what is reserved', () => {
   it('are kept for keys of usual length, as anybody may send longer ones', () => {
     const names = new ReservationNames('', false);
     const keyOf = (length: number) => `${'v'.repeat(length - 3)}_60`;
-    const usual = names.placeOf(keyOf(256));
-    expect(names.placeOf(keyOf(256))).toBe(usual);
+    const common = names.placeOf(keyOf(256));
+    expect(names.placeOf(keyOf(256))).toBe(common);
     const longer = names.placeOf(keyOf(257));
     expect(names.placeOf(keyOf(257))).not.toBe(longer);
     expect(names.placeOf(keyOf(257))).toEqual(longer);

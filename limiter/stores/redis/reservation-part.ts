@@ -1,6 +1,6 @@
 /** Calls about reservations on their way to the script, and its answers on their way back. */
-import type { Held } from '../../algorithms/bound.ts';
-import { used } from '../admission.ts';
+import type { CounterState } from '../../algorithms/bound.ts';
+import { holdWaitMicros, used, waitMicros } from '../admission.ts';
 import { beyondTotal } from '../folded-run.ts';
 import {
   callAbandoned,
@@ -102,7 +102,7 @@ export class ReservationPart implements Part {
     for (const call of this.#calls) {
       const told: unknown = reply[at];
       for (const op of call) op.error = undefined;
-      if (isUsual(call, reply, at)) at = answerUsual(call, reply as number[], at, now);
+      if (isFastPath(call, reply, at)) at = answerFastPath(call, reply as number[], at, now);
       else {
         const isAnswer = told instanceof Buffer && answerCall(call, new Told(told), now);
         if (!isAnswer) failAll(call, errors.fromCommand(keyError(told)));
@@ -354,7 +354,7 @@ function noteOutcome(verb: Verb, call: Reservation, word: string): boolean {
 }
 
 /** Whether the numbers from `at` on are what the script gives for a call that held all that was asked. */
-function isUsual(call: readonly Operation[], reply: readonly unknown[], at: number): boolean {
+function isFastPath(call: readonly Operation[], reply: readonly unknown[], at: number): boolean {
   const { verb, counter } = call[0]!;
   if (verb === 'look' || call.length !== 1 || !counter.charging!.holdsTotal) return false;
   if (!isCount(reply[at]) || !isCount(reply[at + 1]) || !isCount(reply[at + 2])) return false;
@@ -362,7 +362,7 @@ function isUsual(call: readonly Operation[], reply: readonly unknown[], at: numb
 }
 
 /** What held all that was asked, of one counter of a fixed window. Gives where the next answer begins. */
-function answerUsual(
+function answerFastPath(
   [op]: readonly Operation[],
   told: readonly number[],
   at: number,
@@ -371,11 +371,11 @@ function answerUsual(
   const { verb, counter } = op!;
   const hold = op!.hold!;
   const { reservation: call, ttlMs, amount } = hold;
-  const held: Held = [told[at]!, 0, 0];
+  const held: CounterState = [told[at]!, 0, 0];
   const bound = counter.charging!;
   const after = used(bound, held, nowMicros);
   op!.after = after;
-  op!.waitMicros = bound.untilUnusedMicros(held, nowMicros);
+  op!.waitMicros = waitMicros(bound, held, bound.room(held, nowMicros), nowMicros);
   hold.outcome = 'charged';
   hold.reserved = Math.min(after, told[at + 1]!);
   hold.open = told[at + 2]!;
@@ -419,7 +419,7 @@ function answerCall(ops: readonly Operation[], told: Told, nowMicros: number): b
     const became = outcomeOf(told.letter());
     if (became === undefined) return false;
     hold.outcome = became;
-    const held: Held = [told.count(), told.count(), told.count()];
+    const held: CounterState = [told.count(), told.count(), told.count()];
     op.after = used(bound, held, nowMicros);
     hold.reserved = Math.min(op.after, told.count());
     hold.open = told.count();
@@ -427,11 +427,7 @@ function answerCall(ops: readonly Operation[], told: Told, nowMicros: number): b
     hold.changed = told.number();
     hold.givenBack = told.count() + (wasAskedBefore ? hold.givenBack : 0);
     hold.lost = told.count();
-    const isOver =
-      became === 'refused' || (became === 'left-out' && hold.amount! > bound.room(held, nowMicros));
-    op.waitMicros = isOver
-      ? bound.untilRoomMicros(held, nowMicros, hold.amount)
-      : bound.untilUnusedMicros(held, nowMicros);
+    op.waitMicros = holdWaitMicros(op, held, nowMicros);
   }
   const endMicros = outcome === 'reserved' || outcome === 'repeated' ? 1_000 * first : nowMicros;
   return told.isRead && (verb !== 'reserve' || isTimeMicros(endMicros));

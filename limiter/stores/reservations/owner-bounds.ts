@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { Fullness, Operation, Reservation, ReservationOwner } from '../operation.ts';
 import { countAll, type Note, type Notes, type Store } from '../store.ts';
-import { KeptTally, roundedEnd } from './kept-tally.ts';
+import { ReservationTally, roundedEnd } from './reservation-tally.ts';
 
 export interface OwnerBoundsOptions {
   /** Tallies are shared by it, if it has several limiters. */
@@ -25,8 +25,8 @@ const shareMs = 1_000;
  */
 export class OwnerBounds {
   readonly #options: OwnerBoundsOptions;
-  readonly #domains = new Map<string, KeptTally>();
-  readonly #callers = new Map<string, KeptTally>();
+  readonly #domains = new Map<string, ReservationTally>();
+  readonly #callers = new Map<string, ReservationTally>();
 
   constructor(options: OwnerBoundsOptions) {
     this.#options = options;
@@ -148,14 +148,19 @@ export class OwnerBounds {
     if (caller !== undefined) this.#tally(this.#callers, caller, 'c', nowMs).removeOne(nowMs);
   }
 
-  #tally(tallies: Map<string, KeptTally>, name: string, kind: 'd' | 'c', nowMs: number): KeptTally {
+  #tally(
+    tallies: Map<string, ReservationTally>,
+    name: string,
+    kind: 'd' | 'c',
+    nowMs: number,
+  ): ReservationTally {
     let tally = tallies.get(name);
     if (tally === undefined) {
       for (const [other, one] of tallies) {
         if (tallies.size < mostTallies) break;
         if (one.totalAt(nowMs) === 0) tallies.delete(other);
       }
-      tally = new KeptTally(this.#options.share !== undefined);
+      tally = new ReservationTally(this.#options.share !== undefined);
       tallies.set(name, tally);
     }
     if (this.#options.share !== undefined && nowMs - tally.sharedMs >= shareMs) {
@@ -166,7 +171,7 @@ export class OwnerBounds {
   }
 
   /** What cannot be shared now is shared later. */
-  async #share(tally: KeptTally, name: string): Promise<void> {
+  async #share(tally: ReservationTally, name: string): Promise<void> {
     const changes = tally.takeUnshared();
     try {
       tally.learn(await this.#options.share!(name, changes, this.#options.clock.nowMs()));

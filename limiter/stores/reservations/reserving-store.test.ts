@@ -29,8 +29,8 @@ function reserving(
 ): ReservingStore {
   const most = { maxOfDomain: 1e9, maxOfCaller: 1e9, recordMs: 600_000 };
   const bounds = new OwnerBounds({ share: undefined, clock: new ManualClock(), ...most });
-  const usual = { chargesExpired: () => false, answersAtOnce: false };
-  return new ReservingStore({ store, bounds, looksFor, ...usual, ...given });
+  const common = { chargesExpired: () => false, answersAtOnce: false };
+  return new ReservingStore({ store, bounds, looksFor, ...common, ...given });
 }
 
 function open({ maxReservations = 100 } = {}) {

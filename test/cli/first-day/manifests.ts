@@ -485,7 +485,7 @@ spec:
     answer: `rules.yaml:9:7: error: unknown field 'description' [unknown-key]
   9 |       description: for all
     |       ^^^^^^^^^^^
-  hint: known here: key, value, rateLimit, rateLimits, descriptors, lease, reserve, shadowMode, quotaMode, detailedMetric, valueToMetric, shareThreshold, hideIdentity, metadata
+  hint: known here: key, value, rateLimit, rateLimits, descriptors, lease, reserve, assign, shadowMode, quotaMode, detailedMetric, valueToMetric, shareThreshold, hideIdentity, metadata
 failed: 1 error: 1 file
 `,
   },

@@ -140,7 +140,7 @@ descriptors:
     answer: `rules.yaml:4:5: error: unknown key 'description' [unknown-key]
   4 |     description: for all
     |     ^^^^^^^^^^^
-  hint: known here: key, value, rate_limit, rate_limits, descriptors, lease, reserve, shadow_mode, quota_mode, detailed_metric, value_to_metric, share_threshold, hide_identity, metadata
+  hint: known here: key, value, rate_limit, rate_limits, descriptors, lease, reserve, assign, shadow_mode, quota_mode, detailed_metric, value_to_metric, share_threshold, hide_identity, metadata
 failed: 1 error: 1 file
 `,
   },

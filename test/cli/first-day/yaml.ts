@@ -117,7 +117,7 @@ descriptors:
     answer: `rules.yaml:4:6: error: the line is indented deeper than the one above, which is complete [syntax]
   4 |      value: gold
     |      ^^^^^
-  hint: fields of one mapping begin in one column: indent this line as its neighbours
+  hint: fields of one mapping begin in one column: indent this line as its neighbors
 failed: 1 error: 1 file
 `,
   },

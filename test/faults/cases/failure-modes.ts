@@ -25,7 +25,7 @@ const deny: FaultCase = {
 
 const local: FaultCase = {
   name: 'mode-local',
-  what: 'The same under `STORE_FAILURE_MODE=local`: the limiter counts on by itself and adds it to Redis afterwards; hits whose reply was lost with Redis are not added, so as many may pass beyond the limit',
+  what: 'The same under `STORE_FAILURE_MODE=local`: the limiter counts on by itself and adds it to Redis afterward. Hits whose reply was lost with Redis are not added, so as many may pass beyond the limit',
   needs,
   // At most what was under way at the kill: a tenth of a second of the load is far more. What is
   // not added may pass once more.

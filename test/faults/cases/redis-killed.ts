@@ -6,11 +6,11 @@ import { type RedisServer, startRedis } from '../../support/redis-server.ts';
 import { domain } from '../counter-plan.ts';
 import {
   type CasePlace,
+  defaultSettings,
   type FaultCase,
   type FaultScene,
   type StoreInDanger,
   slowestMs,
-  usualSettings,
 } from '../fault-case.ts';
 import { heldInRedis, withRedis } from '../held-in-redis.ts';
 
@@ -115,7 +115,7 @@ async function killWithLeases(folder: string, redis: RedisServer, scene: FaultSc
   const { limiter } = scene;
   const rules = { RUNTIME_ROOT: folder, RUNTIME_APPDIRECTORY: '.' };
   const url = { REDIS_URL: `127.0.0.1:${redis.port}` };
-  const other = await startLimiter({ env: { ...usualSettings, ...rules, ...url, ...leasing } });
+  const other = await startLimiter({ env: { ...defaultSettings, ...rules, ...url, ...leasing } });
   const before = await countAt(other, 'killed', 20);
   await other.program.stop('SIGKILL');
   const { counter, outstanding } = await chargedIn(redis, 'killed');
@@ -150,7 +150,7 @@ function must(holds: boolean, told: unknown): void {
 
 const leases: FaultCase = {
   name: 'leases',
-  what: 'With `LEASES=on` another limiter is killed (`kill -9`), then Redis, which is started again: what the other one held stays charged, and the limiter spends what it holds before `STORE_FAILURE_MODE` decides',
+  what: 'With `LEASES=on` another limiter is killed (`kill -9`), then Redis, which is started again. What the other one held stays charged, and the limiter spends what it holds before `STORE_FAILURE_MODE` decides',
   needs: [redisProgram],
   bounds: { slowestMs, minErrors: 1, minOpened: 1 },
   prepare: async ({ program, folder }) => {

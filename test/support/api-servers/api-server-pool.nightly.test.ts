@@ -1,9 +1,11 @@
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, expect, it, onTestFinished } from 'vitest';
 import type { ApiServer } from '../api-server.ts';
 import { installPrerequisites } from '../cluster.ts';
 import { describeWithPrograms } from '../describe-with-api-server.ts';
+import { eventually } from '../eventually.ts';
 import { rateLimitConfigText } from '../rate-limit-config.ts';
 import { ApiServerPool } from './api-server-pool.ts';
 import { ApiServerProcesses } from './api-server-processes.ts';
@@ -30,9 +32,7 @@ const webhook = {
 /** As many kinds of traces as suites leave. */
 function leaveTraces(api: ApiServer): void {
   installPrerequisites(api);
-  api.mustKubectl(['apply', '-f', '-'], {
-    input: rateLimitConfigText({ name: 'left', domain: 'left', requests: 1 }),
-  });
+  api.apply(rateLimitConfigText({ name: 'left', domain: 'left', requests: 1 }));
   for (const args of [
     ['create', 'namespace', 'left'],
     ['create', 'configmap', 'left', '--from-literal=a=b', '-n', 'left'],
@@ -43,7 +43,7 @@ function leaveTraces(api: ApiServer): void {
   ]) {
     api.mustKubectl(args);
   }
-  api.mustKubectl(['apply', '-f', '-'], { input: JSON.stringify(webhook) });
+  api.apply(JSON.stringify(webhook));
 }
 
 /** What the next suite would see of them. */
@@ -73,7 +73,8 @@ describeWithPrograms('the API servers of a run', () => {
   });
   beforeAll(() => pool.listen());
   afterAll(() => pool.close());
-  const take = (suite: string): Promise<HeldApiServer> => HeldApiServer.take(suite, pool.socketPath);
+  const take = (suite: string, kinds = false): Promise<HeldApiServer> =>
+    HeldApiServer.take({ suite, kinds }, pool.socketPath);
 
   it('are handed from suite to suite without a trace', { timeout: patience }, async () => {
     const first = await take('first');
@@ -87,6 +88,37 @@ describeWithPrograms('the API servers of a run', () => {
       await next.release();
     }
     expect(pool.counts).toEqual({ servers: 1, suites: 3 });
+  });
+
+  it('keep our kinds for suites that want them', { timeout: patience }, async () => {
+    const definition = { name: 'ratelimitconfigs.ratelimit.weir.dev' };
+    const kindOf = (api: ApiServer) => {
+      const { metadata, spec } = api.read('customresourcedefinitions', definition);
+      return { uid: metadata.uid, names: spec.names.shortNames };
+    };
+    const first = await take('first of kinds', true);
+    const kind = kindOf(first);
+    first.apply(rateLimitConfigText({ name: 'left', domain: 'left', requests: 1 }));
+    first.patch('customresourcedefinitions', definition, { spec: { names: { shortNames: ['left'] } } });
+    expect(kindOf(first).names).toEqual(['left']);
+    await first.release();
+    const second = await take('second of kinds', true);
+    expect(second.url).toBe(first.url);
+    expect(kindOf(second)).toEqual(kind);
+    expect(second.names('ratelimitconfigs')).toEqual([]);
+    await second.release();
+    const third = await take('without', false);
+    expectNoTraces(third);
+    await third.release();
+  });
+
+  it('stand still while no suite has them', { timeout: patience }, async () => {
+    const held = await take('before the rest');
+    const states = () =>
+      made.map(({ pid }) => /\) (\S)/.exec(readFileSync(`/proc/${pid}/stat`, 'utf8'))?.[1]);
+    expect(states()).not.toContain('T');
+    await held.release();
+    await eventually(() => expect(states()).toEqual(['T']));
   });
 
   it('fail a suite that leaves a program on them', { timeout: patience }, async () => {

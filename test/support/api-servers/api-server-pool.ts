@@ -1,7 +1,8 @@
 /**
  * The API servers that suites share: the main process of a run starts one when a suite asks and none is free, so a run has no
  * more of them than suites at a time. A suite holds a server by a connection to a Unix socket. When that ends, because the suite
- * or its process did, the server is cleaned for the next one; where that fails, another server replaces it.
+ * or its process did, the server is cleaned for the next one; where that fails, another server replaces it. Until it has a suite it
+ * does not run, as an idle one takes a sixtieth of a processor.
  */
 import { once } from 'node:events';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -11,8 +12,8 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import type { ApiServerPlace } from '../api-server.ts';
 import { ApiServerProcesses } from './api-server-processes.ts';
-import { CleanState } from './clean-state.ts';
 import { deleteWithUs } from './end-with-us.ts';
+import { SharedApiServer } from './shared-api-server.ts';
 
 /** Names the socket to workers. */
 export const poolVariable = 'WEIR_API_SERVERS';
@@ -20,6 +21,8 @@ export const poolVariable = 'WEIR_API_SERVERS';
 /** What a suite writes to the socket, as a line. */
 export interface PoolQuestion {
   suite: string;
+  /** Whether our kinds are installed. */
+  kinds: boolean;
 }
 
 /** What it gets, as a line. */
@@ -30,17 +33,11 @@ export interface SharesApiServers {
   sharedApiServers?: { servers: number; suites: number; cpuSeconds: number };
 }
 
-interface SharedServer {
-  processes: ApiServerProcesses;
-  clean: CleanState;
-  lastSuite: string;
-}
-
 export class ApiServerPool {
   readonly #folder = mkdtempSync(join(tmpdir(), 'weir-apiservers-'));
   readonly #listener: Server = createServer((socket) => this.#serve(socket));
-  /** Clean, or becoming so; undefined where that failed. */
-  readonly #free: Promise<SharedServer | undefined>[] = [];
+  /** Clean, or becoming so: whether they do. */
+  readonly #free = new Map<SharedApiServer, Promise<boolean>>();
   readonly #running = new Set<ApiServerProcesses>();
   #started = 0;
   #suites = 0;
@@ -87,53 +84,54 @@ export class ApiServerPool {
     const ended = new Promise((resolve) => socket.once('close', resolve));
     const answer = (line: PoolAnswer): void => void socket.write(`${JSON.stringify(line)}\n`);
     const [line] = (await once(createInterface(socket), 'line')) as [string];
-    const { suite } = JSON.parse(line) as PoolQuestion;
+    const { suite, kinds } = JSON.parse(line) as PoolQuestion;
     this.#suites += 1;
     try {
-      const server = await this.#take();
+      const server = await this.#take(kinds);
       server.lastSuite = suite;
       answer({ place: server.processes.place });
       await ended;
-      this.#free.push(this.#cleaned(server));
+      this.#free.set(
+        server,
+        this.#isReady(server, () => server.rest()),
+      );
     } catch (error) {
       answer({ error: String(error) });
     }
   }
 
-  async #take(): Promise<SharedServer> {
+  async #take(kinds: boolean): Promise<SharedApiServer> {
     for (;;) {
-      const next = this.#free.shift();
-      if (next === undefined) return this.#start();
-      const server = await next;
-      // Again, since something that a suite left running may have written since.
-      const cleaned = server === undefined ? undefined : await this.#cleaned(server);
-      if (cleaned !== undefined) return cleaned;
+      const free = [...this.#free.keys()];
+      const server = free.find((one) => one.hasKinds === kinds) ?? free[0] ?? (await this.#start());
+      const rests = this.#free.get(server) ?? true;
+      this.#free.delete(server);
+      if ((await rests) && (await this.#isReady(server, () => server.prepare(kinds)))) return server;
     }
   }
 
-  async #start(): Promise<SharedServer> {
+  async #start(): Promise<SharedApiServer> {
     this.#started += 1;
     const processes = this.#make();
     this.#running.add(processes);
     try {
       await processes.start();
-      const clean = await CleanState.of(processes.place, processes.etcdUrl);
-      return { processes, clean, lastSuite: '' };
+      return await SharedApiServer.of(processes);
     } catch (error) {
       await this.#end(processes);
       throw error;
     }
   }
 
-  async #cleaned(server: SharedServer): Promise<SharedServer | undefined> {
+  async #isReady(server: SharedApiServer, become: () => Promise<void>): Promise<boolean> {
     try {
-      await server.clean.restore();
-      return server;
+      await become();
+      return true;
     } catch (error) {
-      if (this.#closed) return undefined;
+      if (this.#closed) return false;
       console.warn(`The API server after the suite "${server.lastSuite}" is replaced: ${String(error)}`);
       await this.#end(server.processes);
-      return undefined;
+      return false;
     }
   }
 

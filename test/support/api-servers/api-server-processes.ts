@@ -86,6 +86,19 @@ export class ApiServerProcesses {
     this.#server = undefined;
   }
 
+  /** Both stand still, and take nothing of a processor, until `resume`. */
+  pause(): void {
+    this.#signal('SIGSTOP');
+  }
+
+  resume(): void {
+    this.#signal('SIGCONT');
+  }
+
+  #signal(signal: 'SIGSTOP' | 'SIGCONT'): void {
+    for (const program of [this.#server, this.#etcd]) program?.process.kill(signal);
+  }
+
   async stop(): Promise<void> {
     await this.stopServer('SIGKILL');
     this.#endedCpuSeconds += cpuSecondsOf(this.#etcd);

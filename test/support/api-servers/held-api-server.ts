@@ -20,8 +20,8 @@ export class HeldApiServer extends ApiServer {
     this.#port = Number(new URL(place.url).port);
   }
 
-  /** Waits until one is clean or started. */
-  static async take(suite: string, path = process.env[poolVariable]): Promise<HeldApiServer> {
+  /** Waits until one is clean or started, with our kinds or without. */
+  static async take(question: PoolQuestion, path = process.env[poolVariable]): Promise<HeldApiServer> {
     if (path === undefined)
       throw new Error(
         'this vitest project lacks the globalSetup test/support/api-servers/api-server-pool.ts',
@@ -35,7 +35,7 @@ export class HeldApiServer extends ApiServer {
         throw new Error('the run has ended');
       }),
     ]);
-    socket.write(`${JSON.stringify({ suite } satisfies PoolQuestion)}\n`);
+    socket.write(`${JSON.stringify(question)}\n`);
     const answer = JSON.parse((await answered)[0]) as PoolAnswer;
     if ('place' in answer) return new HeldApiServer(answer.place, socket);
     socket.destroy();

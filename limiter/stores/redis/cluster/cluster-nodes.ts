@@ -1,5 +1,5 @@
 import { looseAttendedTimers, type Timers } from '../../../../process/time/clock.ts';
-import { BreakerState, BreakerTimer, type BreakerTimes } from '../../calm/breaker-state.ts';
+import { BreakerState, BreakerTimer, type BreakerTimes } from '../../failure/breaker-state.ts';
 import { StoreError } from '../../store-error.ts';
 import { type NodePlace, placeName } from '../wire/redis-address.ts';
 import type { ConnectionCounts, RedisConnection } from '../wire/redis-connection.ts';

@@ -34,8 +34,8 @@ export interface RedisClusterStoreOptions extends GatheringStoreOptions, Partial
 }
 
 /**
- * Counts in a Redis Cluster: what arrives in one turn of the event loop is folded by key and goes out as INCRBY and
- * EXPIRE, or as a script where a bound decides, all of one node together.
+ * Counts in a Redis Cluster: what arrives in one turn of the event loop is folded by key and goes out as SET and
+ * INCRBY, or as the program where a slot needs a script, all of one node together.
  */
 export class RedisClusterStore extends GatheringStore {
   readonly #options: RedisClusterStoreOptions;
@@ -201,7 +201,7 @@ export class RedisClusterStore extends GatheringStore {
   }
 }
 
-/** While a slot moves, what is in one place can still be done, and what is not there yet cannot. Undefined: it is one thing. */
+/** While a slot moves, operations whose keys are all on one node still work. Undefined: the batch has only one operation. */
 function apart(batch: Batch): Batch[] | undefined {
   const { placed, rest } = batch.spread((key) => key);
   if (placed.length + rest.length > 1) return [...placed, ...rest.map((part) => batch.with(part))];

@@ -43,7 +43,7 @@ function isWithin(reply: unknown, most: number): reply is number {
 // Which node takes writes for which slot, as the cluster itself says it: read at the start, every 5 s, after every MOVED
 // and four times a second while a node is missing. Between that, a MOVED counts at once.
 
-const usualIntervalMs = 5000;
+const defaultIntervalMs = 5000;
 const troubledIntervalMs = 250;
 /** MOVED comes once a command in a batch; one reading answers all. */
 const movedIntervalMs = 50;
@@ -111,7 +111,7 @@ export class ClusterTopology {
     this.#reading ??= this.#read().finally(() => {
       this.#reading = undefined;
       this.#dueMs = Number.POSITIVE_INFINITY;
-      this.readWithin(this.#isWhole() ? usualIntervalMs : troubledIntervalMs);
+      this.readWithin(this.#isWhole() ? defaultIntervalMs : troubledIntervalMs);
     });
     return this.#reading;
   }

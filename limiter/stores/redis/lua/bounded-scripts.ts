@@ -4,8 +4,8 @@
  */
 
 import { algorithmsLua } from '../../../algorithms/registry.ts';
+import { luaLeases } from '../../../allocate/ledger.ts';
 import type { FoldedRun } from '../../folded-run.ts';
-import { luaLeases } from '../../leases/ledger.ts';
 import type { StoreError } from '../../store-error.ts';
 import { isCount, keyError, replyNumber } from '../wire/reply-checks.ts';
 import { ReplyError } from '../wire/resp.ts';
@@ -184,16 +184,22 @@ export function answerLeased(
 ): void {
   const before = replyNumber(reply[at]);
   const outstanding = replyNumber(reply[at + 1]);
-  const granted = replyNumber(reply[at + 2]);
-  const { want, most } = run.lease!;
+  const { keeps, want, most, livesMs } = run.lease!;
+  const told = reply[at + 2];
+  // Of shares the three numbers come as one text.
+  const [granted, ...others] =
+    livesMs > 0 && told instanceof Buffer
+      ? told.toString('latin1').split(' ').map(Number)
+      : [replyNumber(told) ?? Number.NaN];
+  const mostGranted = livesMs > 0 ? keeps + want : Math.min(want, most);
   if (before === undefined) run.fail(translate(keyError(reply[at])));
   else if (!isCount(outstanding)) run.fail(translate(keyError(reply[at + 1])));
-  else if (reply[at + 2] instanceof ReplyError) {
-    translate(reply[at + 2]);
+  else if (told instanceof ReplyError) {
+    translate(told);
     run.answer(before);
-  } else if (!isCount(granted) || granted > Math.min(want, most))
-    run.fail(translate(keyError(reply[at + 2])));
-  else run.answerLeased(before, outstanding, granted);
+  } else if (!isCount(granted) || granted > mostGranted || !others.every(Number.isSafeInteger))
+    run.fail(translate(keyError(told)));
+  else run.answerLeased(before, outstanding, granted, others);
 }
 
 /**

@@ -4,7 +4,7 @@
  *
  * The hash has a record of each reservation, `p<id>`. Those of a marker stand in three lines, of what is open, of what expired
  * charged and of what holds nothing: `<number>:<id>`, `<number>;<id>` and `<number>!<id>`; `m:<id>` and the like say the first
- * number and the next one, and are left out of a line that has only the number 0. `h` is the head (reservation-usual.ts).
+ * number and the next one, and are left out of a line that has only the number 0. `h` is the head (reservation-fast-path.ts).
  * Further fields: `o<window>` as the head's beginning, of another window than its; `g` of a bucket what may still be given back,
  * and what was, as a time; `l` how many of markers hold nothing. The set has the names of all records: open ones by when they are
  * due, others by when they are forgotten, behind all open ones. What was settled before its TTL stands among the open ones

@@ -1,7 +1,7 @@
 /** The section of reservations: what the memory store does with them, in Redis, for any number of calls. */
 import { luaBoundKinds, luaBoundsSetUp } from './bounded-scripts.ts';
+import { luaReservationFastPath, luaReservationSetUp } from './reservation-fast-path.ts';
 import { luaReservations } from './reservation-records.ts';
-import { luaReservationSetUp, luaUsualReservations } from './reservation-usual.ts';
 import { oomError } from './scripts.ts';
 
 /**
@@ -17,7 +17,7 @@ else
 ${luaReservationSetUp}
 local doUnusual
 while at <= #words do
-${luaUsualReservations}
+${luaReservationFastPath}
 if at > #words then break end
 if not doUnusual then
 ${luaBoundKinds}${luaReservations}
@@ -228,7 +228,7 @@ end
 
 -- Gives what became of the call, what was charged in the end, and what had been reserved.
 function my.settle(call)
-  local outcome, charged, amount = 'unknown', 0, 0
+  local outcome, charged, amount = 'unknown', nil, 0
   for i = 1, #call.counters do
     local counter = call.counters[i]
     -- What is undone was made just now, however short its TTL is.
@@ -241,10 +241,10 @@ function my.settle(call)
       if rank[became] > rank[outcome] then outcome = became end
     elseif call.charges and counter.amount then
       my.chargeUnreserved(call, counter, name)
-      if outcome == 'unknown' then charged = counter.amount end
+      if outcome == 'unknown' then charged = charged or counter.amount end
     end
   end
-  return outcome, charged, amount
+  return outcome, charged or 0, amount
 end
 
 function my.look(call)
@@ -349,7 +349,7 @@ doUnusual = function()
       notes[#notes + 1] = { call.noteKey, my.number(math.max(1, first + recordMs - nowMs)), call.note }
     end
     local next = shapes[words[at]]
-  until not next or (next.isUsual and outcome ~= 'refused' and outcome ~= 'full')
+  until not next or (next.isCommon and outcome ~= 'refused' and outcome ~= 'full')
   local err = my.writeAll()
   if err and not my.makes and find(err.err, '${oomError}') then
     -- Redis is full: as for a usual settle.

@@ -14,8 +14,8 @@ export function redisScript(source: string): RedisScript {
   return { source, sha1: createHash('sha1').update(source).digest('hex') };
 }
 
-/** A pattern of what a full Redis says to a write, before its version 7 with a minus. The script may look and go on. */
-export const oomError = '^%-?OOM ';
+/** What a full Redis says to a write; before version 7 behind a minus, in 6.2 behind the script's line as well. The script may look and go on. */
+export const oomError = '^@?[^ ]* ?%d*:? ?%-?OOM ';
 
 /** What all scripts begin with. */
 export const luaBase = `

@@ -56,6 +56,14 @@ describe('RedisErrors', () => {
     expect(errors.fromCommand(new ReplyError('OOM full')).unheard).toBe(false);
   });
 
+  it('knows what Redis 6 says to a command of a script', () => {
+    const full = "OOM command not allowed when used memory > 'maxmemory'.";
+    for (const said of [full, `-${full}`, `@user_script: 2085: -${full}`])
+      expect(errors.fromCommand(new ReplyError(said))).toMatchObject({
+        ...{ message: `Redis answered: ${full}`, transient: true, notCounted: true },
+      });
+  });
+
   it('tells of what Redis refuses, but not when it is about logging in', () => {
     const told: string[][] = [];
     const onRefusal = (code: string, text: string) => told.push([code, text]);

@@ -70,7 +70,7 @@ export class RedisErrors {
     if (error instanceof Error && error instanceof ReplyError) {
       const code = replyCode(error);
       if (code === 'READONLY') this.#onReadOnly?.();
-      this.#onRefusal?.(code, this.#scrub(error.message));
+      this.#onRefusal?.(code, this.#scrub(replyText(error)));
     } else if (error instanceof UnexpectedReply) {
       this.#onRefusal?.(error.name, error.message);
     }
@@ -84,7 +84,7 @@ export class RedisErrors {
     if (error instanceof ReplyError) {
       const transient = transientReplies.has(replyCode(error));
       // Of other replies a proxy may be the author, which does not know what the server did.
-      return new StoreError(`Redis answered: ${this.#scrub(error.message)}`, {
+      return new StoreError(`Redis answered: ${this.#scrub(replyText(error))}`, {
         transient,
         notCounted: transient,
       });
@@ -125,8 +125,13 @@ export function notConnected(server: string, reason: string | undefined): StoreE
 }
 
 function replyCode(error: Error): string {
-  const [code = ''] = error.message.split(' ', 1);
+  const [code = ''] = replyText(error).split(' ', 1);
   return code;
+}
+
+/** Redis 6 begins what it says to a command of a script with a minus, Redis 6.2 with the script's line before that. */
+function replyText({ message }: Error): string {
+  return message.replace(/^(?:@user_script: \d+: )?-/, '');
 }
 
 /**

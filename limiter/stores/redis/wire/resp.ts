@@ -21,7 +21,7 @@ const carriageReturn = 0x0d;
 const lineFeed = 0x0a;
 
 /** Chosen: what a call of the most keys needs as a rule. Larger ones get a buffer of their own. */
-const usualBytes = 65_536;
+const initialBytes = 65_536;
 /** For `*<count>` before the first argument, once it is known how many there are. */
 const headBytes = 16;
 /** Of an argument: `$`, its length, and two line ends. */
@@ -29,7 +29,7 @@ const frameBytes = 16;
 
 /** Writes commands behind each other into one buffer: how many arguments one has, then each behind its length in bytes. */
 export class CommandWriter implements Arguments {
-  #bytes = Buffer.allocUnsafeSlow(usualBytes);
+  #bytes = Buffer.allocUnsafeSlow(initialBytes);
   #at = headBytes;
   /** Of the command that is pushed. */
   #count = 0;
@@ -53,7 +53,7 @@ export class CommandWriter implements Arguments {
     // No character takes more than three bytes of UTF-8.
     this.#reserve(3 * length + frameBytes);
     if (length < 10 && this.#pushShort(argument)) return;
-    if (length >= 10 && length < 1_000 && this.#pushUsual(argument)) return;
+    if (length >= 10 && length < 1_000 && this.#pushCommon(argument)) return;
     this.#line(dollar, Buffer.byteLength(argument));
     this.#at += this.#bytes.write(argument, this.#at);
     this.#lineEnd();
@@ -70,13 +70,13 @@ export class CommandWriter implements Arguments {
     const taken = this.#bytes.subarray(start, this.#at);
     this.#at = headBytes;
     this.#count = 0;
-    if (this.#bytes.length > usualBytes) this.keep();
+    if (this.#bytes.length > initialBytes) this.keep();
     return taken;
   }
 
   /** Leaves to others what was taken. */
   keep(): void {
-    this.#bytes = Buffer.allocUnsafeSlow(usualBytes);
+    this.#bytes = Buffer.allocUnsafeSlow(initialBytes);
   }
 
   /** Most arguments are a number of a few digits. False when this one is not ASCII. */
@@ -99,7 +99,7 @@ export class CommandWriter implements Arguments {
   }
 
   /** Of two or three digits' length. False when it is not ASCII, which shows by what is written. */
-  #pushUsual(argument: string): boolean {
+  #pushCommon(argument: string): boolean {
     const bytes = this.#bytes;
     const { length } = argument;
     let at = this.#at;

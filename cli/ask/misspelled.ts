@@ -1,0 +1,46 @@
+/** What may be misspelled in a request that no rule limits: gRPC answers do not say it, the debug listener does. */
+import { isLoopback } from '../../process/net/bind.ts';
+import type { Entry } from '../../rules/model.ts';
+import { misspelled, withLimiters } from '../operate/operate-command.ts';
+import type { ParsedFlags } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
+import type { AskAddress } from './ask-target.ts';
+
+/** Chosen: the answer is there, and is not held up for long by a hint. */
+const patience = '1s';
+
+/** A sentence for each descriptor of which something is known. Never rejects. */
+export async function hintsFor(
+  address: AskAddress,
+  domain: string,
+  descriptors: readonly (readonly Entry[])[],
+): Promise<string[]> {
+  const debug = debugAddress(address);
+  if (debug === undefined) return [];
+  const named: ParsedFlags = {
+    text: (name) => (name === 'timeout' ? patience : undefined),
+    list: (name) => (name === 'limiter' ? debug : []),
+    on: () => false,
+    positionals: [],
+  };
+  try {
+    return await withLimiters(named, async (limiters) => {
+      const { members } = await limiters.members();
+      const hints = await Promise.all(
+        descriptors.map((entries) => misspelled(limiters, members, { domain, entries })),
+      );
+      return [...new Set(hints.filter((hint) => hint !== undefined))];
+    });
+  } catch {
+    return [];
+  }
+}
+
+/** Those of WEIR_LIMITERS; else the one of this machine, if the limiter has the default ports. */
+function debugAddress({ endpoint }: AskAddress): string[] | undefined {
+  if (io().env['WEIR_LIMITERS']) return [];
+  if (endpoint === undefined || 'path' in endpoint) return undefined;
+  const { host, port } = endpoint;
+  const isDefault = port === 8081 && isLoopback(host);
+  return isDefault ? [`${host.includes(':') ? `[${host}]` : host}:6070`] : undefined;
+}

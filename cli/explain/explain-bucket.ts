@@ -1,0 +1,56 @@
+/** `--bucket`: a bucket of quota clients, whose entries have no order, as the descriptor that a limiter takes it for. */
+import { type BucketOrder, bucketOrders, passesAll, whyUnassignable } from '../../rules/bucket-id.ts';
+import type { Entry } from '../../rules/model.ts';
+import type { LoadedSource } from '../../rules/reader/read-rule-texts.ts';
+import { compileRules } from '../../rules/table/compile-rules.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
+import { UsageError } from '../shared/flags.ts';
+import { readEntry } from '../shared/request.ts';
+
+/** What a limiter makes of a bucket. */
+export interface DescribedBucket {
+  /** In the order in which a rule matches them; by their keys where none does. */
+  readonly entries: readonly Entry[];
+  readonly words: string;
+}
+
+/** `name=x,plan=gold`. @throws UsageError */
+export function readBucket(text: string): Entry[] {
+  const entries = text.split(',').map(readEntry);
+  const keys = new Set(entries.map(({ key }) => key));
+  if (keys.size < entries.length) throw new UsageError(`--bucket ${text}: a bucket has each key once`);
+  return entries.sort((a, b) => (a.key < b.key ? -1 : 1));
+}
+
+export function describeBucket(
+  sources: readonly LoadedSource[],
+  domain: string,
+  entries: readonly Entry[],
+): DescribedBucket {
+  const table = new RuleTable(compileRules(sources.map(({ source }) => source)));
+  const walk = table.walk(domain);
+  const orders = walk === undefined ? [] : bucketOrders(walk, entries);
+  if (orders === undefined)
+    return { entries, words: 'its entries have too many orders: it gets what RLQS_UNASSIGNABLE says' };
+  const [first, ...others] = orders;
+  if (first === undefined)
+    return {
+      entries,
+      words: 'no order of all its entries has a rule with a limit: it gets what RLQS_NO_RULE says',
+    };
+  return { entries: first.entries, words: `${orderWords(first, others.length)}; ${assignedWords(first)}` };
+}
+
+function orderWords({ entries }: BucketOrder, others: number): string {
+  const order = entries.map(({ key, value }) => `${key}=${value}`).join(', ');
+  const more = others === 0 ? '' : `, the first in the file of ${others + 1} orders that rules match`;
+  return `its entries are the descriptor ${order}${more}`;
+}
+
+function assignedWords({ rule }: BucketOrder): string {
+  if (passesAll(rule)) return 'all its requests are allowed, and counted';
+  const obstacle = whyUnassignable(rule);
+  return obstacle === undefined
+    ? 'clients get what its limits allow'
+    : `it gets what RLQS_UNASSIGNABLE says: ${obstacle.why}`;
+}

@@ -1,0 +1,56 @@
+import { UsageError } from '../shared/flags.ts';
+import { io } from '../shared/io.ts';
+import { outputFlag, outputFormat, printedText, table } from '../shared/output.ts';
+import { readDescriptor } from '../shared/request.ts';
+import { type Json, limiterHelp, tellOf } from './limiters.ts';
+import { entryTexts, limitersCommand, separated } from './operate-command.ts';
+
+const help = `Usage: weir assignments <domain> [<key=value> ...] [flags]
+
+Shows which quota clients, such as Envoys, hold how much of which limits, over all limiters that serve them (RLQS). It shows what
+they may still use, and how much they used, denied and gave back since when. Entries choose the buckets that have all of them. It
+shows at most 1,000, those that may use most first.
+
+${limiterHelp}  -o, --output <form>         how to print the result: table (default), json or yaml
+
+  weir assignments shop plan=gold
+
+Exit status: 0, or 1 when a limiter was silent; 2 for a wrong command line, or a cluster that does not answer.
+`;
+
+/** Chosen: what people look at, and a limiter answers at once. */
+const mostRows = 1_000;
+
+export const assignmentsCommand = limitersCommand(help, { ...outputFlag }, async (flags, limiters) => {
+  if (flags.positionals.length === 0) throw new UsageError('assignments needs a domain');
+  const { domain, entries } = readDescriptor(flags.positionals, 'assignments');
+  const format = outputFormat(flags);
+  const { members, silent } = await limiters.living();
+  const query = { domain, entry: entryTexts(entries), limit: `${mostRows}` };
+  const { answers, failed } = separated(await limiters.askAll(members, { path: '/v1/assignments', query }));
+  tellOf(failed);
+  silent.push(...failed);
+  const assignments: Json[] = answers.flatMap(({ member, body }) =>
+    body.assignments.map((one: Json) => ({ ...one, limiter: member.name })),
+  );
+  assignments.sort((a, b) => b.mayUse - a.mayUse || b.used - a.used);
+  const report = { assignments: assignments.slice(0, mostRows), silent };
+  io().stdout.write(printedText(report, format, () => assignmentsText(report.assignments)));
+  return silent.length === 0 ? 0 : 1;
+});
+
+function assignmentsText(assignments: readonly Json[]): string {
+  if (assignments.length === 0) return 'no quota client holds anything of this domain\n';
+  return table(
+    assignments.map(({ limiter, caller, address, rule, bucket, mayUse, used, denied, returned, since }) => ({
+      ...{ LIMITER: limiter, CLIENT: caller ?? address, RULE: rule, BUCKET: bucketText(bucket) },
+      ...{ 'MAY USE': mayUse, USED: used, DENIED: denied, RETURNED: returned, SINCE: since },
+    })),
+  );
+}
+
+function bucketText(bucket: Readonly<Record<string, string>>): string {
+  return Object.entries(bucket)
+    .map(([key, value]) => `${key}=${value}`)
+    .join(',');
+}

@@ -1,0 +1,26 @@
+import { expect, it } from 'vitest';
+import type { Member } from './limiters.ts';
+import { limitersReport } from './limiters-section.ts';
+
+function member(name: string, version: string, fleet?: string): Member {
+  const limiter = {
+    address: name,
+    of: name,
+    host: '127.0.0.1',
+    port: 6070,
+    ...(fleet !== undefined && { fleet }),
+  };
+  return { limiter, name, state: { ready: true, rules: { version } } };
+}
+
+it('holds the rules of limiters against those of their own fleet', () => {
+  const members = [member('a', 'v1', 'ns/one'), member('b', 'v1', 'ns/one'), member('c', 'v2', 'ns/two')];
+  expect(limitersReport(members, [])).toMatchObject({ ok: true, problems: [] });
+  expect(limitersReport([...members, member('d', 'v1', 'ns/two')], [])).toMatchObject({
+    ok: false,
+    problems: ['limiters of fleet ns/two have 2 versions of the rules'],
+  });
+  expect(limitersReport([member('a', 'v1'), member('b', 'v2')], [])).toMatchObject({
+    problems: ['limiters have 2 versions of the rules'],
+  });
+});

@@ -1,0 +1,223 @@
+/** What a report says of the objects of a cluster: its fleets, what is not ready and why, and overrides that have not ended. */
+import { ApiError } from '../../control-plane/kubernetes/api-error.ts';
+import { fleetPlural, overridePlural, plural } from '../../rules/language/kinds.ts';
+import { namespaceProblem } from '../../rules/reader/read-manifests.ts';
+import { type Cluster, placeText } from '../shared/cluster.ts';
+import type { ParsedFlags } from '../shared/flags.ts';
+import { type Row, table } from '../shared/output.ts';
+import { servedByFlags } from '../shared/read-input.ts';
+import {
+  type ShownCondition,
+  type ShownFleet,
+  type ShownObject,
+  type ShownOverride,
+  shownFleet,
+  shownObject,
+  shownOverride,
+} from './shown-objects.ts';
+
+export interface StatusFacts {
+  fleets: readonly ShownFleet[];
+  objects: readonly ShownObject[];
+  overrides: readonly ShownOverride[];
+  /** `in namespace shop`. */
+  place: string;
+}
+
+/** What a cluster has in its namespace, or in all, of the class that is given. Rejects where objects cannot be listed. */
+export async function objectsOf(
+  cluster: Cluster,
+  flags: ParsedFlags,
+  note: (text: string) => void,
+): Promise<StatusFacts> {
+  const { className } = servedByFlags(flags);
+  const all = await cluster.list(plural, cluster.namespace, shownObject);
+  const isOfClass = (one: ShownObject) => className === undefined || one.className === className;
+  const objects = all.filter(isOfClass);
+  const overrides = (
+    await shownList(cluster, overridePlural, { namespace: cluster.namespace, show: shownOverride, note })
+  ).filter(isOfClass);
+  const ofClass = new Set(objects.map(fleetOf));
+  const isMeant = ({ namespace, name }: ShownFleet) =>
+    ofClass.has(`${namespace}/${name}`) ||
+    (className === undefined && (cluster.namespace ?? namespace) === namespace);
+  const named = objects.flatMap((one) => one.controllerName?.split('/', 1) ?? []);
+  const controllers = named.filter((name) => namespaceProblem(name) === undefined);
+  const places = cluster.namespace === undefined ? [undefined] : new Set([cluster.namespace, ...controllers]);
+  const fleets: ShownFleet[] = [];
+  for (const place of places)
+    fleets.push(
+      ...(await shownList(cluster, fleetPlural, { namespace: place, show: shownFleet, note })).filter(
+        isMeant,
+      ),
+    );
+  return { fleets, objects, overrides, place: cluster.place };
+}
+
+/** `weir-system/default`: a fleet is an object in the namespace of its control plane. */
+function fleetOf({ controllerName = '', fleet }: ShownObject): string {
+  return `${controllerName.split('/', 1)[0]}/${fleet}`;
+}
+
+/** Without the right to a kind, or its definition, what is known of others is worth showing still. */
+async function shownList<T>(
+  cluster: Cluster,
+  kinds: string,
+  {
+    namespace,
+    show,
+    note,
+  }: { namespace: string | undefined; show: (value: unknown) => T; note: (text: string) => void },
+): Promise<T[]> {
+  try {
+    return await cluster.list(kinds, namespace, show);
+  } catch (error) {
+    if (!isMissing(error)) throw error;
+    const what = kinds === fleetPlural ? 'fleets' : 'overrides';
+    note(`no ${what} are shown ${placeText(namespace)}: ${error.message}`);
+    return [];
+  }
+}
+
+/** Whether it is a right, or a definition, that is missing. */
+export function isMissing(error: unknown): error is ApiError {
+  return error instanceof ApiError && (error.status === 403 || error.status === 404);
+}
+
+/** Whether everything that was looked at is ready. */
+export function allReady({ fleets, objects, overrides }: StatusFacts): boolean {
+  return [...fleets, ...objects, ...overrides].every(({ why }) => why === undefined);
+}
+
+/** Chosen: more of them are for `kubectl get rlo`. */
+const mostOverrides = 50;
+
+/** Fleets, what is not ready and why, overrides that have not ended, and the sum of it, for a person. `wide` has more columns. */
+export function objectsText(
+  { fleets, objects, overrides, place }: StatusFacts,
+  options: { wide: boolean },
+): string {
+  const waiting = objects.filter(({ why }) => why !== undefined);
+  const lying = overrides.filter(({ isOver }) => !isOver);
+  // Those that are not ready first: no other place shows them.
+  const shown = [...lying.filter(({ why }) => why), ...lying.filter(({ why }) => !why)].slice(
+    0,
+    mostOverrides,
+  );
+  const rows = [
+    fleets.map(fleetRow),
+    waiting.map((one) => objectRow(one, options)),
+    shown.map((one) => overrideRow(one, options)),
+  ];
+  const tables = rows.filter(({ length }) => length > 0).map(table);
+  const sums = [sumText(fleets, 'fleet'), sumText(objects, 'object')].filter((sum) => sum !== '');
+  if (lying.length > 0) sums.push(sumText(lying, 'override'));
+  if (lying.length > shown.length) sums.push(`${lying.length - shown.length} overrides are not shown`);
+  if (objects.length === 0) sums.push(`no RateLimitConfigs ${place}`);
+  return [...tables, `${sums.join('; ')}\n`].join('\n');
+}
+
+function sumText(all: readonly (ShownFleet | ShownObject)[], noun: string): string {
+  if (all.length === 0) return '';
+  const ready = all.filter(({ why }) => why === undefined).length;
+  const rest = all.length === ready ? '' : `, ${all.length - ready} not`;
+  return `${all.length} ${noun}${all.length === 1 ? '' : 's'}, ${ready} ready${rest}`;
+}
+
+function fleetRow(fleet: ShownFleet): Row {
+  const { namespace, name, limiters, current, refusing, version, conditions, why } = fleet;
+  const ready = why ?? conditions.find(({ type }) => type === 'Ready');
+  const progressing = conditions.find(({ type, status }) => type === 'Progressing' && status === 'True');
+  return {
+    NAMESPACE: namespace,
+    FLEET: name,
+    LIMITERS: limiters,
+    CURRENT: current,
+    REFUSING: refusing.map((one) => one.name).join(','),
+    VERSION: version,
+    READY: ready?.status,
+    PROGRESSING: progressing === undefined ? 'False' : 'True',
+    REASON: ready?.reason,
+    SINCE: ready?.since,
+    MESSAGE: [why?.message, progressing?.message].filter((words) => words !== undefined).join('; '),
+  };
+}
+
+function objectRow(object: ShownObject, { wide }: { wide: boolean }): Row {
+  const { namespace, name, domain, fleet, className, generation, servedGeneration, controllerName } = object;
+  const { type, status, reason, since, message } = object.why!;
+  const more = {
+    CLASS: className,
+    GENERATION: generation,
+    SERVED: servedGeneration,
+    CONTROLLER: controllerName,
+  };
+  return {
+    NAMESPACE: namespace,
+    NAME: name,
+    DOMAIN: domain,
+    FLEET: fleet,
+    ...(wide && more),
+    CONDITION: `${type}=${status}`,
+    REASON: reason,
+    SINCE: since,
+    MESSAGE: message,
+  };
+}
+
+function overrideRow(override: ShownOverride, { wide }: { wide: boolean }): Row {
+  const { namespace, name, domain, fleet, className, controllerName, match, effect, endsAt, why } = override;
+  return {
+    NAMESPACE: namespace,
+    OVERRIDE: name,
+    DOMAIN: domain,
+    FLEET: fleet,
+    ...(wide && { CLASS: className, CONTROLLER: controllerName }),
+    MATCH: match,
+    EFFECT: effect,
+    ENDS: endsAt,
+    READY: why === undefined ? 'True' : why.status,
+    REASON: why?.reason,
+    MESSAGE: why?.message,
+  };
+}
+
+/** One object with all that its status says. */
+export function objectText(object: ShownObject): string {
+  const { conditions, why } = object;
+  const facts = {
+    NAMESPACE: object.namespace,
+    NAME: object.name,
+    CLASS: object.className,
+    DOMAIN: object.domain,
+    FLEET: object.fleet,
+    GENERATION: object.generation,
+    OBSERVED: object.observedGeneration,
+    SERVED: object.servedGeneration,
+    CONTROLLER: object.controllerName,
+  };
+  // What is missing in the status stands in it as if it were said there.
+  const said = why === undefined || conditions.includes(why) ? conditions : [why, ...conditions];
+  return `${table([facts])}\n${table(said.map(conditionRow))}`;
+}
+
+function conditionRow({ type, status, reason, since, message }: ShownCondition): Row {
+  return { CONDITION: type, STATUS: status, REASON: reason, SINCE: since, MESSAGE: message };
+}
+
+/** For programs: the fleets, all objects that are not ready, and all overrides that have not ended, with all of their conditions. */
+export function objectsValue({ fleets, objects, overrides }: StatusFacts): object {
+  const notReady = objects.filter(({ why }) => why !== undefined);
+  return {
+    fleets: fleets.map(readable),
+    notReady: notReady.map(readable),
+    overrides: overrides.filter(({ isOver }) => !isOver).map(readable),
+    objectCount: objects.length,
+    readyCount: objects.length - notReady.length,
+  };
+}
+
+/** The same of one thing. */
+export function readable<T extends { why: ShownCondition | undefined }>(shown: T): T & { ready: boolean } {
+  return { ...shown, ready: shown.why === undefined };
+}

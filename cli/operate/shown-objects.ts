@@ -1,0 +1,172 @@
+/** RateLimitConfigs, RateLimitOverrides and RateLimitFleets as commands look at them, whichever version of the control plane wrote their status. */
+import { defaultClass, defaultFleet } from '../../rules/language/kinds.ts';
+
+export interface ShownCondition {
+  type: string;
+  /** `True`, `False` or `Unknown`. */
+  status: string;
+  reason: string;
+  message: string;
+  /** When status last changed; empty where nobody said. */
+  since: string;
+}
+
+export interface ShownObject {
+  namespace: string;
+  name: string;
+  className: string;
+  /** Of the rules that are served, else of those that are wished for; likewise the fleet. */
+  domain: string;
+  fleet: string;
+  generation: number;
+  /** Of the status; undefined while there is none. */
+  observedGeneration: number | undefined;
+  servedGeneration: number | undefined;
+  /** `<namespace>/<name>` of the control plane that wrote the status. */
+  controllerName: string | undefined;
+  conditions: ShownCondition[];
+  /** What keeps it from being ready, in the first place; undefined: it is ready. */
+  why: ShownCondition | undefined;
+}
+
+export interface ShownOverride extends ShownObject {
+  /** For people, as the status has them; empty where it does not. */
+  match: string;
+  effect: string;
+  /** RFC 3339; empty where it has no end of its own. */
+  endsAt: string;
+  /** It has ended, which is no fault. */
+  isOver: boolean;
+}
+
+export interface ShownFleet {
+  namespace: string;
+  name: string;
+  /** `3/3`: connected of those that are expected. */
+  limiters: string;
+  current: number | undefined;
+  refusing: { name: string; message: string }[];
+  version: string;
+  /** Whose Service limiters are behind. */
+  service: { namespace: string; name: string } | undefined;
+  conditions: ShownCondition[];
+  why: ShownCondition | undefined;
+}
+
+export function shownObject(value: unknown): ShownObject {
+  const { metadata, spec, status } = partsOf(value);
+  const conditions = conditionsOf(status);
+  const shown = {
+    namespace: text(metadata['namespace']),
+    name: text(metadata['name']),
+    className: text(spec['className'], defaultClass),
+    domain: text(status['domain'], text(spec['domain'])),
+    fleet: text(status['fleet'], text(spec['fleet'], defaultFleet)),
+    generation: number(metadata['generation']) ?? 0,
+    observedGeneration: number(status['observedGeneration']),
+    servedGeneration: number(status['servedGeneration']),
+    controllerName: text(status['controllerName']) || undefined,
+    conditions,
+  };
+  return {
+    ...shown,
+    why: unseenText(shown, metadata) ?? notTrue(conditions, ['Accepted', 'Programmed', 'Ready']),
+  };
+}
+
+export function shownOverride(value: unknown): ShownOverride {
+  const { status } = partsOf(value);
+  const shown = shownObject(value);
+  const isOver = shown.why?.reason === 'Expired';
+  return {
+    ...shown,
+    why: isOver ? undefined : shown.why,
+    match: text(status['match']),
+    effect: text(status['effect']),
+    endsAt: text(status['endsAt']),
+    isOver,
+  };
+}
+
+export function shownFleet(value: unknown): ShownFleet {
+  const { metadata, spec, status } = partsOf(value);
+  const conditions = conditionsOf(status);
+  const service = record(spec['service']);
+  const none = condition('Ready', 'NoStatus', 'no control plane has written a status', metadata);
+  return {
+    namespace: text(metadata['namespace']),
+    name: text(metadata['name']),
+    limiters: text(status['limiters']),
+    current: number(status['current']),
+    refusing: list(status['refusing'], ({ name, message }) => ({ name: text(name), message: text(message) })),
+    version: text(status['version']),
+    service:
+      service['name'] === undefined
+        ? undefined
+        : { namespace: text(service['namespace']), name: text(service['name']) },
+    conditions,
+    why: conditions.length === 0 ? none : notTrue(conditions, ['Ready']),
+  };
+}
+
+/** Why nothing can be said of an object's present generation. */
+function unseenText(
+  { className, generation, observedGeneration, conditions }: Omit<ShownObject, 'why'>,
+  metadata: Fields,
+): ShownCondition | undefined {
+  if (conditions.length === 0) {
+    const message = `no control plane has written a status: none serves class '${className}' in this namespace, or it is away`;
+    return condition('Ready', 'NoStatus', message, metadata);
+  }
+  if (observedGeneration === undefined || observedGeneration >= generation) return undefined;
+  const message = `the control plane has not read generation ${generation}; its status is of generation ${observedGeneration}`;
+  return condition('Ready', 'NotObserved', message, {});
+}
+
+function condition(
+  type: string,
+  reason: string,
+  message: string,
+  { creationTimestamp }: Fields,
+): ShownCondition {
+  return { type, status: 'Unknown', reason, message, since: text(creationTimestamp) };
+}
+
+function notTrue(
+  conditions: readonly ShownCondition[],
+  types: readonly string[],
+): ShownCondition | undefined {
+  return types.flatMap(
+    (type) => conditions.find((one) => one.type === type && one.status !== 'True') ?? [],
+  )[0];
+}
+
+type Fields = Readonly<Record<string, unknown>>;
+
+function partsOf(value: unknown): { metadata: Fields; spec: Fields; status: Fields } {
+  const { metadata, spec, status } = record(value);
+  return { metadata: record(metadata), spec: record(spec), status: record(status) };
+}
+
+function conditionsOf(status: Fields): ShownCondition[] {
+  return list(status['conditions'], ({ type, status: value, reason, message, lastTransitionTime }) => {
+    const since = text(lastTransitionTime);
+    return { type: text(type), status: text(value), reason: text(reason), message: text(message), since };
+  });
+}
+
+function record(value: unknown): Fields {
+  return typeof value === 'object' && value !== null ? (value as Fields) : {};
+}
+
+function list<T>(value: unknown, read: (element: Fields) => T): T[] {
+  return Array.isArray(value) ? value.map((element) => read(record(element))) : [];
+}
+
+function text(value: unknown, otherwise = ''): string {
+  return typeof value === 'string' ? value : otherwise;
+}
+
+function number(value: unknown): number | undefined {
+  return typeof value === 'number' ? value : undefined;
+}

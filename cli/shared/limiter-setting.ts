@@ -1,0 +1,84 @@
+/** How a command learns about its limiter: from the limiter's own settings, one `--setting NAME=VALUE` each. */
+import type { explainingSettings as ExplainingSettings } from '../../limiter/settings/naming.ts';
+import type { LimiterSettings } from '../../limiter/settings/settings.ts';
+import { type FlagTypes, hintOf, type ParsedFlags, UsageError } from './flags.ts';
+import { io } from './io.ts';
+
+export const settingFlag = { setting: { type: 'string', multiple: true } } as const satisfies FlagTypes;
+
+interface GivenSettings {
+  settings: LimiterSettings;
+  warnings: readonly string[];
+  /** What was said, by name. */
+  given: Readonly<Record<string, string>>;
+}
+
+export interface DescribedLimiter extends GivenSettings {
+  explaining: ReturnType<typeof ExplainingSettings>;
+}
+
+/**
+ * The limiter that `--setting` describes. Of `variables` the environment speaks where no flag does. Undefined where nothing is
+ * said at all: nothing of a limiter is loaded then. Rejects with a UsageError.
+ */
+export async function describedLimiter(
+  flags: ParsedFlags,
+  variables: readonly string[],
+): Promise<DescribedLimiter | undefined> {
+  const said = variables.flatMap((name) => (io().env[name] ? [`${name}=${io().env[name]}`] : []));
+  const all = [...said, ...flags.list('setting')];
+  if (all.length === 0) return undefined;
+  const { limiterSettingGroups, parseLimiterSettings } = await import('../../limiter/settings/settings.ts');
+  const { explainingSettings } = await import('../../limiter/settings/naming.ts');
+  const names = limiterSettingGroups.flatMap(({ settings }) =>
+    Object.values(settings).map(({ name }) => name),
+  );
+  const found = givenSettings(
+    all,
+    names,
+    (env) => parseLimiterSettings({ ...addressesFor(env), DISABLE_STATS: 'true', ...env }),
+    said.length,
+  );
+  return { ...found, explaining: explainingSettings(found.settings) };
+}
+
+/** A store has an address, and rules are looked at without it. */
+function addressesFor(env: Record<string, string>): Record<string, string> {
+  const redis = (prefix: string) => ({
+    [`${prefix}SOCKET_TYPE`]: 'tcp',
+    [`${prefix}URL`]:
+      env[`${prefix}TYPE`]?.toUpperCase() === 'SENTINEL' ? 'main,localhost:26379' : 'localhost:6379',
+  });
+  return { ...redis('REDIS_'), ...redis('REDIS_PERSECOND_'), MEMCACHE_HOST_PORT: 'localhost:11211' };
+}
+
+/** Settings from `NAME=VALUE` each, of these names; the last of a name counts. The first ones may be variables. @throws UsageError */
+export function givenSettings(
+  all: readonly string[],
+  names: readonly string[],
+  parse: (env: Record<string, string>) => {
+    settings?: LimiterSettings | undefined;
+    warnings?: readonly string[] | undefined;
+    errors?: readonly { message: string }[] | undefined;
+  },
+  variables = 0,
+): GivenSettings {
+  const given: Record<string, string> = {};
+  for (const text of all) {
+    const [name = '', ...rest] = text.split('=');
+    if (rest.length === 0) throw new UsageError(`--setting is NAME=VALUE, not "${text}"`);
+    if (!names.includes(name)) {
+      const taken = names.length > 30 ? 'the settings of a limiter' : names.join(', ');
+      throw new UsageError(`--setting takes ${taken}; not "${name}"${hintOf(name, names)}`);
+    }
+    given[name] = rest.join('=');
+  }
+  const { settings, warnings = [], errors = [] } = parse(given);
+  if (settings !== undefined) return { settings, warnings, given };
+  const flagged = new Set(all.slice(variables).map((text) => text.split('=', 1)[0]));
+  const words = errors.map(({ message }) => {
+    const name = /^\w+/.exec(message)?.[0];
+    return `${flagged.has(name) || variables === 0 ? '--setting:' : 'the variable'} ${message}`;
+  });
+  throw new UsageError(words.join('; '));
+}

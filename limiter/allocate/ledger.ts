@@ -1,0 +1,141 @@
+/** Messages to the ledger of a counter: lease-book.ts sends those of leases, account.ts those of shares. */
+import type { FoldedRun } from '../stores/folded-run.ts';
+import { hashTagOf } from '../stores/store.ts';
+
+/**
+ * The ledger is a hash beside the counter: `t` hits outstanding, of `n` limiters, and for each of them the number of its last
+ * message, what that was granted, all of it outstanding until the next one, and what it had spent before in all; of one with shares
+ * also what those need, and until when that holds. It lives as long as the counter, and is void
+ * without it: nothing is given back to a counter that is gone. Stands behind `luaSteps`.
+ */
+export const luaLeases = `
+-- The words from at on are those of leaseArgument. Gives the value without what was given back, the hits outstanding then, and
+-- those granted, with the sums of others behind them where shares are told of, or an error where the ledger cannot be used; or an error alone.
+local atMs = now and math.floor(now / 1000) or 0
+local function lease(at, limiter, key, ledger, reserved, refused)
+  local function number(i) return tonumber(words[at + i]) end
+  local value, missing = look(key)
+  if type(value) == 'table' then return value end
+  local total, holders, last, mine, spent = 0, 0, 0, 0, number(1)
+  local held = refused or pcall('HMGET', ledger, 't', 'n', limiter)
+  local isNew = not held[1] or missing
+  if held.err then
+    refused = held
+  elseif missing then
+    if held[1] then pcall('DEL', ledger) end
+  elseif not isNew then
+    total, holders = tonumber(held[1]) or 0, tonumber(held[2]) or 0
+    if held[3] then
+      local a, b, c = string.match(held[3], '^(%d+) (%d+) (%d+)')
+      last, mine, spent = tonumber(a) or 0, tonumber(b) or 0, tonumber(c) or spent
+    end
+  end
+  local ttl = words[at + 13]
+  local stays = missing and ttl == '0'
+  local heard = number(0) > last and not refused
+  local now = value
+  if heard and mine > 0 then
+    now = math.max(0, now - mine + math.min(mine, math.max(0, number(1) - spent)))
+    total, holders = math.max(0, total - mine), math.max(0, holders - 1)
+  end
+  local floor = math.min(total, now)
+  local after = math.min(max, floor + math.min(number(12), math.max(number(11), now - floor + number(10))))
+  local granted = 0
+  local left, sharers = number(5) - after, holders + 1
+  local shares = number(9) > 0
+  if heard and not stays then
+    if shares then granted = number(2) + math.min(number(3), math.max(0, left - number(2)))
+    elseif number(3) >= 2 and left >= sharers * number(4) then
+      granted = math.min(number(3), number(4), math.floor(left / sharers))
+    end
+  end
+  if granted > number(2) then
+    -- A budget with open reservations is counted hit by hit. Not one of KEYS, as who may not read it may lease.
+    local window = string.match(key, '%d*$', -20)
+    local open = pcall('HMGET', reserved, 'h', 'o' .. window)
+    if open[1] and #open[1] >= 16 then
+      local ofHead, count = struct.unpack('<dd', open[1])
+      if count > 0 and ofHead == (tonumber(window) or -1) then granted = number(2) end
+    end
+    if open[2] then granted = number(2) end
+  end
+  local forgets = words[at + 6] == '1' and granted == 0
+  if heard and not (isNew and (forgets or stays)) then
+    if granted > 0 then holders = holders + 1 end
+    -- First of all, as what cannot be written is refused here.
+    local own = string.format('%.0f %.0f %.0f', number(0), granted, number(1))
+    if shares then own = string.format('%s %.0f %.0f %.0f', own, number(7), number(8), atMs + number(9)) end
+    local wrote = pcall('HMSET', ledger, 't', total + granted, 'n', holders, limiter, own)
+    if wrote.err then return lease(at, limiter, key, ledger, reserved, wrote) end
+    if forgets then
+      pcall('HDEL', ledger, limiter)
+      if holders == 0 and pcall('HLEN', ledger) == 2 then pcall('DEL', ledger) end
+    end
+  end
+  local wrote
+  if missing then
+    if not stays then wrote = pcall('SETEX', key, ttl, after + granted) end
+  elseif after + granted ~= value then
+    wrote = pcall('INCRBY', key, after + granted - value)
+  end
+  if type(wrote) == 'table' and wrote.err then
+    -- It would have no life.
+    if heard and isNew then pcall('DEL', ledger) end
+    return wrote
+  end
+  if heard and isNew then
+    local life = pcall('PTTL', key)
+    if type(life) == 'number' and life > 0 then pcall('PEXPIRE', ledger, life) end
+  end
+  if not shares or refused then return now, total, refused or granted end
+  -- Limiters that did not say for so long that they live need nothing any more.
+  local charged, hungry, all = 0, 0, pcall('HGETALL', ledger)
+  for i = 1, #all, 2 do
+    local a, b, till = string.match(all[i + 1], '^%d+ %d+ %d+ (%-?%d+) (%d+) (%d+)$')
+    if a and all[i] ~= limiter and tonumber(till) > atMs then charged, hungry = charged + a, hungry + b end
+  end
+  return now, total, string.format('%.0f %.0f %.0f', granted, charged, hungry)
+end
+
+-- Counts the keys behind first, each with its ledger, and gives the last one's place. The text is the limiter, and
+-- the words of each; what is reserved on them is named by the last arguments.
+local function countLeased(first, text, out)
+  local groups = words
+  words = {}
+  for word in string.gmatch(text, '%S+') do words[#words + 1] = word end
+  local named = argc - (#words - 1) / 15
+  for at = 2, #words, 15 do
+    named = named + 1
+    local now, total, granted = lease(at, words[1], KEYS[first + 1], KEYS[first + 2], ARGV[named])
+    if type(now) == 'number' and now > tonumber(words[at + 14]) then isOver(first + 1) end
+    out[#out + 1] = exact(now)
+    out[#out + 1] = exact(total or 0)
+    out[#out + 1] = type(granted) == 'string' and granted or exact(granted or 0)
+    first = first + 2
+  end
+  words = groups
+  return first
+end
+`;
+
+/** What ledgers of `key` are named; undefined where no such name has the slot of the key in a Redis Cluster. */
+export function ledgerKeyOf(key: string): string | undefined {
+  if (hashTagOf(key) !== key) return `weir:lease:${key}`;
+  return key.includes('}') ? undefined : `weir:lease:{${key}}`;
+}
+
+/**
+ * The argument of `luaBoundedCountSection` for these messages. Of each: its number; hits that are spent, that stay, that are wanted, and
+ * wanted at most; the limit; whether the limiter may be forgotten; what it needs and how long that is valid; what clamp wants; and from
+ * where on the key is over.
+ */
+export function leaseArgument(runs: readonly FoldedRun[]): string {
+  let text = '';
+  for (const { lease, shift, low, high, ttlSeconds, lifeSeconds, most: mostBefore } of runs) {
+    const { limiter, sequence, spent, keeps, want, most, limit, forgets, charged, hungry, livesMs } = lease!;
+    if (text === '') text = limiter;
+    text += ` ${sequence} ${spent} ${keeps} ${want} ${most} ${limit} ${forgets ? 1 : 0}`;
+    text += ` ${charged} ${hungry} ${livesMs} ${shift} ${low} ${high} ${livesMs > 0 ? lifeSeconds : ttlSeconds} ${mostBefore}`;
+  }
+  return text;
+}

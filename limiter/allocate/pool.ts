@@ -1,0 +1,536 @@
+/**
+ * The shares of one rule's limits for one bucket id, in this limiter. A report says what was used and what is needed; what a client is
+ * to get follows from the fair level of the present windows. All that is to be sent in a quarter of a second is charged by one
+ * message to each ledger: that of the present window, and of those that what is sent may reach into.
+ *
+ * In the exact form a window's hits are released over its course: all of them some time before it ends, so that clients use them
+ * up and say so. What they may have left when it ends is charged to the next window as well, where nobody knows which of the two a
+ * hit was in.
+ */
+import type { Clock } from '../../process/time/clock.ts';
+import { newOperation, type Operation } from '../stores/operation.ts';
+import { countAll, type Store } from '../stores/store.ts';
+import { Account, windowsBetween } from './account.ts';
+import { exactBucket, hitsOf, nothing, refillingBucket } from './buckets.ts';
+import { type ClaimSums, fairLevel } from './fair-level.ts';
+import { type Bucket, Grants } from './grants.ts';
+import { countOf, Member, noTotals, type Totals } from './member.ts';
+import type { Holder, PoolTerms, SharedLimit, ShareView, Used } from './terms.ts';
+
+export interface PoolOptions {
+  readonly store: Store;
+  readonly clock: Pick<Clock, 'nowMs'>;
+  readonly random: () => number;
+  readonly limiter: string;
+  readonly settleMs: number;
+  readonly ttlSeconds: number;
+  nextSequence(): number;
+}
+
+/** How often a pool asks its ledgers at most, and how often it says that it is there. */
+const askMs = 250;
+const refreshMs = 5_000;
+/** Chosen: with more of them, what a report asks for waits for the next tick, and the fair level is so old that finding it costs little. */
+const fewMembers = 20;
+/** Chosen: an answer that comes later is of no use, as its windows may no longer be all. */
+const answerMs = 2_000;
+/** Envoy reports that often. What it needs until its next report is sent, with a bit for its delay. */
+const reportMs = 5_000;
+const aheadSeconds = 1.1 * (reportMs / 1000);
+/** Exact form: so much before its course a window's hits are released, and so long before its end all of them are, or a quarter of it. */
+const leadSeconds = 6;
+const tailSeconds = 30;
+/** Refilling form: a bucket is changed for more than that, and has so much more than is needed. */
+const changes = 0.05;
+const spare = 1.2;
+
+/** What is to be sent: a bucket, or the newest one again. */
+type Proposal = Bucket | 'renew';
+
+type Levels = readonly (ClaimSums & { level: number })[];
+
+export class Pool {
+  readonly key: string;
+  readonly members = new Set<Member>();
+  /** Of closed shares, too. */
+  readonly totals: Totals = { ...noTotals };
+  readonly #options: PoolOptions;
+  readonly #accounts = new Map<string, Account>();
+  /** Of the present windows, by limit. */
+  #current: Account[] = [];
+  #terms: PoolTerms;
+  #proposals = new Map<Member, Proposal>();
+  #isAsking = false;
+  #askedMs = 0;
+  /** When `tick` has something to do, unless something happens before. */
+  dueMs = 0;
+  #sweptMs = 0;
+  #levels: Levels = [];
+  #levelsMs = 0;
+  #weight = 0;
+  #isDraining = false;
+  #onDrained: (() => void) | undefined;
+
+  constructor(key: string, terms: PoolTerms, options: PoolOptions) {
+    this.key = key;
+    this.#terms = terms;
+    this.#options = options;
+  }
+
+  open(holder: Holder, nowMs: number): Member {
+    this.dueMs = 0;
+    const member = new Member(this, holder, this.#newGrants(nowMs), nowMs);
+    this.#enter(nowMs);
+    this.members.add(member);
+    this.#weight += holder.weight;
+    return member;
+  }
+
+  report(member: Member, reported: Used, nowMs: number, cameMs: number): number {
+    this.dueMs = 0;
+    this.#enter(nowMs);
+    const denied = countOf(reported.denied);
+    let oldestMs = Number.POSITIVE_INFINITY;
+    for (const { startMs } of this.#current) oldestMs = Math.min(oldestMs, startMs);
+    const hits = countOf(reported.allowed);
+    const { over, returned } = member.grants.report(hits, denied > 0, cameMs, oldestMs);
+    const used = hits - over;
+    addReport(member.totals, used, denied, returned, over);
+    addReport(this.totals, used, denied, returned, over);
+    for (const account of this.#current) {
+      if (this.#isExact) account.spent += used;
+      member.used.set(account, member.usedIn(account) + used);
+    }
+    this.#count(used);
+    this.#keep(member);
+    member.measure(used, denied, cameMs);
+    const isUrgent = this.members.size <= fewMembers || member.grants.newest === undefined;
+    this.#propose(member, nowMs);
+    if (isUrgent && nowMs - this.#askedMs >= askMs) this.#ask(nowMs);
+    return over;
+  }
+
+  close(member: Member): void {
+    this.dueMs = 0;
+    member.isClosed = true;
+    member.spend();
+    this.members.delete(member);
+    this.#proposals.delete(member);
+    this.#weight -= member.holder.weight;
+  }
+
+  change(terms: PoolTerms, nowMs: number): void {
+    this.dueMs = 0;
+    const isOther = terms.form !== this.#terms.form;
+    const before = this.#current;
+    this.#terms = terms;
+    this.#accounts.clear();
+    this.#current = [];
+    this.#askedMs = 0;
+    for (const member of this.members) {
+      member.kept.clear();
+      if (isOther) member.grants = this.#newGrants(nowMs, member.grants);
+    }
+    this.#enter(nowMs);
+    for (const account of this.#current) {
+      // The window's uses go on, where it is the same one.
+      const former = before.find(({ window }) => window.key === account.window.key);
+      if (former === undefined) continue;
+      account.spent = former.spent;
+      for (const member of this.members) member.used.set(account, member.usedIn(former));
+    }
+    for (const member of this.members) {
+      for (const former of before) member.used.delete(former);
+      this.#keep(member);
+      this.#propose(member, nowMs, true);
+    }
+    this.#ask(nowMs);
+  }
+
+  reset(keys: ReadonlySet<string>): void {
+    this.dueMs = 0;
+    for (const account of this.#current) {
+      if (!keys.has(account.window.key)) continue;
+      account.forget();
+      for (const member of this.members) member.used.delete(account);
+    }
+  }
+
+  tick(nowMs: number): void {
+    this.#enter(nowMs);
+    if (nowMs - this.#sweptMs >= 4 * askMs) {
+      this.#sweptMs = nowMs;
+      // Who has nothing, or used it up, gets more as soon as there is some.
+      const empty = [...this.members].filter(({ kept }) => kept.size === 0);
+      if (empty.length > 0 && this.#fairLevels(nowMs).some(({ hungry }) => hungry > 0)) {
+        for (const member of empty) this.#propose(member, nowMs);
+      }
+    }
+    if (nowMs - this.#askedMs >= askMs) this.#ask(nowMs);
+    this.dueMs = this.#nextMs(nowMs);
+  }
+
+  #nextMs(nowMs: number): number {
+    if (this.#proposals.size > 0 || !this.#isQuiet(nowMs)) return 0;
+    const isEmpty = this.members.values().some(({ kept }) => kept.size === 0);
+    let nextMs = isEmpty ? this.#sweptMs + 4 * askMs : Number.POSITIVE_INFINITY;
+    for (const { endMs, reportedMs } of this.#current)
+      nextMs = Math.min(nextMs, endMs, reportedMs + refreshMs);
+    return nextMs;
+  }
+
+  /** Renews everything once more. */
+  drain(nowMs: number): Promise<void> {
+    this.#isDraining = true;
+    this.#enter(nowMs);
+    for (const member of this.members)
+      if (this.#isLasting(member, nowMs)) this.#proposals.set(member, 'renew');
+    return new Promise((resolve) => {
+      this.#onDrained = resolve;
+      this.#ask(nowMs);
+    });
+  }
+
+  *list(): Iterable<ShareView> {
+    for (const { holder, totals, grants, kept, rate, sinceMs, endsMs } of this.members) {
+      const mayUse = this.#isExact ? grants.left : Math.max(0, ...kept.values());
+      const pool = { pool: this.key, form: this.#terms.form };
+      yield { ...totals, ...pool, holder, mayUse, demand: rate ?? 0, sinceMs, endsMs };
+    }
+  }
+
+  get #isExact(): boolean {
+    return this.#terms.form === 'exact';
+  }
+
+  get #horizonMs(): number {
+    return this.#options.ttlSeconds * 1000 + this.#options.settleMs;
+  }
+
+  #newGrants(nowMs: number, former?: Grants): Grants {
+    return new Grants({ refills: !this.#isExact, settleMs: this.#options.settleMs, former }, nowMs);
+  }
+
+  /** Finds the present windows. In new ones nobody has used anything, and everybody is sent something. */
+  #enter(nowMs: number): void {
+    const { limits } = this.#terms;
+    const isSame =
+      this.#current.length === limits.length &&
+      this.#current.every(({ startMs, endMs }) => startMs <= nowMs && nowMs < endMs);
+    if (isSame) return;
+    const before = this.#current;
+    this.#current = limits.map((limit) => this.#account(limit, windowsBetween(limit, nowMs, nowMs + 1)[0]!));
+    for (const [key, account] of this.#accounts) {
+      if (account.endMs > nowMs) continue;
+      this.#accounts.delete(key);
+      for (const { kept, used } of this.members) {
+        kept.delete(account);
+        used.delete(account);
+      }
+    }
+    this.#levelsMs = 0;
+    if (!this.#isExact || before.length === 0) return;
+    for (const member of this.members) this.#propose(member, nowMs);
+    this.#askedMs = 0;
+  }
+
+  #account(limit: SharedLimit, window: Account['window']): Account {
+    const known = this.#accounts.get(window.key);
+    if (known !== undefined) return known;
+    const account = new Account(limit, window);
+    this.#accounts.set(window.key, account);
+    for (const member of this.members) member.keep(account);
+    return account;
+  }
+
+  /** Hits of sliding windows and buckets, so that who asks for each hit sees them: no later window of theirs can be charged. */
+  #count(used: number): void {
+    if (used === 0) return;
+    for (const { limit, startMs, hasEnd } of this.#current) {
+      if (hasEnd) continue;
+      const { key, ttlSeconds } = limit.windowAt(startMs);
+      const add = newOperation(limit.counter, key, 'add', used, ttlSeconds);
+      this.#options.store.submit([add], countAll, () => {});
+    }
+  }
+
+  #keep(member: Member): void {
+    for (const account of this.#accounts.values()) member.keep(account);
+  }
+
+  /** Of each limit the level, and what others are to know. */
+  #fairLevels(nowMs: number): Levels {
+    const validMs = askMs + Math.max(0, this.members.size - fewMembers);
+    const isFresh = this.#levels.length === this.#current.length && nowMs - this.#levelsMs < validMs;
+    if (isFresh && nowMs >= this.#levelsMs) return this.#levels;
+    this.#levelsMs = nowMs;
+    const needs = [...this.members].map((member) => [member, this.#needOf(member, nowMs)] as const);
+    this.#levels = this.#current.map((account) => {
+      const released = this.#released(account, nowMs);
+      const claims = needs.map(([member, need]) => {
+        const keeps = member.kept.get(account) ?? 0;
+        // A bucket that refills is kept with what was used of it.
+        const used = this.#isExact ? member.usedIn(account) : 0;
+        const isThere = nowMs - member.reportedMs < this.#options.ttlSeconds * 1000;
+        const most = isThere
+          ? Math.max(
+              keeps,
+              this.#isExact
+                ? Math.max(need, (member.rate ?? 0) * aheadOf(account, released, nowMs))
+                : this.#hitsFor(need, account),
+            )
+          : keeps;
+        return { weight: member.holder.weight, charged: used + keeps, need: used + most };
+      });
+      const { top, charged, othersCharged, othersHungry } = account;
+      const amount = released - (top - charged) + othersCharged;
+      return fairLevel(claims, amount, othersHungry);
+    });
+    return this.#levels;
+  }
+
+  /** How much of a window's hits may be charged by now. */
+  #released({ limit, startMs, endMs }: Account, nowMs: number): number {
+    if (!this.#isExact) return limit.requests;
+    const seconds = (endMs - startMs) / 1000;
+    const released =
+      ((nowMs - startMs) / 1000 + leadSeconds) / (seconds - Math.min(tailSeconds, seconds / 2));
+    return limit.requests * Math.min(1, released);
+  }
+
+  /** Hits until the report after the next; in the refilling form a second. Never more than an equal share beyond what it has. */
+  #needOf({ rate, holder }: Member, nowMs: number): number {
+    let most = Number.POSITIVE_INFINITY;
+    let fair = Number.POSITIVE_INFINITY;
+    let leftSeconds = Number.POSITIVE_INFINITY;
+    for (const { limit, endMs, othersHungry } of this.#current) {
+      const share = (limit.requests * holder.weight) / Math.max(holder.weight, this.#weight + othersHungry);
+      most = Math.min(most, share);
+      fair = Math.min(fair, share / limit.lengthSeconds);
+      leftSeconds = Math.min(leftSeconds, (endMs - nowMs) / 1000);
+    }
+    const perSecond = rate ?? fair;
+    if (!this.#isExact) return perSecond;
+    const expected = perSecond * Math.min(aheadSeconds, Math.max(aheadSeconds / 3, leftSeconds));
+    // Two standard deviations of what comes at random.
+    return Math.min(
+      Math.max(1, most),
+      Math.ceil(expected + 2 * Math.sqrt(expected)) + (perSecond > 0 ? 1 : 0),
+    );
+  }
+
+  /** Of a bucket that refills, for so many hits a second. */
+  #hitsFor(perSecond: number, { limit: { lengthSeconds } }: Account): number {
+    return perSecond > 0 ? Math.ceil(perSecond * spare * (lengthSeconds + 1)) + 2 : 0;
+  }
+
+  #propose(member: Member, nowMs: number, isChanged = false): void {
+    if (member.isPending || this.#isDraining) return;
+    const { newest } = member.grants;
+    const bucket = this.#isExact
+      ? this.#exactFor(member, nowMs, isChanged)
+      : this.#refillingFor(member, nowMs, isChanged);
+    const { ttlSeconds } = this.#options;
+    if (bucket !== undefined) this.#proposals.set(member, bucket);
+    else if (newest === undefined || !this.#isLasting(member, nowMs)) this.#proposals.set(member, nothing);
+    else if (member.endsMs - nowMs < ttlSeconds * 1000 - 0.8 * reportMs) this.#proposals.set(member, 'renew');
+  }
+
+  /** Whether what is sent now arrives before what it has has ended: a bucket that comes after begins full. */
+  #isLasting({ endsMs }: Member, nowMs: number): boolean {
+    return endsMs - nowMs > this.#options.settleMs + answerMs;
+  }
+
+  /** Undefined: what it has is enough, or there is no more. `isChanged`: what it has may be too much. */
+  #exactFor(member: Member, nowMs: number, isChanged: boolean): Bucket | undefined {
+    const need = this.#needOf(member, nowMs);
+    const { newest } = member.grants;
+    const left = newest === undefined || !this.#isLasting(member, nowMs) ? 0 : newest.likelyLeft;
+    const { weight } = member.holder;
+    let room = need;
+    let most = Number.POSITIVE_INFINITY;
+    for (const [i, { level }] of this.#fairLevels(nowMs).entries()) {
+      const account = this.#current[i]!;
+      const used = member.usedIn(account);
+      const keeps = member.kept.get(account) ?? 0;
+      most = Math.min(most, level * weight - used);
+      room = Math.min(room, level * weight - used - keeps);
+    }
+    if (isChanged && left > most) return exactBucket(Math.max(0, Math.floor(room)));
+    // At random up or down, so that shares below one are had in turn.
+    const tokens = Math.floor(room + (room < need ? this.#options.random() : 0));
+    if (tokens > left && left * 1.1 < need) return exactBucket(tokens);
+    // It has used up what it was sent, though nobody can be sure: that comes back once something else was sent.
+    return left === 0 && newest !== undefined && newest.left > 0 ? nothing : undefined;
+  }
+
+  #refillingFor(member: Member, nowMs: number, isChanged: boolean): Bucket | undefined {
+    const need = this.#needOf(member, nowMs);
+    const { newest } = member.grants;
+    const isFresh = newest === undefined || newest.tokens === 0 || !this.#isLasting(member, nowMs);
+    let bucket: Bucket | undefined;
+    for (const [i, { level }] of this.#fairLevels(nowMs).entries()) {
+      const account = this.#current[i]!;
+      const { requests, lengthSeconds } = account.limit;
+      const share = (requests * member.holder.weight) / Math.max(member.holder.weight, this.#weight);
+      const had = newest === undefined ? 0 : hitsOf(newest, lengthSeconds);
+      const wanted = Math.max(1, Math.min(this.#hitsFor(need, account), had + share));
+      const hits = Math.min(wanted, level * member.holder.weight);
+      const rounded = hits < wanted && hits < 2 ? Math.floor(hits + this.#options.random()) : hits;
+      const next = refillingBucket(rounded, lengthSeconds, isFresh);
+      if (bucket === undefined || next.perFill * bucket.fillSeconds < bucket.perFill * next.fillSeconds)
+        bucket = next;
+    }
+    if (bucket === undefined || isFresh || isChanged) return bucket;
+    const flow = bucket.perFill / bucket.fillSeconds;
+    const flows = newest.perFill / newest.fillSeconds;
+    return Math.abs(flow - flows) > changes * flows ? bucket : undefined;
+  }
+
+  /** Reports to the ledgers, and asks for what was proposed. */
+  #ask(nowMs: number): void {
+    if (this.#isAsking) return;
+    this.#askedMs = nowMs;
+    if (this.#proposals.size === 0 && this.#isQuiet(nowMs)) {
+      this.#onDrained?.();
+      return;
+    }
+    const proposals = this.#proposals;
+    this.#proposals = new Map();
+    const untilMs = nowMs + this.#horizonMs;
+    const levels = this.#fairLevels(nowMs);
+    const asked: [Account, Operation][] = [];
+    for (const [i, limit] of this.#terms.limits.entries()) {
+      for (const window of windowsBetween(limit, nowMs, untilMs + answerMs)) {
+        const account = this.#account(limit, window);
+        let want = 0;
+        for (const [member, proposal] of proposals)
+          want += extraOf(member, proposal, account, untilMs + answerMs);
+        if (want === 0 && !this.#needsReport(account, nowMs)) continue;
+        const message = account.message(
+          {
+            limiter: this.#options.limiter,
+            sequence: this.#options.nextSequence(),
+            keeps: account.keeps,
+            want,
+            sums: levels[i]!,
+            livesMs: this.#horizonMs,
+          },
+          nowMs,
+        );
+        if (message !== undefined) asked.push([account, message]);
+      }
+    }
+    if (asked.length === 0) {
+      this.#assign(proposals, new Map(), nowMs);
+      return;
+    }
+    this.#isAsking = true;
+    for (const member of proposals.keys()) member.isPending = true;
+    this.#options.store.submit(
+      asked.map(([, op]) => op),
+      countAll,
+      () => {
+        this.#isAsking = false;
+        this.dueMs = 0;
+        for (const member of proposals.keys()) member.isPending = false;
+        const free = new Map(asked.map(([account, op]) => [account, account.answered(op)]));
+        if (this.members.size <= fewMembers) this.#levelsMs = 0;
+        const answeredMs = this.#options.clock.nowMs();
+        const isLate = answeredMs > nowMs + answerMs || answeredMs < nowMs;
+        this.#assign(isLate ? new Map() : proposals, free, answeredMs);
+      },
+    );
+  }
+
+  #isQuiet(nowMs: number): boolean {
+    return !this.#accounts.values().some((account) => this.#needsReport(account, nowMs));
+  }
+
+  /** Whether its ledger needs a report even if no client wants more. */
+  #needsReport(account: Account, nowMs: number): boolean {
+    if (account.keeps + account.spent !== account.charged) return true;
+    return this.#current.includes(account) && nowMs - account.reportedMs >= refreshMs;
+  }
+
+  /** Of the bucket as much as is free: in the exact form that, unless it likely has more. */
+  #within(bucket: Bucket, member: Member, free: ReadonlyMap<Account, number>, nowMs: number): Proposal {
+    const { newest } = member.grants;
+    if (!this.#isExact) return this.#refillingWithin(bucket, newest, free);
+    const least = Math.min(...free.values());
+    if (bucket.tokens <= least) return bucket;
+    if (least > (newest?.likelyLeft ?? 0)) return { ...bucket, tokens: least };
+    return this.#isLasting(member, nowMs) ? 'renew' : nothing;
+  }
+
+  /** A client's first bucket is of half of what is free: others will come, and what it has too much comes back late. */
+  #refillingWithin(bucket: Bucket, newest: Bucket | undefined, free: ReadonlyMap<Account, number>): Bucket {
+    let within = bucket;
+    for (const [{ limit }, hits] of free) {
+      const seconds = limit.lengthSeconds;
+      const had = bucket.isFresh || newest === undefined ? 0 : hitsOf(newest, seconds);
+      const isFirst = newest === undefined || newest.tokens === 0;
+      const most = had + (isFirst ? Math.max(Math.min(1, hits), hits / 2) : hits);
+      if (hitsOf(within, seconds) > most) within = refillingBucket(most, seconds, bucket.isFresh);
+    }
+    return within;
+  }
+
+  /** Sends what was proposed as far as it is charged. */
+  #assign(proposals: ReadonlyMap<Member, Proposal>, free: ReadonlyMap<Account, number>, nowMs: number): void {
+    const { ttlSeconds } = this.#options;
+    const untilMs = nowMs + this.#horizonMs;
+    const accounts = [...this.#accounts.values()].filter(
+      ({ startMs, endMs }) => startMs < untilMs && endMs > nowMs,
+    );
+    const left = new Map(accounts.map((account) => [account, free.get(account) ?? 0]));
+    for (const [member, proposal] of proposals) {
+      if (member.isClosed) continue;
+      const freeOf = (account: Account): number => left.get(account)!;
+      let sent = proposal === 'renew' ? proposal : this.#within(proposal, member, left, nowMs);
+      const extraIn = (account: Account): number => extraOf(member, sent, account, untilMs);
+      const fits = (): boolean => accounts.every((account) => extraIn(account) <= freeOf(account));
+      if (!fits() && this.#isLasting(member, nowMs)) sent = 'renew';
+      if (!fits()) continue;
+      for (const account of accounts) left.set(account, freeOf(account) - extraIn(account));
+      const bucket = sent === 'renew' ? member.grants.newest : sent;
+      if (bucket === undefined) continue;
+      if (sent === 'renew') member.grants.renew(untilMs);
+      else {
+        member.grants.send(sent, nowMs, untilMs);
+        const assigned = this.#isExact ? sent.tokens : 0;
+        member.totals.assigned += assigned;
+        this.totals.assigned += assigned;
+      }
+      member.endsMs = nowMs + ttlSeconds * 1000;
+      this.#keep(member);
+      const { tokens, perFill, fillSeconds } = bucket;
+      const isFresh = sent !== 'renew' && sent.isFresh;
+      member.holder.push({ tokens, perFill, fillSeconds, ttlSeconds, isFresh });
+    }
+    if (this.#onDrained === undefined) return;
+    if (this.#proposals.size === 0) this.#onDrained();
+    else this.#ask(nowMs);
+  }
+}
+
+function addReport(totals: Totals, used: number, denied: number, returned: number, over: number): void {
+  totals.used += used;
+  totals.denied += denied;
+  totals.returned += returned;
+  totals.overReported += over;
+}
+
+/** For how many seconds from now on a steady flow would use what is released of a window: so long as others' needs are left aside. */
+function aheadOf({ limit, startMs, endMs }: Account, released: number, nowMs: number): number {
+  const share = limit.requests === 0 ? 0 : released / limit.requests;
+  return Math.max(0, (share * (endMs - startMs) - (nowMs - startMs) - reportMs) / 1000);
+}
+
+/** What is to be charged beside what is kept for a member already. */
+function extraOf(member: Member, proposal: Proposal, account: Account, untilMs: number): number {
+  if (member.isClosed || account.startMs >= untilMs) return 0;
+  const [next, renewedMs] = proposal === 'renew' ? [undefined, untilMs] : [proposal, 0];
+  const mayUse = member.mayUseIn(account, next, renewedMs);
+  return Math.max(0, mayUse - (member.kept.get(account) ?? 0));
+}

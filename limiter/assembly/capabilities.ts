@@ -1,0 +1,198 @@
+/** Goes through the list of capabilities: loads the halves of those that the settings ask for, and joins what the parts give. */
+
+import type { ApiRoute, TellOfChange } from '../../process/http/api-route.ts';
+import type { Override } from '../../rules/override.ts';
+import type { RuleTable } from '../../rules/table/rule-table.ts';
+import type {
+  Capability,
+  Decisions,
+  LoadedCapability,
+  MainContext,
+  MainPart,
+  Observer,
+  ThreadPart,
+} from '../capabilities/capability.ts';
+import { type MessageCarrier, type SentMessage, Threads } from '../capabilities/messages.ts';
+import type { GrpcMethod } from '../grpc/request-handler.ts';
+import type { CallerRoute } from '../http/caller-route.ts';
+import type { DebugPages } from '../http/debug-pages.ts';
+import { capabilities } from '../settings/capabilities.ts';
+import type { LimiterSettings } from '../settings/settings.ts';
+import type { Store } from '../stores/store.ts';
+import type { LimiterContext } from './context.ts';
+
+type Loaded = LoadedCapability<LimiterSettings>;
+
+const all: readonly Capability<LimiterSettings>[] = capabilities;
+
+export async function loadCapabilities(settings: LimiterSettings): Promise<Loaded[]> {
+  const wanted = all.filter((capability) => capability.isWanted(settings));
+  return Promise.all(wanted.map(async ({ name, load }) => ({ name, halves: await load() })));
+}
+
+/** The parts of the main thread. */
+export class MainParts {
+  readonly #parts: readonly MainPart[];
+
+  constructor(
+    context: LimiterContext,
+    loaded: readonly Loaded[],
+    {
+      carrier,
+      ...of
+    }: { carrier: MessageCarrier } & Omit<MainContext<LimiterSettings>, keyof LimiterContext | 'threads'>,
+  ) {
+    this.#parts = loaded.flatMap(
+      ({ name, halves }) => halves.main?.({ ...context, ...of, threads: new Threads(carrier, name) }) ?? [],
+    );
+  }
+
+  routes(tell: TellOfChange): ApiRoute[] {
+    return this.#parts.flatMap((part) => part.routes?.(tell) ?? []);
+  }
+
+  get pages(): DebugPages[] {
+    return this.#parts.flatMap((part) => part.pages ?? []);
+  }
+
+  get gate(): MainPart['gate'] {
+    return firstOf(this.#parts, 'gate');
+  }
+
+  get overrides(): MainPart['overrides'] {
+    return firstOf(this.#parts, 'overrides');
+  }
+
+  async start(): Promise<void> {
+    for (const part of this.#parts) await part.start?.();
+  }
+
+  storeAnswers(): void {
+    for (const part of this.#parts) part.storeAnswers?.();
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#parts.map((part) => part.close?.()));
+  }
+}
+
+/** The parts of one thread that answers callers. */
+export class ThreadParts {
+  readonly #parts = new Map<string, ThreadPart>();
+
+  constructor(context: LimiterContext, loaded: readonly Loaded[], worker: number) {
+    for (const { name, halves } of loaded) {
+      const part = halves.thread?.({ ...context, worker });
+      if (part !== undefined) this.#parts.set(name, part);
+    }
+  }
+
+  aroundServer(store: Store, name: 'store' | 'per_second_store'): Store {
+    return this.#all.reduce((inner, part) => part.aroundServer?.(inner, name) ?? inner, store);
+  }
+
+  aroundStore(store: Store): Store {
+    return this.#all.reduce((inner, part) => part.aroundStore?.(inner) ?? inner, store);
+  }
+
+  storeRefusesScripts(): void {
+    for (const part of this.#all) part.storeRefusesScripts?.();
+  }
+
+  get gate(): ThreadPart['gate'] {
+    return firstOf(this.#all, 'gate');
+  }
+
+  get tracers(): ThreadPart['tracers'] {
+    return firstOf(this.#all, 'tracers');
+  }
+
+  get observer(): Observer {
+    const all = this.#all.flatMap(({ observes }) => observes ?? []);
+    return {
+      onOverLimit: joined(all.flatMap(({ onOverLimit }) => onOverLimit ?? [])),
+      onRefused: joined(all.flatMap(({ onRefused }) => onRefused ?? [])),
+      onPlansEnded: joined(all.flatMap(({ onPlansEnded }) => onPlansEnded ?? [])),
+    };
+  }
+
+  opened(decisions: Decisions): void {
+    for (const part of this.#all) part.opened?.(decisions);
+  }
+
+  /** To be added to the methods of these paths. */
+  grpc(decisions: Decisions, paths: readonly string[]): Map<string, GrpcMethod> {
+    const methods = new Map<string, GrpcMethod>();
+    for (const part of this.#all) {
+      const added = part.grpc?.(decisions, [...paths, ...methods.keys()]) ?? [];
+      for (const [path, method] of added) methods.set(path, method);
+    }
+    return methods;
+  }
+
+  http(decisions: Decisions): Map<string, CallerRoute> {
+    return new Map(this.#all.flatMap((part) => [...(part.http?.(decisions) ?? [])]));
+  }
+
+  useRules(rules: RuleTable): void {
+    for (const part of this.#all) part.useRules?.(rules);
+  }
+
+  useOverrides(overrides: readonly Override[]): void {
+    for (const part of this.#all) part.useOverrides?.(overrides);
+  }
+
+  forget(keys: readonly string[] | undefined): void {
+    for (const part of this.#all) part.forget?.(keys);
+  }
+
+  /** What the part answers; undefined where it has no such message. */
+  receive({ capability, kind, argument }: SentMessage): unknown {
+    const messages = this.#parts.get(capability)?.messages as Record<string, (argument: unknown) => unknown>;
+    return messages?.[kind]?.(argument);
+  }
+
+  /** Where this is the only thread. */
+  get carrier(): MessageCarrier {
+    return {
+      count: 0,
+      ask: async (message) => [await this.receive(message)].filter((answer) => answer !== undefined),
+      askOne: () => Promise.resolve(undefined),
+      publish: async (message) => void (await this.receive(message)),
+    };
+  }
+
+  async start(): Promise<void> {
+    await Promise.all(this.#all.map((part) => part.start?.()));
+  }
+
+  async drain(): Promise<void> {
+    await Promise.all(this.#all.map((part) => part.drain?.()));
+  }
+
+  async beforeStoreCloses(): Promise<void> {
+    await Promise.all(this.#all.map((part) => part.beforeStoreCloses?.()));
+  }
+
+  async close(): Promise<void> {
+    await Promise.all(this.#all.map((part) => part.close?.()));
+  }
+
+  get #all(): ThreadPart[] {
+    return [...this.#parts.values()];
+  }
+}
+
+/** One that calls all; undefined, and the one itself, cost a decision nothing. */
+function joined<Args extends unknown[]>(
+  listeners: readonly ((...args: Args) => void)[],
+): ((...args: Args) => void) | undefined {
+  if (listeners.length <= 1) return listeners[0];
+  return (...args) => {
+    for (const listener of listeners) listener(...args);
+  };
+}
+
+function firstOf<Part, Name extends keyof Part>(parts: readonly Part[], name: Name): Part[Name] | undefined {
+  return parts.find((part) => part[name] !== undefined)?.[name];
+}

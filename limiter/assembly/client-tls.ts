@@ -1,0 +1,21 @@
+/** From settings to the TLS of a store's client. Apart from the store, as a process that counts in memory never loads TLS. */
+import type { Logger } from '../../process/log/logger.ts';
+import { clientTlsRefused } from '../log/lines.ts';
+import type { LimiterSettings } from '../settings/settings.ts';
+import { ClientTls } from '../stores/client-tls.ts';
+
+/** TLS of a client: REDIS_TLS_* or MEMCACHE_TLS_*. Throws an Error on files that cannot be used. */
+export function openClientTls(
+  settings: LimiterSettings,
+  client: 'redis' | 'memcache',
+  log: Logger,
+): ClientTls {
+  const files = {
+    certPath: settings[`${client}TlsClientCert`],
+    keyPath: settings[`${client}TlsClientKey`],
+    caPath: settings[`${client}TlsCaCert`],
+    skipHostnameVerification: settings[`${client}TlsSkipHostnameVerification`],
+    settingPrefix: client === 'redis' ? 'REDIS_TLS_' : 'MEMCACHE_TLS_',
+  } as const;
+  return new ClientTls(files, (reason) => clientTlsRefused(log, client, reason));
+}

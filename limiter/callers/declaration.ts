@@ -1,0 +1,10 @@
+/** CALLERS_FILE: who may ask what. */
+import type { Capability } from '../capabilities/capability.ts';
+import { type CallersSettings, rows } from './settings.ts';
+
+export const callers = {
+  name: 'callers',
+  settings: { title: 'Who is let in', before: 'httpServerUseTls', rows, ownPrefixes: ['CALLERS_'] },
+  isWanted: ({ callersFile }) => callersFile !== '',
+  load: () => import('./halves.ts'),
+} as const satisfies Capability<CallersSettings>;

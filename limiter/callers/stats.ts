@@ -1,0 +1,47 @@
+/** What is counted of callers. */
+import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
+
+/** What to call for a request that was not answered, by its caller; `names` are those whose counters are shown from the start. */
+export interface CallerStats {
+  show(names: readonly string[]): void;
+  refused(caller: string, reason: string): void;
+  unknownToken(): void;
+}
+
+/** Chosen: names of callers that are counted apart over the life of a process, whatever files come and go. */
+const mostCallerNames = 4_000;
+
+/** `ratelimit.callers.refused` by the tags `caller` and `reason`, and `ratelimit.callers.unknown_tokens`. */
+export function createCallerStats(registry: StatsRegistry): CallerStats {
+  const names = new Set<string>();
+  const slotOf = (caller: string, reason: string): number =>
+    registry.counter('ratelimit.callers.refused', [
+      ['caller', caller],
+      ['reason', reason],
+    ]);
+  slotOf('unknown', 'unauthenticated');
+  const unknownTokens = registry.counter('ratelimit.callers.unknown_tokens');
+  return {
+    unknownToken: () => registry.add(unknownTokens, 1),
+    show: (shown) => {
+      for (const name of shown) {
+        if (names.size >= mostCallerNames) return;
+        names.add(name);
+        for (const reason of ['permission_denied', 'over_rate']) slotOf(name, reason);
+      }
+    },
+    refused: (caller, reason) => {
+      const name = names.has(caller) || caller === 'unknown' ? caller : 'other';
+      registry.add(slotOf(name, reason), 1);
+    },
+  };
+}
+
+/** Of CALLERS_FILE: how many entries are in force, and whether newer ones were refused. */
+export function registerCallersFile(
+  registry: StatsRegistry,
+  file: { callers(): number; lastWasRefused(): boolean },
+): void {
+  registry.gauge('ratelimit.callers.entries', () => file.callers());
+  registry.gauge('ratelimit.callers.load_failed', () => (file.lastWasRefused() ? 1 : 0));
+}

@@ -1,0 +1,10 @@
+/** LEASES: hits of busy counters are taken ahead, see `lease-book.ts`. */
+import type { Capability } from '../capabilities/capability.ts';
+import { defaultLease, type LeaseSettings, rows } from './settings.ts';
+
+export const leases = {
+  name: 'leases',
+  settings: { title: 'Leases', before: 'When the store fails', rows, ownPrefixes: ['LEASES', 'LEASE_SHARE'] },
+  isWanted: (settings) => defaultLease(settings) !== undefined,
+  load: () => import('./halves.ts'),
+} as const satisfies Capability<LeaseSettings>;

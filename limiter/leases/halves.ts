@@ -1,0 +1,48 @@
+/** Each thread that answers callers has leases of its own, outside of the circuit breaker: they are spent while Redis is away. */
+import { randomBytes } from 'node:crypto';
+import type { ThreadContext, ThreadPart } from '../capabilities/capability.ts';
+import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
+import { LeaseStore } from './lease-store.ts';
+import type { LeaseSettings } from './settings.ts';
+
+export function thread({ settings, clock, timers, registry }: ThreadContext<LeaseSettings>): ThreadPart {
+  let leases: LeaseStore | undefined;
+  return {
+    aroundStore: (store) => {
+      leases = new LeaseStore({
+        ...{ store, clock, timers },
+        limiter: randomBytes(12).toString('base64url'),
+        maxCounters: settings.leasesMaxCounters,
+      });
+      registerLeaseStats(registry, leases.book);
+      return leases;
+    },
+    storeRefusesScripts: () => leases?.stop(),
+    // They end with the rules that they were taken by.
+    observes: { onPlansEnded: () => leases?.endAll() },
+    forget: (keys) => (keys === undefined ? leases?.endAll() : leases?.cancel(keys)),
+  };
+}
+
+/** Hits that were taken ahead, and what became of them. */
+export function registerLeaseStats(
+  registry: StatsRegistry,
+  book: {
+    readonly [name in
+      | 'counters'
+      | 'outstanding'
+      | 'granted'
+      | 'spent'
+      | 'returned'
+      | 'lostAtMost'
+      | 'unwatched']: number;
+  },
+): void {
+  registry.gauge('ratelimit.leases.counters', () => book.counters);
+  registry.gauge('ratelimit.leases.outstanding', () => book.outstanding);
+  registry.counterFrom('ratelimit.leases.granted', () => book.granted);
+  registry.counterFrom('ratelimit.leases.spent', () => book.spent);
+  registry.counterFrom('ratelimit.leases.returned', () => book.returned);
+  registry.counterFrom('ratelimit.leases.lost_at_most', () => book.lostAtMost);
+  registry.counterFrom('ratelimit.leases.unwatched', () => book.unwatched);
+}

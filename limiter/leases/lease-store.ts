@@ -1,0 +1,163 @@
+import { type Clock, inTime, type Timers } from '../../process/time/clock.ts';
+import type { Operation } from '../stores/operation.ts';
+import { countAll, type Store, StoreDecorator, type SubmitOptions } from '../stores/store.ts';
+import { LeaseBook, tickMs } from './lease-book.ts';
+
+export interface LeaseStoreOptions {
+  /** Hands `Operation.lease` on to the counters, or leaves it unanswered. */
+  store: Store;
+  clock: Pick<Clock, 'monotonicMs'>;
+  timers: Timers;
+  /** The name of this thread of this process in ledgers, unlike any other's. */
+  limiter: string;
+  /** LEASES_MAX_COUNTERS. */
+  maxCounters: number;
+}
+
+/** Leases that go back together; the next ones do so beside them. */
+const returnsPerRequest = 128;
+/** How long an end waits for leases to go back. */
+export const lastReturnsMs = 1_000;
+
+/**
+ * Counts hits of busy counters by leases of a store (`LeaseBook`), and all others in that store. A hit that a lease covers
+ * is answered at once, whether or not the store is there.
+ */
+export class LeaseStore extends StoreDecorator {
+  readonly #options: LeaseStoreOptions;
+  readonly #book: LeaseBook;
+  #endSweeps: (() => void) | undefined;
+  #stopped = false;
+  #onSettled: (() => void) | undefined;
+
+  constructor(options: LeaseStoreOptions) {
+    super(options.store);
+    this.#options = options;
+    this.#book = new LeaseBook(options);
+  }
+
+  /** For statistics. */
+  get book(): LeaseBook {
+    return this.#book;
+  }
+
+  override submit(ops: Operation[], options: SubmitOptions, done: () => void): void {
+    if (this.#stopped || options.stopWhenOver || ops[0]?.hold !== undefined) {
+      for (const op of ops) op.mayReturn = false;
+      this.store.submit(ops, options, done);
+      return;
+    }
+    if (this.#endSweeps === undefined) this.#startSweeps();
+    if (ops.length > 1) this.#submitSeveral(ops, options, done);
+    else this.#submitOne(ops, options, done);
+  }
+
+  #submitOne(ops: Operation[], options: SubmitOptions, done: () => void): void {
+    const op = ops[0];
+    if (op === undefined || !mayLease(op)) {
+      this.store.submit(ops, options, done);
+      return;
+    }
+    if (op.verb === 'add' && this.#book.spend(op)) {
+      done();
+      return;
+    }
+    if (this.#ask(op)) {
+      this.store.submit(ops, options, () => {
+        this.#book.answered(op.key, op.lease!, op.error);
+        done();
+      });
+    } else {
+      this.store.submit(ops, options, done);
+    }
+  }
+
+  #submitSeveral(ops: Operation[], options: SubmitOptions, done: () => void): void {
+    const left: Operation[] = [];
+    let asked = false;
+    for (const op of ops) {
+      if (mayLease(op)) {
+        if (op.verb === 'add' && this.#book.spend(op)) continue;
+        if (this.#ask(op)) asked = true;
+      }
+      left.push(op);
+    }
+    if (left.length === 0) done();
+    else if (asked) this.#submitAsking(left, options, done);
+    else this.store.submit(left.length === ops.length ? ops : left, options, done);
+  }
+
+  #submitAsking(ops: Operation[], options: SubmitOptions, done: () => void): void {
+    this.store.submit(ops, options, () => {
+      for (const op of ops) if (op.lease !== undefined) this.#book.answered(op.key, op.lease, op.error);
+      done();
+    });
+  }
+
+  /** Whether anything goes along with an op that was not spent. */
+  #ask(op: Operation): boolean {
+    if (!this.#book.mayAsk(op)) return false;
+    op.lease = this.#book.ask(op, this.#options.clock.monotonicMs());
+    return op.lease !== undefined;
+  }
+
+  #startSweeps(): void {
+    const { clock, timers } = this.#options;
+    this.#book.moveTo(clock.monotonicMs());
+    this.#endSweeps = timers.every(tickMs, () => this.#sweep());
+  }
+
+  /** Leases end with the rules that they were taken by. */
+  endAll(): void {
+    this.#book.endAll();
+    this.#sweep();
+  }
+
+  /** These counters were reset. */
+  cancel(keys: readonly string[]): void {
+    for (const key of keys) this.#book.cancel(key);
+    this.#sweep();
+  }
+
+  /** From now on the store counts everything. */
+  stop(): void {
+    this.#stopped = true;
+    this.endAll();
+  }
+
+  /** What is not spent goes back first, if the store takes it soon. */
+  override async close(): Promise<void> {
+    this.stop();
+    if (this.#book.unsettled > 0) {
+      const settled = new Promise<void>((resolve) => {
+        this.#onSettled = resolve;
+      });
+      await inTime(this.#options.timers, lastReturnsMs, settled, undefined);
+    }
+    this.#endSweeps?.();
+    this.#book.close();
+    await this.store.close();
+  }
+
+  #sweep(): void {
+    const returns = this.#book.sweep(this.#options.clock.monotonicMs(), this.#stopped);
+    for (let first = 0; first < returns.length; first += returnsPerRequest) {
+      this.#submitAsking(returns.slice(first, first + returnsPerRequest), countAll, () => this.#returned());
+    }
+    if (this.#book.counters === 0) {
+      this.#endSweeps?.();
+      this.#endSweeps = undefined;
+    }
+    this.#returned();
+  }
+
+  #returned(): void {
+    if (this.#onSettled !== undefined && this.#book.unsettled === 0) this.#onSettled();
+  }
+}
+
+/** Hits of one fixed window; of those that are taken back also such as may not be leased here, but by others. */
+function mayLease(op: Operation): boolean {
+  const { verb, hits, counter } = op;
+  return hits > 0 && (verb === 'refund' ? counter.bound === undefined : counter.leaseMost !== 0);
+}

@@ -1,0 +1,87 @@
+import { newOperation, type Operation, plainCounter, type Verb } from '../../stores/operation.ts';
+import { countAll, type Store } from '../../stores/store.ts';
+import {
+  type CounterRef,
+  type HeldCounter,
+  type ScannedKeys,
+  type StoreAdmin,
+  StoreAdminRefusal,
+} from './store-admin.ts';
+
+const cannotList =
+  'memcache cannot list its keys: ask for one counter by its entries, or count in Redis (BACKEND_TYPE=redis)';
+const cannotKeep = 'memcache keeps no records of ours: they need BACKEND_TYPE=redis or memory';
+/** Takes back whatever a counter holds. */
+const all = Number.MAX_SAFE_INTEGER;
+
+/** Of BACKEND_TYPE=memcache: counters by their names, and nothing else. */
+export class MemcacheStoreAdmin implements StoreAdmin {
+  readonly kind = 'memcache';
+  readonly missing = [];
+  readonly #open: () => Promise<Store>;
+  #store: Promise<Store> | undefined;
+
+  /** `open` gives a store of the store admin's own, whose counters fail with their nodes. */
+  constructor(open: () => Promise<Store>) {
+    this.#open = open;
+  }
+
+  async scan(): Promise<ScannedKeys> {
+    throw new StoreAdminRefusal(cannotList);
+  }
+
+  async read(counters: readonly CounterRef[]): Promise<(HeldCounter | undefined)[]> {
+    const ops = await this.#submit(counters, 'add', 0);
+    return ops.map(({ after }) => ({ held: [after, 0, 0], leased: 0 }));
+  }
+
+  async remove(counters: readonly CounterRef[]): Promise<number> {
+    const before = await this.read(counters);
+    await this.#submit(counters, 'refund', all);
+    return before.filter((one) => one !== undefined && one.held[0] > 0).length;
+  }
+
+  async publish(): Promise<boolean> {
+    return false;
+  }
+
+  subscribe(): () => void {
+    return () => {};
+  }
+
+  async records(): Promise<Map<string, string>> {
+    throw new StoreAdminRefusal(cannotKeep);
+  }
+
+  async record(): Promise<never> {
+    throw new StoreAdminRefusal(cannotKeep);
+  }
+
+  async putRecord(): Promise<boolean> {
+    throw new StoreAdminRefusal(cannotKeep);
+  }
+
+  async removeRecord(): Promise<boolean> {
+    throw new StoreAdminRefusal(cannotKeep);
+  }
+
+  async close(): Promise<void> {
+    const store = await this.#store?.catch(() => undefined);
+    await store?.close();
+  }
+
+  async #submit(counters: readonly CounterRef[], verb: Verb, hits: number): Promise<Operation[]> {
+    this.#store ??= this.#open();
+    this.#store.catch(() => {
+      this.#store = undefined;
+    });
+    const store = await this.#store;
+    const ops = counters.map(({ key, perSecond }) =>
+      newOperation(plainCounter(key, { perSecond }), key, verb, hits, 1),
+    );
+    await new Promise<void>((resolve) => store.submit(ops, countAll, resolve));
+    const failed = ops.find(({ error }) => error !== undefined);
+    if (failed !== undefined) throw failed.error;
+    return ops;
+  }
+}

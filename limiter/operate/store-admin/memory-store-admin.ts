@@ -1,0 +1,126 @@
+import type { CounterState } from '../../algorithms/bound.ts';
+import {
+  type CounterRef,
+  type HeldCounter,
+  type NewsListener,
+  type RecordTable,
+  type ScannedKeys,
+  type ScanQuestion,
+  type StoreAdmin,
+  StoreAdminRefusal,
+} from './store-admin.ts';
+
+/** The counters of a store in this process. */
+export interface KeptCounters {
+  /** One after the other, whatever comes and goes meanwhile. */
+  keys(): Iterator<string>;
+  look(key: string): CounterState | undefined;
+  remove(keys: readonly string[]): number;
+}
+
+/** Chosen: scans whose end nobody asked for may be so many. */
+const mostScans = 16;
+
+/** Of BACKEND_TYPE=memory: what is published and kept is this process's, until it ends. */
+export class MemoryStoreAdmin implements StoreAdmin {
+  readonly kind = 'memory';
+  readonly missing = [];
+  readonly #counters: KeptCounters;
+  /** Scans that go on: what is left of each, by the place that was given last. */
+  readonly #scans = new Map<string, Iterator<string>>();
+  #lastScan = 0;
+  readonly #listeners = new Set<NewsListener>();
+  readonly #tables = new Map<RecordTable, Map<string, string>>();
+
+  constructor(counters: KeptCounters) {
+    this.#counters = counters;
+  }
+
+  async scan({ prefixes, from, count }: ScanQuestion): Promise<ScannedKeys> {
+    const keys = from === undefined ? this.#counters.keys() : this.#scans.get(from);
+    if (keys === undefined) {
+      throw new StoreAdminRefusal(
+        'the cursor is none that this limiter gave, or it was used before: begin anew',
+        {
+          isQuestions: true,
+        },
+      );
+    }
+    if (from !== undefined) this.#scans.delete(from);
+    const counters: CounterRef[] = [];
+    for (let scanned = 0; scanned < count; scanned += 1) {
+      const next = keys.next();
+      if (next.done === true) return { counters, scanned, place: undefined, notes: [] };
+      const key = next.value;
+      if (prefixes.some((prefix) => key.startsWith(prefix))) counters.push({ key, perSecond: false });
+    }
+    this.#lastScan += 1;
+    const place = String(this.#lastScan);
+    this.#scans.set(place, keys);
+    for (const oldest of this.#scans.keys()) {
+      if (this.#scans.size <= mostScans) break;
+      this.#scans.delete(oldest);
+    }
+    return { counters, scanned: count, place, notes: [] };
+  }
+
+  async read(counters: readonly CounterRef[]): Promise<(HeldCounter | undefined)[]> {
+    return counters.map(({ key }) => {
+      const held = this.#counters.look(key);
+      return held && { held, leased: 0 };
+    });
+  }
+
+  async remove(counters: readonly CounterRef[]): Promise<number> {
+    return this.#counters.remove(counters.map(({ key }) => key));
+  }
+
+  async publish(text: string): Promise<boolean> {
+    // Not before this has its answer, as with a server.
+    setImmediate(() => {
+      for (const listener of [...this.#listeners]) listener.heard(text);
+    });
+    return true;
+  }
+
+  subscribe(listener: NewsListener): () => void {
+    // Not the given object, which may be there twice.
+    const own: NewsListener = { heard: (text) => listener.heard(text), back: () => listener.back() };
+    this.#listeners.add(own);
+    queueMicrotask(() => {
+      if (this.#listeners.has(own)) own.back();
+    });
+    return () => void this.#listeners.delete(own);
+  }
+
+  async records(table: RecordTable): Promise<Map<string, string>> {
+    return new Map(this.#tables.get(table));
+  }
+
+  async record(table: RecordTable, field: string): Promise<string | undefined> {
+    return this.#tables.get(table)?.get(field);
+  }
+
+  async putRecord(
+    table: RecordTable,
+    field: string,
+    text: string,
+    when: 'always' | 'absent' | { is: string } = 'always',
+  ): Promise<boolean> {
+    const records = this.#tables.get(table) ?? new Map<string, string>();
+    const before = records.get(field);
+    if (when !== 'always' && before !== (when === 'absent' ? undefined : when.is)) return false;
+    this.#tables.set(table, records.set(field, text));
+    return true;
+  }
+
+  async removeRecord(table: RecordTable, field: string, is?: string): Promise<boolean> {
+    const records = this.#tables.get(table);
+    if (is !== undefined && records?.get(field) !== is) return false;
+    return records?.delete(field) ?? false;
+  }
+
+  async close(): Promise<void> {
+    this.#listeners.clear();
+  }
+}

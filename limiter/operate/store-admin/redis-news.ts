@@ -1,0 +1,136 @@
+/**
+ * What is published for all limiters, on a connection of its own, as a server says nothing else to who subscribes. It is
+ * opened when somebody listens, and comes back by itself; a server that says nothing to a PING is left.
+ */
+import type { Timers } from '../../../process/time/clock.ts';
+import { retryDelayMs } from '../../../process/time/pacing.ts';
+import { isClosed } from '../../stores/redis/wire/redis-error.ts';
+import { RedisLink } from '../../stores/redis/wire/redis-link.ts';
+import { type Reply, ReplyError } from '../../stores/redis/wire/resp.ts';
+import type { RedisServers } from './redis-servers.ts';
+import type { NewsListener } from './store-admin.ts';
+
+export interface NewsLineOptions {
+  channel: string;
+  servers: RedisServers;
+  timers: Timers;
+  /** SUBSCRIBE is refused, in these words; undefined: the connection was closed at it. */
+  onRefusal: (message: string | undefined) => void;
+  onSubscribed: () => void;
+}
+
+const reconnecting = { firstMs: 125, mostMs: 4_000, spread: 0.25 };
+/** Somebody may mend the ACL. */
+const refusedMs = 30_000;
+const pingMs = 2_000;
+
+export class NewsLine {
+  readonly #options: NewsLineOptions;
+  readonly #listeners = new Set<NewsListener>();
+  #link: RedisLink | undefined;
+  #isOpening = false;
+  #isSubscribed = false;
+  #failures = 0;
+  #callOff = (): void => {};
+  #closed = false;
+
+  constructor(options: NewsLineOptions) {
+    this.#options = options;
+  }
+
+  subscribe(listener: NewsListener): () => void {
+    const own: NewsListener = { heard: (text) => listener.heard(text), back: () => listener.back() };
+    this.#listeners.add(own);
+    if (this.#isSubscribed) queueMicrotask(() => this.#listeners.has(own) && own.back());
+    else void this.#open();
+    return () => void this.#listeners.delete(own);
+  }
+
+  close(): void {
+    this.#closed = true;
+    this.#callOff();
+    this.#link?.close();
+    this.#listeners.clear();
+  }
+
+  async #open(): Promise<void> {
+    if (this.#isOpening || this.#isSubscribed || this.#closed) return;
+    this.#isOpening = true;
+    this.#callOff();
+    const { servers, channel } = this.#options;
+    const { tls, timeoutMs } = servers.options;
+    let hasAsked = false;
+    try {
+      const endpoint = await servers.endpoint();
+      if (this.#closed) return;
+      const link: RedisLink = new RedisLink({
+        endpoint,
+        tls,
+        timeoutMs,
+        onMessage: (message) => this.#heard(message),
+        onEnd: () => this.#ended(link),
+      });
+      this.#link = link;
+      await link.login(servers.login, () => {});
+      hasAsked = true;
+      await link.ask('subscribe', [channel]);
+      this.#subscribed(link);
+    } catch (error) {
+      this.#link?.close();
+      const isRefused = error instanceof ReplyError ? hasAsked : hasAsked && isClosed(error);
+      // A server that goes just then closes it, too: not twice in a row.
+      if (isRefused && (error instanceof ReplyError || this.#failures > 0)) {
+        const text = error instanceof ReplyError ? servers.errors.fromOwnCommand(error).message : undefined;
+        this.#options.onRefusal(text);
+        this.#again(refusedMs);
+      } else {
+        this.#failures += 1;
+        const { random } = servers.options;
+        this.#again(retryDelayMs({ ...reconnecting, failures: this.#failures, random }));
+      }
+    } finally {
+      this.#isOpening = false;
+    }
+  }
+
+  #subscribed(link: RedisLink): void {
+    if (link.failure !== undefined) throw link.failure;
+    this.#isSubscribed = true;
+    this.#failures = 0;
+    this.#options.onSubscribed();
+    this.#ping(link);
+    for (const listener of [...this.#listeners]) listener.back();
+  }
+
+  /** A message that comes first is taken for the answer, and says as well that somebody is there. */
+  #ping(link: RedisLink): void {
+    this.#callOff = this.#options.timers.after(pingMs, () => {
+      link.ask('ping', []).then(
+        (reply) => {
+          this.#heard(reply);
+          if (link === this.#link && this.#isSubscribed) this.#ping(link);
+        },
+        () => link.close(),
+      );
+    });
+  }
+
+  #heard(message: Reply): void {
+    if (!Array.isArray(message) || String(message[0]) !== 'message') return;
+    const text = String(message[2]);
+    for (const listener of [...this.#listeners]) listener.heard(text);
+  }
+
+  #ended(link: RedisLink): void {
+    if (link !== this.#link || !this.#isSubscribed) return;
+    this.#isSubscribed = false;
+    if (this.#closed) return;
+    this.#callOff();
+    void this.#open();
+  }
+
+  #again(delayMs: number): void {
+    if (this.#closed) return;
+    this.#callOff = this.#options.timers.after(delayMs, () => void this.#open());
+  }
+}

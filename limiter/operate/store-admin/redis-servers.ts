@@ -1,0 +1,157 @@
+/** The servers of one Redis, on connections of the store admin's own: those that hold keys, each asked by itself or by its keys. */
+import type { Timers } from '../../../process/time/clock.ts';
+import type { ClientTls } from '../../stores/client-tls.ts';
+import { ClusterCommands } from '../../stores/redis/cluster/cluster-commands.ts';
+import { type ClusterNode, ClusterNodes } from '../../stores/redis/cluster/cluster-nodes.ts';
+import { ClusterTopology } from '../../stores/redis/cluster/cluster-topology.ts';
+import type { ClusterAddress, RedisAddress, SentinelAddress } from '../../stores/redis/wire/redis-address.ts';
+import { placeName } from '../../stores/redis/wire/redis-address.ts';
+import type { KeyedCommands } from '../../stores/redis/wire/redis-connection.ts';
+import { connectionCommands, RedisConnection } from '../../stores/redis/wire/redis-connection.ts';
+import { RedisErrors } from '../../stores/redis/wire/redis-error.ts';
+import { Sentinels } from '../../stores/redis/wire/sentinels.ts';
+import { StoreError } from '../../stores/store-error.ts';
+
+export interface ServerToScan {
+  /** The same as long as it is the same server; in the order of their names they are scanned. */
+  readonly name: string;
+  send(name: string, args: string[]): Promise<unknown>;
+}
+
+export interface RedisServersOptions {
+  tls: ClientTls | undefined;
+  timeoutMs: number;
+  timers: Timers;
+  random: () => number;
+}
+
+export interface RedisServers {
+  readonly errors: RedisErrors;
+  readonly commands: KeyedCommands;
+  readonly options: RedisServersOptions;
+  /** Who logs in, at each of them. */
+  readonly login: Pick<RedisAddress, 'username' | 'password'> & { db: number };
+  /** Connects where that is not so. Rejects with a StoreError. */
+  ready(): Promise<void>;
+  /** Those that take writes, by their names. */
+  all(): readonly ServerToScan[];
+  /** Where one of them is. Rejects with a StoreError. */
+  endpoint(): Promise<RedisAddress['endpoint']>;
+  close(): void;
+}
+
+export function openServers(
+  address: RedisAddress | SentinelAddress | ClusterAddress,
+  options: RedisServersOptions,
+): RedisServers {
+  return 'seeds' in address ? new ClusterServers(address, options) : new OneServer(address, options);
+}
+
+class OneServer implements RedisServers {
+  readonly options: RedisServersOptions;
+  readonly login: RedisServers['login'];
+  readonly commands: KeyedCommands;
+  readonly #address: RedisAddress | SentinelAddress;
+  readonly #connection: RedisConnection;
+  readonly #all: readonly ServerToScan[];
+
+  constructor(address: RedisAddress | SentinelAddress, options: RedisServersOptions) {
+    const connection = new RedisConnection({ ...options, address });
+    this.options = options;
+    this.login = address;
+    this.commands = connectionCommands(connection);
+    this.#address = address;
+    this.#connection = connection;
+    this.#all = [{ name: '-', send: (name, args) => connection.send(name, args) }];
+  }
+
+  get errors(): RedisErrors {
+    return this.#connection.errors;
+  }
+
+  async ready(): Promise<void> {
+    if (!this.#connection.connected) await this.#connection.open();
+  }
+
+  all(): readonly ServerToScan[] {
+    return this.#all;
+  }
+
+  async endpoint(): Promise<RedisAddress['endpoint']> {
+    const address = this.#address;
+    if ('endpoint' in address) return address.endpoint;
+    const sentinels = new Sentinels({ address, ...this.options });
+    return sentinels.master().finally(() => sentinels.close());
+  }
+
+  close(): void {
+    this.#connection.close();
+  }
+}
+
+class ClusterServers implements RedisServers {
+  readonly errors: RedisErrors;
+  readonly options: RedisServersOptions;
+  readonly login: RedisServers['login'];
+  readonly commands: KeyedCommands;
+  readonly #nodes: ClusterNodes;
+  readonly #topology: ClusterTopology;
+
+  constructor(address: ClusterAddress, options: RedisServersOptions) {
+    const { username, password, seeds } = address;
+    const { timeoutMs } = options;
+    const errors = new RedisErrors({ timeoutMs, password });
+    this.errors = errors;
+    this.options = options;
+    this.login = { username, password, db: 0 };
+    this.#nodes = new ClusterNodes({
+      ...options,
+      newConnection: (place, onChange) =>
+        new RedisConnection({
+          ...options,
+          address: { endpoint: place, username, password, db: 0, label: placeName(place) },
+          onChange,
+        }),
+      onChange: (_, reached) => {
+        if (!reached) this.#topology.troubled();
+      },
+      // Whoever waits here has time: a node that hangs is known by the timeout.
+      silenceMs: timeoutMs,
+      probeIntervalMs: timeoutMs,
+      lingerMs: timeoutMs,
+    });
+    this.#topology = new ClusterTopology({
+      nodes: this.#nodes,
+      seeds,
+      translate: (error) => (error instanceof StoreError ? error : errors.fromOwnCommand(error)),
+    });
+    this.commands = new ClusterCommands({ topology: this.#topology, errors, timeoutMs });
+  }
+
+  async ready(): Promise<void> {
+    const { masters } = this.#topology;
+    if (masters.length === 0) await this.#topology.read();
+    await Promise.all(this.#topology.masters.map((node) => node.opening));
+  }
+
+  all(): readonly ServerToScan[] {
+    return this.#topology.masters
+      .map((node) => ({
+        name: placeName(node.place),
+        send: (name: string, args: string[]) => node.send(name, args),
+      }))
+      .sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  async endpoint(): Promise<RedisAddress['endpoint']> {
+    await this.ready();
+    const reached: ClusterNode | undefined = this.#nodes.reached[0];
+    if (reached === undefined) throw this.errors.notConnected(this.#topology.lastFailure);
+    return reached.place;
+  }
+
+  close(): void {
+    this.#topology.close();
+    this.#nodes.close();
+  }
+}

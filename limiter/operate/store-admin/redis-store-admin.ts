@@ -1,0 +1,390 @@
+/** The store admin of BACKEND_TYPE=redis: one server, the master that sentinels know, or a cluster, and beside it that of limits per second. */
+import { attendedMs, type Timers } from '../../../process/time/clock.ts';
+import { type CounterState, exactMost } from '../../algorithms/bound.ts';
+import { ledgerKeyOf } from '../../allocate/ledger.ts';
+import { redisScript, runScript } from '../../stores/redis/lua/scripts.ts';
+import { reservationKeysOf } from '../../stores/redis/reservation-keys.ts';
+import { isClosed } from '../../stores/redis/wire/redis-error.ts';
+import {
+  integerReply,
+  textReply,
+  textsReply,
+  UnexpectedReply,
+} from '../../stores/redis/wire/reply-checks.ts';
+import { ReplyError } from '../../stores/redis/wire/resp.ts';
+import { StoreError } from '../../stores/store-error.ts';
+import { NewsLine } from './redis-news.ts';
+import type { RedisServers, ServerToScan } from './redis-servers.ts';
+import {
+  type CounterRef,
+  type HeldCounter,
+  isStoreAdminKey,
+  type MissingRight,
+  type NewsListener,
+  type RecordTable,
+  type ScannedKeys,
+  type ScanQuestion,
+  type StoreAdmin,
+  StoreAdminRefusal,
+} from './store-admin.ts';
+
+export interface RedisStoreAdminOptions {
+  main: RedisServers;
+  /** Undefined without REDIS_PERSECOND. */
+  perSecond: RedisServers | undefined;
+  /** CACHE_KEY_PREFIX. */
+  prefix: string;
+  /** Whether counters may have ledgers of leases beside them. */
+  leases: boolean;
+  timers: Timers;
+  /** The first time that a command is refused, and again once it was not. */
+  onMissing: (missing: MissingRight) => void;
+}
+
+/** Where a scan goes on: in which Redis, at which of its servers, at what SCAN gave. */
+interface ScanPlace {
+  readonly perSecond: boolean;
+  /** Empty: at the first. */
+  readonly server: string;
+  readonly cursor: string;
+}
+
+const beginning: ScanPlace = { perSecond: false, server: '', cursor: '0' };
+
+/** A proxy that closes connections at a command it does not know is not asked for it again so soon. */
+const refusedByClosingMs = 30_000;
+
+/** Commands that proxies do not know, which may be asked twice. */
+const mayClose: ReadonlySet<string> = new Set(['SCAN', 'PUBLISH']);
+const closedAtIt = 'the connection was closed at it, as a proxy does that does not know the command';
+const unknownPlace = 'the cursor is none that this limiter gave';
+
+/** ARGV: the field, what it has to hold, and what it is to hold. */
+const exchangeScript = redisScript(`
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+redis.call('HSET', KEYS[1], ARGV[1], ARGV[3])
+return 1
+`);
+
+/** ARGV: the field, and what it has to hold. */
+const removalScript = redisScript(`
+if redis.call('HGET', KEYS[1], ARGV[1]) ~= ARGV[2] then return 0 end
+return redis.call('HDEL', KEYS[1], ARGV[1])
+`);
+
+export class RedisStoreAdmin implements StoreAdmin {
+  readonly kind = 'redis';
+  readonly #options: RedisStoreAdminOptions;
+  readonly #missing = new Map<string, MissingRight & { againMs: number }>();
+  readonly #news: NewsLine;
+
+  constructor(options: RedisStoreAdminOptions) {
+    this.#options = options;
+    this.#news = new NewsLine({
+      channel: this.#ownKey('news'),
+      servers: options.main,
+      timers: options.timers,
+      onRefusal: (message) => this.#refused('SUBSCRIBE', message ?? closedAtIt, 0),
+      onSubscribed: () => void this.#missing.delete('SUBSCRIBE'),
+    });
+  }
+
+  get missing(): readonly MissingRight[] {
+    return [...this.#missing.values()].map(({ command, message }) => ({ command, message }));
+  }
+
+  async scan({ prefixes, from, count }: ScanQuestion): Promise<ScannedKeys> {
+    const place = from === undefined ? beginning : parsePlace(from);
+    const servers = place?.perSecond ? this.#options.perSecond : this.#options.main;
+    if (place === undefined || servers === undefined)
+      throw new StoreAdminRefusal(unknownPlace, { isQuestions: true });
+    await servers.ready();
+    const all = servers.all();
+    const at = all.find(({ name }) => name >= place.server);
+    if (at === undefined)
+      return { counters: [], scanned: 0, place: this.#after(place, all, undefined), notes: [] };
+    const cursor = at.name === place.server ? place.cursor : '0';
+    const common = commonBeginning(prefixes);
+    const pattern = common === '' ? [] : ['MATCH', `${escapedGlob(common)}*`];
+    let found: ReturnType<typeof scanReply>;
+    try {
+      const args = [cursor, ...pattern, 'COUNT', String(count)];
+      found = await this.#try('SCAN', servers, () => at.send('scan', args).then(scanReply));
+    } catch (error) {
+      if (all.length === 1 || this.#missing.has('SCAN')) throw error;
+      const note = `${at.name} does not answer, its counters are not listed: ${(error as Error).message}`;
+      return { counters: [], scanned: 0, place: this.#after(place, all, at), notes: [note] };
+    }
+    const counters: CounterRef[] = [];
+    for (const key of found.keys) {
+      if (isStoreAdminKey(key) || !prefixes.some((prefix) => key.startsWith(prefix))) continue;
+      counters.push({ key, perSecond: place.perSecond });
+    }
+    const scanned = found.keys.length;
+    const { next } = found;
+    const isGone = at.name !== place.server && place.server !== '';
+    const notes = isGone
+      ? [`${place.server} is no master any more: the rest of its counters is not listed`]
+      : [];
+    if (next === '0') return { counters, scanned, place: this.#after(place, all, at), notes };
+    return { counters, scanned, place: placeText({ ...place, server: at.name, cursor: next }), notes };
+  }
+
+  async read(counters: readonly CounterRef[]): Promise<(HeldCounter | undefined)[]> {
+    const { leases } = this.#options;
+    return this.#each(counters, async ({ key }, servers) => {
+      const ledgerKey = leases ? ledgerKeyOf(key) : undefined;
+      const ask = (command: string, args: string[], read: (reply: unknown) => string | undefined) =>
+        servers.commands
+          .send(args[0]!, command, args)
+          .then(read)
+          .catch((error: unknown) => {
+            // A key of somebody else's may hold anything.
+            if (error instanceof ReplyError && /^(?:WRONGTYPE|NOPERM)/.test(error.message)) return undefined;
+            throw servers.commands.translate(error);
+          });
+      const [text, ledger] = await Promise.all([
+        ask('get', [key], counterReply),
+        ledgerKey === undefined ? undefined : ask('hmget', [ledgerKey, 't'], ledgerReply),
+      ]);
+      const held = heldOf(text);
+      const leased = Number(ledger ?? 0);
+      return held && { held, leased: Number.isSafeInteger(leased) ? leased : 0 };
+    });
+  }
+
+  async remove(counters: readonly CounterRef[]): Promise<number> {
+    const removed = await this.#each(counters, async ({ key }, servers) => {
+      const del = (one: string) =>
+        servers.commands
+          .send(one, 'del', [one])
+          .then((reply) => integerReply('DEL', reply, 0, 1))
+          .catch((error: unknown) => {
+            throw servers.commands.translate(error);
+          });
+      // A ledger without its counter is void, not the other way round.
+      const ledgerKey = this.#options.leases ? ledgerKeyOf(key) : undefined;
+      const [gone] = await Promise.all([
+        del(key),
+        ledgerKey === undefined ? 0 : del(ledgerKey),
+        ...reservationKeysOf(key).map((one) => del(one).catch(unlessForbidden)),
+      ]);
+      return gone;
+    });
+    return removed.reduce((sum, one) => sum + one, 0);
+  }
+
+  async publish(text: string): Promise<boolean> {
+    const { main } = this.#options;
+    await main.ready();
+    try {
+      await this.#try('PUBLISH', main, () => this.#publish(text));
+      return true;
+    } catch (error) {
+      if (this.#missing.has('PUBLISH')) return false;
+      throw error;
+    }
+  }
+
+  subscribe(listener: NewsListener): () => void {
+    return this.#news.subscribe(listener);
+  }
+
+  async records(table: RecordTable): Promise<Map<string, string>> {
+    const texts = await this.#onRecords('HGETALL', table, [], (reply) => textsReply('HGETALL', reply, 2));
+    const records = new Map<string, string>();
+    for (let i = 0; i + 1 < texts.length; i += 2) records.set(texts[i]!, texts[i + 1]!);
+    return records;
+  }
+
+  async record(table: RecordTable, field: string): Promise<string | undefined> {
+    return this.#onRecords('HGET', table, [field], (reply) => textReply('HGET', reply));
+  }
+
+  async putRecord(
+    table: RecordTable,
+    field: string,
+    text: string,
+    when: 'always' | 'absent' | { is: string } = 'always',
+  ): Promise<boolean> {
+    if (when === 'always') {
+      await this.#onRecords('HSET', table, [field, text], isOneOf('HSET'));
+      return true;
+    }
+    if (when === 'absent') return this.#onRecords('HSETNX', table, [field, text], isOneOf('HSETNX'));
+    return this.#scriptOnRecords(exchangeScript, table, [field, when.is, text]);
+  }
+
+  async removeRecord(table: RecordTable, field: string, is?: string): Promise<boolean> {
+    if (is !== undefined) return this.#scriptOnRecords(removalScript, table, [field, is]);
+    return this.#onRecords('HDEL', table, [field], isOneOf('HDEL'));
+  }
+
+  async close(): Promise<void> {
+    this.#news.close();
+    this.#options.main.close();
+    this.#options.perSecond?.close();
+  }
+
+  /** All in one hash slot, so that one server of a cluster has them. */
+  #ownKey(name: RecordTable | 'news'): string {
+    return `weir:{${this.#options.prefix}}:${name}`;
+  }
+
+  /** By the first that is there: the nodes of a cluster tell each other. */
+  async #publish(text: string): Promise<number> {
+    const { main } = this.#options;
+    const args = [this.#ownKey('news'), text];
+    let failure: unknown = main.errors.notConnected();
+    for (const server of main.all()) {
+      try {
+        return integerReply('PUBLISH', await server.send('publish', args), 0, exactMost);
+      } catch (error) {
+        if (error instanceof ReplyError || error instanceof UnexpectedReply) throw error;
+        failure = error;
+      }
+    }
+    throw failure;
+  }
+
+  /** `read` throws at a reply that the command never gives. */
+  async #onRecords<T>(
+    command: string,
+    table: RecordTable,
+    args: string[],
+    read: (reply: unknown) => T,
+  ): Promise<T> {
+    const { main } = this.#options;
+    await main.ready();
+    const key = this.#ownKey(table);
+    const send = () => main.commands.send(key, command.toLowerCase(), [key, ...args]);
+    return this.#try(command, main, () => send().then(read));
+  }
+
+  async #scriptOnRecords(
+    script: ReturnType<typeof redisScript>,
+    table: RecordTable,
+    args: string[],
+  ): Promise<boolean> {
+    const { main } = this.#options;
+    await main.ready();
+    const key = this.#ownKey(table);
+    const run = () => runScript(main.commands, { key, script, args: ['1', key, ...args] });
+    return this.#try('EVALSHA', main, () => run().then(isOneOf('EVALSHA')));
+  }
+
+  /** Asked for all at once, so that they go out together. */
+  async #each<T>(
+    counters: readonly CounterRef[],
+    ask: (counter: CounterRef, servers: RedisServers) => Promise<T>,
+  ): Promise<T[]> {
+    const { main, perSecond = main } = this.#options;
+    if (counters.some((one) => !one.perSecond)) await main.ready();
+    if (counters.some((one) => one.perSecond)) await perSecond.ready();
+    return Promise.all(counters.map((one) => ask(one, one.perSecond ? perSecond : main)));
+  }
+
+  /** Notes a command that is refused. Rejects with a StoreError. */
+  async #try<T>(command: string, servers: RedisServers, send: () => Promise<T>): Promise<T> {
+    const known = this.#missing.get(command);
+    if (known !== undefined && attendedMs() < known.againMs) throw refused(known.message);
+    try {
+      const reply = await send().catch(async (error: unknown) => {
+        if (!mayClose.has(command) || !isClosed(error)) throw error;
+        // The server may have gone just then.
+        await servers.ready();
+        return send();
+      });
+      this.#missing.delete(command);
+      return reply;
+    } catch (error) {
+      if (mayClose.has(command) && isClosed(error)) {
+        this.#refused(command, closedAtIt, attendedMs() + refusedByClosingMs);
+        throw refused(closedAtIt);
+      }
+      const told = error instanceof StoreError ? error : servers.errors.fromOwnCommand(error);
+      // That is no right: REDIS_TYPE is wrong, which decisions tell.
+      const isElsewhere = error instanceof ReplyError && error.message.startsWith('MOVED ');
+      if (error instanceof ReplyError && !told.transient && !isElsewhere)
+        this.#refused(command, told.message, 0);
+      throw told;
+    }
+  }
+
+  #refused(command: string, message: string, againMs: number): void {
+    const isNew = !this.#missing.has(command);
+    const missing = { command, message, againMs };
+    this.#missing.set(command, missing);
+    if (isNew) this.#options.onMissing(missing);
+  }
+
+  #after(place: ScanPlace, all: readonly ServerToScan[], done: ServerToScan | undefined): string | undefined {
+    const next = done && all.find(({ name }) => name > done.name);
+    if (next !== undefined) return placeText({ ...place, server: next.name, cursor: '0' });
+    if (place.perSecond || this.#options.perSecond === undefined) return undefined;
+    return placeText({ perSecond: true, server: '', cursor: '0' });
+  }
+}
+
+/** Who may not touch what is reserved has reserved nothing. */
+function unlessForbidden(error: StoreError): void {
+  if (!/\bNOPERM\b/.test(error.message)) throw error;
+}
+
+function refused(message: string): StoreError {
+  return new StoreError(message, { transient: false, notCounted: true });
+}
+
+/** Where SCAN goes on, and what it found. */
+function scanReply(reply: unknown): { next: string; keys: string[] } {
+  if (!Array.isArray(reply) || reply.length !== 2) throw new UnexpectedReply('SCAN', reply);
+  const [cursor, keys] = reply as unknown[];
+  const next = textReply('SCAN', cursor);
+  if (next === undefined || !/^\d{1,20}$/.test(next)) throw new UnexpectedReply('SCAN', cursor);
+  return { next, keys: textsReply('SCAN', keys) };
+}
+
+/** A longer value than is read is none of a counter. */
+function counterReply(reply: unknown): string | undefined {
+  return reply === undefined ? undefined : textReply('GET', reply);
+}
+
+/** One field. */
+function ledgerReply(reply: unknown): string | undefined {
+  if (!Array.isArray(reply) || reply.length !== 1) throw new UnexpectedReply('HMGET', reply);
+  return counterReply(reply[0]);
+}
+
+/** Reads 1 and 0 as true and false. */
+function isOneOf(command: string): (reply: unknown) => boolean {
+  return (reply) => integerReply(command, reply, 0, 1) === 1;
+}
+
+/** A number, or what a sliding window or a bucket holds; undefined for what is neither. */
+function heldOf(text: string | undefined): CounterState | undefined {
+  if (text === undefined) return undefined;
+  const total = /^-?\d+$/.test(text) ? Number(text) : undefined;
+  if (total !== undefined) return [Math.min(exactMost, Math.max(0, total)), 0, 0];
+  const [, a, b, c] = /^(\d{1,16}):(\d{1,16}):(\d{1,16})$/.exec(text) ?? [];
+  return a === undefined ? undefined : [Number(a), Number(b), Number(c)];
+}
+
+function commonBeginning([first = '', ...others]: readonly string[]): string {
+  let length = first.length;
+  while (!others.every((other) => other.startsWith(first.slice(0, length)))) length -= 1;
+  return first.slice(0, length);
+}
+
+function escapedGlob(text: string): string {
+  return text.replace(/[\\*?[\]]/g, '\\$&');
+}
+
+function placeText({ perSecond, server, cursor }: ScanPlace): string {
+  return `${perSecond ? 's' : 'm'} ${cursor} ${server}`;
+}
+
+function parsePlace(text: string): ScanPlace | undefined {
+  const [, store, cursor, server] = /^([ms]) (\d{1,20}) (\S*)$/.exec(text) ?? [];
+  if (cursor === undefined || server === undefined) return undefined;
+  return { perSecond: store === 's', server, cursor };
+}

@@ -1,0 +1,109 @@
+/** Overrides of this process: by files, by the API and by a control plane, joined and published to the threads that serve. */
+import { join, resolve } from 'node:path';
+import type { Override } from '../../rules/override.ts';
+import type { Decisions, MainContext, MainPart, ThreadPart } from '../capabilities/capability.ts';
+import { limitUnder, overridable } from '../decide/overridden.ts';
+import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
+import { KeptOverrides } from './kept-overrides.ts';
+import * as lines from './lines.ts';
+import { OverrideFiles } from './override-files.ts';
+import { overrideRoutes } from './override-routes.ts';
+import { OverridesInForce } from './overrides-in-force.ts';
+import type { OverrideSettings } from './settings.ts';
+
+/** Messages to each thread that serves. */
+interface OverrideMessages {
+  /** Decides with these over the rules from now on, in place of all before. */
+  use(overrides: readonly Override[]): void;
+}
+
+export function thread(): ThreadPart {
+  let decisions: Decisions | undefined;
+  const messages: OverrideMessages = { use: (overrides) => decisions?.useOverrides(overrides) };
+  return {
+    messages,
+    opened: (opened) => {
+      decisions = opened;
+    },
+  };
+}
+
+export function main(context: MainContext<OverrideSettings>): MainPart {
+  const { settings, clock, timers, registry, log, storeAdmin, rules, counting } = context;
+  const threads = context.threads.of<OverrideMessages>();
+  const inForce = new OverridesInForce({
+    publish: (overrides) => threads.publish('use', overrides),
+    ...{ rules, clock, timers },
+  });
+  const kept = new KeptOverrides({
+    storeAdmin,
+    use: async (overrides, when) =>
+      when === 'now' ? inForce.use('api', overrides) : inForce.useSoon('api', overrides),
+    onGivenBack: (overrides) => lines.overridesGivenBack(log, { overrides }),
+    clock,
+    timers,
+    pollMs: settings.overridesPollIntervalMs,
+  });
+  const files = new OverrideFiles({
+    directory: overridesDirectory(settings),
+    ignoreDotFiles: settings.runtimeIgnoreDotFiles,
+    maxSeconds: settings.overridesMaxSeconds,
+    use: (overrides) => void inForce.use('file', overrides),
+    loaded: (overrides, isMended) => lines.overridesLoaded(log, { overrides }, isMended),
+    refused: (problems, total) => lines.overridesRefused(log, { problems, total }),
+    clock,
+    timers,
+  });
+  registerOverrideStats(registry, { inForce, files });
+  return {
+    overrides: {
+      count: () => inForce.count,
+      find: (domain, entries) => inForce.find(domain, entries),
+      useObjects: (overrides) => inForce.use('object', overrides),
+      limitOf: ({ domain, entries, rule, limit, nowMs }) => {
+        const found = inForce.find(domain, entries);
+        if (found === undefined) return undefined;
+        const one = overridable(limit, rule.limits);
+        const { override, isLifted, limit: effective } = limitUnder(one, found, nowMs, counting);
+        if (override === undefined) return undefined;
+        return { id: override.id, kind: override.effect.kind, limit: isLifted ? undefined : effective };
+      },
+    },
+    routes: (tell) =>
+      overrideRoutes({
+        ...{ storeAdmin, kept, inForce, rules, clock, tell },
+        settings: counting,
+        most: settings.overridesMax,
+        maxSeconds: settings.overridesMaxSeconds,
+      }),
+    // They are in force from the first decision on.
+    start: async () => files.start(),
+    storeAnswers: () => kept.start(),
+    close: () => {
+      files.close();
+      kept.close();
+      inForce.close();
+    },
+  };
+}
+
+/** Beside the rules and never in them: a limiter of another maker would take it for a rule file. */
+function overridesDirectory({ overridesDir, runtimeRoot, runtimeSubdirectory }: OverrideSettings): string {
+  return overridesDir === '' ? join(resolve(runtimeRoot), runtimeSubdirectory, 'overrides') : overridesDir;
+}
+
+/** Of the main thread. */
+export function registerOverrideStats(
+  registry: StatsRegistry,
+  {
+    inForce,
+    files,
+  }: {
+    inForce: { readonly count: number; readonly conflicted: number };
+    files: { readonly lastWasRefused: boolean };
+  },
+): void {
+  registry.gauge('ratelimit.overrides.in_force', () => inForce.count);
+  registry.gauge('ratelimit.overrides.conflicted', () => inForce.conflicted);
+  registry.gauge('ratelimit.overrides.files_refused', () => Number(files.lastWasRefused));
+}

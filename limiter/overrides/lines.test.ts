@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest';
+import { loggedText } from '../../test/support/logged-text.ts';
+import * as lines from './lines.ts';
+
+it('overrides that come and go are logged', () => {
+  expect(
+    loggedText((log) => {
+      lines.overridesLoaded(log, { overrides: 2 }, true);
+      lines.overridesLoaded(log, { overrides: 3 }, false);
+      lines.overridesRefused(log, { problems: ['a.yaml:1:1: domain: is required'], total: 1 });
+      lines.overridesGivenBack(log, { overrides: 4 });
+    }),
+  ).toEqual([
+    'level=warning msg="The files of overrides are good again" overrides=2',
+    'level=info msg="Overrides of files are in force" overrides=3',
+    'level=error msg="The files of overrides cannot be used: the last good ones stay in force" problems="[\\"a.yaml:1:1: domain: is required\\"]" total=1',
+    'level=warning msg="The store came back without overrides, and has those again that this limiter knew" overrides=4',
+  ]);
+});

@@ -1,0 +1,16 @@
+/** What is logged of overrides. */
+import type { Logger } from '../../process/log/logger.ts';
+
+/** `isMended`: what was in the files before was refused. */
+export function overridesLoaded(log: Logger, fields: { overrides: number }, isMended: boolean): void {
+  if (isMended) log.warn('The files of overrides are good again', fields);
+  else log.info('Overrides of files are in force', fields);
+}
+
+export function overridesRefused(log: Logger, fields: { problems: readonly string[]; total: number }): void {
+  log.error('The files of overrides cannot be used: the last good ones stay in force', fields);
+}
+
+export function overridesGivenBack(log: Logger, fields: { overrides: number }): void {
+  log.warn('The store came back without overrides, and has those again that this limiter knew', fields);
+}

@@ -1,0 +1,315 @@
+/** `/v1/overrides`: what lies over the rules, set and taken back. Those of objects and files are changed where they came from. */
+import { randomUUID } from 'node:crypto';
+import {
+  type ApiAnswer,
+  type ApiCall,
+  ApiProblem,
+  type ApiRoute,
+  checkDomain,
+  entryOf,
+  flagOf,
+  shown,
+  type TellOfChange,
+} from '../../process/http/api-route.ts';
+import type { Clock } from '../../process/time/clock.ts';
+import {
+  byAge,
+  effectWords,
+  type Override,
+  overrideJson,
+  overridePlace,
+  readOverride,
+} from '../../rules/override.ts';
+import { formatManifestError } from '../../rules/rule-error.ts';
+import { limitLabel } from '../../rules/window.ts';
+import { grantEndMs } from '../decide/overridden.ts';
+import type { PlanSettings } from '../decide/plan.ts';
+import { counterProblem } from '../operate/counter-routes.ts';
+import type { StoreAdmin } from '../operate/store-admin/store-admin.ts';
+import type { KeptOverrides } from './kept-overrides.ts';
+import { limitsOf, type OverriddenRules, type OverridesInForce, ruleProblem } from './overrides-in-force.ts';
+
+export interface OverrideParts {
+  storeAdmin: StoreAdmin;
+  kept: KeptOverrides;
+  inForce: OverridesInForce;
+  rules(): OverriddenRules | undefined;
+  settings: PlanSettings;
+  clock: Clock;
+  tell: TellOfChange;
+  /** OVERRIDES_MAX. */
+  most: number;
+  /** OVERRIDES_MAX_SECONDS. */
+  maxSeconds: number;
+}
+
+const path = '/v1/overrides';
+
+export function overrideRoutes(parts: OverrideParts): ApiRoute[] {
+  const change = (
+    method: 'POST' | 'PUT' | 'DELETE',
+    parameters: string[],
+    answer: ApiRoute['answer'],
+  ): ApiRoute => ({
+    ...{ method, path, right: 'admin', parameters },
+    answer: async (call) => {
+      try {
+        return await answer(call);
+      } catch (error) {
+        throw counterProblem(parts.storeAdmin, error);
+      }
+    },
+  });
+  return [
+    {
+      method: 'GET',
+      path,
+      right: 'read',
+      parameters: ['domain', 'entry'],
+      answer: async (call) => list(parts, call),
+    },
+    change('POST', ['dryRun'], (call) => create(parts, call)),
+    change('PUT', [], (call) => replace(parts, call)),
+    change('DELETE', ['id', 'domain', 'entry', 'limit'], (call) => remove(parts, call)),
+  ];
+}
+
+function list({ inForce, storeAdmin, clock }: OverrideParts, { query, actor }: ApiCall): ApiAnswer {
+  const domain = query.get('domain') || undefined;
+  const entries = query.getAll('entry').map(entryOf);
+  const shownOnes = inForce
+    .all()
+    .filter((one) => (domain === undefined || one.domain === domain) && actor.mayRead(one.domain))
+    .filter(({ match }) => entries.length === 0 || isSameMatch(match, entries));
+  const notes =
+    storeAdmin.kind === 'memcache'
+      ? ['BACKEND_TYPE=memcache keeps no overrides: those of files and objects are listed alone']
+      : [];
+  // Stores keep them in no order.
+  return { lines: listLines({ inForce, clock }, shownOnes.toSorted(byAge), notes) };
+}
+
+/** Ten thousand of them would hold up decisions, were they made into text at once. */
+function* listLines(
+  { inForce, clock }: Pick<OverrideParts, 'inForce' | 'clock'>,
+  overrides: readonly Override[],
+  notes: readonly string[],
+): Generator<string> {
+  yield '{"overrides":[';
+  for (const [i, one] of overrides.entries()) {
+    const text = JSON.stringify(overrideJson(one, clock.nowMs(), inForce.standingOf(one)));
+    yield i < overrides.length - 1 ? `${text},` : text;
+  }
+  yield `],${JSON.stringify({ notes }).slice(1)}`;
+}
+
+async function create(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
+  const override = readBody(parts, call);
+  const { kept, inForce } = parts;
+  if (flagOf(call.query, 'dryRun')) return { body: jsonOf(parts, override) };
+  const there = await kept.at(override);
+  if (there !== undefined && override.effect.kind === 'grant') return once(parts, override, there.override);
+  const holder =
+    inForce.holderOf(override) ?? (hasEnded(parts, there?.override) ? undefined : there?.override);
+  if (holder !== undefined) throw conflict(parts, holder);
+  checkRoom(parts, override);
+  if (!(await kept.put(override, there === undefined ? 'absent' : { is: there.text }))) {
+    const other = await kept.at(override);
+    if (other === undefined)
+      throw new ApiProblem(409, 'another override of the same match came and went: try again');
+    if (override.effect.kind === 'grant') return once(parts, override, other.override);
+    throw conflict(parts, other.override);
+  }
+  return { status: 201, body: told(parts, call, override, '') };
+}
+
+/** The same id again is the same grant. */
+function once(parts: OverrideParts, asked: Override, there: Override): ApiAnswer {
+  if (effectWords(asked.effect) !== effectWords(there.effect))
+    throw new ApiProblem(
+      409,
+      `the grant ${shown(there.id)} was given before, of ${effectWords(there.effect)}`,
+      {
+        conflictsWith: jsonOf(parts, there),
+      },
+    );
+  return { body: jsonOf(parts, there) };
+}
+
+async function replace(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
+  const override = readBody(parts, call);
+  if (override.effect.kind === 'grant')
+    throw new ApiProblem(400, 'a grant is given by POST: it replaces nothing');
+  const holder = parts.inForce.holderOf(override);
+  if (holder !== undefined && holder.source !== 'api') throw conflict(parts, holder);
+  const there = await parts.kept.at(override);
+  if (there === undefined) checkRoom(parts, override);
+  await parts.kept.put(override, 'always');
+  const before =
+    hasEnded(parts, there?.override) || there === undefined ? '' : effectWords(there.override.effect);
+  return { body: told(parts, call, override, before) };
+}
+
+async function remove(parts: OverrideParts, call: ApiCall): Promise<ApiAnswer> {
+  const { query, actor } = call;
+  const id = query.get('id') || undefined;
+  const domain = query.get('domain') || undefined;
+  const entries = query.getAll('entry').map(entryOf);
+  if (id === undefined && (domain === undefined || entries.length === 0))
+    throw new ApiProblem(400, 'say which: ?id=<id>, or ?domain=<domain>&entry=<key=value>');
+  await parts.kept.read();
+  const found = parts.inForce.all().filter((one) => {
+    if (hasEnded(parts, one) || (id !== undefined && one.id !== id)) return false;
+    // Nobody learns by an id what others have.
+    if (id !== undefined && !mayKnow(actor, one)) return false;
+    if (id === undefined && one.effect.kind === 'grant') return false;
+    if (domain !== undefined && one.domain !== domain) return false;
+    if (query.has('limit') && one.limit !== query.get('limit')) return false;
+    return entries.length === 0 || isSameMatch(one.match, entries);
+  });
+  for (const one of found) checkDomain(actor, one.domain, 'admin');
+  const kept = found.filter(({ source }) => source === 'api');
+  if (kept.length === 0 && found.length > 0) throw conflict(parts, found[0]!);
+  if (kept.length === 0) throw new ApiProblem(404, absenceText(parts, { id, domain, entries }));
+  const texts = new Map(kept.map((one) => [one, jsonOf(parts, one)]));
+  const gone = new Set(await parts.kept.remove(kept));
+  if (gone.size === 0)
+    throw new ApiProblem(
+      409,
+      'it was replaced or removed meanwhile: "weir override list" shows what there is',
+    );
+  for (const one of gone)
+    parts.tell({
+      ...{ actor, what: 'override-removed', domain: one.domain, target: targetOf(one) },
+      ...{ before: effectWords(one.effect), after: '' },
+    });
+  return { body: { removed: Array.from(gone, (one) => texts.get(one)) } };
+}
+
+/** Grants are many for the same entries, and none of them is meant by these alone. */
+function absenceText(
+  parts: OverrideParts,
+  { id, domain, entries }: { id: string | undefined; domain: string | undefined; entries: Override['match'] },
+): string {
+  const grants = parts.inForce
+    .all()
+    .filter(
+      (one) =>
+        one.effect.kind === 'grant' &&
+        !hasEnded(parts, one) &&
+        one.domain === domain &&
+        isSameMatch(one.match, entries),
+    );
+  if (id === undefined && grants.length > 0)
+    return `there are only grants for these entries, which are taken back by their ids: ${grants.map((one) => one.id).join(', ')}`;
+  return 'there is no such override: "weir override list" shows those that there are';
+}
+
+function readBody(parts: OverrideParts, { body, actor }: ApiCall): Override {
+  const { clock, maxSeconds, rules, settings, kept, storeAdmin } = parts;
+  if (storeAdmin.kind === 'memcache')
+    throw new ApiProblem(
+      501,
+      'memcache keeps no records of ours: set overrides by files (OVERRIDES_DIR) or objects, or count in Redis',
+    );
+  const nowMs = clock.nowMs();
+  const by = actor.claims === '' ? actor.name : `${actor.claims} (${actor.name})`;
+  const { override, problems } = readOverride(body, {
+    ...{
+      source: 'api',
+      id: randomUUID(),
+      createdMs: nowMs,
+      by,
+      fromMs: nowMs,
+      maxSeconds,
+      refusesPast: true,
+    },
+  });
+  if (problems !== undefined) {
+    const texts = problems.map(formatManifestError);
+    throw new ApiProblem(400, `the override is not valid: ${texts.join('; ')}`, { problems: texts });
+  }
+  checkDomain(actor, override.domain, 'admin');
+  const other = kept.all.find(({ id }) => id === override.id);
+  if (other !== undefined && overridePlace(other) !== overridePlace(override))
+    throw new ApiProblem(
+      409,
+      `there is another override with the id ${shown(override.id)}`,
+      mayKnow(actor, other) ? { conflictsWith: jsonOf(parts, other) } : {},
+    );
+  const table = rules();
+  if (override.effect.kind !== 'grant') return override;
+  // Its end is that of the window that its rule has now.
+  const limits = table === undefined ? [] : limitsOf(override, table);
+  const problem = table === undefined ? 'no rules are in force yet' : ruleProblem(override, table, limits);
+  if (problem !== undefined) throw new ApiProblem(400, `nothing can be granted: ${problem}`);
+  const limit =
+    limits.find((one) => override.limit === '' || override.limit === limitLabel(limits, one)) ?? limits[0]!;
+  return { ...override, endsMs: grantEndMs(override, limit, settings) };
+}
+
+function mayKnow(actor: ApiCall['actor'], { domain }: Override): boolean {
+  return actor.mayRead(domain) || actor.mayChange(domain);
+}
+
+function checkRoom({ kept, most, clock }: OverrideParts, override: Override): void {
+  const nowMs = clock.nowMs();
+  const living = kept.all.filter(({ endsMs }) => endsMs === undefined || endsMs > nowMs).length;
+  if (living < most) return;
+  throw new ApiProblem(
+    429,
+    `there are ${living} overrides, and there can be ${most} (OVERRIDES_MAX): ${targetOf(override)} is not set`,
+  );
+}
+
+function conflict(parts: OverrideParts, holder: Override): ApiProblem {
+  const where = {
+    api: 'PUT replaces it, DELETE takes it back',
+    object: `change the RateLimitOverride ${holder.name}`,
+    file: `change the file: ${holder.name}`,
+  };
+  return new ApiProblem(
+    409,
+    `${targetOf(holder)} is ${effectWords(holder.effect)} already, by ${holder.source} ${holder.name}: ${where[holder.source]}`,
+    {
+      conflictsWith: jsonOf(parts, holder),
+    },
+  );
+}
+
+function hasEnded({ clock }: OverrideParts, override: Override | undefined): boolean {
+  return override?.endsMs !== undefined && override.endsMs <= clock.nowMs();
+}
+
+function told(parts: OverrideParts, { actor }: ApiCall, override: Override, before: string): unknown {
+  const json = jsonOf(parts, override);
+  const ends = json['endsAt'] === null ? 'permanent' : `until ${json['endsAt']}`;
+  parts.tell({
+    actor,
+    what: override.effect.kind === 'grant' ? 'grant-given' : 'override-set',
+    domain: override.domain,
+    target: targetOf(override),
+    before,
+    after: `${effectWords(override.effect)}, ${ends}: ${override.reason}`,
+  });
+  return json;
+}
+
+/** As the limiter knows it now, which has read it from the store since. */
+function jsonOf({ inForce, clock }: OverrideParts, override: Override): Record<string, unknown> {
+  const known =
+    inForce.all().find(({ id, source }) => id === override.id && source === override.source) ?? override;
+  return overrideJson(known, clock.nowMs(), inForce.standingOf(known));
+}
+
+function targetOf({ match, limit }: Override): string {
+  const entries = match.map(({ key, value }) => `${key}=${value}`).join(' ');
+  return limit === '' ? entries : `${entries} limit ${limit}`;
+}
+
+function isSameMatch(match: Override['match'], entries: Override['match']): boolean {
+  return (
+    match.length === entries.length &&
+    match.every(({ key, value }, n) => key === entries[n]!.key && value === entries[n]!.value)
+  );
+}

@@ -1,0 +1,243 @@
+/**
+ * All overrides of this process, whatever they came by: who of two with the same place holds, what the serving threads are
+ * told, and how each of them stands. Threads end them by themselves; here a timer lets those follow that were Conflicted.
+ */
+import type { Clock, Timers } from '../../process/time/clock.ts';
+import { overrideWords, unusedUnitWords } from '../../rules/describe.ts';
+import type { RuleMatcher } from '../../rules/match-result.ts';
+import type { Entry, Limit } from '../../rules/model.ts';
+import {
+  byAge,
+  effectWords,
+  isPattern,
+  type Override,
+  type OverrideStanding,
+  overridePlace,
+  standingByTime,
+} from '../../rules/override.ts';
+import { unknownKeyWords } from '../../rules/review/explain-descriptor.ts';
+import { unknownDomainWords } from '../../rules/review/near-names.ts';
+import type { RuleTable } from '../../rules/table/rule-table.ts';
+import { limitLabel } from '../../rules/window.ts';
+import { OverrideIndex, type OverridesFound } from '../decide/override-index.ts';
+
+/** What is asked of the rules in force. */
+export type OverriddenRules = RuleMatcher & Pick<RuleTable, 'rulesAlong'>;
+
+export interface OverridesInForceOptions {
+  /** Has every thread of this process decide with these. */
+  publish(overrides: readonly Override[]): Promise<void>;
+  /** Those in force; undefined: there are none yet. */
+  rules(): OverriddenRules | undefined;
+  clock: Clock;
+  timers: Timers;
+}
+
+/** Chosen: ends, and arrivals that nobody waits for, are one change where they follow each other faster. */
+const leastGapMs = 100;
+/** What a timer can wait. */
+const mostWaitMs = 2 ** 31 - 1;
+
+export class OverridesInForce {
+  readonly #options: OverridesInForceOptions;
+  readonly #bySource = new Map<Override['source'], readonly Override[]>();
+  /** What stands for the place of one, which takes long to write. */
+  readonly #places = new WeakMap<Override, string>();
+  #holding: readonly Override[] = [];
+  #conflicts = new Map<Override, Override>();
+  #index = new OverrideIndex([]);
+  #last: Promise<void> = Promise.resolve();
+  /** A change that has not begun. */
+  #next: Promise<void> | undefined;
+  #callOff = (): void => {};
+  /** A change that is to begin later. */
+  #later: { callOff: () => void } | undefined;
+  #decidedAtMs = Number.NEGATIVE_INFINITY;
+  #isClosed = false;
+
+  constructor(options: OverridesInForceOptions) {
+    this.#options = options;
+  }
+
+  /** How many have not ended and hold. */
+  get count(): number {
+    const nowMs = this.#options.clock.nowMs();
+    return this.#holding.filter(({ endsMs }) => endsMs === undefined || endsMs > nowMs).length;
+  }
+
+  get conflicted(): number {
+    return this.#conflicts.size;
+  }
+
+  /** All of this source, in place of those before. Settles when every thread decides by them. */
+  use(source: Override['source'], overrides: readonly Override[]): Promise<void> {
+    this.#bySource.set(source, overrides);
+    return this.#settle();
+  }
+
+  /** As `use`, and nobody waits for it: the first at once, and then one in `leastGapMs`. */
+  useSoon(source: Override['source'], overrides: readonly Override[]): void {
+    this.#bySource.set(source, overrides);
+    const waitMs = this.#decidedAtMs + leastGapMs - this.#options.clock.monotonicMs();
+    if (waitMs <= 0) void this.#settle().catch(() => {});
+    else this.#later ??= { callOff: this.#options.timers.after(waitMs, () => void this.#settle()) };
+  }
+
+  all(): Override[] {
+    return [...this.#bySource.values()].flat();
+  }
+
+  /** The one that holds a place, whatever it came by. */
+  holderOf(override: Override): Override | undefined {
+    const place = overridePlace(override);
+    const nowMs = this.#options.clock.nowMs();
+    return this.#holding.find(
+      (one) => this.#placeOf(one) === place && (one.endsMs === undefined || one.endsMs > nowMs),
+    );
+  }
+
+  find(domain: string, entries: readonly Entry[]): OverridesFound | undefined {
+    return this.#index.find(domain, entries, this.#options.clock.nowMs());
+  }
+
+  standingOf(override: Override): OverrideStanding {
+    const rules = this.#options.rules();
+    const limits = rules && limitsOf(override, rules);
+    return { ...this.#standingOf(override, rules, limits ?? []), words: overrideWords(override, limits) };
+  }
+
+  /** `limits`: those that it stands for by these rules. */
+  #standingOf(
+    override: Override,
+    rules: OverriddenRules | undefined,
+    limits: readonly Limit[],
+  ): OverrideStanding {
+    const byTime = standingByTime(override, this.#options.clock.nowMs());
+    if (byTime.standing === 'Ended') return byTime;
+    const older = this.#conflicts.get(override);
+    if (older !== undefined) {
+      const message = `${older.source} ${older.name} has the same match and is older: ${effectWords(older.effect)}`;
+      return { standing: 'Conflicted', message };
+    }
+    const problem = rules && ruleProblem(override, rules, limits);
+    if (problem !== undefined) return { standing: 'NoRule', message: problem };
+    if (rules === undefined) return byTime;
+    const message =
+      limits.length > 0 && !isPattern(override)
+        ? unusedUnitWords(override, limits)
+        : (unmatchedWords(override, rules) ?? '');
+    return { ...byTime, message };
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#callOff();
+    this.#later?.callOff();
+  }
+
+  /** One change at a time; what comes meanwhile is the next one. */
+  #settle(): Promise<void> {
+    this.#next ??= this.#last
+      .catch(() => {})
+      .then(() => {
+        this.#next = undefined;
+        return this.#isClosed ? undefined : this.#decide();
+      });
+    this.#last = this.#next;
+    return this.#next;
+  }
+
+  async #decide(): Promise<void> {
+    const { clock, publish } = this.#options;
+    this.#decidedAtMs = clock.monotonicMs();
+    this.#later?.callOff();
+    this.#later = undefined;
+    const nowMs = clock.nowMs();
+    const living = this.all().filter(({ endsMs }) => endsMs === undefined || endsMs > nowMs);
+    const holders = new Map<string, Override>();
+    this.#conflicts = new Map();
+    for (const override of living.sort(byAge)) {
+      const place = this.#placeOf(override);
+      const older = holders.get(place);
+      if (older === undefined) holders.set(place, override);
+      else this.#conflicts.set(override, older);
+    }
+    const overrides = [...holders.values()];
+    this.#wake(nowMs);
+    // What only ended is known to the threads.
+    const known = new Set(this.#holding);
+    const isNews = overrides.some((one) => !known.has(one)) || this.#hasLost(holders, nowMs);
+    this.#holding = overrides;
+    if (!isNews) return;
+    this.#index = new OverrideIndex(overrides);
+    await publish(overrides);
+  }
+
+  /** One that held is gone before its end. */
+  #hasLost(holders: ReadonlyMap<string, Override>, nowMs: number): boolean {
+    return this.#holding.some(
+      (one) => (one.endsMs === undefined || one.endsMs > nowMs) && holders.get(this.#placeOf(one)) !== one,
+    );
+  }
+
+  /** At the next end of one that others wait for. */
+  #wake(nowMs: number): void {
+    this.#callOff();
+    let endsMs = Number.POSITIVE_INFINITY;
+    for (const older of this.#conflicts.values())
+      if (older.endsMs !== undefined) endsMs = Math.min(endsMs, older.endsMs);
+    if (endsMs === Number.POSITIVE_INFINITY) return;
+    const waitMs = Math.min(mostWaitMs, Math.max(leastGapMs, endsMs - nowMs));
+    this.#callOff = this.#options.timers.after(waitMs, () => void this.#settle());
+  }
+
+  #placeOf(override: Override): string {
+    let place = this.#places.get(override);
+    if (place === undefined) {
+      place = overridePlace(override);
+      this.#places.set(override, place);
+    }
+    return place;
+  }
+}
+
+export function limitsOf({ domain, match }: Override, rules: RuleMatcher): readonly Limit[] {
+  return rules.match(domain, match)?.rule.limits ?? [];
+}
+
+/** Says that rules have no such domain or no such key, which may be mistyped; undefined if they have both. */
+function unmatchedWords({ domain, match }: Override, rules: OverriddenRules): string | undefined {
+  const along = rules.rulesAlong(domain, match);
+  // Which domains there are is not for everybody who may change this one.
+  if (along === undefined) return unknownDomainWords(domain, []);
+  return unknownKeyWords(domain, along.rules, match);
+}
+
+/**
+ * Why an override changes nothing by these rules; undefined if it changes something, and for patterns, whose matches are unknown.
+ * `limits`: of the rule that matches it.
+ */
+export function ruleProblem(
+  override: Override,
+  rules: OverriddenRules,
+  limits: readonly Limit[],
+): string | undefined {
+  if (isPattern(override)) return undefined;
+  const { limit, effect } = override;
+  const isNumber = effect.kind === 'limit' || effect.kind === 'grant';
+  if (limits.length === 0) {
+    const works =
+      limit === '' && (effect.kind === 'limit' ? effect.unit !== undefined : effect.kind !== 'grant');
+    if (works) return undefined;
+    const what = unmatchedWords(override, rules) ?? 'no rule with a limit matches';
+    return effect.kind === 'limit' && limit === '' ? `requestsPerUnit needs a unit, as ${what}` : what;
+  }
+  const names = limits.map((one) => limitLabel(limits, one));
+  if (limit !== '')
+    return names.includes(limit)
+      ? undefined
+      : `the rule has no limit ${JSON.stringify(limit)}, but ${names.join(', ')}`;
+  return isNumber && limits.length > 1
+    ? `the rule has several limits: say which by limit, one of ${names.join(', ')}`
+    : undefined;
+}

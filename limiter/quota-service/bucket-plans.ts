@@ -1,0 +1,186 @@
+/** What a quota client is to do with a bucket, by the rules and overrides in force: docs/quota-service.md has the table. */
+
+import { algorithmOf } from '../../rules/algorithms/registry.ts';
+import { bucketOrders, passesAll, wantedForm, whyUnassignable } from '../../rules/bucket-id.ts';
+import type { MatchedRule, RuleMatcher, RuleWalk } from '../../rules/match-result.ts';
+import type { Entry } from '../../rules/model.ts';
+import type { Override } from '../../rules/override.ts';
+import { defaultForm, type Form, type PoolTerms, type SharedLimit } from '../allocate/terms.ts';
+import { counterKey } from '../decide/counter-key.ts';
+import type { LimitedPlan, LimitPlan, Plan } from '../decide/limit-plan.ts';
+import type { Descriptor } from '../decide/messages.ts';
+import { counterWindow, lengthOf, numbersOf, type WindowOptions } from '../decide/windows.ts';
+import { PlansInForce, type PlansOptions } from '../service/plans-in-force.ts';
+
+/** A blanket answer, or a share of a pool. */
+export type Treatment = BlanketTreatment | AssignedTreatment;
+
+export interface BlanketTreatment {
+  readonly kind: 'allow' | 'deny';
+  /** Undefined: no rule. */
+  readonly rule: MatchedRule | undefined;
+  /** Why a rule's limits cannot be assigned. */
+  readonly obstacle: string | undefined;
+  /** Whose statistics count what is reported. */
+  readonly limits: readonly Pick<LimitPlan, 'metric'>[];
+  /** Its hits are counted in the store, as this descriptor's; undefined: they are not. */
+  readonly counted: Descriptor | undefined;
+}
+
+export interface AssignedTreatment {
+  readonly kind: 'assigned';
+  /** Bucket ids with the same counters have one pool. */
+  readonly pool: string;
+  readonly rule: MatchedRule;
+  readonly limits: readonly LimitPlan[];
+}
+
+export interface BucketPlansOptions extends Pick<PlansOptions, 'stats' | 'clock' | 'counting'> {
+  /** RLQS_NO_RULE and RLQS_UNASSIGNABLE. */
+  readonly noRule: 'allow' | 'deny';
+  readonly unassignable: 'allow' | 'deny';
+  /** Nothing is refused, whatever rules say. */
+  readonly allPass: boolean;
+  /** Why the store shares nothing out. */
+  readonly whyNoShares: string | undefined;
+}
+
+/** Rules whose buckets can be found in any order. */
+export interface WalkedRules extends RuleMatcher {
+  walk(domain: string): RuleWalk | undefined;
+}
+
+export class BucketPlans {
+  readonly #options: BucketPlansOptions;
+  readonly #plans: PlansInForce;
+  #rules: WalkedRules | undefined;
+  #overrides: readonly Override[] = [];
+
+  constructor(options: BucketPlansOptions) {
+    this.#options = options;
+    this.#plans = new PlansInForce({ ...options, localCache: undefined });
+  }
+
+  /** Without rules nothing is known of any bucket. */
+  get hasRules(): boolean {
+    return this.#rules !== undefined;
+  }
+
+  useRules(rules: WalkedRules): void {
+    this.#rules = rules;
+    this.#plans.useRules(rules);
+  }
+
+  useOverrides(overrides: readonly Override[]): void {
+    this.#overrides = overrides;
+    this.#plans.useOverrides(overrides);
+  }
+
+  /** Whether an override has ended in this time, so that other limits may hold. */
+  overridesEnded(sinceMs: number, nowMs: number): boolean {
+    return this.#overrides.some(({ endsMs = 0 }) => endsMs > sinceMs && endsMs <= nowMs);
+  }
+
+  /** `entries`: by their keys. Only after `useRules`. */
+  treatmentOf(domain: string, entries: readonly Entry[]): Treatment {
+    const walk = this.#rules?.walk(domain);
+    const orders = walk === undefined ? [] : bucketOrders(walk, entries);
+    if (orders === undefined) return this.#unassignable(undefined, 'its entries have too many orders');
+    const descriptor = descriptorOf(orders[0]?.entries ?? entries);
+    const [plan] = this.#plans.plan(
+      { domain, descriptors: [descriptor], hitsAddend: 0 },
+      this.#options.clock.nowMs(),
+    );
+    return this.#treatmentBy(plan!, domain, descriptor);
+  }
+
+  #treatmentBy(plan: Plan, domain: string, descriptor: Descriptor): Treatment {
+    if (plan.kind === 'unlimited') {
+      const limits = (plan.metrics ?? []).map((metric) => ({ metric }));
+      return { ...blanket('allow', plan.rule), limits };
+    }
+    if (plan.kind !== 'limited') return blanket(this.#options.noRule);
+    const obstacle = whyUnassignable(plan.rule);
+    if (obstacle !== undefined) return this.#unassignable(plan.rule, obstacle.why);
+    const { limits } = plan;
+    if (limits.some(({ override }) => override?.effect.kind === 'block'))
+      return { ...blanket('deny', plan.rule), limits };
+    const enforced = this.#options.allPass ? [] : limits.filter(({ rule }) => !passesAll(rule));
+    if (enforced.length === 0) return { ...blanket('allow', plan.rule), counted: descriptor };
+    const { whyNoShares } = this.#options;
+    if (whyNoShares !== undefined) return this.#unassignable(plan.rule, whyNoShares);
+    return { kind: 'assigned', pool: poolOf(domain, plan), rule: plan.rule, limits: enforced };
+  }
+
+  #unassignable(rule: MatchedRule | undefined, obstacle: string): BlanketTreatment {
+    const { allPass, unassignable } = this.#options;
+    return { ...blanket(allPass ? 'allow' : unassignable, rule), obstacle };
+  }
+
+  /** What the allocator shares out. */
+  termsOf({ rule, limits }: AssignedTreatment): PoolTerms {
+    const shared = limits.map((limit) => new LimitToShare(limit, this.#options.counting));
+    return { form: formOf(rule, shared), limits: shared };
+  }
+}
+
+function blanket(kind: BlanketTreatment['kind'], rule?: MatchedRule): BlanketTreatment {
+  return { kind, rule, obstacle: undefined, limits: [], counted: undefined };
+}
+
+function descriptorOf(entries: readonly Entry[]): Descriptor {
+  return { entries, limit: undefined, hitsAddend: undefined, isNegativeHits: false };
+}
+
+function poolOf(domain: string, { limits }: LimitedPlan): string {
+  return `${domain}\n${limits[0]!.counterStem}`;
+}
+
+/** A token bucket always refills, whatever the rule says. */
+function formOf(rule: MatchedRule, limits: readonly SharedLimit[]): Form {
+  const wanted = wantedForm(rule);
+  if (wanted === undefined) return defaultForm(limits);
+  return limits.some(({ hasBurst }) => hasBurst) ? 'refilling' : wanted;
+}
+
+/** Two buckets of one pool have equal ones where these are equal. */
+export function sameLimits(one: AssignedTreatment, other: AssignedTreatment): boolean {
+  const { limits } = one;
+  return (
+    wantedForm(one.rule) === wantedForm(other.rule) &&
+    limits.length === other.limits.length &&
+    limits.every((plan, n) => plan.limit === other.limits[n]!.limit || sameNumbers(plan, other.limits[n]!))
+  );
+}
+
+function sameNumbers(one: LimitPlan, other: LimitPlan): boolean {
+  return one.counterStem === other.counterStem && JSON.stringify(one.limit) === JSON.stringify(other.limit);
+}
+
+class LimitToShare implements SharedLimit {
+  readonly counter: LimitPlan;
+  readonly requests: number;
+  readonly lengthSeconds: number;
+  readonly hasBurst: boolean;
+  readonly #options: WindowOptions;
+
+  constructor(plan: LimitPlan, options: WindowOptions) {
+    this.counter = plan;
+    this.requests = numbersOf(plan.limit).requests;
+    this.lengthSeconds = lengthOf(plan.limit);
+    this.hasBurst = algorithmOf(plan.limit).hasBurst;
+    this.#options = options;
+  }
+
+  windowAt(nowMs: number): ReturnType<SharedLimit['windowAt']> {
+    const { limit, isOwn, counterStem } = this.counter;
+    const nowSeconds = Math.floor(nowMs / 1000);
+    const window = counterWindow(limit, isOwn, nowSeconds, this.#options);
+    const { startSeconds, endSeconds, lifeSeconds } = window;
+    return {
+      key: counterKey(counterStem, window),
+      ...{ startSeconds, endSeconds },
+      ttlSeconds: lifeSeconds ?? endSeconds - nowSeconds,
+    };
+  }
+}

@@ -1,0 +1,95 @@
+/** Who has shares: each thread that answers callers has its own clients, and they meet in the store. */
+import { randomBytes } from 'node:crypto';
+import { inTime } from '../../process/time/clock.ts';
+import { Allocator } from '../allocate/allocator.ts';
+import { tickMs } from '../allocate/terms.ts';
+import type {
+  Decisions,
+  MainContext,
+  MainPart,
+  ThreadContext,
+  ThreadPart,
+} from '../capabilities/capability.ts';
+import type { GrpcMethod } from '../grpc/request-handler.ts';
+import { type AssignmentMessages, assignmentRoute } from './assignments.ts';
+import { BucketPlans } from './bucket-plans.ts';
+import { weightOf } from './client-weights.ts';
+import { quotaPath } from './quota-messages.ts';
+import { QuotaService } from './quota-service.ts';
+import type { QuotaSettings } from './quota-settings.ts';
+import { QuotaStats } from './quota-stats.ts';
+
+/** Chosen: a store that does not answer keeps a limiter from ending no longer. */
+const drainMs = 2_000;
+
+export const main = ({ threads }: MainContext<QuotaSettings>): MainPart => ({
+  routes: () => [assignmentRoute(threads.of<AssignmentMessages>())],
+});
+
+export function thread(context: ThreadContext<QuotaSettings>): ThreadPart {
+  const { settings, clock, timers, random, registry, log } = context;
+  let service: QuotaService | undefined;
+  let stop = (): void => {};
+  const open = ({ asked, counting, store, allPass, whyNoShares }: Decisions): QuotaService => {
+    const stats = new QuotaStats(registry, log, clock);
+    const allocator = new Allocator({
+      store,
+      clock,
+      limiter: randomBytes(12).toString('base64url'),
+      random,
+      ttlSeconds: settings.rlqsTtlSeconds,
+    });
+    const opened = new QuotaService({
+      ...{ allocator, clock, stats, ttlSeconds: settings.rlqsTtlSeconds },
+      plans: new BucketPlans({
+        ...{ stats: registry, clock, counting },
+        noRule: settings.rlqsNoRule,
+        unassignable: settings.rlqsUnassignable,
+        allPass,
+        whyNoShares,
+      }),
+      bounds: {
+        ofStream: settings.rlqsMaxBucketsOfStream,
+        ofCaller: settings.rlqsMaxBucketsOfCaller,
+        inAll: settings.rlqsMaxBuckets,
+        streams: settings.rlqsMaxStreams,
+      },
+      idleReports: settings.rlqsIdleReports,
+      silenceMs: settings.rlqsSilenceMs,
+      weightOf: (client, entries) => weightOf(settings.rlqsWeights, client, entries),
+      count: (domain, entries, hits) => {
+        const descriptor = { entries, limit: undefined, hitsAddend: hits, isNegativeHits: false };
+        asked.service.decide({ domain, descriptors: [descriptor], hitsAddend: 0 }, nobody, unheard);
+      },
+    });
+    stats.watch(opened);
+    return opened;
+  };
+  const messages: AssignmentMessages = {
+    assignments: (question) => service?.assignments(question) ?? { rows: [], count: 0 },
+  };
+  return {
+    messages,
+    grpc: (decisions) => {
+      service = open(decisions);
+      const { handler } = service;
+      const method: GrpcMethod = { kind: 'duplex', name: 'StreamRateLimitQuotas', handler, isFree: false };
+      return new Map([[quotaPath, method]]);
+    },
+    start: () => {
+      stop = timers.every(tickMs, () => service?.tick());
+    },
+    useRules: (rules) => service?.useRules(rules),
+    useOverrides: (overrides) => service?.useOverrides(overrides),
+    forget: (keys) => service?.forget(keys ?? []),
+    drain: async () => {
+      await inTime(timers, drainMs, service?.drain() ?? Promise.resolve(), undefined);
+      service?.endAll();
+    },
+    beforeStoreCloses: () => stop(),
+  };
+}
+
+/** Who asks for what a proxy has decided already. */
+const nobody = { abandoned: false };
+const unheard = { answer: () => {}, refuse: () => {} };

@@ -1,0 +1,105 @@
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import fc from 'fast-check';
+import { describe, expect, it } from 'vitest';
+import {
+  RateLimitQuotaResponseSchema,
+  RateLimitQuotaUsageReportsSchema,
+} from '../../gen/envoy/service/rate_limit_quota/v3/rlqs_pb.ts';
+import { type BucketReport, entriesOf, ResponseWriter, UsageReports } from './quota-messages.ts';
+
+const text = fc.string({ minLength: 1, maxLength: 20 }).filter((one) => one !== '__proto__');
+const usage = fc.record({
+  bucketId: fc.record({
+    bucket: fc.dictionary(text, text, { minKeys: 1, maxKeys: 5, noNullPrototype: true }),
+  }),
+  timeElapsed: fc.record({ seconds: fc.bigInt({ min: -5n, max: 2n ** 40n }), nanos: fc.nat(999_999_999) }),
+  numRequestsAllowed: fc.bigInt({ min: 0n, max: 2n ** 53n - 1n }),
+  numRequestsDenied: fc.bigInt({ min: 0n, max: 2n ** 53n - 1n }),
+});
+
+function reportsOf(bytes: Uint8Array, most = 5): BucketReport[] {
+  const reports = new UsageReports(bytes, most);
+  const all: BucketReport[] = [];
+  for (let one = reports.next(); one !== undefined; one = reports.next()) all.push(one);
+  return all;
+}
+
+describe('reports of use', () => {
+  it('are read as the generated codec writes them', () => {
+    fc.assert(
+      fc.property(text, fc.array(usage, { maxLength: 5 }), (domain, bucketQuotaUsages) => {
+        const message = create(RateLimitQuotaUsageReportsSchema, { domain, bucketQuotaUsages });
+        const bytes = toBinary(RateLimitQuotaUsageReportsSchema, message);
+        expect(new UsageReports(bytes, 5).domain).toBe(domain);
+        expect(
+          reportsOf(bytes).map(({ id, allowed, denied }) => ({
+            bucket: Object.fromEntries(entriesOf(id).map(({ key, value }) => [key, value])),
+            ...{ allowed, denied },
+          })),
+        ).toEqual(
+          bucketQuotaUsages.map(({ bucketId, numRequestsAllowed, numRequestsDenied }) => ({
+            bucket: bucketId.bucket,
+            ...{ allowed: Number(numRequestsAllowed), denied: Number(numRequestsDenied) },
+          })),
+        );
+      }),
+    );
+  });
+
+  it('have the entries of a bucket by their keys, whatever their order was', () => {
+    const bytes = (bucket: Record<string, string>): Uint8Array =>
+      toBinary(
+        RateLimitQuotaUsageReportsSchema,
+        create(RateLimitQuotaUsageReportsSchema, { bucketQuotaUsages: [{ bucketId: { bucket } }] }),
+      );
+    const [one] = reportsOf(bytes({ b: '1', a: '2' }));
+    const [other] = reportsOf(bytes({ a: '2', b: '1' }));
+    expect(entriesOf(one!.id)).toEqual(entriesOf(other!.id));
+  });
+
+  it('are bounded in number and in their numbers', () => {
+    const many = Array.from({ length: 11 }, () => ({ numRequestsAllowed: 2n ** 64n - 1n }));
+    const bytes = toBinary(
+      RateLimitQuotaUsageReportsSchema,
+      create(RateLimitQuotaUsageReportsSchema, { bucketQuotaUsages: many }),
+    );
+    expect(new UsageReports(bytes, 10).leftOut).toBe(1);
+    expect(reportsOf(bytes, 10)).toHaveLength(10);
+    expect(reportsOf(bytes, 11)[0]!.allowed).toBe(Number.POSITIVE_INFINITY);
+    expect(() => reportsOf(bytes.subarray(0, 4), 11)).toThrow('ends early');
+  });
+});
+
+describe('responses', () => {
+  it('are what the generated codec reads', () => {
+    const writer = new ResponseWriter();
+    const id = (name: string): Uint8Array => {
+      const bytes = Buffer.from(name);
+      return Uint8Array.of(0x0a, bytes.length + 6, 0x0a, 2, 0x69, 0x64, 0x12, bytes.length, ...bytes);
+    };
+    const bucket = { tokens: 300, perFill: 7, fillSeconds: 3600, ttlSeconds: 15 };
+    writer.add(id('a'), { kind: 'allow', ttlSeconds: 20 });
+    writer.add(id('b'), { kind: 'assign', assignment: { ...bucket, isFresh: true } });
+    writer.add(id('c'), { kind: 'assign', assignment: { ...bucket, isFresh: false } });
+    writer.add(id('d'), { kind: 'assign', assignment: { ...bucket, tokens: 0, isFresh: false } });
+    writer.add(id('e'), { kind: 'abandon' });
+    const { bucketAction } = fromBinary(RateLimitQuotaResponseSchema, writer.finish());
+    expect(writer.isEmpty).toBe(true);
+    const told = bucketAction.map(({ bucketId, bucketAction: { case: kind, value } }) => {
+      if (kind !== 'quotaAssignmentAction') return [bucketId?.bucket['id'], kind];
+      const { strategy } = value.rateLimitStrategy!;
+      const ttl = Number(value.assignmentTimeToLive?.seconds);
+      if (strategy.case !== 'tokenBucket') return [bucketId?.bucket['id'], strategy.value, ttl];
+      const { maxTokens, tokensPerFill, fillInterval } = strategy.value;
+      return [bucketId?.bucket['id'], maxTokens, tokensPerFill, Number(fillInterval?.seconds), ttl];
+    });
+    expect(told).toEqual([
+      ['a', 0, 20],
+      ['b', 1, 15],
+      ['b', 300, 7, 3600, 15],
+      ['c', 300, 7, 3600, 15],
+      ['d', 1, 15],
+      ['e', 'abandonAction'],
+    ]);
+  });
+});

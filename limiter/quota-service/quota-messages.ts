@@ -1,0 +1,188 @@
+/**
+ * The two messages of `StreamRateLimitQuotas` on the wire. Reading is bounded while it goes on, because a message of a few megabytes
+ * has room for a million buckets. Field meanings: the proto files.
+ */
+import { BinaryWriter, WireType } from '@bufbuild/protobuf/wire';
+import type { Entry } from '../../rules/model.ts';
+import type { Assignment } from '../allocate/terms.ts';
+import { WireReader } from '../decide/wire-reader.ts';
+
+export const quotaPath = '/envoy.service.rate_limit_quota.v3.RateLimitQuotaService/StreamRateLimitQuotas';
+
+/** What a client says of one bucket. Its `time_elapsed` is not read: it is in whole seconds, and the clock here is as good. */
+export interface BucketReport {
+  /** As the client wrote it, for answers; a part of the message. */
+  readonly id: Uint8Array;
+  readonly allowed: number;
+  readonly denied: number;
+}
+
+/** Chosen: more than any header lets a value have; a longer id is denied, since the stream has buckets of others, too. */
+export const longestIdBytes = 8_192;
+
+const reader = new WireReader();
+
+/** One message: its reports are read one at a time. Keeps the bytes. Throws a `DecodeError` for bytes that are no such message. */
+export class UsageReports {
+  /** Empty where the message has none. */
+  readonly domain: string = '';
+  /** Reports that are passed over. */
+  readonly leftOut: number = 0;
+  readonly #bytes: Uint8Array;
+  /** Where the reports begin that were not read yet, the next one last. */
+  readonly #starts: number[] = [];
+
+  /** Passes over what comes after `mostReports` reports. */
+  constructor(bytes: Uint8Array, mostReports: number) {
+    this.#bytes = bytes;
+    reader.reset(bytes);
+    while (reader.position < bytes.length) {
+      const field = reader.fieldNumber();
+      if (field === 1) this.domain = reader.string();
+      else {
+        if (field === 2 && this.#starts.length === mostReports) this.leftOut += 1;
+        else if (field === 2) this.#starts.push(reader.position);
+        reader.skip(field, 0);
+      }
+    }
+    this.#starts.reverse();
+    reader.reset();
+  }
+
+  get byteLength(): number {
+    return this.#bytes.length;
+  }
+
+  /** Undefined: none is left. */
+  next(): BucketReport | undefined {
+    const start = this.#starts.pop();
+    if (start === undefined) return undefined;
+    reader.reset(this.#bytes);
+    reader.position = start;
+    return readReport(this.#bytes, reader.messageEnd());
+  }
+}
+
+function readReport(bytes: Uint8Array, end: number): BucketReport {
+  let id = bytes.subarray(0, 0);
+  let [allowed, denied] = [0, 0];
+  while (reader.position < end) {
+    const field = reader.fieldNumber();
+    if (field === 1) {
+      const length = reader.passText();
+      id = bytes.subarray(reader.position - length, reader.position);
+    } else if (field === 3) allowed = reader.uint64();
+    else if (field === 4) denied = reader.uint64();
+    else reader.skip(field, 1);
+  }
+  return { id, allowed, denied };
+}
+
+/** By their keys. Throws a `DecodeError`. */
+export function entriesOf(id: Uint8Array): Entry[] {
+  const entries = new Map<string, string>();
+  reader.reset(id);
+  while (reader.position < id.length) readEntry(entries);
+  return byKey(entries);
+}
+
+/** Of the map: the last value of a key counts. */
+function readEntry(entries: Map<string, string>): void {
+  const field = reader.fieldNumber();
+  if (field !== 1) {
+    reader.skip(field, 2);
+    return;
+  }
+  const end = reader.messageEnd();
+  let [key, value] = ['', ''];
+  while (reader.position < end) {
+    const part = reader.fieldNumber();
+    if (part === 1) key = reader.mendedString();
+    else if (part === 2) value = reader.mendedString();
+    else reader.skip(part, 3);
+  }
+  entries.set(key, value);
+}
+
+function byKey(entries: ReadonlyMap<string, string>): Entry[] {
+  const all = Array.from(entries, ([key, value]) => ({ key, value }));
+  return all.length > 1 ? all.sort((a, b) => (a.key < b.key ? -1 : 1)) : all;
+}
+
+/** What a client shall do with a bucket; an assignment is for the allocator's terms. */
+export type QuotaOrder =
+  | { readonly kind: 'allow' | 'deny'; readonly ttlSeconds: number }
+  | { readonly kind: 'assign'; readonly assignment: Assignment }
+  | { readonly kind: 'abandon' };
+
+/** Writes one response. The actions of a bucket are carried out in their order. */
+export class ResponseWriter {
+  #writer = new BinaryWriter();
+  #actions = 0;
+
+  get isEmpty(): boolean {
+    return this.#actions === 0;
+  }
+
+  add(id: Uint8Array, order: QuotaOrder): void {
+    if (order.kind === 'abandon') this.#action(id, undefined);
+    else if (order.kind !== 'assign') this.#action(id, blanket(order.kind, order.ttlSeconds));
+    else {
+      const { assignment } = order;
+      const { ttlSeconds, tokens, isFresh } = assignment;
+      // A bucket without tokens would leave the next one without a number of them.
+      if (isFresh || tokens === 0) this.#action(id, blanket('deny', ttlSeconds));
+      if (tokens > 0) this.#action(id, bucketOf(assignment));
+    }
+  }
+
+  /** The response; the next one begins empty. */
+  finish(): Uint8Array {
+    const bytes = this.#writer.finish();
+    this.#writer = new BinaryWriter();
+    this.#actions = 0;
+    return bytes;
+  }
+
+  /** `assignment` undefined: abandon. */
+  #action(id: Uint8Array, assignment: Uint8Array | undefined): void {
+    this.#actions += 1;
+    this.#writer.tag(1, WireType.LengthDelimited).fork();
+    this.#writer.tag(1, WireType.LengthDelimited).bytes(id);
+    if (assignment === undefined) this.#writer.tag(3, WireType.LengthDelimited).bytes(noBytes);
+    else this.#writer.tag(2, WireType.LengthDelimited).bytes(assignment);
+    this.#writer.join();
+  }
+}
+
+const noBytes = new Uint8Array(0);
+
+/** RateLimitStrategy.BlanketRule. */
+const blanketRules = { allow: 0, deny: 1 } as const;
+
+function blanket(rule: keyof typeof blanketRules, ttlSeconds: number): Uint8Array {
+  return assignmentBytes(ttlSeconds, (writer) => writer.tag(1, WireType.Varint).uint32(blanketRules[rule]));
+}
+
+function bucketOf({ tokens, perFill, fillSeconds, ttlSeconds }: Assignment): Uint8Array {
+  return assignmentBytes(ttlSeconds, (writer) => {
+    writer.tag(3, WireType.LengthDelimited).fork();
+    writer.tag(1, WireType.Varint).uint32(tokens);
+    writer.tag(2, WireType.LengthDelimited).fork();
+    writer.tag(1, WireType.Varint).uint32(perFill).join();
+    duration(writer, 3, fillSeconds).join();
+  });
+}
+
+/** A QuotaAssignmentAction: `strategy` writes the content of its RateLimitStrategy. */
+function assignmentBytes(ttlSeconds: number, strategy: (writer: BinaryWriter) => void): Uint8Array {
+  const writer = duration(new BinaryWriter(), 2, ttlSeconds);
+  writer.tag(3, WireType.LengthDelimited).fork();
+  strategy(writer);
+  return writer.join().finish();
+}
+
+function duration(writer: BinaryWriter, field: number, seconds: number): BinaryWriter {
+  writer.tag(field, WireType.LengthDelimited).fork();
+  return writer.tag(1, WireType.Varint).int64(seconds).join();
+}

@@ -1,0 +1,620 @@
+import { setImmediate as nextTurn } from 'node:timers/promises';
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { beforeEach, describe, expect, it } from 'vitest';
+import {
+  RateLimitQuotaResponseSchema,
+  RateLimitQuotaUsageReportsSchema,
+} from '../../gen/envoy/service/rate_limit_quota/v3/rlqs_pb.ts';
+import type { DuplexStream, GrpcStatus, MessageListener } from '../../process/grpc/handlers.ts';
+import { loggerOf } from '../../process/log/logger.ts';
+import type { Rule } from '../../rules/model.ts';
+import type { Override, OverrideEffect } from '../../rules/override.ts';
+import { compileRules } from '../../rules/table/compile-rules.ts';
+import { RuleTable } from '../../rules/table/rule-table.ts';
+import { ManualClock } from '../../test/support/manual-clock.ts';
+import { plainCounting } from '../../test/support/plain-service.ts';
+import { limit, rule, source } from '../../test/support/rule-builder.ts';
+import type { Allocating, Assignment, Holder, PoolTerms, Share, Used } from '../allocate/terms.ts';
+import { StatsRegistry } from '../stats/registry/stats-registry.ts';
+import { BucketPlans, type BucketPlansOptions } from './bucket-plans.ts';
+import { QuotaService } from './quota-service.ts';
+import { QuotaStats } from './quota-stats.ts';
+import type { QuotaBounds } from './quota-stream.ts';
+
+/** Writes down what it is asked, and grants what the test says. */
+class PlayedAllocator implements Allocating {
+  readonly said: string[] = [];
+  readonly shares: { pool: string; holder: Holder; used: Used[]; isOpen: boolean }[] = [];
+  /** When reports came, each of them. */
+  readonly cameMs: (number | undefined)[] = [];
+  beyond = 0;
+  assigned = 0;
+
+  open(pool: string, terms: PoolTerms, holder: Holder): Share {
+    this.said.push(`open ${nameOf(pool)} ${termsText(terms)} weight ${holder.weight}`);
+    const share = { pool, holder, used: [] as Used[], isOpen: true };
+    this.shares.push(share);
+    return {
+      holder,
+      report: (used, _, cameMs) => {
+        share.used.push(used);
+        this.cameMs.push(cameMs);
+        return this.beyond;
+      },
+      arrived: (sentMs) => {
+        this.said.push(`arrived ${nameOf(pool)} ${sentMs}`);
+      },
+      close: () => {
+        share.isOpen = false;
+        this.said.push(`close ${nameOf(pool)}`);
+      },
+    };
+  }
+
+  change(pool: string, terms: PoolTerms | undefined): void {
+    this.said.push(`change ${nameOf(pool)} ${terms && termsText(terms)}`);
+  }
+
+  reset(keys: readonly string[]): void {
+    this.said.push(`reset ${keys.join(' ')}`);
+  }
+
+  tick(): boolean {
+    return true;
+  }
+
+  async drain(): Promise<void> {
+    this.said.push('drain');
+    for (const { holder, isOpen } of this.shares) if (isOpen) holder.push(grantOf(3));
+  }
+
+  list(): [] {
+    return [];
+  }
+
+  totals(pool: string): ReturnType<Allocating['totals']> {
+    if (!this.shares.some((share) => share.pool === pool && share.isOpen)) return undefined;
+    return { assigned: this.assigned, used: 0, denied: 0, returned: 0, overReported: 0 };
+  }
+}
+
+const nameOf = (pool: string): string => pool.replace('\n', ' ');
+const termsText = ({ form, limits }: PoolTerms): string =>
+  `${form} ${limits.map(({ requests, lengthSeconds }) => `${requests}/${lengthSeconds}`).join('+')}`;
+const grantOf = (tokens: number): Assignment => ({
+  ...{ tokens, perFill: 1, fillSeconds: 3600, ttlSeconds: 15, isFresh: true },
+});
+
+type Reports = Record<string, [allowed: number | bigint, denied: number | bigint]>;
+
+function messageOf(reports: Reports, domain = 'd'): Uint8Array {
+  const bucketQuotaUsages = Object.entries(reports).map(([bucket, [allowed, denied]]) => ({
+    bucketId: {
+      bucket: Object.fromEntries(bucket.split(',').map((entry) => entry.split('=') as [string, string])),
+    },
+    ...{ numRequestsAllowed: BigInt(allowed), numRequestsDenied: BigInt(denied) },
+  }));
+  return toBinary(
+    RateLimitQuotaUsageReportsSchema,
+    create(RateLimitQuotaUsageReportsSchema, { domain, bucketQuotaUsages }),
+  );
+}
+
+/** A client without a network. */
+class Client implements DuplexStream {
+  readonly answers: string[] = [];
+  ended: GrpcStatus | 'OK' | undefined;
+  readonly caller: DuplexStream['caller'];
+  readonly origin: DuplexStream['origin'];
+  /** PINGs without an answer. */
+  readonly probes: (() => void)[] = [];
+  readonly #close: (() => void)[] = [];
+  #listener: MessageListener | undefined;
+
+  constructor(service: QuotaService, caller?: DuplexStream['caller'], peer = '10.0.0.1') {
+    this.caller = caller;
+    this.origin = { listener: 'gRPC', peer };
+    this.#listener = service.handler(this);
+  }
+
+  /** What the limiter answers before the next turn of the event loop. */
+  async report(reports: Reports, domain = 'd'): Promise<string[]> {
+    return this.tell(messageOf(reports, domain));
+  }
+
+  async tell(bytes: Uint8Array): Promise<string[]> {
+    // Bytes are another message's when it returns.
+    const buffer = Buffer.from(bytes);
+    this.#listener?.onMessage(buffer);
+    buffer.fill(0xff);
+    return this.taken();
+  }
+
+  async taken(): Promise<string[]> {
+    await Promise.resolve();
+    return this.answers.splice(0);
+  }
+
+  endInput(): void {
+    this.#listener?.onEnd();
+  }
+
+  hangUp(): void {
+    for (const listener of this.#close.splice(0)) listener();
+  }
+
+  whenArrived(listener: () => void): boolean {
+    this.probes.push(listener);
+    return true;
+  }
+
+  onClose(listener: () => void): void {
+    this.#close.push(listener);
+  }
+
+  end(status?: GrpcStatus): void {
+    this.ended ??= status ?? 'OK';
+    this.#listener = undefined;
+    this.hangUp();
+  }
+
+  /** Of one response, an action each. */
+  send(bytes: Uint8Array): void {
+    for (const { bucketId, bucketAction } of fromBinary(RateLimitQuotaResponseSchema, bytes).bucketAction) {
+      const bucket = Object.values(bucketId?.bucket ?? {}).join(' ');
+      if (bucketAction.case !== 'quotaAssignmentAction') {
+        this.answers.push(`${bucket} abandoned`);
+        continue;
+      }
+      const { strategy } = bucketAction.value.rateLimitStrategy!;
+      const what =
+        strategy.case === 'tokenBucket'
+          ? String(strategy.value.maxTokens)
+          : ['allow', 'deny'][Number(strategy.value)];
+      this.answers.push(`${bucket} ${what}`);
+    }
+  }
+}
+
+let clock: ManualClock;
+let allocator: PlayedAllocator;
+let registry: StatsRegistry;
+let logged: string[];
+let counted: string[];
+
+beforeEach(() => {
+  clock = new ManualClock(Date.UTC(2026, 0, 1));
+  allocator = new PlayedAllocator();
+  registry = new StatsRegistry();
+  logged = [];
+  counted = [];
+});
+
+const log = loggerOf(
+  (_, message) => void logged.push(message),
+  () => true,
+);
+
+interface Parts extends Partial<Pick<BucketPlansOptions, 'noRule' | 'unassignable' | 'allPass'>> {
+  bounds?: Partial<QuotaBounds>;
+}
+
+function serve(rules: Rule[], { bounds, ...parts }: Parts = {}): QuotaService {
+  const stats = new QuotaStats(registry, log, clock);
+  const plans = new BucketPlans({
+    ...{ stats: registry, clock, counting: plainCounting },
+    ...{ noRule: 'allow', unassignable: 'deny', allPass: false, whyNoShares: undefined, ...parts },
+  });
+  const service = new QuotaService({
+    ...{ plans, allocator, clock, stats, ttlSeconds: 15, idleReports: 3, silenceMs: 30_000 },
+    bounds: { ofStream: 100, ofCaller: 100, inAll: 100, streams: 2, ...bounds },
+    weightOf: () => 1,
+    count: (domain, entries, hits) =>
+      counted.push(`${domain} ${entries.map(({ key, value }) => `${key}=${value}`).join(',')} ${hits}`),
+  });
+  service.useRules(tableOf(rules));
+  return service;
+}
+
+function tableOf(rules: Rule[]): RuleTable {
+  return new RuleTable(compileRules([source('d', rules)]));
+}
+
+const perMinute = (key: string, requestsPerUnit = 10, traits: Partial<Rule> = {}): Rule =>
+  rule({ key, rateLimit: limit({ requestsPerUnit }), ...traits });
+
+function statOf(name: string, ...tags: [string, string][]): number | undefined {
+  registry.refresh();
+  return registry.valueNamed(name, tags);
+}
+
+describe('buckets', () => {
+  it('have a share from their first report on, and grants that are pushed', async () => {
+    const client = new Client(serve([perMinute('name')]));
+    expect(await client.report({ 'name=x': [0, 1] })).toEqual([]);
+    expect(allocator.said).toEqual(['open d d_name_x_ exact 10/60 weight 1']);
+    expect(allocator.shares[0]!.used).toEqual([{ allowed: 0, denied: 1 }]);
+    allocator.shares[0]!.holder.push(grantOf(5));
+    expect(await client.taken()).toEqual(['x deny', 'x 5']);
+    allocator.shares[0]!.holder.push({ ...grantOf(5), isFresh: false });
+    expect(await client.taken()).toEqual(['x 5']);
+    expect(await client.report({ 'name=x': [4, 2] })).toEqual([]);
+    expect(allocator.shares[0]!.used[1]).toEqual({ allowed: 4, denied: 2 });
+    expect(registry.valueOf(registry.slotOfRule('d.name')! + 0)).toBe(7);
+  });
+
+  it('have what was pushed when the PING behind it is answered; one is under way at a time', async () => {
+    const client = new Client(serve([perMinute('name')]));
+    await client.report({ 'name=x': [0, 1], 'name=y': [0, 1], 'name=z': [0, 1] });
+    expect(client.probes).toHaveLength(0);
+    const [x, y, z] = allocator.shares;
+    for (const share of [x!, y!]) share.holder.push(grantOf(5));
+    await client.taken();
+    const sentMs = clock.nowMs();
+    clock.ms += 1_000;
+    z!.holder.push(grantOf(5));
+    await client.taken();
+    expect(client.probes).toHaveLength(1);
+    allocator.said.length = 0;
+    client.probes.pop()!();
+    expect(allocator.said).toEqual([`arrived d d_name_x_ ${sentMs}`, `arrived d d_name_y_ ${sentMs}`]);
+    z!.holder.push(grantOf(5));
+    await client.taken();
+    expect(client.probes).toHaveLength(1);
+  });
+
+  it('are answered together', async () => {
+    const client = new Client(serve([]));
+    let responses = 0;
+    const { send } = client;
+    client.send = (bytes) => {
+      responses += 1;
+      send.call(client, bytes);
+    };
+    expect(await client.report({ 'a=1': [1, 0], 'b=2': [1, 0], 'c=3': [1, 0] })).toEqual([
+      '1 allow',
+      '2 allow',
+      '3 allow',
+    ]);
+    expect(responses).toBe(1);
+  });
+
+  it('find rules in any order of their entries, and the first in the file of several', async () => {
+    const below = (key: string, requests: number): Partial<Rule> => ({
+      descriptors: [perMinute(key, requests)],
+    });
+    const service = serve([
+      rule({ key: 'b', ...below('a', 7) }),
+      rule({ key: 'a', ...below('b', 8) }),
+      rule({ key: 'a', value: 'deep', descriptors: [rule({ key: 'z', ...below('c', 9) })] }),
+    ]);
+    const client = new Client(service);
+    await client.report({ 'a=1,b=2': [0, 0], 'c=1,a=deep,z=2': [0, 0] });
+    expect(allocator.said).toEqual([
+      'open d d_b_2_a_1_ exact 7/60 weight 1',
+      'open d d_a_deep_z_2_c_1_ exact 9/60 weight 1',
+    ]);
+  });
+
+  it('need all of their entries matched', async () => {
+    const client = new Client(serve([perMinute('a')]));
+    expect(await client.report({ 'a=1,b=2': [0, 1] })).toEqual(['1 2 allow']);
+    expect(allocator.said).toEqual([]);
+  });
+
+  it.each(['allow', 'deny'] as const)(
+    'that no rule matches get what RLQS_NO_RULE says: %s',
+    async (noRule) => {
+      const client = new Client(serve([perMinute('a')], { noRule }));
+      expect(await client.report({ 'x=1': [0, 1] })).toEqual([`1 ${noRule}`]);
+      // Each report renews it.
+      expect(await client.report({ 'x=1': [1, 0] })).toEqual([`1 ${noRule}`]);
+    },
+  );
+
+  it.each([
+    ['hits_unit', rule({ key: 'a', rateLimit: limit({ hitsUnit: 'tokens' }) })],
+    [
+      'reserve',
+      perMinute('a', 10, { reserve: { ttlSeconds: 60, estimate: undefined, onExpiry: 'release' } }),
+    ],
+  ])('of a rule that cannot be assigned are denied: %s', async (_, one) => {
+    const client = new Client(serve([one]));
+    expect(await client.report({ 'a=1': [0, 1] })).toEqual(['1 deny']);
+    expect(statOf('ratelimit.quota.unassignable')).toBe(1);
+    expect(logged).toEqual([expect.stringContaining('A rule cannot be assigned to quota clients')]);
+  });
+
+  it('of a rule in shadow mode are allowed, and counted', async () => {
+    const client = new Client(serve([perMinute('a', 10, { shadowMode: true })]));
+    expect(await client.report({ 'a=1': [25, 1] })).toEqual(['1 allow']);
+    expect(counted).toEqual(['d a=1 25']);
+  });
+
+  it('are all allowed with SHADOW_MODE', async () => {
+    const client = new Client(serve([perMinute('a')], { allPass: true }));
+    expect(await client.report({ 'a=1': [25, 0] })).toEqual(['1 allow']);
+  });
+
+  it('are abandoned when they are idle, and begin anew', async () => {
+    const service = serve([perMinute('a')]);
+    const client = new Client(service);
+    for (const reports of [
+      [0, 1],
+      [0, 0],
+      [0, 0],
+    ] as const)
+      expect(await client.report({ 'a=1': [...reports] })).toEqual([]);
+    expect(await client.report({ 'a=1': [0, 0] })).toEqual(['1 abandoned']);
+    expect(allocator.said.at(-1)).toBe('close d d_a_1_');
+    expect(service.buckets).toBe(0);
+    expect(statOf('ratelimit.quota.abandoned')).toBe(1);
+    await client.report({ 'a=1': [0, 1] });
+    expect(allocator.said.at(-1)).toBe('open d d_a_1_ exact 10/60 weight 1');
+  });
+
+  it('say when more is reported than could be used, which no statistic of the rule counts', async () => {
+    const client = new Client(serve([perMinute('a')]));
+    await client.report({ 'a=1': [0, 0] });
+    allocator.beyond = 900;
+    await client.report({ 'a=1': [1_000, 0] });
+    expect(registry.valueOf(registry.slotOfRule('d.a')! + 0)).toBe(100);
+    expect(logged).toEqual(['A quota client reports more requests than it could have allowed']);
+  });
+});
+
+describe('what changes', () => {
+  it('changes the terms of a pool once, and what its buckets get', async () => {
+    const service = serve([perMinute('a')]);
+    const [one, other] = [new Client(service), new Client(service)];
+    for (const client of [one, other]) await client.report({ 'a=1': [0, 1], 'b=2': [0, 1] });
+    allocator.said.length = 0;
+    service.useRules(tableOf([perMinute('a', 20), perMinute('b', 30)]));
+    service.tick();
+    expect(allocator.said.toSorted()).toEqual([
+      'change d d_a_1_ exact 20/60',
+      'open d d_b_2_ exact 30/60 weight 1',
+      'open d d_b_2_ exact 30/60 weight 1',
+    ]);
+    allocator.said.length = 0;
+    service.useRules(tableOf([]));
+    service.tick();
+    expect(await one.taken()).toEqual(['1 allow', '2 allow']);
+    expect(allocator.said.filter((text) => text.startsWith('close'))).toHaveLength(4);
+  });
+
+  it('leaves pools alone whose limits are the same', async () => {
+    const service = serve([perMinute('a')]);
+    await new Client(service).report({ 'a=1': [0, 1] });
+    allocator.said.length = 0;
+    service.useRules(tableOf([perMinute('a'), perMinute('b')]));
+    service.tick();
+    expect(allocator.said).toEqual([]);
+  });
+
+  it('goes by overrides from their beginning to their end', async () => {
+    const service = serve([perMinute('a')]);
+    const client = new Client(service);
+    await client.report({ 'a=1': [0, 1] });
+    service.useOverrides([overrideOf({ kind: 'block' }, clock.ms + 20_000)]);
+    service.tick();
+    expect(await client.taken()).toEqual(['1 deny']);
+    clock.ms += 20_001;
+    allocator.said.length = 0;
+    service.tick();
+    expect(allocator.said).toEqual(['open d d_a_1_ exact 10/60 weight 1']);
+    // Without a wait for the client's next report.
+    expect(allocator.shares.at(-1)!.used).toEqual([{ allowed: 0, denied: 0 }]);
+  });
+
+  it('hands on resets', () => {
+    serve([]).forget(['k']);
+    expect(allocator.said).toEqual(['reset k']);
+  });
+});
+
+describe('bounds', () => {
+  it.each([
+    ['stream', { ofStream: 2 }],
+    ['caller', { ofCaller: 2 }],
+    ['all', { inAll: 2 }],
+  ])('deny the buckets beyond them: %s', async (bound, bounds) => {
+    const caller = { name: 'edge', refused: undefined, refusal: () => undefined, hasDomain: () => true };
+    const service = serve([perMinute('a')], { bounds });
+    const client = new Client(service, caller);
+    expect(await client.report({ 'a=1': [0, 1], 'a=2': [0, 1] })).toEqual([]);
+    expect(await client.report({ 'a=3': [0, 1] })).toEqual(['3 deny']);
+    expect(statOf('ratelimit.quota.denied_buckets', ['bound', bound])).toBe(1);
+    expect(await client.report({ 'a=3': [0, 0] })).toEqual(['3 abandoned']);
+    expect(service.buckets).toBe(2);
+    // One without buckets leaves the count alone.
+    new Client(service, caller).hangUp();
+    client.hangUp();
+    expect(service.buckets).toBe(0);
+    expect(await new Client(service, caller).report({ 'a=3': [0, 1] })).toEqual([]);
+  });
+
+  it('pass over reports of a message beyond those of a stream', async () => {
+    const client = new Client(serve([perMinute('a')], { bounds: { ofStream: 2 } }));
+    const many = Object.fromEntries(Array.from({ length: 10 }, (_, n) => [`a=${n}`, [0, 1]]));
+    await client.report(many as Record<string, [number, number]>);
+    expect(statOf('ratelimit.quota.denied_buckets', ['bound', 'message'])).toBe(8);
+    expect(allocator.shares).toHaveLength(2);
+    expect(client.ended).toBeUndefined();
+  });
+
+  it('deny a bucket id that is too long, and no other bucket', async () => {
+    const client = new Client(serve([perMinute('a')]));
+    const long = 'x'.repeat(9_000);
+    expect(await client.report({ [`a=${long}`]: [0, 1], 'a=1': [0, 1] })).toEqual([`${long} deny`]);
+    expect(allocator.shares).toHaveLength(1);
+  });
+
+  it('refuse streams beyond them, and those that say nothing', async () => {
+    const service = serve([perMinute('a')]);
+    const silent = new Client(service);
+    const other = new Client(service);
+    expect(new Client(service).ended).toMatchObject({ code: 8 });
+    await other.report({ 'a=1': [0, 1] });
+    clock.ms += 29_999;
+    service.tick();
+    expect(silent.ended).toBeUndefined();
+    clock.ms += 2;
+    service.tick();
+    expect(silent.ended).toMatchObject({ code: 4 });
+    expect(other.ended).toMatchObject({ code: 4 });
+    expect(allocator.said.at(-1)).toBe('close d d_a_1_');
+    expect(service.streams).toBe(0);
+  });
+
+  it('take numbers that are none for the largest', async () => {
+    const client = new Client(serve([perMinute('a')]));
+    await client.report({ 'a=1': [2n ** 64n - 1n, 2n ** 64n - 1n] });
+    expect(allocator.shares[0]!.used).toEqual([{ allowed: 2 ** 32 - 1, denied: 2 ** 32 - 1 }]);
+  });
+});
+
+describe('reports of many buckets', () => {
+  const bucketsOf = (name: string, count: number): Reports =>
+    Object.fromEntries(Array.from({ length: count }, (_, n) => [`a=${name}${n}`, [0, 1]]));
+  const bounds = { ofStream: 100_000, ofCaller: 100_000, inAll: 100_000, streams: 100 };
+
+  it('take turns, and a stream of another address waits for one of them alone', async () => {
+    const service = serve([perMinute('a')], { bounds });
+    const [many, few] = [new Client(service), new Client(service, undefined, '10.0.0.2')];
+    await many.report(bucketsOf('many', 1_000));
+    const taken = [service.buckets];
+    expect(taken[0]).toBeLessThan(256);
+    await few.report(bucketsOf('few', 3));
+    for (; service.buckets < 1_003; taken.push(service.buckets)) await nextTurn();
+    expect(taken.length).toBeGreaterThan(3);
+    const turns = taken.slice(1).map((all, n) => all - taken[n]!);
+    expect(Math.max(...turns)).toBeLessThan(256);
+    const first = allocator.said.findIndex((text) => text.includes('_few0_'));
+    expect(first).toBeLessThan(400);
+    expect(statOf('ratelimit.quota.reports')).toBe(1_003);
+  });
+
+  it('stay in the order of their messages, count from when they came, and are answered before the stream ends', async () => {
+    const service = serve([perMinute('a')], { bounds });
+    const client = new Client(service);
+    const [first] = Object.keys(bucketsOf('x', 1));
+    await client.report(bucketsOf('x', 400));
+    await client.report({ [first!]: [7, 0], ...bucketsOf('y', 1) });
+    const cameMs = clock.nowMs();
+    clock.ms += 900;
+    client.endInput();
+    expect(client.ended).toBeUndefined();
+    while (client.ended === undefined) await nextTurn();
+    expect(client.ended).toBe('OK');
+    expect(allocator.shares).toHaveLength(401);
+    expect(allocator.shares[0]!.used).toEqual([
+      { allowed: 0, denied: 1 },
+      { allowed: 7, denied: 0 },
+    ]);
+    expect(allocator.cameMs.at(-1)).toBe(cameMs);
+  });
+
+  it('say nothing of a grant that arrived while they waited', async () => {
+    const client = new Client(serve([perMinute('a')], { bounds }));
+    await client.report({ 'a=1': [0, 1] });
+    allocator.shares[0]!.holder.push(grantOf(5));
+    await client.taken();
+    await client.report(bucketsOf('x', 400));
+    client.probes.pop()!();
+    expect(allocator.said.filter((text) => text.startsWith('arrived'))).toEqual([]);
+  });
+
+  it('are dropped with their stream', async () => {
+    const service = serve([perMinute('a')], { bounds });
+    const client = new Client(service);
+    await client.report(bucketsOf('x', 1_000));
+    client.hangUp();
+    await nextTurn();
+    await nextTurn();
+    expect(service.buckets).toBe(0);
+    expect(allocator.shares.length).toBeLessThan(256);
+  });
+
+  it('end a stream that has most of what waits, if that is too much', async () => {
+    const service = serve([perMinute('a')], { bounds });
+    const [greedy, other] = [new Client(service), new Client(service, undefined, '10.0.0.2')];
+    const long = messageOf({ ...bucketsOf('x', 150), [`a=${'x'.repeat(4_000_000)}`]: [0, 1] });
+    await greedy.tell(long);
+    await other.report(bucketsOf('y', 200));
+    for (let n = 0; n < 7; n++) await greedy.tell(long);
+    expect(greedy.ended).toMatchObject({ code: 8 });
+    expect(other.ended).toBeUndefined();
+    expect(statOf('ratelimit.quota.refused_streams', ['reason', 'reports'])).toBe(1);
+    while (service.buckets < 200) await nextTurn();
+  });
+});
+
+describe('streams', () => {
+  it('are for one domain that their caller may ask about', async () => {
+    const service = serve([perMinute('a')]);
+    const foreign = { code: 7, message: 'not yours' } as const;
+    const caller = {
+      name: 'edge',
+      refused: undefined,
+      refusal: (domain: string | undefined) => (domain === 'd' ? undefined : foreign),
+      hasDomain: () => true,
+    };
+    const other = new Client(service, caller);
+    await other.report({ 'a=1': [0, 1] }, 'other');
+    expect(other.ended).toEqual(foreign);
+    const none = new Client(service);
+    await none.report({ 'a=1': [0, 1] }, '');
+    expect(none.ended).toMatchObject({ code: 3 });
+    const changing = new Client(service, caller);
+    await changing.report({ 'a=1': [0, 1] });
+    await changing.report({ 'a=2': [0, 1] }, '');
+    expect(changing.ended).toBeUndefined();
+    await changing.report({ 'a=1': [0, 1] }, 'other');
+    expect(changing.ended).toMatchObject({ code: 3 });
+    expect(service.buckets).toBe(0);
+  });
+
+  it('end by bytes that are no reports', async () => {
+    const client = new Client(serve([]));
+    await client.tell(Uint8Array.of(0x0a, 9));
+    expect(client.ended).toMatchObject({ code: 3 });
+  });
+
+  it('keep what their buckets hold charged when they break', async () => {
+    const service = serve([perMinute('a')]);
+    const client = new Client(service);
+    await client.report({ 'a=1': [0, 1], 'x=1': [0, 1] });
+    client.hangUp();
+    expect(allocator.said.at(-1)).toBe('close d d_a_1_');
+    // Nothing is sent to it any more.
+    allocator.shares[0]!.holder.push(grantOf(5));
+    expect(service.streams).toBe(0);
+  });
+
+  it('are drained: all is renewed, then they end with OK, and no other one begins', async () => {
+    const service = serve([perMinute('a')]);
+    const client = new Client(service);
+    await client.report({ 'a=1': [0, 1], 'x=2': [0, 1] });
+    const drained = service.drain();
+    expect(new Client(service).ended).toMatchObject({ code: 14 });
+    await drained;
+    expect(await client.taken()).toEqual(['2 allow', '1 deny', '1 3']);
+    expect(client.ended).toBe('OK');
+  });
+});
+
+function overrideOf(effect: OverrideEffect, endsMs: number): Override {
+  return {
+    ...{
+      id: 'o',
+      source: 'api',
+      name: 'o',
+      domain: 'd',
+      match: [{ key: 'a', value: '1' }],
+      limit: '',
+      effect,
+    },
+    ...{ createdMs: clock.ms, endsMs, reason: '', by: '' },
+  };
+}

@@ -1,0 +1,220 @@
+/** The quota service of one thread: its streams, the pools of the allocator that they share, and the bounds on all of them. */
+import {
+  type DuplexHandler,
+  GrpcCode,
+  type GrpcStatus,
+  type MessageListener,
+} from '../../process/grpc/handlers.ts';
+import type { Override } from '../../rules/override.ts';
+import type { Holder, Share, ShareView } from '../allocate/terms.ts';
+import {
+  type AssignmentQuestion,
+  type FoundAssignments,
+  findAssignments,
+  type ShareOwner,
+} from './assignments.ts';
+import { type AssignedTreatment, sameLimits, type WalkedRules } from './bucket-plans.ts';
+import { BucketHolder, type QuotaServiceOptions, QuotaStream, type StreamHost } from './quota-stream.ts';
+import { ReportTurns } from './report-turns.ts';
+
+/** Of one pool of the allocator. */
+interface Pool {
+  treatment: AssignedTreatment;
+  shares: number;
+}
+
+/** Chosen: buckets that are planned anew, or looked after, in one turn of the event loop. */
+const bucketsOfTurn = 100;
+
+const status = {
+  noRules: { code: GrpcCode.UNAVAILABLE, message: 'no rate limit configuration loaded' },
+  stopping: { code: GrpcCode.UNAVAILABLE, message: 'this limiter is shutting down' },
+  tooManyStreams: { code: GrpcCode.RESOURCE_EXHAUSTED, message: 'too many streams (RLQS_MAX_STREAMS)' },
+  silent: { code: GrpcCode.DEADLINE_EXCEEDED, message: 'no report came in time (RLQS_SILENCE)' },
+} satisfies Record<string, GrpcStatus>;
+
+const deaf: MessageListener = { onMessage: () => {}, onEnd: () => {} };
+
+export class QuotaService implements StreamHost {
+  readonly options: QuotaServiceOptions;
+  readonly turns: ReportTurns;
+  readonly #streams = new Set<QuotaStream>();
+  readonly #pools = new Map<string, Pool>();
+  /** Buckets by the names of callers. */
+  readonly #ofCallers = new Map<string, number>();
+  #buckets = 0;
+  #epoch = 0;
+  /** Streams whose buckets are still to be planned anew. */
+  #unplanned: QuotaStream[] = [];
+  #isTicking = false;
+  /** Pools whose last share was closed, and that the allocator may have still. */
+  readonly #ended = new Set<string>();
+  #lookedMs: number;
+  #isStopping = false;
+
+  constructor(options: QuotaServiceOptions) {
+    this.options = options;
+    this.turns = new ReportTurns(options.clock);
+    this.#lookedMs = options.clock.nowMs();
+  }
+
+  get streams(): number {
+    return this.#streams.size;
+  }
+
+  get buckets(): number {
+    return this.#buckets;
+  }
+
+  get epoch(): number {
+    return this.#epoch;
+  }
+
+  readonly handler: DuplexHandler = (call) => {
+    const refusal = this.#isStopping
+      ? status.stopping
+      : !this.options.plans.hasRules
+        ? status.noRules
+        : this.#streams.size >= this.options.bounds.streams
+          ? status.tooManyStreams
+          : undefined;
+    if (refusal !== undefined) {
+      this.options.stats.refusedStream(refusal === status.tooManyStreams ? 'streams' : 'unavailable');
+      call.end(refusal);
+      return deaf;
+    }
+    const stream = new QuotaStream(call, this);
+    this.#streams.add(stream);
+    call.onClose(() => {
+      stream.close();
+      this.#streams.delete(stream);
+    });
+    return stream;
+  };
+
+  useRules(rules: WalkedRules): void {
+    this.options.plans.useRules(rules);
+    this.#planAnew();
+  }
+
+  useOverrides(overrides: readonly Override[]): void {
+    this.options.plans.useOverrides(overrides);
+    this.#planAnew();
+  }
+
+  /** Counters were reset. */
+  forget(keys: readonly string[]): void {
+    this.options.allocator.reset(keys);
+  }
+
+  /** Called every `tickMs` of the allocator. */
+  tick(): void {
+    const { plans, clock, silenceMs } = this.options;
+    const nowMs = clock.nowMs();
+    if (plans.overridesEnded(this.#lookedMs, nowMs)) this.#planAnew();
+    this.#lookedMs = nowMs;
+    if (!this.#isTicking) this.#tickInTurns();
+    const silentSinceMs = clock.monotonicMs() - silenceMs;
+    for (const stream of this.#streams)
+      if (stream.isSilentSince(silentSinceMs)) stream.refuse('silence', status.silent);
+  }
+
+  readonly #tickInTurns = (): void => {
+    const { allocator, clock, stats } = this.options;
+    const nowMs = clock.nowMs();
+    let left = bucketsOfTurn;
+    while (left > 0 && this.#unplanned.length > 0) left -= this.#unplanned.pop()!.planAnew(nowMs);
+    this.#isTicking = left <= 0 || !allocator.tick(nowMs, left);
+    if (this.#isTicking) {
+      setImmediate(this.#tickInTurns);
+      return;
+    }
+    for (const pool of this.#ended) {
+      if (allocator.totals(pool) !== undefined) continue;
+      this.#ended.delete(pool);
+      stats.forget(pool);
+    }
+  };
+
+  /** Every assignment is renewed, then all streams end. Takes no further ones. */
+  async drain(): Promise<void> {
+    this.#isStopping = true;
+    const nowMs = this.options.clock.nowMs();
+    for (const stream of this.#streams) stream.renewBlanket();
+    await this.options.allocator.drain(nowMs);
+    this.endAll();
+  }
+
+  /** For operators. */
+  assignments(question: AssignmentQuestion): FoundAssignments {
+    const ownerOf = ({ holder }: ShareView): ShareOwner | undefined =>
+      holder instanceof BucketHolder ? holder.owner : undefined;
+    return findAssignments(this.options.allocator, ownerOf, question);
+  }
+
+  /** Streams that are left end. */
+  endAll(): void {
+    for (const stream of [...this.#streams]) stream.endWell();
+  }
+
+  takeRoom(caller: string | undefined, ofStream: number): 'stream' | 'caller' | 'all' | undefined {
+    const { bounds } = this.options;
+    if (ofStream >= bounds.ofStream) return 'stream';
+    const ofCaller = caller === undefined ? 0 : (this.#ofCallers.get(caller) ?? 0);
+    if (ofCaller >= bounds.ofCaller) return 'caller';
+    if (this.#buckets >= bounds.inAll) return 'all';
+    this.#buckets += 1;
+    if (caller !== undefined) this.#ofCallers.set(caller, ofCaller + 1);
+    return undefined;
+  }
+
+  giveRoom(caller: string | undefined, buckets: number): void {
+    this.#buckets -= buckets;
+    if (caller === undefined || buckets === 0) return;
+    const left = this.#ofCallers.get(caller)! - buckets;
+    if (left === 0) this.#ofCallers.delete(caller);
+    else this.#ofCallers.set(caller, left);
+  }
+
+  /** Opens a share. A pool goes by the limits of the bucket that was planned last. */
+  openShare(treatment: AssignedTreatment, holder: Holder, nowMs: number): Share {
+    const { plans, allocator } = this.options;
+    const terms = plans.termsOf(treatment);
+    const pool = this.#pools.get(treatment.pool);
+    if (pool !== undefined) {
+      pool.shares += 1;
+      this.#change(pool, treatment, nowMs);
+    } else {
+      this.#pools.set(treatment.pool, { treatment, shares: 1 });
+      // The allocator has it still, under the terms of before.
+      if (this.#ended.delete(treatment.pool)) allocator.change(treatment.pool, terms, nowMs);
+    }
+    return allocator.open(treatment.pool, terms, holder, nowMs);
+  }
+
+  /** The bucket of a share was planned anew, and is in the same pool. */
+  keepShare(treatment: AssignedTreatment, nowMs: number): void {
+    this.#change(this.#pools.get(treatment.pool)!, treatment, nowMs);
+  }
+
+  closeShare(share: Share, { pool }: AssignedTreatment): void {
+    share.close();
+    const kept = this.#pools.get(pool)!;
+    kept.shares -= 1;
+    this.options.stats.settle(this.options.allocator, pool, kept.treatment.rule.path);
+    if (kept.shares > 0) return;
+    this.#pools.delete(pool);
+    this.#ended.add(pool);
+  }
+
+  #change(pool: Pool, treatment: AssignedTreatment, nowMs: number): void {
+    if (pool.treatment === treatment || sameLimits(pool.treatment, treatment)) return;
+    pool.treatment = treatment;
+    this.options.allocator.change(treatment.pool, this.options.plans.termsOf(treatment), nowMs);
+  }
+
+  #planAnew(): void {
+    this.#epoch += 1;
+    this.#unplanned = [...this.#streams];
+  }
+}

@@ -1,0 +1,160 @@
+/** What the quota service counts and logs of itself; docs/statistics.md has the names. */
+import type { Logger } from '../../process/log/logger.ts';
+import { Seldom } from '../../process/log/seldom.ts';
+import type { Clock } from '../../process/time/clock.ts';
+import type { Allocating, ShareTotals } from '../allocate/terms.ts';
+import type { LimitPlan } from '../decide/limit-plan.ts';
+import { RuleStat } from '../stats/registry/rule-stats.ts';
+import type { StatsRegistry } from '../stats/registry/stats-registry.ts';
+import type { QuotaClient } from './client-weights.ts';
+
+/** Whose bound leaves no room for a bucket: `message` is one with more reports than a stream may have buckets. */
+const bounds = ['stream', 'caller', 'all', 'message', 'id_bytes'] as const;
+type Bound = (typeof bounds)[number];
+const settingOf: Readonly<Record<Bound, string>> = {
+  stream: 'RLQS_MAX_BUCKETS_OF_STREAM',
+  message: 'RLQS_MAX_BUCKETS_OF_STREAM',
+  caller: 'RLQS_MAX_BUCKETS_OF_CALLER',
+  all: 'RLQS_MAX_BUCKETS',
+  id_bytes: 'the length of a bucket id',
+};
+
+/** Why a stream was ended by the limiter. */
+const refusals = ['streams', 'unavailable', 'message', 'domain', 'reports', 'silence'] as const;
+
+/** Hits of a rule: charged ahead, used and denied by clients, given back, and reported beyond what could be used. */
+const hitKinds = ['assigned', 'used', 'returned', 'denied', 'over_reported'] as const;
+type HitKind = (typeof hitKinds)[number];
+const totalOf: Readonly<Record<HitKind, keyof ShareTotals>> = {
+  assigned: 'assigned',
+  used: 'used',
+  returned: 'returned',
+  denied: 'denied',
+  over_reported: 'overReported',
+};
+
+/** Chosen: rules that are counted apart over the life of a process; others share a name. */
+const mostRules = 2_000;
+
+export class QuotaStats {
+  readonly #registry: StatsRegistry;
+  readonly #bounds: Map<Bound, number>;
+  readonly #refusals: Map<string, number>;
+  readonly #reports: number;
+  readonly #abandoned: number;
+  readonly #unassignable: number;
+  /** Slots of a rule's hits by its path. */
+  readonly #rules = new Map<string, Map<HitKind, number>>();
+  /** Totals of pools as they were counted last. */
+  readonly #counted = new Map<string, ShareTotals>();
+  readonly #denied: Seldom<{ bound: Bound; client: QuotaClient }>;
+  readonly #beyond: Seldom<{ rule: string; client: QuotaClient; hits: number }>;
+  readonly #obstacle: Seldom<{ rule: string; obstacle: string; answer: string }>;
+
+  constructor(registry: StatsRegistry, log: Logger, clock: Clock) {
+    this.#registry = registry;
+    const tagged = <Value extends string>(name: string, tag: string, values: readonly Value[]) =>
+      new Map(values.map((value) => [value, registry.counter(name, [[tag, value]])]));
+    this.#bounds = tagged('ratelimit.quota.denied_buckets', 'bound', bounds);
+    this.#refusals = tagged<string>('ratelimit.quota.refused_streams', 'reason', refusals);
+    this.#reports = registry.counter('ratelimit.quota.reports');
+    this.#abandoned = registry.counter('ratelimit.quota.abandoned');
+    this.#unassignable = registry.counter('ratelimit.quota.unassignable');
+    this.#denied = new Seldom(clock, ({ bound, client }, times) =>
+      log.warn('A quota client has more buckets than it may have: requests for others are denied', {
+        bound: settingOf[bound],
+        ...{ caller: client.caller, peer: client.address, times },
+      }),
+    );
+    this.#beyond = new Seldom(clock, ({ rule, client, hits }, times) =>
+      log.warn('A quota client reports more requests than it could have allowed', {
+        ...{ rule, hits, caller: client.caller, peer: client.address, times },
+      }),
+    );
+    this.#obstacle = new Seldom(clock, ({ rule, obstacle, answer }, times) =>
+      log.warn(`A rule cannot be assigned to quota clients: ${obstacle}`, { rule, answer, times }),
+    );
+  }
+
+  watch(service: { readonly streams: number; readonly buckets: number }): void {
+    this.#registry.gaugePart('ratelimit.quota.streams', () => service.streams);
+    this.#registry.gaugePart('ratelimit.quota.buckets', () => service.buckets);
+  }
+
+  reports(count: number): void {
+    this.#registry.add(this.#reports, count);
+  }
+
+  abandoned(): void {
+    this.#registry.add(this.#abandoned, 1);
+  }
+
+  refusedStream(reason: (typeof refusals)[number]): void {
+    this.#registry.add(this.#refusals.get(reason)!, 1);
+  }
+
+  deniedBuckets(bound: Bound, client: QuotaClient, buckets: number): void {
+    this.#registry.add(this.#bounds.get(bound)!, buckets);
+    this.#denied.note({ bound, client }, bound, buckets);
+  }
+
+  unassignable(rule: string, obstacle: string, answer: string): void {
+    this.#registry.add(this.#unassignable, 1);
+    this.#obstacle.note({ rule, obstacle, answer }, rule);
+  }
+
+  overReported(client: QuotaClient, rule: string, hits: number): void {
+    this.#beyond.note({ rule, client, hits }, client.caller ?? '');
+  }
+
+  /** What a client decided counts as if it had been asked about here. */
+  used(limits: readonly Pick<LimitPlan, 'metric'>[], allowed: number, denied: number): void {
+    const registry = this.#registry;
+    if (allowed === 0 && denied === 0) return;
+    for (const { metric } of limits) {
+      const slot = registry.slotOf(metric);
+      registry.add(slot + RuleStat.totalHits, allowed + denied);
+      registry.add(slot + RuleStat.withinLimit, allowed);
+      registry.add(slot + RuleStat.passed, allowed);
+      registry.add(slot + RuleStat.overLimit, denied);
+      registry.add(slot + RuleStat.limited, denied);
+    }
+  }
+
+  /** Counts what a pool's totals have grown by. */
+  settle(allocator: Pick<Allocating, 'totals'>, pool: string, rule: string): void {
+    const totals = allocator.totals(pool);
+    if (totals === undefined) return;
+    const counted = this.#counted.get(pool);
+    // One of the same name began anew.
+    const before = counted !== undefined && counted.assigned <= totals.assigned ? counted : undefined;
+    const slots = this.#slotsOf(rule);
+    for (const kind of hitKinds) {
+      const grown = totals[totalOf[kind]] - (before?.[totalOf[kind]] ?? 0);
+      if (grown > 0) this.#registry.add(slots.get(kind)!, grown);
+    }
+    this.#counted.set(pool, { ...totals });
+  }
+
+  /** The allocator has forgotten it. */
+  forget(pool: string): void {
+    this.#counted.delete(pool);
+  }
+
+  #slotsOf(rule: string): Map<HitKind, number> {
+    const known = this.#rules.get(rule);
+    if (known !== undefined) return known;
+    const name = this.#rules.size < mostRules ? rule : 'other';
+    const slots = new Map(
+      hitKinds.map((kind) => [
+        kind,
+        this.#registry.counter('ratelimit.quota.hits', [
+          ['kind', kind],
+          ['rule', name],
+        ]),
+      ]),
+    );
+    if (name === rule) this.#rules.set(rule, slots);
+    return slots;
+  }
+}

@@ -1,0 +1,277 @@
+import {
+  create,
+  type DescEnum,
+  type DescFile,
+  type DescMessage,
+  fromBinary,
+  toBinary,
+} from '@bufbuild/protobuf';
+import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
+import { file_envoy_service_rate_limit_quota_v3_rlqs } from '../../gen/envoy/service/rate_limit_quota/v3/rlqs_pb.ts';
+import { file_envoy_service_ratelimit_v3_rls } from '../../gen/envoy/service/ratelimit/v3/rls_pb.ts';
+import { file_grpc_health_v1_health } from '../../gen/grpc/health/v1/health_pb.ts';
+import {
+  file_grpc_reflection_v1_reflection,
+  type ServerReflectionRequest,
+  ServerReflectionRequestSchema,
+  type ServerReflectionResponse,
+  ServerReflectionResponseSchema,
+} from '../../gen/grpc/reflection/v1/reflection_pb.ts';
+import { file_grpc_reflection_v1alpha_reflection } from '../../gen/grpc/reflection/v1alpha/reflection_pb.ts';
+import { file_kuadrant_service_ratelimit_v1_ratelimit } from '../../gen/kuadrant/service/ratelimit/v1/ratelimit_pb.ts';
+import { type DuplexHandler, GrpcCode, statusText } from '../../process/grpc/handlers.ts';
+import type { ThreadPart } from '../capabilities/capability.ts';
+import type { DuplexMethod } from '../grpc/stream-call.ts';
+
+export const thread = (): ThreadPart => ({ grpc: (_, served) => reflectionMethods(served) });
+
+/** Finds proto files by what is in them. All files that the given ones import are among them. */
+export class DescribedFiles {
+  readonly #byName = new Map<string, DescFile>();
+  readonly #bySymbol = new Map<string, DescFile>();
+  /** By the extended message, then by number. */
+  readonly #extensions = new Map<string, Map<number, DescFile>>();
+  readonly #messages = new Set<string>();
+
+  constructor(roots: readonly DescFile[]) {
+    for (const root of roots) this.#addFile(root);
+  }
+
+  /** As imports name it. */
+  named(name: string): DescFile | undefined {
+    return this.#byName.get(name);
+  }
+
+  /** By the full name of a message, field, enum, value, extension, service or method. */
+  withSymbol(name: string): DescFile | undefined {
+    return this.#bySymbol.get(name);
+  }
+
+  withExtension(messageName: string, number: number): DescFile | undefined {
+    return this.#extensions.get(messageName)?.get(number);
+  }
+
+  /** Rising; undefined when there is no such message. */
+  extensionNumbersOf(messageName: string): number[] | undefined {
+    if (!this.#messages.has(messageName)) return undefined;
+    return [...(this.#extensions.get(messageName)?.keys() ?? [])].sort((a, b) => a - b);
+  }
+
+  #addFile(file: DescFile): void {
+    const name = fileName(file);
+    if (this.#byName.has(name)) return;
+    this.#byName.set(name, file);
+    for (const dependency of file.dependencies) this.#addFile(dependency);
+    for (const message of file.messages) this.#addMessage(message, file);
+    for (const item of file.enums) this.#addEnum(item, file);
+    for (const service of file.services) {
+      this.#bySymbol.set(service.typeName, file);
+      for (const method of service.methods) this.#bySymbol.set(`${service.typeName}.${method.name}`, file);
+    }
+    this.#addExtensions(file, file);
+  }
+
+  #addMessage(message: DescMessage, file: DescFile): void {
+    this.#bySymbol.set(message.typeName, file);
+    this.#messages.add(message.typeName);
+    for (const member of [...message.fields, ...message.oneofs]) {
+      this.#bySymbol.set(`${message.typeName}.${member.name}`, file);
+    }
+    for (const nested of message.nestedMessages) this.#addMessage(nested, file);
+    for (const nested of message.nestedEnums) this.#addEnum(nested, file);
+    this.#addExtensions({ extensions: message.nestedExtensions }, file);
+  }
+
+  /** A value's full name is beside its enum's, not within: that is protobuf's rule. */
+  #addEnum(item: DescEnum, file: DescFile): void {
+    this.#bySymbol.set(item.typeName, file);
+    const scope = item.typeName.slice(0, item.typeName.length - item.name.length);
+    for (const value of item.values) this.#bySymbol.set(scope + value.name, file);
+  }
+
+  #addExtensions(scope: Pick<DescFile, 'extensions'>, file: DescFile): void {
+    for (const extension of scope.extensions) {
+      this.#bySymbol.set(extension.typeName, file);
+      const extended = extension.extendee.typeName;
+      const numbers = this.#extensions.get(extended) ?? new Map<number, DescFile>();
+      this.#extensions.set(extended, numbers.set(extension.number, file));
+    }
+  }
+}
+
+export function fileName(file: DescFile): string {
+  return file.proto.name;
+}
+
+/**
+ * The file and all that it imports, encoded. What is in `sent` already is left out, the file asked for excepted; what is
+ * given joins it.
+ */
+function encodeWithImports(file: DescFile, sent: Set<string>): Uint8Array[] {
+  const encoded: Uint8Array[] = [];
+  const queue = [file];
+  const queued = new Set(queue);
+  for (const next of queue) {
+    if (next === file || !sent.has(fileName(next))) {
+      sent.add(fileName(next));
+      encoded.push(toBinary(FileDescriptorProtoSchema, next.proto));
+    }
+    for (const dependency of next.dependencies) {
+      if (!queued.has(dependency)) queue.push(dependency);
+      queued.add(dependency);
+    }
+  }
+  return encoded;
+}
+
+interface Described {
+  /** Full names of what is served, sorted. */
+  services: readonly string[];
+  files: DescribedFiles;
+}
+
+type Answer = ServerReflectionResponse['messageResponse'];
+
+/** Undefined for a request that asks nothing. `sent` are the names of the files that the caller has already. */
+function answerReflection(
+  request: ServerReflectionRequest,
+  { services, files }: Described,
+  sent: Set<string>,
+): ServerReflectionResponse | undefined {
+  const question = request.messageRequest;
+  let answer: Answer;
+  switch (question.case) {
+    case 'listServices':
+      answer = list(services);
+      break;
+    case 'fileByFilename':
+      answer = describe(files.named(question.value), `file "${question.value}"`, sent);
+      break;
+    case 'fileContainingSymbol':
+      answer = describe(files.withSymbol(question.value), `symbol "${question.value}"`, sent);
+      break;
+    case 'fileContainingExtension': {
+      const { containingType, extensionNumber } = question.value;
+      const file = files.withExtension(containingType, extensionNumber);
+      answer = describe(file, `extension ${extensionNumber} of "${containingType}"`, sent);
+      break;
+    }
+    case 'allExtensionNumbersOfType':
+      answer = numbers(files, question.value);
+      break;
+    default:
+      return undefined;
+  }
+  return create(ServerReflectionResponseSchema, {
+    validHost: request.host,
+    originalRequest: request,
+    messageResponse: answer,
+  });
+}
+
+function list(services: readonly string[]): Answer {
+  const service = services.map((name) => ({
+    $typeName: 'grpc.reflection.v1.ServiceResponse' as const,
+    name,
+  }));
+  return {
+    case: 'listServicesResponse',
+    value: { $typeName: 'grpc.reflection.v1.ListServiceResponse', service },
+  };
+}
+
+function describe(file: DescFile | undefined, what: string, sent: Set<string>): Answer {
+  if (file === undefined) return notFound(what);
+  return {
+    case: 'fileDescriptorResponse',
+    value: {
+      $typeName: 'grpc.reflection.v1.FileDescriptorResponse',
+      fileDescriptorProto: encodeWithImports(file, sent),
+    },
+  };
+}
+
+function numbers(files: DescribedFiles, baseTypeName: string): Answer {
+  const extensionNumber = files.extensionNumbersOf(baseTypeName);
+  if (extensionNumber === undefined) return notFound(`message "${baseTypeName}"`);
+  return {
+    case: 'allExtensionNumbersResponse',
+    value: { $typeName: 'grpc.reflection.v1.ExtensionNumberResponse', baseTypeName, extensionNumber },
+  };
+}
+
+function notFound(what: string): Answer {
+  return {
+    case: 'errorResponse',
+    value: {
+      $typeName: 'grpc.reflection.v1.ErrorResponse',
+      errorCode: GrpcCode.NOT_FOUND,
+      errorMessage: statusText(`${what} is not known here`),
+    },
+  };
+}
+
+const methodName = 'ServerReflectionInfo';
+const paths = ['v1', 'v1alpha'].map(
+  (version) => `/grpc.reflection.${version}.ServerReflection/${methodName}`,
+);
+
+/** The proto files of what a limiter may serve. */
+const describableFiles = [
+  file_envoy_service_ratelimit_v3_rls,
+  file_envoy_service_rate_limit_quota_v3_rlqs,
+  file_kuadrant_service_ratelimit_v1_ratelimit,
+  file_grpc_health_v1_health,
+  file_grpc_reflection_v1_reflection,
+  file_grpc_reflection_v1alpha_reflection,
+];
+
+/**
+ * The reflection service in both of its versions, whose messages are alike on the wire.
+ * https://github.com/grpc/grpc/blob/v1.60.0/doc/server-reflection.md
+ * The methods of reflection by path. They tell of the services of `servedPaths`, and of their own.
+ */
+export function reflectionMethods(servedPaths: readonly string[]): Map<string, DuplexMethod> {
+  const described: Described = {
+    services: [...new Set([...servedPaths, ...paths].map(serviceOf))].sort(),
+    files: new DescribedFiles(describableFiles),
+  };
+  const method: DuplexMethod = {
+    kind: 'duplex',
+    name: methodName,
+    handler: reflect(described),
+    isFree: true,
+  };
+  return new Map(paths.map((path) => [path, method]));
+}
+
+function reflect(described: Described): DuplexHandler {
+  return (stream) => {
+    const sent = new Set<string>();
+    return {
+      onMessage: (message) => {
+        const request = parse(message);
+        const answer = request === undefined ? undefined : answerReflection(request, described, sent);
+        if (answer !== undefined) stream.send(toBinary(ServerReflectionResponseSchema, answer));
+        else if (request !== undefined) stream.end(askedNothing);
+        else stream.end(undecodable);
+      },
+      onEnd: () => stream.end(),
+    };
+  };
+}
+
+const undecodable = { code: GrpcCode.INTERNAL, message: 'cannot decode the request' };
+const askedNothing = { code: GrpcCode.INVALID_ARGUMENT, message: 'the request asks nothing' };
+
+function parse(message: Uint8Array): ServerReflectionRequest | undefined {
+  try {
+    return fromBinary(ServerReflectionRequestSchema, message);
+  } catch {
+    return undefined;
+  }
+}
+
+function serviceOf(path: string): string {
+  return path.slice(1, path.lastIndexOf('/'));
+}

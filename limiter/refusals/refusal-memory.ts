@@ -1,0 +1,391 @@
+/** Who was refused of late, of one thread: a row for each counter and second, in memory whose size never changes. */
+import { algorithmNames } from '../../rules/algorithms/registry.ts';
+import { boundedText } from '../../rules/bounded-text.ts';
+import { type MoreOfLimit, moreJson } from '../../rules/describe.ts';
+import { defaultTextBytes, shownEntries } from '../../rules/long-text.ts';
+import { type Entry, type Limit, unitName } from '../../rules/model.ts';
+import { windowSeconds } from '../../rules/window.ts';
+
+/** A refused hit as far as it is remembered. */
+export interface RefusedHit {
+  /** Of the limit that refused. */
+  readonly counter: {
+    readonly rule: { readonly domain: string; readonly path: string };
+    readonly limit: Limit;
+    readonly override: { readonly id: string; readonly effect?: { readonly kind: string } } | undefined;
+    readonly key: string;
+    refusal: number;
+  };
+  /** 0: its counter has no window that ends. */
+  readonly windowEndSeconds: number;
+  /** From the moment of the request to that end. */
+  readonly secondsToReset: number;
+}
+
+/** Whose request it was: its header section, name, value, name, value. */
+export interface RefusedCaller {
+  readonly fields?: readonly string[] | undefined;
+}
+
+/** One row, or those of several threads for one counter and second. Plain data. */
+export interface Refusal {
+  /** Seconds since 1970. */
+  readonly second: number;
+  readonly domain: string;
+  /** Null for a limit that no rule has. */
+  readonly rule: string | null;
+  readonly limitName: string;
+  /** Null where they are too many to be kept. */
+  readonly entries: readonly Entry[] | null;
+  readonly used: number;
+  readonly limit: number;
+  readonly unit: number;
+  readonly unitMultiplier: number;
+  readonly algorithm: number;
+  /** What else the limit says. */
+  readonly more: MoreOfLimit;
+  readonly override: string | null;
+  /** The override refuses all, whatever is used. */
+  readonly blocked?: true;
+  /** Of the rules by which it was refused; null where too many came since. */
+  readonly rulesVersion: string | null;
+  readonly count: number;
+  /** Of the last one; null where its call says none. */
+  readonly requestId: string | null;
+  readonly traceId: string | null;
+  /** Of the counter, where there is room for it. */
+  readonly key: string | null;
+}
+
+export interface RefusalQuestion {
+  readonly domain?: string | undefined;
+  /** What is not of these is as if it were not there. Undefined: of all. */
+  readonly domains?: readonly string[] | undefined;
+  /** All of them, in any order; others may be there, too. */
+  readonly entries?: readonly Entry[] | undefined;
+  /** `x-request-id`, or the trace id of `traceparent`. */
+  readonly requestId?: string | undefined;
+  /** Seconds since 1970, both included. */
+  readonly since?: number | undefined;
+  readonly until?: number | undefined;
+  readonly limit: number;
+}
+
+export interface RefusalsFound {
+  readonly rows: Refusal[];
+  /** Rows that are remembered, of these domains. */
+  readonly kept: number;
+  /** Second of the oldest of these; undefined without any. */
+  readonly since: number | undefined;
+  /** What rows are remembered of, whichever were asked for. */
+  readonly domains: string[];
+}
+
+/** Of a row, its numbers included. */
+export const refusalBytes = 512;
+/** What the numbers of a row take in the arrays below, and some room. */
+const numberBytes = 48;
+/** Chosen: of a longer id its beginning is kept. A version 00 of `traceparent` has 55. */
+const idCharacters = 64;
+/** The two of a row: what V8 takes for such a string, and for a reference to it. */
+const idBytes = 2 * (16 + idCharacters + 8);
+const textBytes = refusalBytes - numberBytes - idBytes;
+
+/** Chosen: so much of what is kept may be new within a second, so that a flood of made-up values leaves some seconds standing. */
+const newPart = 8;
+const fewestNew = 16;
+/** Chosen. */
+const versionsKept = 64;
+
+const noFields: readonly string[] = [];
+const traceForm = /^[0-9a-f]{2}-([0-9a-f]{32})-/;
+
+export class RefusalMemory {
+  readonly #kept: number;
+  readonly #clock: { nowMs(): number };
+  readonly #maxTextBytes: number;
+  /** Which row it is, counted from 1 on; 0: nothing is there. */
+  readonly #serials: Float64Array;
+  readonly #seconds: Uint32Array;
+  readonly #counts: Uint32Array;
+  readonly #used: Float64Array;
+  readonly #limits: Float64Array;
+  /** Unit, algorithm and multiplier, from the lowest bits on. */
+  readonly #windows: Uint32Array;
+  readonly #versions: Uint32Array;
+  /** Ids of `#domainIds`. */
+  readonly #domains: Uint32Array;
+  /** Those with rows, by their names. */
+  readonly #domainIds = new Map<string, number>();
+  readonly #domainRows = new Map<number, { readonly name: string; rows: number }>();
+  #lastDomain = 0;
+  readonly #lengths: Uint16Array;
+  readonly #texts: Buffer;
+  /** As their calls brought them: to write them among the texts would take a third of what a refusal takes. */
+  readonly #requestIds: (string | undefined)[];
+  readonly #traceParents: (string | undefined)[];
+  readonly #versionNames = new Map<number, string>();
+  #version = 0;
+  #last = 0;
+  #newIn = 0;
+  #newSecond = 0;
+  #leftOut = 0;
+
+  /** `kept` rows, at least 1; `maxTextBytes`: REQUEST_MAX_TEXT_BYTES. */
+  constructor(kept: number, clock: { nowMs(): number }, maxTextBytes = defaultTextBytes) {
+    this.#maxTextBytes = maxTextBytes;
+    this.#kept = kept;
+    this.#clock = clock;
+    this.#serials = new Float64Array(kept);
+    this.#seconds = new Uint32Array(kept);
+    this.#counts = new Uint32Array(kept);
+    this.#used = new Float64Array(kept);
+    this.#limits = new Float64Array(kept);
+    this.#windows = new Uint32Array(kept);
+    this.#versions = new Uint32Array(kept);
+    this.#domains = new Uint32Array(kept);
+    this.#lengths = new Uint16Array(kept);
+    this.#requestIds = new Array<string | undefined>(kept).fill(undefined);
+    this.#traceParents = new Array<string | undefined>(kept).fill(undefined);
+    // Rows that were never written take no memory of the machine.
+    this.#texts = Buffer.alloc(kept * textBytes);
+  }
+
+  /** Rows that are remembered. */
+  get size(): number {
+    return Math.min(this.#last, this.#kept);
+  }
+
+  /** The most that it ever takes. */
+  get bytes(): number {
+    const arrays = [this.#serials, this.#seconds, this.#counts, this.#used, this.#limits, this.#windows];
+    const more = [this.#versions, this.#domains, this.#lengths, this.#texts];
+    return [...arrays, ...more].reduce((sum, { byteLength }) => sum + byteLength, this.#kept * idBytes);
+  }
+
+  /** Refusals that got no row, as their second had too many new ones. */
+  get leftOut(): number {
+    return this.#leftOut;
+  }
+
+  /** Refusals are by these rules from now on. */
+  useRules(version: string): void {
+    this.#version++;
+    this.#versionNames.set(this.#version, version);
+    this.#versionNames.delete(this.#version - versionsKept);
+  }
+
+  note(hit: RefusedHit, entries: readonly Entry[], used: number, { fields }: RefusedCaller): void {
+    const { counter: plan } = hit;
+    const second = this.#secondOf(hit);
+    const row = (plan.refusal - 1) % this.#kept;
+    if (plan.refusal !== 0 && this.#serials[row] === plan.refusal && this.#seconds[row] === second) {
+      this.#counts[row]!++;
+      this.#used[row] = used;
+      if (fields !== undefined) this.#keepIds(row, fields);
+    } else {
+      this.#add(plan, entries, { used, fields, second });
+    }
+  }
+
+  /** Asked for its time, the system takes half as long as all else here: the hit knows it, mostly. */
+  #secondOf({ windowEndSeconds, secondsToReset }: RefusedHit): number {
+    if (windowEndSeconds !== 0) return windowEndSeconds - secondsToReset;
+    return Math.floor(this.#clock.nowMs() / 1000);
+  }
+
+  #add(
+    plan: RefusedHit['counter'],
+    entries: readonly Entry[],
+    { used, fields, second }: { used: number; second: number } & RefusedCaller,
+  ): void {
+    // Replies of a store that come late are of the second before.
+    if (second !== this.#newSecond && second !== this.#newSecond - 1) {
+      this.#newSecond = second;
+      this.#newIn = 0;
+    }
+    if (++this.#newIn > Math.max(fewestNew, this.#kept / newPart)) {
+      this.#leftOut++;
+      return;
+    }
+    const { limit } = plan;
+    const serial = ++this.#last;
+    const row = (serial - 1) % this.#kept;
+    plan.refusal = serial;
+    if (this.#serials[row] !== 0) this.#leaveDomain(this.#domains[row]!);
+    this.#domains[row] = this.#enterDomain(plan.rule.domain);
+    this.#serials[row] = serial;
+    this.#seconds[row] = second;
+    this.#counts[row] = 1;
+    this.#used[row] = used;
+    this.#limits[row] = limit.requestsPerUnit;
+    this.#windows[row] = limit.unit + limit.algorithm * 8 + limit.unitMultiplier * 32;
+    this.#versions[row] = this.#version;
+    const text = rowText(plan, shownEntries(entries, this.#maxTextBytes));
+    this.#lengths[row] = this.#texts.write(text, row * textBytes, textBytes, 'utf8');
+    this.#keepIds(row, fields ?? noFields);
+  }
+
+  #enterDomain(name: string): number {
+    const id = this.#domainIds.get(name) ?? ++this.#lastDomain;
+    const known = this.#domainRows.get(id);
+    if (known === undefined) {
+      this.#domainIds.set(name, id);
+      this.#domainRows.set(id, { name, rows: 1 });
+    } else known.rows++;
+    return id;
+  }
+
+  #leaveDomain(id: number): void {
+    const known = this.#domainRows.get(id)!;
+    if (--known.rows > 0) return;
+    this.#domainRows.delete(id);
+    this.#domainIds.delete(known.name);
+  }
+
+  #keepIds(row: number, fields: readonly string[]): void {
+    let requestId: string | undefined;
+    let traceParent: string | undefined;
+    for (let index = 0; index < fields.length; index += 2) {
+      const name = fields[index];
+      if (name === 'x-request-id') requestId = fields[index + 1];
+      else if (name === 'traceparent') traceParent = fields[index + 1];
+    }
+    this.#requestIds[row] = boundedId(requestId);
+    this.#traceParents[row] = boundedId(traceParent);
+  }
+
+  /** The newest first. */
+  find({ entries, ...about }: RefusalQuestion): RefusalsFound {
+    const question = { ...about, entries: entries && shownEntries(entries, this.#maxTextBytes) };
+    const rows: Refusal[] = [];
+    const ids = this.#idsOf(question.domains ?? this.#domainIds.keys());
+    const asked = question.domain === undefined ? ids : this.#idsOf([question.domain]);
+    const wanted = asked.intersection(ids);
+    for (let serial = this.#last; serial > this.#last - this.size && wanted.size > 0; serial--) {
+      const row = (serial - 1) % this.#kept;
+      const refusal = wanted.has(this.#domains[row]!) ? this.#refusal(row, question) : undefined;
+      if (refusal !== undefined) rows.push(refusal);
+      if (rows.length === question.limit) break;
+    }
+    const kept = [...ids].reduce((sum, id) => sum + this.#domainRows.get(id)!.rows, 0);
+    return { rows, kept, since: this.#oldestOf(ids), domains: [...this.#domainIds.keys()] };
+  }
+
+  #idsOf(names: Iterable<string>): Set<number> {
+    return new Set([...names].flatMap((name) => this.#domainIds.get(name) ?? []));
+  }
+
+  #oldestOf(ids: ReadonlySet<number>): number | undefined {
+    if (ids.size === 0) return undefined;
+    let serial = this.#last - this.size;
+    while (!ids.has(this.#domains[serial % this.#kept]!)) serial++;
+    return this.#seconds[serial % this.#kept]!;
+  }
+
+  #refusal(row: number, question: RefusalQuestion): Refusal | undefined {
+    const second = this.#seconds[row]!;
+    const { entries, requestId, since = 0, until = Number.POSITIVE_INFINITY } = question;
+    if (second < since || second > until) return undefined;
+    const itsId = this.#requestIds[row];
+    const traceId = traceForm.exec(this.#traceParents[row] ?? '')?.[1];
+    if (requestId !== undefined && itsId !== boundedId(requestId) && traceId !== requestId) return undefined;
+    const at = row * textBytes;
+    const texts = this.#texts.toString('utf8', at, at + this.#lengths[row]!);
+    const [itsDomain, rule, limitName, override, key, pairs, blocked, more = {}] = JSON.parse(
+      texts,
+    ) as RowTexts;
+    const its = pairs?.map(([name, value]) => ({ key: name, value })) ?? null;
+    if (entries !== undefined && !entries.every((one) => its?.some((other) => isSame(one, other))))
+      return undefined;
+    const window = this.#windows[row]!;
+    return {
+      second,
+      domain: itsDomain,
+      rule: rule || null,
+      limitName,
+      entries: its,
+      used: this.#used[row]!,
+      limit: this.#limits[row]!,
+      unit: window & 7,
+      unitMultiplier: window >>> 5,
+      algorithm: (window >>> 3) & 3,
+      more,
+      override: override || null,
+      ...(blocked === 1 && { blocked: true as const }),
+      rulesVersion: this.#versionNames.get(this.#versions[row]!) ?? null,
+      count: this.#counts[row]!,
+      requestId: itsId || null,
+      traceId: traceId ?? null,
+      key: key || null,
+    };
+  }
+}
+
+/** A copy of the beginning: a part of a string would keep the whole of it in memory. */
+function boundedId(id: string | undefined): string | undefined {
+  if (id === undefined || id.length <= idCharacters) return id;
+  return Buffer.from(id.slice(0, idCharacters), 'latin1').toString('latin1');
+}
+
+type RowTexts = [
+  domain: string,
+  rule: string,
+  limitName: string,
+  override: string,
+  key: string,
+  entries: [string, string][] | null,
+  blocked?: 0 | 1,
+  more?: MoreOfLimit,
+];
+
+/** A longer value is kept as its beginning and a fingerprint, as `/top` keeps it, and so it is asked for, too. */
+function isSame(asked: Entry, kept: Entry): boolean {
+  if (asked.key !== kept.key) return false;
+  return asked.value === kept.value || boundedText(asked.value, longestValue) === kept.value;
+}
+
+/** In characters, as `boundedText` cuts. */
+const longestValue = 128;
+const longestName = 96;
+
+/** As much of it as a row has room for: without the key, without entries, with short names, at last without any. */
+function rowText({ rule, limit, override, key }: RefusedHit['counter'], entries: readonly Entry[]): string {
+  const pairs = entries.map(({ key: name, value }) => [name, boundedText(value, longestValue)]);
+  const names = [rule.domain, rule.path, limit.name, override?.id ?? ''];
+  const isBlocked = override?.effect?.kind === 'block';
+  const more = moreJson(limit);
+  const hasMore = Object.keys(more).length > 0;
+  const rest = hasMore ? [isBlocked ? 1 : 0, more] : isBlocked ? [1] : [];
+  const forms: unknown[][] = [
+    [...names, key, pairs, ...rest],
+    [...names, '', pairs, ...rest],
+    [...names, '', null, ...rest],
+  ];
+  for (const form of forms) {
+    const text = JSON.stringify(form);
+    if (text.length <= textBytes && Buffer.byteLength(text) <= textBytes) return text;
+  }
+  const short = names.map((name) => boundedText(name, longestName));
+  const text = JSON.stringify([...short, '', null, ...rest]);
+  return Buffer.byteLength(text) <= textBytes ? text : JSON.stringify(['', '', '', '', '', null]);
+}
+
+/** One row in the words of the admin API. */
+export function refusalJson(refusal: Refusal, limiter: string): Record<string, unknown> {
+  const { second, unit, unitMultiplier, algorithm, more, ...same } = refusal;
+  const { calendar, ...others } = more;
+  return {
+    at: new Date(second * 1000).toISOString(),
+    ...same,
+    ...others,
+    window: {
+      unit: unitName(unit)!.toLowerCase(),
+      multiplier: unitMultiplier,
+      seconds: calendar === undefined ? windowSeconds(unit, unitMultiplier) : null,
+      ...(calendar && { calendar }),
+    },
+    algorithm: algorithmNames[algorithm],
+    limiter,
+  };
+}

@@ -1,0 +1,94 @@
+/** `/v1/refusals`: who was refused of late, by which limit, over all threads. */
+import {
+  type ApiCall,
+  ApiProblem,
+  type ApiRoute,
+  checkDomain,
+  entryOf,
+  shown,
+} from '../../process/http/api-route.ts';
+import { type Refusal, type RefusalQuestion, type RefusalsFound, refusalJson } from './refusal-memory.ts';
+
+export interface RefusalParts {
+  /** This limiter. */
+  name: string;
+  /** In each thread that answers callers. */
+  find(question: RefusalQuestion): Promise<readonly RefusalsFound[]>;
+}
+
+const defaultRows = 100;
+const mostRows = 1_000;
+
+export function refusalRoutes({ name, find }: RefusalParts): ApiRoute[] {
+  return [
+    {
+      method: 'GET',
+      path: '/v1/refusals',
+      right: 'read',
+      parameters: ['domain', 'entry', 'requestId', 'since', 'until', 'limit'],
+      answer: async (call) => {
+        const limit = rowsWanted(call);
+        const domain = call.query.get('domain') || undefined;
+        if (domain !== undefined) checkDomain(call.actor, domain, 'read');
+        const question = {
+          domain,
+          entries: call.query.getAll('entry').map(entryOf),
+          requestId: call.query.get('requestId') || undefined,
+          since: secondOf(call, 'since'),
+          until: secondOf(call, 'until'),
+          limit,
+        };
+        let found = await find(question);
+        const domains = [...new Set(found.flatMap((one) => one.domains))];
+        const readable = domains.filter((one) => call.actor.mayRead(one));
+        // What others are refused pushes nothing out of the answer, and is not counted in it.
+        if (readable.length < domains.length) found = await find({ ...question, domains: readable });
+        const rows = joined(found.flatMap((one) => one.rows));
+        const since = found.flatMap((one) => one.since ?? []);
+        return {
+          body: {
+            refusals: rows.slice(0, limit).map((row) => refusalJson(row, name)),
+            kept: found.reduce((sum, { kept }) => sum + kept, 0),
+            since: since.length === 0 ? null : new Date(Math.min(...since) * 1000).toISOString(),
+          },
+        };
+      },
+    },
+  ];
+}
+
+/** One for each counter and second, whichever threads refused, the newest first. */
+export function joined(rows: readonly Refusal[]): Refusal[] {
+  const found = new Map<string, Refusal>();
+  for (const row of rows) {
+    const { second, key, domain, rule, limitName, entries } = row;
+    const name = JSON.stringify([second, limitName, key ?? [domain, rule, entries]]);
+    const other = found.get(name);
+    const ids = other?.requestId || other?.traceId ? other : row;
+    found.set(name, {
+      ...row,
+      count: row.count + (other?.count ?? 0),
+      used: Math.max(row.used, other?.used ?? 0),
+      requestId: ids.requestId,
+      traceId: ids.traceId,
+    });
+  }
+  return [...found.values()].sort((a, b) => b.second - a.second);
+}
+
+function rowsWanted({ query }: ApiCall): number {
+  const text = query.get('limit');
+  if (text === null) return defaultRows;
+  const limit = Number(text);
+  if (Number.isInteger(limit) && limit >= 1 && limit <= mostRows) return limit;
+  throw new ApiProblem(400, `limit is a whole number from 1 to ${mostRows}, not ${shown(text)}`);
+}
+
+/** A row is of a whole second. */
+function secondOf({ query }: ApiCall, name: string): number | undefined {
+  const text = query.get(name);
+  if (text === null || text === '') return undefined;
+  const seconds = /^\d{1,11}$/.test(text) ? Number(text) : Date.parse(text) / 1000;
+  if (Number.isFinite(seconds)) return Math.floor(seconds);
+  throw new ApiProblem(400, `${name} is a time of RFC 3339, or seconds since 1970, not ${shown(text)}`);
+}

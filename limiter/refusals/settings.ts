@@ -1,0 +1,16 @@
+import { integer } from '../../process/settings/settings-kinds.ts';
+import type { SettingsOf } from '../../process/settings/settings-reader.ts';
+
+export const refusalSettings = {
+  refusalsKept: {
+    name: 'REFUSALS_KEPT',
+    kind: integer({ min: 0, max: 1_000_000 }),
+    default: 10_000,
+    summary:
+      'Rows of [requests over limit](refusals.md#who-was-refused) (`weir why`) in each thread that answers callers: one for each counter and second, of 512 bytes. 0: none. Not in the Go service.',
+  },
+} as const;
+
+export interface RefusalSettings extends SettingsOf<typeof refusalSettings> {
+  readonly requestMaxTextBytes: number;
+}

@@ -1,0 +1,356 @@
+/** `/v1/reserve`, `/v1/commit`, `/v1/release`, `/v1/budgets`: what a request costs is held before it is known, and settled after. */
+import { Right, retryAfterSeconds } from '../../process/grpc/handlers.ts';
+import { ApiProblem, type ApiRoute, domainOf, entryOf, shown } from '../../process/http/api-route.ts';
+import { checkParameters } from '../../process/http/api-router.ts';
+import type { HttpCall } from '../../process/http/http-server.ts';
+import { parseGoDuration } from '../../process/settings/go-values.ts';
+import { limitJson, limitWords } from '../../rules/describe.ts';
+import { type Entry, isObject } from '../../rules/model.ts';
+import { RequestTooLarge } from '../decide/request-bounds.ts';
+import { encodeRateLimitRequest } from '../decide/wire-codec.ts';
+import type { CallerRoute } from '../http/caller-route.ts';
+import { type PostOptions, problemOfBody, readPost, sendJson } from '../http/check-endpoint.ts';
+import {
+  type Asked,
+  type BodyForm,
+  checkText,
+  type Mistakes,
+  readBody,
+  readWhole,
+  valueText,
+} from '../http/check-question.ts';
+import { type HttpAsker, originOf, problemOf, replyTo } from '../http/http-asker.ts';
+import type {
+  BudgetFailure,
+  BudgetQuestion,
+  BudgetScope,
+  Budgets,
+  RecalledReservation,
+  ReserveAnswer,
+  ReserveQuestion,
+  SettleAnswer,
+} from './budgets.ts';
+import { kindOfId, reservationIdForm } from './reservation-id.ts';
+
+export interface BudgetOptions extends PostOptions {
+  budgets: Budgets;
+}
+
+/** Who asks a `Budgets`. */
+type Asking = Parameters<Budgets['status']>[1];
+
+type Answerer = (call: HttpCall, asker: HttpAsker, options: BudgetOptions) => Promise<void>;
+
+/** What callers ask, by path. */
+export function budgetEndpoints(options: BudgetOptions): ReadonlyMap<string, CallerRoute> {
+  const route = (right: number, answer: Answerer): CallerRoute => ({
+    right,
+    answer: (call, asker) => answer(call, asker, options),
+  });
+  return new Map([
+    ['/v1/reserve', route(Right.RESERVE, answerReserve)],
+    ['/v1/commit', route(Right.RESERVE, answerCommit)],
+    ['/v1/release', route(Right.RESERVE, answerRelease)],
+    ['/v1/budgets', route(Right.READ, answerStatus)],
+  ]);
+}
+
+const mostAmount = Number.MAX_SAFE_INTEGER;
+
+const reserveForm: BodyForm<Pick<ReserveQuestion, 'amount' | 'ttlMs' | 'id'>> = {
+  members: ['amount', 'ttl', 'reservationId'],
+  right: Right.RESERVE,
+  mayLeaveOut: false,
+  takesAmounts: true,
+  read: ({ amount, ttl, reservationId: id }, mistakes, { descriptors }) => ({
+    amount:
+      amount === undefined && haveAmounts(descriptors)
+        ? undefined
+        : readWhole('amount', amount, mostAmount, mistakes),
+    ttlMs: ttl === undefined ? undefined : readTtl(ttl, mistakes),
+    id: id === undefined ? undefined : readChosenId(id, mistakes),
+  }),
+};
+
+/** Whether each has its own. */
+function haveAmounts(descriptors: unknown): boolean {
+  return Array.isArray(descriptors) && descriptors.every((one) => isObject(one) && 'amount' in one);
+}
+
+const commitForm: BodyForm<{ id: string; actual: number | undefined }> = {
+  members: ['reservationId', 'actualAmount'],
+  right: Right.RESERVE,
+  mayLeaveOut: true,
+  takesAmounts: true,
+  read: ({ reservationId: id, actualAmount: actual }, mistakes, { domain }) => ({
+    id: readSettledId(id, domain, mistakes),
+    actual: actual === undefined ? undefined : readWhole('actualAmount', actual, mostAmount, mistakes),
+  }),
+};
+
+const releaseForm: BodyForm<{ id: string; actual: 0 }> = {
+  ...{ members: ['reservationId'], right: Right.RESERVE, mayLeaveOut: true },
+  read: ({ reservationId: id }, mistakes, { domain }) => ({
+    id: readSettledId(id, domain, mistakes),
+    actual: 0,
+  }),
+};
+
+async function answerReserve(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
+  const { asked, more } = readBody(await postedTo(call, options), asker, reserveForm);
+  const question = { ...questionOf(asked!, call, options), ...more, recalled: true };
+  const answer = await told<ReserveAnswer>((done) =>
+    options.budgets.reserve(question, callerOf(asker), done),
+  );
+  for (const { key, value } of answer.headers) call.response.setHeader(key, value);
+  const { allowed, id, amount, expiresAtMs, isRepeated, scopes, unlimited } = answer;
+  sendJson(call.response, allowed ? 200 : 429, {
+    code: allowed ? 'OK' : 'OVER_LIMIT',
+    reservationId: allowed ? id : null,
+    amount: amount ?? null,
+    expiresAt: allowed ? new Date(expiresAtMs).toISOString() : null,
+    repeated: isRepeated,
+    scopes: scopes.map((scope) => ({ ...scopeJson(scope), refused: scope.refused })),
+    unlimited: unlimited.map(({ descriptor, rule = null }) => ({ descriptor, rule })),
+  });
+}
+
+/** Who asks is a program that would try a 429 again for ever: what is beyond a bound is an error. */
+async function postedTo(call: HttpCall, options: BudgetOptions): Promise<Uint8Array> {
+  const body = await readPost(call, options);
+  if (body instanceof Uint8Array) return body;
+  options.tooLarge.note(body.error, originOf(call.request));
+  throw problemOfBody(body);
+}
+
+async function answerCommit(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
+  const body = readBody(await postedTo(call, options), asker, commitForm);
+  await answerSettle(call, asker, options, { ...body, advice: commitAdvice });
+}
+
+async function answerRelease(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
+  const body = readBody(await postedTo(call, options), asker, releaseForm);
+  await answerSettle(call, asker, options, { ...body, advice: '' });
+}
+
+async function answerSettle(
+  call: HttpCall,
+  asker: HttpAsker,
+  options: BudgetOptions,
+  {
+    domain,
+    asked,
+    more: { id, actual },
+    advice,
+  }: {
+    domain: string | undefined;
+    asked: Asked | undefined;
+    more: { id: string; actual: number | undefined };
+    /** Ends the answer where there is no such reservation. */
+    advice: string;
+  },
+): Promise<void> {
+  const about = kindOfId(id) === 'nothing' ? ofNothing : asked && questionOf(asked, call, options);
+  const question = about ?? (await recalled({ id, domain, advice }, asker, options.budgets));
+  const unknown = about === undefined ? 'tell' : 'charge';
+  const { outcome, charged, amount, lost, scopes } = await told<SettleAnswer>((done) =>
+    options.budgets.settle({ ...question, id, actual, unknown }, callerOf(asker), done),
+  );
+  if (outcome === 'unknown' && about === undefined) throw noReservation(id, advice);
+  sendJson(call.response, 200, {
+    reservationId: id,
+    outcome,
+    charged,
+    amount,
+    ...(lost !== undefined && { lost }),
+    scopes: scopes.map(scopeJson),
+  });
+}
+
+/** What a reservation is about that holds nothing, whatever its caller says. */
+const ofNothing: BudgetQuestion = { domain: '', descriptors: [] };
+
+/** Of a reservation in a domain that is not the caller's nothing is told, not even that there is one. */
+async function recalled(
+  { id, domain, advice }: { id: string; domain: string | undefined; advice: string },
+  { caller }: HttpAsker,
+  budgets: Budgets,
+): Promise<RecalledReservation> {
+  const found = await budgets.recall(id, domain);
+  if (found !== undefined && 'failure' in found) throw problemOfBudget(found);
+  if (found === undefined || caller?.hasDomain(found.domain) === false) throw noReservation(id, advice);
+  return found;
+}
+
+async function answerStatus(call: HttpCall, asker: HttpAsker, options: BudgetOptions): Promise<void> {
+  const { request, response, target } = call;
+  if (request.method !== 'GET' && request.method !== 'HEAD') {
+    response.setHeader('Allow', 'GET, HEAD');
+    throw new ApiProblem(405, `${target.path} takes GET, HEAD, not ${shown(request.method ?? '')}`);
+  }
+  checkParameters(target.query, ['domain', 'entry']);
+  const domain = target.query.get('domain') ?? '';
+  const refusal = domain === '' ? undefined : asker.caller?.refusal(domain, Right.READ);
+  if (refusal !== undefined) throw problemOf(refusal);
+  const question = questionOf(statusQuestion(target.query), call, options);
+  const answer = await budgetsAnswer(options.budgets, question, callerOf(asker));
+  if ('failure' in answer) throw problemOfBudget(answer);
+  sendJson(response, 200, answer);
+}
+
+/** What the parameters `domain` and `entry` ask, the entries of one descriptor in their order. Throws an `ApiProblem`. */
+function statusQuestion(query: URLSearchParams): Asked {
+  const domain = query.get('domain') ?? '';
+  if (domain === '') throw new ApiProblem(400, 'domain is missing: expected ?domain=<domain>');
+  const entries = query.getAll('entry').map(entryOf);
+  if (entries.length === 0)
+    throw new ApiProblem(
+      400,
+      'entry is missing: expected entry=key=value, once for each entry, in their order',
+    );
+  return { domain, descriptors: [entries] };
+}
+
+/** What `/v1/budgets` answers: plain data, which may come from another thread. */
+export type BudgetsAnswer = { budgets: object[] } | BudgetFailure;
+
+async function budgetsAnswer(
+  budgets: Budgets,
+  question: BudgetQuestion,
+  caller: Asking,
+): Promise<BudgetsAnswer> {
+  const scopes = await new Promise<readonly BudgetScope[] | BudgetFailure>((done) =>
+    budgets.status(question, caller, done),
+  );
+  if ('failure' in scopes) return scopes;
+  return {
+    budgets: scopes.map((scope) => ({
+      ...scopeJson(scope),
+      open: scope.open,
+      oldestSeconds: scope.oldestSeconds ?? null,
+    })),
+  };
+}
+
+/** For an operator, whom nobody awaits. */
+export function budgetsNow(
+  budgets: Budgets,
+  domain: string,
+  entries: readonly Entry[],
+): Promise<BudgetsAnswer> {
+  const descriptor = { entries, limit: undefined, hitsAddend: undefined, isNegativeHits: false };
+  return budgetsAnswer(budgets, { domain, descriptors: [descriptor] }, { abandoned: false });
+}
+
+/** `/v1/budgets` for operators. */
+export function budgetRoutes(
+  ask: (domain: string, entries: readonly Entry[]) => Promise<BudgetsAnswer>,
+): ApiRoute[] {
+  return [
+    {
+      ...{ method: 'GET', path: '/v1/budgets', right: 'read', parameters: ['domain', 'entry'] },
+      answer: async (call) => {
+        domainOf(call, 'read');
+        const { domain, descriptors } = statusQuestion(call.query);
+        const body = await ask(domain, descriptors[0]!);
+        if ('failure' in body) throw problemOfBudget(body);
+        return { body };
+      },
+    },
+  ];
+}
+
+/** Bounds of requests hold, and what is remembered of entries is found. */
+function questionOf(
+  { domain, descriptors, amounts }: Asked,
+  { request }: HttpCall,
+  { bounds, tooLarge }: BudgetOptions,
+): BudgetQuestion {
+  try {
+    const decoded = bounds.decodeWhole(encodeRateLimitRequest(domain, descriptors, 1));
+    return { domain, descriptors: decoded.descriptors, ...(amounts && { amounts }) };
+  } catch (error) {
+    if (!(error instanceof RequestTooLarge)) throw error;
+    tooLarge.note(error, originOf(request));
+    throw new ApiProblem(400, error.message);
+  }
+}
+
+function callerOf(asker: HttpAsker): Asking {
+  return replyTo(asker, {});
+}
+
+/** The answer; rejects with an `ApiProblem` where there is none. */
+async function told<Answer extends object>(
+  ask: (done: (answer: Answer | BudgetFailure) => void) => void,
+): Promise<Answer> {
+  const answer = await new Promise<Answer | BudgetFailure>(ask);
+  if ('failure' in answer) throw problemOfBudget(answer);
+  return answer;
+}
+
+const statuses: Readonly<Record<BudgetFailure['failure'], number>> = {
+  invalid: 400,
+  'no-domain': 404,
+  conflict: 409,
+  // As over a limit, nothing was reserved.
+  full: 429,
+  unsupported: 501,
+  unavailable: 503,
+};
+
+function problemOfBudget({ failure, message, retryAfterSeconds: roomIn }: BudgetFailure): ApiProblem {
+  const waits = failure === 'unavailable' ? retryAfterSeconds : roomIn;
+  return new ApiProblem(statuses[failure], message, waits === undefined ? {} : { retryAfterSeconds: waits });
+}
+
+const commitAdvice = '; a commit with domain and descriptors is charged nevertheless';
+
+function noReservation(id: string, advice: string): ApiProblem {
+  return new ApiProblem(404, `there is no reservation ${shown(id)}, or no longer${advice}`);
+}
+
+function scopeJson(scope: BudgetScope): object {
+  const { descriptor, rule, limit, isShadow, isQuota, used, reserved, left, resetSeconds, mark } = scope;
+  const shownOne = rule === undefined ? { ...limit, name: '' } : limit;
+  return {
+    descriptor,
+    rule: rule ?? null,
+    limit: { ...limitJson(shownOne), words: limitWords(shownOne) },
+    shadow: isShadow,
+    quota: isQuota,
+    used,
+    reserved,
+    left,
+    reset: resetSeconds,
+    mark: mark ?? null,
+  };
+}
+
+function readTtl(value: unknown, mistakes: Mistakes): number {
+  const ms = typeof value === 'string' ? parseGoDuration(value) : undefined;
+  if (ms === undefined || ms < 1 || ms > mostAmount)
+    mistakes.add('ttl', `is a length of time such as "30s", "5m" or "1h", not ${valueText(value)}`);
+  return Math.ceil(ms ?? 0);
+}
+
+function readId(value: unknown, mistakes: Mistakes): string {
+  checkText('reservationId', value, mistakes);
+  if (typeof value === 'string' && !reservationIdForm.test(value))
+    mistakes.add('reservationId', `is 1 to 255 visible ASCII characters, not ${valueText(value)}`);
+  return value as string;
+}
+
+function readChosenId(value: unknown, mistakes: Mistakes): string {
+  const id = readId(value, mistakes);
+  if (typeof id === 'string' && kindOfId(id) !== 'chosen')
+    mistakes.add('reservationId', `begins with w0. or w1., which only ids that Weir makes do: ${shown(id)}`);
+  return id;
+}
+
+function readSettledId(value: unknown, domain: unknown, mistakes: Mistakes): string {
+  const id = readId(value, mistakes);
+  if (domain === undefined && typeof id === 'string' && kindOfId(id) === 'chosen')
+    mistakes.add('domain', 'is missing: a reservationId that the caller chose is looked up in a domain');
+  return id;
+}

@@ -1,0 +1,407 @@
+import { randomFillSync } from 'node:crypto';
+import type { Decisions } from '../capabilities/capability.ts';
+import { marksReached } from '../decide/assess.ts';
+import { shownLimit, shownPath } from '../decide/limit-headers.ts';
+import type { Plan } from '../decide/limit-plan.ts';
+import { type RateLimitRequest, ServiceError } from '../decide/messages.ts';
+import { RequestTooLarge } from '../decide/request-bounds.ts';
+import { assembleResponse, okStatus, type ResponseOptions, unlimitedStatus } from '../decide/response.ts';
+import type { CountedHit } from '../service/decision.ts';
+import { mixedUnits } from '../service/mixed-units.ts';
+import type { DecisionParts } from '../service/rate-limit-service.ts';
+import {
+  type Answered,
+  type HoldRequest,
+  type PlacedHold,
+  ReservesNothing,
+  statusOfHeld,
+  type UnheldNote,
+} from '../service/reserving.ts';
+import { secondsToReset } from '../service/verdicts.ts';
+import { type Caller, copyOperation, type Fullness } from '../stores/operation.ts';
+import { StoreError } from '../stores/store-error.ts';
+import {
+  type BudgetFailure,
+  type BudgetQuestion,
+  type BudgetScope,
+  type Budgets,
+  defaultTtlMs,
+  leastTtlMs,
+  type RecalledReservation,
+  type ReserveAnswer,
+  type ReserveQuestion,
+  type SettleAnswer,
+  type SettleQuestion,
+  type UnlimitedDescriptor,
+} from './budgets.ts';
+import { kindOfId, ReservationIds } from './reservation-id.ts';
+import { endOfSame, heldNoteOf, recalledFrom, unheldNoteOf } from './reservation-note.ts';
+
+export interface BudgetOptions {
+  /** BUDGET_MAX_TTL. */
+  readonly maxTtlMs: number;
+  /** Makes 128 random bits as 32 hexadecimal digits. */
+  readonly newId: () => string;
+  /** How headers are told. */
+  readonly response: ResponseOptions;
+}
+
+/** What is asked, and what of it can be held. */
+interface Planned {
+  readonly request: RateLimitRequest;
+  readonly plans: readonly Plan[];
+  readonly holdings: readonly HoldRequest[];
+}
+
+interface PlanTerms {
+  readonly amount: number | undefined;
+  readonly ttlMs?: number;
+  /** One amount may be charged to rules of different `hits_unit`. */
+  readonly mixesUnits?: boolean;
+}
+
+/** With ids of its own. */
+export function createBudgets(
+  { service, wholeResponse }: Decisions,
+  longest: Pick<BudgetOptions, 'maxTtlMs'>,
+): Budgets {
+  return new BudgetService(service.parts, { ...longest, newId: randomIds(), response: wholeResponse });
+}
+
+export class BudgetService implements Budgets {
+  readonly #parts: DecisionParts;
+  readonly #options: BudgetOptions;
+  readonly #ids: ReservationIds;
+
+  constructor(parts: DecisionParts, options: BudgetOptions) {
+    this.#parts = parts;
+    this.#options = options;
+    this.#ids = new ReservationIds(options.newId);
+  }
+
+  reserve(
+    question: ReserveQuestion,
+    asker: Caller,
+    done: (answer: ReserveAnswer | BudgetFailure) => void,
+  ): void {
+    const { maxTtlMs } = this.#options;
+    const { domain, amount, recalled } = question;
+    const { ttlMs = Math.min(defaultTtlMs, maxTtlMs) } = question;
+    if (!(ttlMs >= leastTtlMs && ttlMs <= maxTtlMs)) {
+      const bounds = `${leastTtlMs / 1000}s to ${maxTtlMs / 1000}s (BUDGET_MAX_TTL)`;
+      done({ failure: 'invalid', message: `ttl must be from ${bounds}, not ${ttlMs / 1000}s` });
+      return;
+    }
+    const planned = this.#plan(question, { amount, ttlMs });
+    if ('failure' in planned) {
+      done(planned);
+      return;
+    }
+    const { plans, holdings } = planned;
+    const otherQuotaPasses = plans.some((plan) => plan.kind !== 'limited' && this.#parts.isQuota(plan));
+    const given = question.id ?? this.#ids.make(domain);
+    const stored = question.id === undefined ? given : this.#ids.inStore(domain, given);
+    const isUnheldKept =
+      question.id !== undefined && planned.request.descriptors.some(({ hitsAddend = 0 }) => hitsAddend > 0);
+    const note: UnheldNote | undefined = isUnheldKept
+      ? { until: (expiresAtMs) => unheldNoteOf(question, { ttlMs, expiresAtMs }), endOfSame }
+      : undefined;
+    this.#parts.reserving.reserve(
+      holdings,
+      {
+        domain,
+        id: stored,
+        isMarker: false,
+        note: recalled ? heldNoteOf(question) : undefined,
+        unheld: { ttlMs, note },
+        otherQuotaPasses,
+      },
+      asker,
+      (reserved) => {
+        const isNothing = reserved.call.width === 0 && !isUnheldKept;
+        const id = isNothing ? this.#ids.makeForNothing(domain, question.id) : given;
+        done(this.#reserveAnswer({ ...planned, amount }, reserved, id, asker));
+      },
+    );
+  }
+
+  settle(
+    question: SettleQuestion,
+    asker: Caller,
+    done: (answer: SettleAnswer | BudgetFailure) => void,
+  ): void {
+    const { domain, id, actual, unknown, isUnheld = false } = question;
+    const holdsNothing = isUnheld || kindOfId(id) === 'nothing';
+    // Without an id hits are reported: they count as those of any other request do.
+    const terms = { amount: actual, mixesUnits: id === '' };
+    const planned = holdsNothing ? nothingPlanned : this.#plan(question, terms);
+    if ('failure' in planned) {
+      done(planned);
+      return;
+    }
+    // Of a marker that nobody made nothing is remembered.
+    const settling =
+      id === ''
+        ? ({ domain, id: this.#options.newId(), isMarker: true, unknown: 'charge' } as const)
+        : { domain, id: this.#ids.inStore(domain, id), isMarker: false, unknown };
+    this.#parts.reserving.settle(planned.holdings, settling, asker, (settled) =>
+      done(settleAnswer(settled, this.#parts.clock.nowMs())),
+    );
+  }
+
+  status(
+    question: BudgetQuestion,
+    asker: Caller,
+    done: (answer: readonly BudgetScope[] | BudgetFailure) => void,
+  ): void {
+    const planned = this.#plan(question, { amount: undefined });
+    if ('failure' in planned) {
+      done(planned);
+      return;
+    }
+    const nowMs = this.#parts.clock.nowMs();
+    this.#parts.reserving.look(planned.holdings, asker, (held, error) =>
+      done(error === undefined ? scopesOf(held, nowMs) : failureOf(error)),
+    );
+  }
+
+  async recall(
+    id: string,
+    domain: string | undefined,
+  ): Promise<RecalledReservation | undefined | BudgetFailure> {
+    const { reserving, store } = this.#parts;
+    if (reserving.reservesNothing !== undefined) return failureOf(reserving.reservesNothing);
+    try {
+      const note = await store.notes!.recall(domain === undefined ? id : this.#ids.inStore(domain, id));
+      const found = note === undefined ? undefined : recalledFrom(note);
+      return domain === undefined || found?.domain === domain ? found : undefined;
+    } catch (error) {
+      if (error instanceof StoreError) return failureOf(error);
+      throw error;
+    }
+  }
+
+  #plan(
+    { domain, descriptors, amounts, leftOut, plans: known }: BudgetQuestion & Pick<SettleQuestion, 'plans'>,
+    { amount, ttlMs = 0, mixesUnits = false }: PlanTerms,
+  ): Planned | BudgetFailure {
+    const { clock, isQuota, plans: inForce } = this.#parts;
+    const request = {
+      domain,
+      descriptors: descriptors.map((one, index) => ({ ...one, hitsAddend: amounts?.[index] ?? amount })),
+      hitsAddend: amount ?? 0,
+      leftOut,
+    };
+    // Whoever asks: a number that is none would spoil the counter in the store.
+    const wrong = request.descriptors.find(({ hitsAddend = 0 }) => !isAmount(hitsAddend));
+    if (wrong !== undefined) {
+      const message = `an amount is a whole number from 0 to 2^53 - 1, not ${wrong.hitsAddend}`;
+      return { failure: 'invalid', message };
+    }
+    let plans: readonly Plan[];
+    try {
+      plans = known ?? inForce.plan(request, clock.nowMs());
+    } catch (error) {
+      if (error instanceof RequestTooLarge)
+        return { failure: 'invalid', message: error.message, tooLarge: error };
+      if (!(error instanceof ServiceError)) throw error;
+      return { failure: error.transient ? 'unavailable' : 'invalid', message: error.message };
+    }
+    if (plans.every(({ kind }) => kind === 'domain-not-found')) {
+      inForce.noteNoDomain(domain);
+      return { failure: 'no-domain', message: `there are no rules for the domain ${JSON.stringify(domain)}` };
+    }
+    const holdings: HoldRequest[] = [];
+    for (const [index, plan] of plans.entries()) {
+      if (plan.kind !== 'limited') continue;
+      const own = request.descriptors[index]!.hitsAddend;
+      holdings.push({ index, plan, isQuota: isQuota(plan), amount: own, ttlMs, onExpiry: 'release' });
+    }
+    const mixed = mixesUnits ? undefined : mixedUnitsOf(holdings, amounts);
+    return mixed ?? { request, plans, holdings };
+  }
+
+  #reserveAnswer(
+    { amount, ...planned }: Planned & Pick<ReserveQuestion, 'amount'>,
+    { call, held, error }: Answered,
+    id: string,
+    asker: Caller,
+  ): ReserveAnswer | BudgetFailure {
+    const { outcome, expiresAtMs } = call;
+    if (error !== undefined) return failureOf(error);
+    if (outcome === 'conflict') {
+      const message = `the reservation ${JSON.stringify(id)} was made with another amount, ttl or descriptors, or by other rules`;
+      return { failure: 'conflict', message };
+    }
+    const nowMs = this.#parts.clock.nowMs();
+    const allowed = outcome !== 'refused' && outcome !== 'full';
+    const isRepeated = outcome === 'repeated';
+    // What is repeated was counted before. A full counter refuses as a limit does.
+    if (!isRepeated) for (const { hits } of held) this.#parts.answered.countHeld(hits, allowed);
+    if (outcome === 'full') return fullFailure(call.full, nowMs);
+    if (!isRepeated) this.#parts.answered.countUnlimited(planned, allowed);
+    return {
+      allowed,
+      id,
+      amount,
+      expiresAtMs: allowed ? expiresAtMs : 0,
+      isRepeated,
+      plans: planned.plans,
+      headers: this.#concluded(planned, held, isRepeated, asker),
+      // Not every protocol tells them.
+      get scopes() {
+        return scopesOf(held, nowMs);
+      },
+      get unlimited() {
+        return unlimitedOf(planned.plans);
+      },
+    };
+  }
+
+  /** Counts in the rules' statistics as hits do, and gives the headers of their answer; what is repeated counts nothing. */
+  #concluded(
+    { request, plans }: Planned,
+    held: readonly PlacedHold[],
+    isRepeated: boolean,
+    asker: Caller,
+  ): ReserveAnswer['headers'] {
+    const { plans: inForce, events } = this.#parts;
+    const asked = { request, epoch: inForce.epoch, asker };
+    const statuses = plans.map((plan, index) => {
+      const one = held.find((other) => other.index === index);
+      if (one !== undefined) {
+        const [hit] = isRepeated ? uncounted(one.hits) : one.hits;
+        return statusOfHeld(this.#parts, one, asked, { tells: true, hit: hit! });
+      }
+      if (plan.kind !== 'unlimited') return okStatus;
+      if (plan.metrics !== undefined && !isRepeated)
+        this.#parts.hits.countUnlimited(plan.metrics, request, index);
+      return unlimitedStatus;
+    });
+    const { response } = this.#options;
+    return assembleResponse({ request, plans, statuses }, response, events).responseHeadersToAdd;
+  }
+}
+
+/** Why an amount cannot be charged to all of its rules. 0 is nothing of whatever they count. */
+function mixedUnitsOf(
+  holdings: readonly HoldRequest[],
+  amounts: BudgetQuestion['amounts'],
+): BudgetFailure | undefined {
+  const charged = holdings.filter(({ amount = 0 }) => amount > 0);
+  const isOwn = ({ index }: HoldRequest): boolean => amounts?.[index] !== undefined;
+  const shared = charged.filter((one) => !isOwn(one));
+  for (const group of [shared, ...charged.filter(isOwn).map((one) => [one])]) {
+    const mixed = mixedUnits(group.map(({ plan }) => plan));
+    if (mixed === undefined) continue;
+    const advice = mixed.isOneRule
+      ? 'the limits of a rule need one hits_unit'
+      : 'give each descriptor an amount of its own';
+    const words = `the amount ${group[0]!.amount} cannot be charged to rules of different hits_unit`;
+    return { failure: 'invalid', message: `${words}: ${mixed.words}; ${advice}` };
+  }
+  return undefined;
+}
+
+function isAmount(amount: number): boolean {
+  return Number.isSafeInteger(amount) && amount >= 0;
+}
+
+/** Of a settle that has nothing to do. */
+const nothingPlanned: Pick<Planned, 'holdings'> = { holdings: [] };
+
+const fullTexts: Readonly<Record<Fullness['of'], string>> = {
+  counter: 'a counter has as many open reservations as BUDGET_MAX_RESERVATIONS allows',
+  domain: 'the domain has as many reservations as BUDGET_MAX_DOMAIN_RESERVATIONS allows',
+  caller: 'the caller has as many reservations as BUDGET_MAX_CALLER_RESERVATIONS allows',
+  memory: 'the reservations of the domain or of the caller take their share of MEMORY_STORE_MAX_BYTES',
+};
+
+/** `full` is undefined where the store does not say. */
+function fullFailure(full: Fullness | undefined, nowMs: number): BudgetFailure {
+  const { of = 'counter', roomAtMs = 0 } = full ?? {};
+  const retryAfterSeconds = Math.max(1, Math.ceil((roomAtMs - nowMs) / 1000));
+  return { failure: 'full', message: fullTexts[of], retryAfterSeconds };
+}
+
+/** As if they had been looked at. */
+function uncounted(hits: readonly CountedHit[]): readonly CountedHit[] {
+  const copies = hits.map((hit) => copyOperation(hit, hit.verb, 0));
+  for (const copy of copies) copy.applied = 0;
+  if (copies.length > 1) copies[0]!.group = copies;
+  return copies;
+}
+
+function settleAnswer({ call, held, error }: Answered, nowMs: number): SettleAnswer | BudgetFailure {
+  const { settled: outcome, charged, amount } = call;
+  if (error !== undefined) return failureOf(error);
+  const most = Math.max(0, ...held.flatMap(({ asked }) => asked.map(({ hold }) => hold!.lost)));
+  const lost = most === 0 ? undefined : most;
+  return {
+    outcome,
+    charged,
+    amount,
+    lost,
+    get scopes() {
+      return scopesOf(held, nowMs);
+    },
+  };
+}
+
+function unlimitedOf(plans: readonly Plan[]): UnlimitedDescriptor[] {
+  return plans.flatMap(({ kind, rule }, descriptor) =>
+    kind === 'limited' ? [] : [{ descriptor, rule: rule && shownPath(rule) }],
+  );
+}
+
+function scopesOf(held: readonly PlacedHold[], nowMs: number): BudgetScope[] {
+  return held.flatMap(({ index, isQuota: quota, hits, asked }) =>
+    hits.map((hit, i) => scopeOf({ descriptor: index, isQuota: quota }, hit, asked[i], nowMs)),
+  );
+}
+
+function scopeOf(
+  where: Pick<BudgetScope, 'descriptor' | 'isQuota'>,
+  hit: CountedHit,
+  asked: CountedHit | undefined,
+  nowMs: number,
+): BudgetScope {
+  const { rule, limit, capacity, marks } = hit.counter;
+  const used = asked?.after ?? 0;
+  const { reserved = 0, open = 0, oldestMs = 0 } = asked?.hold ?? {};
+  return {
+    ...where,
+    rule: shownPath(rule),
+    limit: shownLimit(rule, limit),
+    isShadow: rule.shadowMode,
+    refused: hit.full || hit.over,
+    isExceeded: used > capacity,
+    used,
+    reserved,
+    open,
+    oldestSeconds: oldestMs === 0 ? undefined : Math.max(0, Math.floor((nowMs - oldestMs) / 1000)),
+    left: hit.full ? 0 : Math.max(0, capacity - used),
+    resetSeconds: secondsToReset(hit, hit.over),
+    mark: marks?.percents[marksReached(marks, used) - 1],
+  };
+}
+
+function failureOf(error: StoreError): BudgetFailure {
+  const failure = error instanceof ReservesNothing ? 'unsupported' : 'unavailable';
+  return { failure, message: error.textForCallers };
+}
+
+/** 128 random bits each, as text. Many are drawn at a time: a draw costs more than its bytes. */
+function randomIds(): () => string {
+  const idBytes = 16;
+  const bytes = Buffer.alloc(256 * idBytes);
+  let drawn = bytes.length;
+  return () => {
+    if (drawn === bytes.length) {
+      randomFillSync(bytes);
+      drawn = 0;
+    }
+    drawn += idBytes;
+    return bytes.toString('hex', drawn - idBytes, drawn);
+  };
+}

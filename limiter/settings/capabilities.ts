@@ -1,0 +1,86 @@
+/** Every capability, and where its settings stand among the others. To add one: its folder, and its place in this list. */
+import type { Environment, SettingsOf, SettingsTable } from '../../process/settings/settings-reader.ts';
+import { callers } from '../callers/declaration.ts';
+import type { Capability } from '../capabilities/capability.ts';
+import { kuadrant } from '../kuadrant/declaration.ts';
+import { leases } from '../leases/declaration.ts';
+import { overrides } from '../overrides/declaration.ts';
+import { pprof } from '../pprof/declaration.ts';
+import { quotaService } from '../quota-service/declaration.ts';
+import { reflection } from '../reflection/declaration.ts';
+import { refusals } from '../refusals/declaration.ts';
+import { reservations } from '../reservations/declaration.ts';
+import { topOffenders } from '../top-offenders/declaration.ts';
+import { tracing } from '../tracing/declaration.ts';
+
+/** In the order in which their parts are opened: reflection tells of what those before it serve. */
+export const capabilities = [
+  callers,
+  leases,
+  overrides,
+  reservations,
+  topOffenders,
+  refusals,
+  tracing,
+  pprof,
+  kuadrant,
+  quotaService,
+  reflection,
+] as const;
+
+type RowsOf<One> = One extends { settings: { rows: infer Rows extends SettingsTable } } ? Rows : never;
+export type CapabilityTables = RowsOf<(typeof capabilities)[number]>;
+
+/** The intersection of a union. */
+export type AllOf<Union> = (Union extends unknown ? (each: Union) => void : never) extends (
+  all: infer All,
+) => void
+  ? All
+  : never;
+type OwnSettings = SettingsOf<AllOf<CapabilityTables>>;
+type DerivedOf<One> = One extends { settings: { derived(...args: never): infer Values } } ? Values : never;
+export type DerivedSettings = AllOf<DerivedOf<(typeof capabilities)[number]>>;
+
+export interface SettingsGroup {
+  readonly title: string;
+  readonly settings: SettingsTable;
+}
+
+const declared: readonly Pick<Capability<never, OwnSettings>, 'name' | 'settings'>[] = capabilities;
+
+/** The groups, with the settings of capabilities where they stand. */
+export function withCapabilities(own: readonly SettingsGroup[]): SettingsGroup[] {
+  const groups = [...own];
+  for (const { settings } of declared) {
+    if (settings === undefined) continue;
+    const { title, before, rows } = settings;
+    const at = groups.findIndex((group) => group.title === title);
+    const group = groups[at];
+    if (group !== undefined) groups[at] = { title, settings: inserted(group.settings, rows, before) };
+    else {
+      const next = groups.findIndex((other) => other.title === before);
+      groups.splice(next === -1 ? groups.length : next, 0, { title, settings: rows });
+    }
+  }
+  return groups;
+}
+
+function inserted(table: SettingsTable, rows: SettingsTable, before: string | undefined): SettingsTable {
+  const entries = Object.entries(table);
+  const next = entries.findIndex(([name]) => name === before);
+  entries.splice(next === -1 ? entries.length : next, 0, ...Object.entries(rows));
+  return Object.fromEntries(entries);
+}
+
+export const capabilityPrefixes: readonly string[] = declared.flatMap(
+  ({ settings }) => settings?.ownPrefixes ?? [],
+);
+
+export function capabilityWarnings(settings: OwnSettings, env: Environment): string[] {
+  return declared.flatMap((one) => one.settings?.warnings?.(settings, env) ?? []);
+}
+
+export function derivedSettings(settings: OwnSettings, env: Environment): DerivedSettings {
+  const all = declared.map((one) => one.settings?.derived?.(settings, env));
+  return Object.assign({}, ...all) as DerivedSettings;
+}

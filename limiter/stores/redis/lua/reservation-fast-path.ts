@@ -1,0 +1,185 @@
+/**
+ * The Lua of the usual reserve and the usual settle: one counter of a fixed window, an id or marker of which nothing is known
+ * or that is open in the present window, room for all, nothing to expire or to forget. It does what the general code does
+ * (reservation-script.ts, reservation-records.ts) in one read and one write of each key. Its time goes into strings, which Lua
+ * looks up whenever one is made, and into arguments of commands: so it makes few of both, and no number an argument.
+ */
+
+import { anyReservedKey } from './reserved-keys-over.ts';
+import { oomError } from './scripts.ts';
+
+/** Stands behind `luaBase` and `luaBoundsSetUp`. */
+export const luaReservationSetUp = `
+local find, match, tonumber, type = string.find, string.match, tonumber, type
+local pack, unpackHead = struct.pack, struct.unpack
+local nowMs = floor(now / 1000)
+-- Scores of what is not open are so much higher, and it is later than all.
+local closed = 4503599627370496
+-- Sums of numbers below are exact.
+local plain = 100000000000000
+-- Much cheaper than what Lua does to numbers in a text.
+local format = string.format
+-- Where long has 32 bits.
+if format('%d', max) ~= '9007199254740991' then
+  format = function(form, ...) return string.format(string.gsub(form, '%%d', '%%.0f'), ...) end
+end
+-- A hash's head: its window, how many are open that were charged in it, and what they took; when there is something to expire
+-- and to forget at the earliest; when both keys end; and how many lines of markers, and how many open ones of other windows.
+local headForm, headBytes = '<ddddddd', 56
+local function wordsOf(text)
+  local list = {}
+  for word in string.gmatch(text, '%S+') do list[#list + 1] = word end
+  return list
+end
+local words = wordsOf(ARGV[3])
+-- Of each counter its life, which by its jitter is another one each; read when the first is needed.
+local lives
+local maxOpen, recordMs = tonumber(words[1]), tonumber(words[2])
+-- What says that anything is reserved lives as long as what does so longest. A cluster has no place for it.
+local function noteAny(lifeMs)
+  if words[3] == '1' and pcall('PTTL', '${anyReservedKey}') < lifeMs then
+    pcall('PSETEX', '${anyReservedKey}', format('%d', lifeMs), '1')
+  end
+end
+for text in string.gmatch(ARGV[1], '[^;]+') do bounds[#bounds + 1] = text end
+-- Each is, in words: what to do, its flags, how many counters it has, and how many in all places; then of each its bound,
+-- window, flags, group, TTL and what becomes of it. A call is the number of its shape and the amounts of its counters.
+local shapes, shapeCount = {}, 0
+-- Of one counter, neither in shadow mode nor a quota.
+local commonShape = '^(%a) (%S+) 1 (%d+) (%d+) (%d+) %- %d+ (%d+) (%a)$'
+for text in string.gmatch(ARGV[2], '[^;]+') do
+  local kind, flags, width, bound, window, ttl, onExpiry = match(text, commonShape)
+  local shape = { text = text, hasNote = flags == '-n' }
+  local capacity = kind and match(bounds[tonumber(bound)], '^fixed (%d+)$')
+  if capacity then
+    shape.window, shape.capacity, shape.isMarker = tonumber(window), tonumber(capacity), string.byte(flags) == 109
+    if kind == 's' then
+      shape.isCommon = flags == 'mc' or flags == '-c' or flags == 'm' or flags == '-'
+      shape.isSettle, shape.record = true, '^o%a' .. window .. ' (%d+) %d+ %d+ %d+$'
+    elseif kind == 'r' and ttl ~= '0' and (flags == 'm' or flags == '-' or flags == '-n') then
+      local dueMs = nowMs + ttl
+      local due = format('%d', dueMs)
+      shape.isCommon, shape.isReserve, shape.dueMs, shape.due, shape.keptMs = true, true, dueMs, due, dueMs + recordMs
+      shape.opens, shape.rest = 'o' .. onExpiry .. window .. ' ', ' ' .. ttl .. ' ' .. due .. ' ' .. width
+      shape.noteMs = shape.hasNote and format('%d', ttl + recordMs)
+    end
+  end
+  shapeCount = shapeCount + 1
+  shapes[format('%d', shapeCount)] = shape
+end
+-- The next call: its first word, key and argument, and its first counter's number.
+local at, key, text, number = 4, 1, 5, 1
+local out, told = { now }, 1
+-- How many records may still be swept: Redis does nothing else meanwhile.
+local left = 250
+`;
+
+/** Does calls until one is not usual. Answers a reserve with three numbers, a settle with four. */
+export const luaReservationFastPath = `
+while at <= #words do
+  local shape = shapes[words[at]]
+  local isCommon = false
+  repeat
+    if not shape.isCommon then break end
+    local counter, hash, name, isMarker = KEYS[key], KEYS[key + 1], ARGV[text], shape.isMarker
+    local side = pcall('HMGET', hash, 'h', name)
+    if side.err then break end
+    local head, known = side[1], side[2]
+    local window, count, taken, due, forget, ends, others = shape.window, 0, 0, closed, closed, 0, 0
+    if head then
+      if #head ~= headBytes then break end
+      window, count, taken, due, forget, ends, others = unpackHead(headForm, head)
+      if window ~= shape.window or taken >= plain then break end
+      -- What is forgotten somewhat later is forgotten many at a time. A script that swept enough sweeps no more.
+      if due <= nowMs and (left > 0 or shape.isSettle) or forget <= nowMs - recordMs / 4 and left > 0 then break end
+      if others > 0 and isMarker and pcall('HGET', hash, 'm' .. string.sub(name, 2)) then break end
+    end
+    local amountText, change, changeText, limit, reserved = words[at + 1], 0, '0', shape.capacity, 0
+    if shape.isReserve then
+      if known or count >= maxOpen then break end
+      change, changeText = amountText + 0, amountText
+      if change >= plain or change + taken > limit then break end
+      if shape.hasNote then
+        local noted = pcall('GET', KEYS[key + 3])
+        if type(noted) == 'string' and noted ~= ARGV[text + 1] then break end
+      end
+    else
+      reserved = known and match(known, shape.record)
+      if not reserved then break end
+      if amountText == '-' then amountText = reserved end
+      reserved, limit = reserved + 0, plain
+      change = amountText - reserved
+      if change >= plain or reserved >= plain then break end
+      if change ~= 0 then changeText = format('%d', change) end
+    end
+    -- First of all, as it says what the counter holds; taken back where that is not usual.
+    local total = pcall('INCRBY', counter, changeText)
+    if shape.isSettle and type(total) == 'table' and find(total.err, '${oomError}') then
+      -- Behind a first write that could free memory a full Redis refuses none: what is reserved is settled in it, too.
+      pcall('HDEL', hash, '')
+      total = pcall('INCRBY', counter, changeText)
+    end
+    if type(total) ~= 'number' then break end
+    local former, set, err = total - change, KEYS[key + 2], nil
+    -- A counter that holds less than what is open on it was evicted, reset or paid back.
+    local least = shape.isSettle and taken or 0
+    if total >= 0 and former >= least and total <= limit and total < plain then
+      if former == 0 then
+        lives = lives or wordsOf(ARGV[4])
+        err = pcall('EXPIRE', counter, lives[number])
+      end
+      if type(err) == 'table' then
+        -- Told below.
+      elseif shape.isReserve then
+        count, taken = count + 1, taken + change
+        if shape.dueMs < due then due = shape.dueMs end
+        local isLonger = ends < shape.keptMs
+        if isLonger then ends = shape.keptMs + 60000 + floor((shape.keptMs - nowMs) / 8) end
+        err = pcall('ZADD', set, shape.due, name)
+        if type(err) ~= 'table' then
+          err = pcall('HMSET', hash, name, shape.opens .. amountText .. shape.rest,
+            'h', pack(headForm, window, count, taken, due, forget, ends, others))
+        end
+        -- A set that was evicted alone is made anew here.
+        if not err.err and (isLonger or pcall('PTTL', set) == -1) then
+          noteAny(ends - nowMs)
+          local life = format('%d', ends - nowMs)
+          pcall('PEXPIRE', hash, life)
+          pcall('PEXPIRE', set, life)
+        end
+      else
+        count, taken = count - 1, taken - reserved
+        if count < 0 or taken < 0 then count, taken = 0, 0 end
+        if count == 0 and others == 0 then due = closed end
+        if isMarker then
+          err = pcall('ZREM', set, name)
+          if type(err) ~= 'table' then err = pcall('HDEL', hash, name) end
+          if type(err) ~= 'table' then
+            err = pcall('HMSET', hash, 'h', pack(headForm, window, count, taken, due, forget, ends, others))
+          end
+        else
+          -- It stays in the set as it is until others are swept.
+          if forget == closed then forget = nowMs + recordMs end
+          err = pcall('HMSET', hash, name, 's' .. amountText .. ' ' .. known,
+            'h', pack(headForm, window, count, taken, due, forget, ends, others))
+        end
+      end
+      isCommon = type(err) ~= 'table' or not err.err
+    end
+    if not isCommon then
+      if former == 0 then pcall('DEL', counter) else pcall('INCRBY', counter, format('%d', 0 - change)) end
+      break
+    end
+    if shape.hasNote then pcall('PSETEX', KEYS[key + 3], shape.noteMs, ARGV[text + 1]) end
+    out[told + 1], out[told + 2], out[told + 3] = total, taken, count
+    told = told + 3
+    if shape.isSettle then
+      told = told + 1
+      out[told] = reserved
+    end
+  until true
+  if not isCommon then break end
+  at, number = at + 2, number + 1
+  if shape.hasNote then key, text = key + 4, text + 2 else key, text = key + 3, text + 1 end
+end
+`;

@@ -1,0 +1,111 @@
+/** How many reservations of one owner a store keeps, by when it forgets them. */
+
+import type { TallyChanges } from '../store.ts';
+
+/** Ends are rounded up by an eighth of the time until then at most, so that a tally has few of them. */
+export function roundedEnd(endMs: number, nowMs: number): number {
+  const seconds = Math.max(1, Math.ceil((endMs - nowMs) / 1000));
+  const step = 1 << Math.max(0, 28 - Math.clz32(seconds));
+  return Math.ceil(endMs / 1000 / step) * step;
+}
+
+/** What ends at one time. */
+interface Ending {
+  /** Never below 0. */
+  count: number;
+  /** The part of it that others do not know yet; below 0 where they count too many. */
+  unshared: number;
+}
+
+export class ReservationTally {
+  readonly #isShared: boolean;
+  readonly #endings = new Map<number, Ending>();
+  #total = 0;
+  /** The earliest of those that count any; infinite where there is none. */
+  #firstEnd = Number.POSITIVE_INFINITY;
+  /** When it was last shared, or asked for. */
+  sharedMs = Number.NEGATIVE_INFINITY;
+
+  /** `isShared`: `takeUnshared` is called now and then. */
+  constructor(isShared: boolean) {
+    this.#isShared = isShared;
+  }
+
+  totalAt(nowMs: number): number {
+    while (this.#firstEnd * 1000 <= nowMs) {
+      this.#total -= this.#endings.get(this.#firstEnd)!.count;
+      this.#endings.delete(this.#firstEnd);
+      this.#findFirst();
+    }
+    return this.#total;
+  }
+
+  /** When the first of them are forgotten, in milliseconds since the epoch. */
+  get firstEndMs(): number {
+    return this.#firstEnd * 1000;
+  }
+
+  add(end: number, count: number): void {
+    const ending = this.#endingAt(end);
+    ending.count += count;
+    if (this.#isShared) ending.unshared += count;
+    this.#total += count;
+    if (end < this.#firstEnd) this.#firstEnd = end;
+  }
+
+  /**
+   * Takes out one that was forgotten early. Which one is not known: it counts as the first that ends, so that the total is
+   * never too low, and too high until the end of that one at most.
+   */
+  removeOne(nowMs: number): void {
+    if (this.totalAt(nowMs) === 0) return;
+    const ending = this.#endings.get(this.#firstEnd)!;
+    ending.count -= 1;
+    if (this.#isShared) ending.unshared -= 1;
+    this.#total -= 1;
+    if (ending.count > 0) return;
+    if (ending.unshared === 0) this.#endings.delete(this.#firstEnd);
+    this.#findFirst();
+  }
+
+  takeUnshared(): TallyChanges {
+    const taken = new Map<number, number>();
+    for (const [end, ending] of this.#endings) {
+      if (ending.unshared !== 0) taken.set(end, ending.unshared);
+      ending.unshared = 0;
+      if (ending.count === 0) this.#endings.delete(end);
+    }
+    return taken;
+  }
+
+  /** Takes over what all limiters keep; what was not shared meanwhile counts besides. */
+  learn(all: TallyChanges): void {
+    for (const ending of this.#endings.values()) ending.count = ending.unshared;
+    for (const [end, count] of all) this.#endingAt(end).count += count;
+    this.#total = 0;
+    for (const [end, ending] of this.#endings) {
+      ending.count = Math.max(0, ending.count);
+      this.#total += ending.count;
+      if (ending.count === 0 && ending.unshared === 0) this.#endings.delete(end);
+    }
+    this.#findFirst();
+  }
+
+  /** The sharing of these failed. */
+  putBack(changes: TallyChanges): void {
+    for (const [end, count] of changes) this.#endingAt(end).unshared += count;
+  }
+
+  #endingAt(end: number): Ending {
+    const known = this.#endings.get(end);
+    if (known !== undefined) return known;
+    const ending = { count: 0, unshared: 0 };
+    this.#endings.set(end, ending);
+    return ending;
+  }
+
+  #findFirst(): void {
+    this.#firstEnd = Number.POSITIVE_INFINITY;
+    for (const [end, { count }] of this.#endings) if (count > 0 && end < this.#firstEnd) this.#firstEnd = end;
+  }
+}

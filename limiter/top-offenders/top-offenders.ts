@@ -1,0 +1,155 @@
+/** Who is over limit most often, of one thread. */
+import { boundedText } from '../../rules/bounded-text.ts';
+import { shownKey } from '../../rules/long-text.ts';
+import { limitLabel } from '../../rules/window.ts';
+import type { CountedHit } from '../service/decision.ts';
+import { SpaceSaving, summaryOf, type TopSummary } from './space-saving.ts';
+
+export interface TopOffendersOptions {
+  /** Keys that a sketch holds; two sketches a domain. At least 1. */
+  keysPerDomain: number;
+  /** Of all domains together; those that were over longest ago leave. One domain may always stay. */
+  maxBytes: number;
+  clock: { nowMs(): number };
+}
+
+/** Hits beyond a limit, as the statistic `over_limit` counts them. */
+export interface Offence {
+  domain: string;
+  /** Names the counter: what callers sent. */
+  key: string;
+  hits: number;
+  /** The metric key of the rule. */
+  rule: string;
+  /** The rule let them pass nevertheless. */
+  shadowMode: boolean;
+}
+
+export function offence(domain: string, { key, counter }: CountedHit, hits: number): Offence {
+  const { counterStem, limit, metric, rule } = counter;
+  // The stem itself is still in pieces, which take longer to put together than all the rest; the key is in one since
+  // the store, or the local cache, looked for it.
+  let name = key.slice(0, counterStem.length);
+  // Counters of one stem.
+  if (rule.limits.length > 1) name += limitLabel(rule.limits, limit);
+  return { domain, key: shownKey(name), hits, rule: metric.key, shadowMode: rule.shadowMode };
+}
+
+interface DomainTop {
+  name: string;
+  current: SpaceSaving;
+  previous: SpaceSaving | undefined;
+}
+
+/** All domains of one thread, in no order. */
+export interface TopDomains {
+  sinceMs: number;
+  /** Names and hits over limit. */
+  totals: [domain: string, total: number][];
+}
+
+/** A domain without keys: below 700 measured, both sketches included. */
+const domainBytes = 700;
+
+/**
+ * Who is being limited: the keys most often over their limit, a sketch for each domain. Memory is bounded whatever
+ * callers send: so many keys a domain, so many bytes in all. Two sketches a domain take turns, so that an answer is
+ * about the last one to two periods. A request pays only when it is over a limit.
+ */
+export class TopOffenders {
+  readonly #options: TopOffendersOptions;
+  /** From the one that was over longest ago. */
+  readonly #domains = new Map<string, DomainTop>();
+  /** The last of them. */
+  #latest: DomainTop | undefined;
+  #bytes = 0;
+  #dropped = 0;
+  #sinceMs: number;
+  #currentSinceMs: number;
+
+  constructor(options: TopOffendersOptions) {
+    this.#options = options;
+    this.#sinceMs = options.clock.nowMs();
+    this.#currentSinceMs = this.#sinceMs;
+  }
+
+  get domainCount(): number {
+    return this.#domains.size;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** How often a domain's keys were forgotten for `maxBytes`. */
+  get dropped(): number {
+    return this.#dropped;
+  }
+
+  add({ domain, key, hits, rule, shadowMode }: Offence): void {
+    const { current } = this.#latest?.name === domain ? this.#latest : this.#use(domain);
+    const before = current.bytes;
+    current.add(boundedText(key), hits, boundedText(rule), shadowMode);
+    this.#bytes += current.bytes - before;
+    if (this.#bytes > this.#options.maxBytes) this.#makeRoom();
+  }
+
+  /** To be called once a period: what is older than the one that ends now is forgotten. */
+  rotate(): void {
+    this.#sinceMs = this.#currentSinceMs;
+    this.#currentSinceMs = this.#options.clock.nowMs();
+    this.#latest = undefined;
+    this.#bytes = 0;
+    for (const [name, domain] of this.#domains) {
+      const { current } = domain;
+      if (current.total === 0) {
+        this.#domains.delete(name);
+        continue;
+      }
+      domain.previous = current;
+      domain.current = new SpaceSaving(this.#options.keysPerDomain);
+      this.#bytes += bytesOf(domain);
+    }
+  }
+
+  topDomains(): TopDomains {
+    const totals = Array.from(this.#domains, ([name, { current, previous }]): [string, number] => {
+      return [name, current.total + (previous?.total ?? 0)];
+    });
+    return { sinceMs: this.#sinceMs, totals };
+  }
+
+  /** One for each of the two sketches; none for a domain where nothing was over. */
+  summariesOf(name: string): TopSummary[] {
+    const domain = this.#domains.get(name);
+    if (domain === undefined) return [];
+    const current = summaryOf(domain.current, this.#currentSinceMs);
+    return domain.previous === undefined ? [current] : [summaryOf(domain.previous, this.#sinceMs), current];
+  }
+
+  #use(name: string): DomainTop {
+    let domain = this.#domains.get(name);
+    if (domain === undefined) {
+      domain = { name, current: new SpaceSaving(this.#options.keysPerDomain), previous: undefined };
+      this.#bytes += bytesOf(domain);
+    } else {
+      this.#domains.delete(name);
+    }
+    this.#domains.set(name, domain);
+    this.#latest = domain;
+    return domain;
+  }
+
+  #makeRoom(): void {
+    for (const [name, domain] of this.#domains) {
+      if (this.#bytes <= this.#options.maxBytes || domain === this.#latest) return;
+      this.#domains.delete(name);
+      this.#bytes -= bytesOf(domain);
+      this.#dropped += 1;
+    }
+  }
+}
+
+function bytesOf({ name, current, previous }: DomainTop): number {
+  return domainBytes + 2 * name.length + current.bytes + (previous?.bytes ?? 0);
+}

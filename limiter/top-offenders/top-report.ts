@@ -1,0 +1,107 @@
+/** Who is over limit, over all threads and both sketches of a domain. */
+import { unambiguousStem } from '../../rules/counter-keys.ts';
+import type { ThreadsOf } from '../capabilities/messages.ts';
+import type { TopMessages } from './messages.ts';
+import { joinedSummaries, type TopSummary } from './space-saving.ts';
+
+export interface TopReport {
+  sinceMs: number;
+  untilMs: number;
+  /** Domains with hits over limit. */
+  domainCount: number;
+  /** Those that were asked for, the one with most hits first. */
+  domains: TopDomain[];
+}
+
+export interface TopDomain {
+  domain: string;
+  /** Hits over limit of all keys, exactly. */
+  overLimit: number;
+  /** What a key that is not held can have at most. */
+  missed: number;
+  /** The heaviest first. */
+  keys: TopKey[];
+}
+
+export interface TopKey {
+  key: string;
+  rule: string;
+  shadowMode: boolean;
+  /** Between these two is the number of its hits over limit. */
+  atLeast: number;
+  atMost: number;
+}
+
+/** What of it all is shown. Without a domain: the first ones by hits. */
+export interface TopQuestion {
+  domain: string | undefined;
+  keys: number;
+  /** Others are left out, and not counted. Undefined: none are. */
+  mayShow?: (domain: string) => boolean;
+}
+
+/** Chosen: a page that fits a screen or two. Who wants more asks for a domain. */
+const mostDomains = 10;
+
+export interface TopReporterOptions {
+  /** Whose sketches are looked at. */
+  source: Pick<ThreadsOf<TopMessages>, 'ask'>;
+  clock: { nowMs(): number };
+  /** CACHE_KEY_PREFIX, with which keys begin. */
+  cacheKeyPrefix: string;
+}
+
+export class TopReporter {
+  readonly #options: TopReporterOptions;
+
+  constructor(options: TopReporterOptions) {
+    this.#options = options;
+  }
+
+  async report(question: TopQuestion): Promise<TopReport> {
+    const { source, clock } = this.#options;
+    const threads = await source.ask('topDomains', undefined);
+    const untilMs = clock.nowMs();
+    const totals = new Map<string, number>();
+    for (const [domain, total] of threads.flatMap((thread) => thread.totals)) {
+      if (question.mayShow?.(domain) !== false) totals.set(domain, (totals.get(domain) ?? 0) + total);
+    }
+    const domains: TopDomain[] = [];
+    for (const domain of shownDomains(question, totals)) {
+      const summaries = (await source.ask('summariesOf', domain)).flat();
+      if (summaries.length > 0)
+        domains.push(this.#domainOf(domain, joinedSummaries(summaries), question.keys));
+    }
+    const sinceMs = Math.min(untilMs, ...threads.map((thread) => thread.sinceMs));
+    return { sinceMs, untilMs, domainCount: totals.size, domains };
+  }
+
+  #domainOf(domain: string, { total, missed, keys }: TopSummary, most: number): TopDomain {
+    const shown = keys.slice(0, most).map(({ key, rule, shadowMode, count, error }) => {
+      return { key: this.#entriesOf(domain, key), rule, shadowMode, atLeast: count - error, atMost: count };
+    });
+    return { domain, overLimit: total, missed, keys: shown };
+  }
+
+  /**
+   * The counter's name without what all of the domain have in common. `key` is the stem of one of either form; of one of
+   * several limits of a rule, the limit's label stands behind it.
+   */
+  #entriesOf(domain: string, key: string): string {
+    const { cacheKeyPrefix: prefix } = this.#options;
+    const unambiguous = `${prefix}${unambiguousStem(domain, ';').slice(0, -1)}`;
+    if (!key.startsWith(unambiguous)) {
+      const compatible = `${prefix}${domain}_`;
+      return key.slice(key.startsWith(compatible) ? compatible.length : 0).replace(/_$/, '');
+    }
+    const [entries] = key.slice(unambiguous.length).split('}', 1);
+    const label = key.slice(unambiguous.length + entries!.length + 1);
+    return label === '' ? entries! : `${entries} (${label})`;
+  }
+}
+
+function shownDomains({ domain }: TopQuestion, totals: ReadonlyMap<string, number>): string[] {
+  if (domain !== undefined) return [domain];
+  const byTotal = [...totals].sort(([a, totalA], [b, totalB]) => totalB - totalA || (a < b ? -1 : 1));
+  return byTotal.slice(0, mostDomains).map(([name]) => name);
+}

@@ -1,0 +1,96 @@
+/** From settings to spans: what is traced of one thread, with what is logged and counted of their export. */
+
+import { packageVersion } from '../../process/files/package-file.ts';
+import { errorText } from '../../process/log/error-text.ts';
+import { Seldom } from '../../process/log/seldom.ts';
+import { inTime } from '../../process/time/clock.ts';
+import type { ThreadContext, ThreadPart } from '../capabilities/capability.ts';
+import { grpcTracer, httpTracer, rpcConvention, type SpanMaker } from './call-tracers.ts';
+import * as lines from './lines.ts';
+import type { startOpenTelemetry as StartOpenTelemetry } from './open-telemetry.ts';
+import { Sampling } from './sampling.ts';
+import type { TracingSettings } from './settings.ts';
+import { headerForms } from './trace-headers.ts';
+import { TracedStore } from './traced-store.ts';
+
+/** Chosen: so long the last spans may take at the end. */
+const flushMs = 3_000;
+
+type TracingContext = ThreadContext<TracingSettings>;
+
+export function thread(context: TracingContext): ThreadPart {
+  const { settings, timers, random, log } = context;
+  /** Undefined before OpenTelemetry is loaded: until then nothing is traced. */
+  let maker: SpanMaker | undefined;
+  const sampling = new Sampling(settings.tracingSamplingRate, random);
+  const options = {
+    sampling,
+    forms: headerForms(settings.otelPropagators),
+    convention: rpcConvention(settings.otelSemconvStabilityOptIn),
+    baggageKeys: new Set(settings.tracingBaggageAttributes.split(',').filter((key) => key !== '')),
+    maker: () => maker,
+  };
+  const isRedis = settings.backendType === 'redis';
+  return {
+    tracers: { grpc: grpcTracer(options), http: httpTracer(options) },
+    aroundServer: (store, name) =>
+      new TracedStore({
+        store,
+        // The Go service's names.
+        spanName: isRedis ? 'Redis Pipeline Execution' : 'Memcached Fetch Execution',
+        attributes: { 'db.system.name': isRedis ? 'redis' : 'memcached', 'weir.store': name },
+        maker: options.maker,
+      }),
+    start: async () => {
+      maker ??= await startExport(context, () => sampling.newSpanId());
+    },
+    // Sends the last spans, within a few seconds. Never rejects.
+    close: async () => {
+      const last = maker;
+      maker = undefined;
+      if (last === undefined) return;
+      const settled = last.shutdown().then(() => undefined, errorText);
+      const problem = await inTime(timers, flushMs, settled, `not sent within ${flushMs / 1_000} s`);
+      if (problem !== undefined) lines.lastTracesLost(log, settings.tracingUrl, problem);
+    },
+  };
+}
+
+async function startExport(context: TracingContext, newSpanId: () => string): Promise<SpanMaker> {
+  const { settings } = context;
+  const { startOpenTelemetry } = await import('./open-telemetry.ts');
+  return startOpenTelemetry({
+    protocol: settings.tracingExporterProtocol,
+    serviceName: settings.tracingServiceName,
+    serviceNamespace: settings.tracingServiceNamespace,
+    serviceInstanceId: settings.tracingServiceInstanceId,
+    version: packageVersion(),
+    newSpanId,
+    listener: exportListener(context),
+  });
+}
+
+type ExportEvents = Parameters<typeof StartOpenTelemetry>[0]['listener'];
+
+function exportListener({ settings, clock, registry, log }: TracingContext): ExportEvents {
+  const { tracingUrl: url } = settings;
+  const [sent, lost, dropped] = ['sent', 'lost', 'dropped'].map((what) =>
+    registry.counter(`ratelimit.tracing.spans_${what}`),
+  ) as [number, number, number];
+  const seldom = new Seldom<string>(clock, (text, times) => lines.tracingProblem(log, text, times));
+  let isSent = true;
+  return {
+    sent: (spans) => registry.add(sent, spans),
+    failed: (spans) => registry.add(lost, spans),
+    dropped: (spans) => registry.add(dropped, spans),
+    changed: (works, reason) => {
+      isSent = works;
+      if (works) lines.tracesSentAgain(log, url);
+      else lines.tracesNotSent(log, url, reason);
+    },
+    // An outage was told of, and brings the same again with every batch.
+    problem: (text) => {
+      if (isSent) seldom.note(text, text.replaceAll(/\d+/g, '#'));
+    },
+  };
+}

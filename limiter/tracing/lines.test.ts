@@ -1,0 +1,19 @@
+import { expect, it } from 'vitest';
+import { loggedText } from '../../test/support/logged-text.ts';
+import * as lines from './lines.ts';
+
+it('a collector of traces that comes and goes is told of', () => {
+  expect(
+    loggedText((log) => {
+      lines.tracesNotSent(log, 'http://c/v1/traces', 'connect ECONNREFUSED');
+      lines.tracesSentAgain(log, 'http://c/v1/traces');
+      lines.tracingProblem(log, 'OTEL_BSP_MAX_QUEUE_SIZE is no number', 2);
+      lines.lastTracesLost(log, 'http://c/v1/traces', 'not sent within 3 s');
+    }),
+  ).toEqual([
+    'level=warning msg="Traces cannot be exported: spans are dropped until they can" url="http://c/v1/traces" reason="connect ECONNREFUSED"',
+    'level=warning msg="Traces are exported again" url="http://c/v1/traces"',
+    'level=warning msg="OpenTelemetry warns" problem="OTEL_BSP_MAX_QUEUE_SIZE is no number" times=2',
+    'level=warning msg="The last spans could not be exported" url="http://c/v1/traces" reason="not sent within 3 s"',
+  ]);
+});

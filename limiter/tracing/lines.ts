@@ -1,0 +1,21 @@
+/** What is logged of the export of spans. */
+import type { Logger } from '../../process/log/logger.ts';
+
+/** Once an outage. */
+export function tracesNotSent(log: Logger, url: string, reason: string): void {
+  log.warn('Traces cannot be exported: spans are dropped until they can', { url, reason });
+}
+
+export function tracesSentAgain(log: Logger, url: string): void {
+  log.warn('Traces are exported again', { url });
+}
+
+/** What OpenTelemetry itself warns of, a bad value of OTEL_* for one. At most once a minute each: `times` counts those between. */
+export function tracingProblem(log: Logger, problem: string, times: number): void {
+  log.warn('OpenTelemetry warns', { problem, times });
+}
+
+/** At the end of the process. */
+export function lastTracesLost(log: Logger, url: string, reason: string): void {
+  log.warn('The last spans could not be exported', { url, reason });
+}

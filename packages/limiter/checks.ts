@@ -1,0 +1,22 @@
+/** Checks arguments that several methods take. */
+import { LimiterError } from './limiter-error.ts';
+
+export function checkDomain(domain: string): void {
+  if (typeof domain !== 'string') throw new LimiterError('invalid', `domain is text, not ${typeof domain}`);
+}
+
+/** A misspelt option would be ignored, and `hit: 5` for `hits: 5` let five times as much pass. Undefined is no options. */
+export function checkOptions(of: string, options: object | undefined, known: readonly string[]): void {
+  if (options === undefined) return;
+  if (typeof options !== 'object' || options === null)
+    throw new LimiterError('invalid', `${of} takes an object of options, not ${String(options)}`);
+  for (const name of Object.keys(options))
+    if (!known.includes(name))
+      throw new LimiterError('invalid', `${of} has no option '${name}'; it has ${known.join(', ')}`);
+}
+
+/** `name` is the option's name, for the error. */
+export function checkHits(name: string, hits: number | undefined): void {
+  if (hits === undefined || !Number.isSafeInteger(hits) || hits < 0)
+    throw new LimiterError('invalid', `${name} is a whole number from 0 to 2^53 - 1, not ${String(hits)}`);
+}

@@ -1,0 +1,82 @@
+/**
+ * Bucket ids of quota clients: maps without an order, where descriptors have one. A bucket id is for a rule if its entries, all
+ * of them and in the order of the rule's levels, are a descriptor that the rule matches.
+ */
+import { type FieldRow, limitFields, ruleFields } from './language/fields.ts';
+import type { MatchedRule, RuleWalk } from './match-result.ts';
+import type { Entry, Rule } from './model.ts';
+
+/** One order of a bucket's entries that finds a rule with a limit. */
+export interface BucketOrder {
+  readonly rule: MatchedRule;
+  readonly entries: readonly Entry[];
+}
+
+/** Chosen: looks at rules for one bucket id. Only rules for many orders of the same keys need more. */
+const mostLooks = 2_000;
+
+/** All orders, that of the first rule first; undefined: there are too many to look at. */
+export function bucketOrders(walk: RuleWalk, entries: readonly Entry[]): BucketOrder[] | undefined {
+  const found: BucketOrder[] = [];
+  const order: Entry[] = [];
+  const isUsed = entries.map(() => false);
+  let looks = 0;
+  const descend = (place: number): void => {
+    for (const [index, entry] of entries.entries()) {
+      if (isUsed[index] || looks >= mostLooks) continue;
+      looks += 1;
+      const step = walk.step(place, entry.key, entry.value);
+      if (step === undefined) continue;
+      order.push(entry);
+      isUsed[index] = true;
+      if (order.length < entries.length) descend(step.place);
+      else if (step.rule !== undefined) found.push({ rule: step.rule, entries: [...order] });
+      isUsed[index] = false;
+      order.pop();
+    }
+  };
+  descend(walk.start);
+  if (looks >= mostLooks) return undefined;
+  return found.sort((a, b) => a.rule.order - b.rule.order);
+}
+
+type Traits = Pick<MatchedRule, 'limits'> | Pick<Rule, 'limits'>;
+
+const ofRules: [string, FieldRow][] = Object.entries(ruleFields);
+const ofLimits: [string, FieldRow][] = Object.entries(limitFields);
+
+/** The fields with this meaning for quota clients that say something of the rule. */
+function saying(rows: readonly [string, FieldRow][], owner: object, meaning: 'pass' | 'form'): unknown {
+  const found = rows.find(([name, row]) => row.forQuotaClients === meaning && isSaid(owner, name, row));
+  return found && Reflect.get(owner, found[0]);
+}
+
+/** Whether the owner has another value than one in which nothing is written. */
+function isSaid(owner: object, name: string, { words }: FieldRow): boolean {
+  const value = Reflect.get(owner, name);
+  return value !== undefined && value !== '' && value !== false && value !== words?.[0];
+}
+
+/** Why nothing of a rule's limits can be assigned to quota clients, with the field that is in the way; undefined: it can. */
+export function whyUnassignable(rule: Traits): { field: string; why: string } | undefined {
+  const owners = [{ owner: rule, rows: ofRules }, ...rule.limits.map((owner) => ({ owner, rows: ofLimits }))];
+  for (const { owner, rows } of owners) {
+    for (const [name, row] of rows) {
+      const { forQuotaClients: meaning } = row;
+      if (typeof meaning === 'object' && isSaid(owner, name, row))
+        return { field: name, why: meaning.unassignable };
+    }
+  }
+  return undefined;
+}
+
+/** Whether all requests pass, whatever the limits of the rule are. */
+export function passesAll(rule: Traits): boolean {
+  return saying(ofRules, rule, 'pass') === true;
+}
+
+/** The form of assignments that a rule wants; undefined: as its limits suggest. */
+export function wantedForm(rule: Traits): 'exact' | 'refilling' | undefined {
+  const form = saying(ofRules, rule, 'form');
+  return form === 'exact' || form === 'refilling' ? form : undefined;
+}

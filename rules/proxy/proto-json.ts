@@ -1,0 +1,35 @@
+/** Fields of protobuf's JSON, whose names are snake_case or camelCase, and where they stand in the files of an Envoy. */
+import { isObject } from '../model.ts';
+import type { TextPlace } from '../yaml/places.ts';
+
+export interface EnvoyPlace extends TextPlace {
+  file: string;
+}
+
+export type Path = (string | number)[];
+export type Fields = Record<string, unknown>;
+
+/** By its name in snake_case. */
+export function field(owner: unknown, name: string): unknown {
+  return namedField(owner, name)[1];
+}
+
+/** Also the name that it has. */
+export function namedField(owner: unknown, name: string): [string, unknown] {
+  if (!isObject(owner)) return [name, undefined];
+  const camel = name.replace(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
+  return Object.hasOwn(owner, name) || !Object.hasOwn(owner, camel)
+    ? [name, owner[name]]
+    : [camel, owner[camel]];
+}
+
+export function list(owner: unknown, name: string): unknown[] {
+  const value = field(owner, name);
+  return Array.isArray(value) ? value : [];
+}
+
+/** What a `typed_config` holds, and where below it: the fields of a TypedStruct are one step further down. */
+export function typed(given: unknown): [unknown, string[]] {
+  const isStruct = isObject(given) && String(given['@type']).endsWith('.TypedStruct');
+  return isStruct ? [given['value'], ['value']] : [given, []];
+}

@@ -1,0 +1,44 @@
+/** The syntax tree of a source file without its identifiers and texts. */
+import { parseSync } from 'rolldown/utils';
+
+interface BlankedNode {
+  /** Depth, type and what is neither identifier nor text. */
+  node: string;
+  line: number;
+}
+
+/** In the order of the source; of imports, which are sorted by the names of files, in an order of their own. */
+export function blankedTree(source: string, path: string): BlankedNode[] {
+  const { program, errors } = parseSync(path, source);
+  if (errors.length > 0) throw new TypeError(`${path}: ${errors[0]!.message}`);
+  const lineStarts = [0, ...[...source.matchAll(/\n/g)].map(({ index }) => index + 1)];
+  const lineOf = (offset: number): number => lineStarts.findLastIndex((start) => start <= offset) + 1;
+  const statements = program.body.map((statement) => {
+    const nodes: BlankedNode[] = [];
+    collect(statement, 0, (node, offset) => nodes.push({ node, line: lineOf(offset) }));
+    return { isImport: statement.type === 'ImportDeclaration', nodes };
+  });
+  const text = ({ nodes }: (typeof statements)[number]) => nodes.map(({ node }) => node).join();
+  const imports = statements.filter(({ isImport }) => isImport).sort((a, b) => (text(a) < text(b) ? -1 : 1));
+  return [...imports, ...statements.filter(({ isImport }) => !isImport)].flatMap(({ nodes }) => nodes);
+}
+
+function collect(value: unknown, depth: number, add: (node: string, offset: number) => void): void {
+  if (Array.isArray(value)) {
+    for (const one of value) collect(one, depth, add);
+    return;
+  }
+  if (typeof value !== 'object' || value === null || !('type' in value) || !('start' in value)) return;
+  const entries = Object.entries(value);
+  const plain = entries.filter(([name, own]) => isKept(name, own)).map(([name, own]) => `${name}=${own}`);
+  add(`${depth} ${value.type} ${plain.join(' ')}`, Number(value.start));
+  for (const [, own] of entries) collect(own, depth + 1, add);
+}
+
+/** Numbers, switches and operators stay; `raw` repeats a number or a text. */
+function isKept(name: string, value: unknown): boolean {
+  if (/^(type|start|end|raw|name|tail)$/.test(name)) return false;
+  return (
+    /^(operator|kind|accessibility)$/.test(name) || typeof value === 'number' || typeof value === 'boolean'
+  );
+}

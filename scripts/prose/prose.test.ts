@@ -1,0 +1,108 @@
+import { describe, expect, it } from 'vitest';
+import { projectRoot } from '../commands.ts';
+import { compareCounts, countsOf } from '../prose.ts';
+import { findingsOf, kinds } from './lint.ts';
+import { countWords, sentencesOf } from './sentence-rules.ts';
+import { descriptionsIn, helpParagraphs, messagesIn, messageTexts } from './texts.ts';
+
+async function kindsIn(markdown: string, source = 'docs/a.md'): Promise<string[]> {
+  return (await findingsOf([{ source, markdown }])).map(({ kind, line }) => `${line} ${kind}`);
+}
+
+const words = (count: number) => `It has${' ox'.repeat(count - 2)}.`;
+
+describe('the linter of prose', () => {
+  it('allows sentences of 30 words, over lines and with code as one word', async () => {
+    expect(await kindsIn(`${words(30)}\n${words(30)}`)).toEqual([]);
+    expect(await kindsIn(`# T\n\n${words(31).replaceAll(' ox ox', '\nox ox')}`)).toEqual(['3 long sentence']);
+    expect(await kindsIn(`${words(29).slice(0, -1)} \`a b c d e\`.`)).toEqual([]);
+    expect(await kindsIn(`${words(20)} \`a\` is${words(20)}`)).toEqual([]);
+  });
+
+  it('allows cells of tables of 30 words', async () => {
+    const table = (cell: string) => `| a | b |\n|---|---|\n| c | ${cell} |`;
+    expect(await kindsIn(table(words(30)))).toEqual([]);
+    expect(await kindsIn(table(words(31)))).toEqual(['3 long cell']);
+  });
+
+  it('finds long lines outside of tables, code and links', async () => {
+    const long = 'abcdefghijklm '.repeat(11).trim();
+    expect(await kindsIn(`Short.\n${long}.`)).toEqual(['1 long line']);
+    expect(await kindsIn(`\`\`\`\n${long}\n\`\`\``)).toEqual([]);
+    expect(await kindsIn(`[${long}](a.md)`)).toEqual([]);
+    expect(await kindsIn(long, 'weir check --help')).toEqual([]);
+  });
+
+  it.each([
+    ['The limiter tells it.', 'retired word'],
+    ['It mends nothing.', 'retired word'],
+    ['Ten of which two pass.', 'word by sense'],
+    ['A rate limiting service.', 'terminology'],
+    ['Its behaviour.', 'spelling'],
+    ['It uses 5 % less.', 'spelling'],
+    ['The file is read.', 'passive voice'],
+    ['It is very fast.', 'filler'],
+  ])('finds in "%s": %s', async (text, kind) => {
+    expect(await kindsIn(text)).toEqual([`1 ${kind}`]);
+  });
+
+  it('leaves code, and words that others contain', async () => {
+    expect(await kindsIn('Use `told` and `behaviour`. A deary office-like recommendation.')).toEqual([]);
+  });
+
+  it('compares numbers with the recorded ones', async () => {
+    const counts = countsOf(await findingsOf([{ source: 'a', markdown: 'It tells and tells.' }]));
+    expect(counts['retired word']).toBe(2);
+    const none = countsOf([]);
+    expect(Object.keys(none)).toEqual(kinds);
+    // No record allows an error.
+    expect(compareCounts(counts, { ...none, ...counts })).toEqual({ rose: ['retired word'], fell: [] });
+    const passive = { ...none, 'passive voice': 2 };
+    expect(compareCounts(passive, none)).toEqual({ rose: ['passive voice'], fell: [] });
+    expect(compareCounts(passive, passive)).toEqual({ rose: [], fell: [] });
+    expect(compareCounts(none, passive)).toEqual({ rose: [], fell: ['passive voice'] });
+  });
+});
+
+describe('texts for readers', () => {
+  it('are not those that schemas/frozen-names.json lists', () => {
+    const lines = messageTexts(projectRoot).find(({ source }) => source === 'limiter/log/lines.ts');
+    expect(lines?.markdown).toContain('Connected to the memcached node again');
+    expect(lines?.markdown).not.toContain('failed to refresh memcache hosts');
+  });
+
+  it('are the descriptions in a schema', () => {
+    const schema = {
+      description: 'One.',
+      properties: { a: { description: 'Two.', type: 'string' } },
+      list: [{ summary: 'Three.' }],
+    };
+    expect(descriptionsIn(schema)).toEqual(['One.', 'Two.', 'Three.']);
+  });
+
+  it('are the messages of a source file', () => {
+    const source = [
+      "import 'not a message at all';",
+      "log.warn('The file is not there', { a: 'x y' });",
+      'const t = `No rules for $',
+      '{a} in it`;',
+    ];
+    const text = source.slice(0, 3).join('\n') + source[3];
+    expect(messagesIn(text, 'lines.ts')).toEqual(['The file is not there', 'No rules for `x` in it']);
+  });
+
+  it('are the paragraphs and the flags of a help text', () => {
+    const help =
+      'Usage: weir a [flags]\n\nDoes it. Takes\nmuch.\n\n  --flag <x>   one\n               thing\n  -q, --quiet  less\n\n  weir a --flag b\n\nExit status: 0.\n';
+    expect(
+      helpParagraphs(help)
+        .split(/\n{2,}/)
+        .filter(Boolean),
+    ).toEqual(['Does it. Takes much.', 'one thing', 'less', 'Exit status: 0.']);
+  });
+
+  it('count words and sentences as a reader does', () => {
+    expect(countWords('a - b, `c` 100 %')).toBe(4);
+    expect(sentencesOf('It is v1.2, e.g. this. And that?')).toHaveLength(2);
+  });
+});

@@ -1,0 +1,74 @@
+/** Rules about the size of what a reader takes in at once: sentences, cells of tables, lines. */
+import type { TextlintRuleModule } from '@textlint/kernel';
+import { split } from 'sentence-splitter';
+
+interface ProseNode {
+  readonly type: string;
+  readonly value?: unknown;
+  readonly children?: readonly ProseNode[];
+}
+
+/** On one line. A link is its text; code is one word, however long, unless it is wanted as written. */
+export function plainText(
+  { type, value, children = [] }: ProseNode,
+  code: 'one word' | 'as written' = 'one word',
+): string {
+  if (type === 'Code') return code === 'one word' ? 'code' : String(value);
+  if (type === 'Break') return ' ';
+  if (type === 'Str') return String(value).replaceAll('\n', ' ');
+  return children.map((child) => plainText(child, code)).join('');
+}
+
+/** A word has a letter or a digit. */
+export function countWords(text: string): number {
+  return text.split(/\s+/).filter((word) => /[\p{L}\p{N}]/u.test(word)).length;
+}
+
+/** A sentence may begin with code, which is written small. */
+export function sentencesOf(text: string): string[] {
+  return split(text.replaceAll(/(?<=[.!?] )code\b/g, 'Code'))
+    .filter(({ type }) => type === 'Sentence')
+    .map(({ raw }) => raw);
+}
+
+function firstWords(text: string): string {
+  return text.split(' ').slice(0, 6).join(' ');
+}
+
+export const sentenceLength: TextlintRuleModule<{ words?: number }> = (context, { words = 30 } = {}) => ({
+  [context.Syntax.Paragraph](node) {
+    for (const sentence of sentencesOf(plainText(node))) {
+      const count = countWords(sentence);
+      if (count <= words) continue;
+      const message = `"${firstWords(sentence)} …" has ${count} words; write at most ${words}`;
+      context.report(node, new context.RuleError(message));
+    }
+  },
+});
+
+export const cellLength: TextlintRuleModule<{ words?: number }> = (context, { words = 30 } = {}) => ({
+  [context.Syntax.TableCell](node) {
+    const text = plainText(node);
+    const count = countWords(text);
+    if (count <= words) return;
+    const message = `the cell "${firstWords(text)} …" has ${count} words; write at most ${words}`;
+    context.report(node, new context.RuleError(message));
+  },
+});
+
+/** Of documents. Lines with a link or with long code are as long as they are. */
+export const lineLength: TextlintRuleModule<{ characters?: number }> = (
+  context,
+  { characters = 140 } = {},
+) => ({
+  [context.Syntax.Paragraph](node) {
+    if (!context.getFilePath()?.endsWith('.md')) return;
+    const { line: first, column } = node.loc.start;
+    for (const [index, line] of context.getSource(node).split('\n').entries()) {
+      const length = line.length + (index === 0 ? column : 0);
+      if (length <= characters || /\]\(|https?:|`[^`]{40,}`/.test(line)) continue;
+      const message = `line ${first + index} has ${length} characters; write at most ${characters}`;
+      context.report(node, new context.RuleError(message));
+    }
+  },
+});

@@ -1,0 +1,125 @@
+/**
+ * What the linter reads: the documents, and what programs show and the documents do not repeat: the descriptions of the API
+ * and of the schemas (which are made from the table of fields), the help of commands, and the messages in the files that hold them.
+ * The texts of others that schemas/frozen-names.json lists are left out.
+ * Settings, reasons and fields are in generated tables of the documents.
+ */
+import { globSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { load } from 'js-yaml';
+import { parseSync } from 'rolldown/utils';
+import { isObject } from '../../rules/model.ts';
+import { runWeirHere } from '../../test/support/run-command.ts';
+import { countWords } from './sentence-rules.ts';
+
+export interface ProseText {
+  /** A file within the project, or what prints the text. */
+  source: string;
+  markdown: string;
+}
+
+const documents = ['README.md', 'CHANGELOG.md', 'CONTRIBUTING.md', '{docs,examples,packages,charts}/**/*.md'];
+
+const described = ['docs/openapi.json', 'schemas/*.json', 'charts/weir/values.schema.json', 'crds/*.yaml'];
+
+/** Log lines, hints of `weir check`, and texts of the console. */
+const messageFiles = [
+  'limiter/**/{lines,*-lines}.ts',
+  'control-plane/telemetry/log-lines.ts',
+  'process/log/process-lines.ts',
+  'cli/check/{hints,plain-words,yaml-mistakes}.ts',
+  'console/*.js',
+];
+
+function filesOf(root: string, patterns: string[]): string[] {
+  return globSync(patterns, { cwd: root, exclude: ['**/node_modules/**'] }).sort();
+}
+
+/** The texts of `description` and `summary` at any depth. */
+export function descriptionsIn(value: unknown): string[] {
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([key, one]) =>
+    typeof one === 'string' && /^(description|summary)$/.test(key) ? [one] : descriptionsIn(one),
+  );
+}
+
+/** The texts of at least four words in a source file, each as a paragraph; what is filled in is code. */
+export function messagesIn(source: string, path: string): string[] {
+  const messages: string[] = [];
+  const visit = (value: unknown): void => {
+    if (Array.isArray(value)) for (const one of value) visit(one);
+    else if (isObject(value) && value['type'] !== 'ImportDeclaration') {
+      const { type, value: text, quasis } = value;
+      if (type === 'Literal' && typeof text === 'string') messages.push(text);
+      if (type === 'TemplateLiteral' && Array.isArray(quasis))
+        messages.push(quasis.map((quasi: { value: { cooked: string } }) => quasi.value.cooked).join('`x`'));
+      for (const own of Object.values(value)) visit(own);
+    }
+  };
+  visit(parseSync(path, source).program);
+  return messages.filter((message) => countWords(message) >= 4 && !/[<{]/.test(message));
+}
+
+/** A paragraph for each description of a flag, and for each paragraph of text. Examples are indented, and left out. */
+export function helpParagraphs(help: string): string {
+  const paragraphs: string[] = [''];
+  for (const line of help.split('\n').slice(1)) {
+    const flag = /^ {2}-.*? {2,}(\S.*)$/.exec(line)?.[1];
+    const more = /^ {10,}(\S.*)$/.exec(line)?.[1];
+    if (line === '' || flag !== undefined) paragraphs.push(flag ?? '');
+    else if (more !== undefined || !line.startsWith(' '))
+      paragraphs.push(`${paragraphs.pop()} ${more ?? line}`);
+  }
+  return paragraphs.map((paragraph) => paragraph.trim().replaceAll(/[<*]/g, '\\$&')).join('\n\n');
+}
+
+async function printedHelp(args: string[], program: 'weir' | 'kubectl weir'): Promise<string> {
+  return (await runWeirHere([...args, '--help'], {}, program)).stdout;
+}
+
+/** The help of every command of both programs, each after `read`. */
+export async function helpTexts(read: (help: string) => string): Promise<ProseText[]> {
+  const texts: ProseText[] = [];
+  for (const program of ['weir', 'kubectl weir'] as const) {
+    const list = [...(await printedHelp([], program)).matchAll(/^ {2}(\S+) {2,}(\S.*)$/gm)];
+    texts.push({ source: `${program} --help`, markdown: list.map(([, , summary]) => summary).join('\n\n') });
+    for (const [, name = ''] of list) {
+      const markdown = read(await printedHelp([name], program));
+      texts.push({ source: `${program} ${name} --help`, markdown });
+    }
+  }
+  return texts;
+}
+
+/** Texts that stay as they are, because others search for them. */
+function frozenTexts(root: string): Set<string> {
+  const lists = JSON.parse(readFileSync(join(root, 'schemas/frozen-names.json'), 'utf8')) as Record<
+    'logLines' | 'ruleErrors' | 'requestErrors',
+    string[]
+  >;
+  return new Set([...lists.logLines, ...lists.ruleErrors, ...lists.requestErrors]);
+}
+
+export function messageTexts(root: string): ProseText[] {
+  const frozen = frozenTexts(root);
+  const sources = filesOf(root, messageFiles).filter((source) => !source.endsWith('.test.ts'));
+  return sources.map((source) => {
+    const messages = messagesIn(readFileSync(join(root, source), 'utf8'), source);
+    return { source, markdown: messages.filter((message) => !frozen.has(message)).join('\n\n') };
+  });
+}
+
+export async function proseTexts(root: string): Promise<ProseText[]> {
+  const ofDocuments = filesOf(root, documents).map((source) => {
+    return { source, markdown: readFileSync(join(root, source), 'utf8') };
+  });
+  const seen = new Set<string>();
+  const ofSchemas = filesOf(root, described).map((source) => {
+    const text = readFileSync(join(root, source), 'utf8');
+    const all = descriptionsIn(source.endsWith('.yaml') ? load(text) : JSON.parse(text));
+    const fresh = [...new Set(all)].filter((one) => !seen.has(one));
+    for (const one of fresh) seen.add(one);
+    return { source, markdown: fresh.join('\n\n') };
+  });
+  return [...ofDocuments, ...ofSchemas, ...messageTexts(root), ...(await helpTexts(helpParagraphs))];
+}

@@ -1,0 +1,127 @@
+/** The allocator before Envoys that do what they were measured to do: what it promises, in short. The long form is nightly. */
+import { describe, expect, it } from 'vitest';
+import { seededRandom } from '../../bench/zipf.ts';
+import { propertySeed } from '../support/property-cases.ts';
+import { disorder, equalRates, evenly, expectWithinLimit, jainIndex, World } from './envoy-world.ts';
+
+/** What is equal or used up is a matter of luck, which these have. */
+const lucky = () => seededRandom(7);
+
+describe('shares of a limit', () => {
+  it.each(['exact', 'refilling'] as const)(
+    'never exceed it in the %s form, whatever is lost, late or dead',
+    (form) => {
+      const windowSeconds = form === 'exact' ? 60 : 10;
+      for (const [direct, hasPings] of [
+        [0, false],
+        [5, true],
+      ] as const) {
+        const rates = equalRates(40, 1_500 / windowSeconds);
+        const world = new World({
+          ...disorder,
+          random: seededRandom(propertySeed),
+          form,
+          requests: 1_000,
+          windowSeconds,
+          rates,
+          direct,
+          hasPings,
+        });
+        world.run(200);
+        expectWithinLimit(world, 1_000);
+        expect(world.overReported).toBe(0);
+      }
+    },
+  );
+
+  it('are equal among equals, and use the limit up', () => {
+    const rates = equalRates(6, (3_000 * 1.5) / 60);
+    const world = new World({
+      ...evenly,
+      random: lucky(),
+      form: 'exact',
+      requests: 3_000,
+      windowSeconds: 60,
+      rates,
+    });
+    world.run(60);
+    const before = world.envoys.map(({ passed }) => passed);
+    world.run(240);
+    const got = world.envoys.map(({ passed }, i) => passed - before[i]!);
+    expect(jainIndex(got)).toBeGreaterThan(0.98);
+    expectWithinLimit(world, 3_000);
+    expect(world.usedFrom(2)).toBeGreaterThan(0.97);
+  });
+
+  it('are by need: who needs less than an equal share has it, and others divide the rest', () => {
+    const rates = [1_200, 225, 75];
+    const world = new World({
+      ...evenly,
+      random: lucky(),
+      form: 'exact',
+      requests: 60_000,
+      windowSeconds: 60,
+      rates,
+    });
+    world.run(60);
+    const before = world.envoys.map(({ passed }) => passed);
+    world.run(240);
+    const [, second = 0, third = 0] = world.envoys.map(({ passed }, i) => (passed - before[i]!) / 240);
+    expect(world.usedFrom(2)).toBeGreaterThan(0.97);
+    expect(second).toBeGreaterThan(0.85 * 225);
+    expect(third).toBeGreaterThan(0.85 * 75);
+  });
+
+  it('flow all the time in the refilling form', () => {
+    const rates = equalRates(5, (1_000 * 1.5) / 20);
+    const world = new World({
+      ...evenly,
+      random: lucky(),
+      form: 'refilling',
+      requests: 1_000,
+      windowSeconds: 20,
+      rates,
+    });
+    world.run(60);
+    const starved = world.starved;
+    world.run(100);
+    expect(world.starved).toBe(starved);
+    expectWithinLimit(world, 1_000);
+    expect(world.usedFrom(4)).toBeGreaterThan(0.85);
+  });
+
+  it('are there for those who come later, before a window has ended', () => {
+    for (let seed = 1; seed <= 5; seed += 1) {
+      const world = new World({
+        ...evenly,
+        random: seededRandom(seed),
+        form: 'refilling',
+        requests: 1_000,
+        windowSeconds: 20,
+        rates: [60, 11, 4],
+      });
+      // All have reported by 5 s, the first one when nobody else was there.
+      world.run(8);
+      for (const { passed } of world.envoys) expect(passed).toBeGreaterThan(0);
+      world.run(30);
+      expectWithinLimit(world, 1_000);
+    }
+  });
+
+  it('cost the rest of its TTL when a limiter dies', () => {
+    const rates = equalRates(6, (3_000 * 1.5) / 60);
+    const world = new World({
+      ...evenly,
+      random: lucky(),
+      form: 'exact',
+      requests: 3_000,
+      windowSeconds: 60,
+      rates,
+    });
+    world.run(150);
+    world.kill(0);
+    world.run(210);
+    expectWithinLimit(world, 3_000);
+    expect(world.usedFrom(4)).toBeGreaterThan(0.95);
+  });
+});

@@ -1,0 +1,45 @@
+import { readFileSync, symlinkSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { ChildProgram } from './child-program.ts';
+import { temporaryFolder } from './temporary-folder.ts';
+
+const support = import.meta.dirname;
+const modules = resolve(support, '../../node_modules');
+
+export interface GateRun {
+  code: number | null;
+  output: string;
+  /** How many tries there were. */
+  tries: number;
+}
+
+/** Runs one test as the gate does; `body` may ask `isFirst`. */
+export async function gate(
+  body: string,
+  { isSetUp = true, file = 'a.test.ts', args = [] as string[] } = {},
+): Promise<GateRun> {
+  const folder = temporaryFolder();
+  symlinkSync(modules, join(folder, 'node_modules'));
+  const setup = isSetUp ? `setupFiles: [${JSON.stringify(join(support, 'property-cases.ts'))}],` : '';
+  const config = `export default { test: { ${setup} retry: 1, pool: 'forks', maxWorkers: 1,
+    reporters: ['default', ${JSON.stringify(join(support, 'summary-reporter.ts'))}] } };`;
+  writeFileSync(join(folder, 'vitest.config.ts'), config);
+  const text = `import { appendFileSync, existsSync } from 'node:fs';
+    import fc from 'fast-check';
+    import { expect, it } from 'vitest';
+    import { eventually } from ${JSON.stringify(join(support, 'eventually.ts'))};
+    it('one', async () => {
+      const isFirst = !existsSync('tries');
+      appendFileSync('tries', '.');
+      ${body}
+    }, 2000);`;
+  writeFileSync(join(folder, file), text);
+  const program = new ChildProgram({
+    command: process.execPath,
+    args: [join(modules, 'vitest/vitest.mjs'), 'run', ...args],
+    cwd: folder,
+    env: { ...process.env, NO_COLOR: '1', PROPERTY_SEED: '77', VITEST: undefined },
+  });
+  const { code } = await program.ended;
+  return { code, output: program.output, tries: readFileSync(join(folder, 'tries'), 'utf8').length };
+}

@@ -1,0 +1,49 @@
+import type { ConfigObject } from '../../control-plane/model/config-object.ts';
+import type { Decision, KeptSpec, StoredSpec } from '../../control-plane/model/decision.ts';
+import {
+  Decider,
+  keptChanges,
+  noPolicy,
+  type Policy,
+  persistedSpec,
+  withEntries,
+} from '../../control-plane/reconcile/decide.ts';
+
+type Kept = ReadonlyMap<string, KeptSpec>;
+
+/** Is told of all objects and kept specs, and hands on only what changed since the round before, as the program does. */
+export class WholeDecider extends Decider {
+  #objects: ReadonlyMap<string, ConfigObject> = new Map();
+
+  decideAll(objects: readonly ConfigObject[], kept: Kept, policy: Policy = noPolicy, nowMs = 0): Decision {
+    const now = new Map(objects.map((object) => [object.uid, object]));
+    const changed = changesBetween(this.#objects, now);
+    this.#objects = now;
+    this.keep(changesBetween(this.kept, kept));
+    return this.decide(changed, policy, nowMs);
+  }
+}
+
+export function changesBetween<T>(
+  before: ReadonlyMap<string, T>,
+  now: ReadonlyMap<string, T>,
+): Map<string, T | undefined> {
+  const keys = new Set([...before.keys(), ...now.keys()]);
+  return new Map(
+    [...keys].filter((key) => before.get(key) !== now.get(key)).map((key) => [key, now.get(key)]),
+  );
+}
+
+export function nextKept(decision: Decision, kept: Kept): Kept {
+  const uids = new Set([...decision.verdicts.keys(), ...kept.keys()]);
+  return withEntries(kept, keptChanges(decision, kept, uids));
+}
+
+export function persistedKept({ verdicts }: Decision, kept: Kept): Map<string, StoredSpec> {
+  const persisted = new Map<string, StoredSpec>();
+  for (const [uid, verdict] of verdicts) {
+    const spec = persistedSpec(verdict, kept.get(uid));
+    if (spec !== undefined) persisted.set(uid, spec);
+  }
+  return persisted;
+}
