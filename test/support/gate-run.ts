@@ -13,10 +13,10 @@ export interface GateRun {
   tries: number;
 }
 
-/** Runs one test as the gate does; `body` may ask `isFirst`. */
+/** Runs one test as the gate does; `body` may ask `isFirst`. `head` runs before the test is declared. */
 export async function gate(
   body: string,
-  { isSetUp = true, file = 'a.test.ts', args = [] as string[] } = {},
+  { isSetUp = true, file = 'a.test.ts', args = [] as string[], head = '' } = {},
 ): Promise<GateRun> {
   const folder = temporaryFolder();
   symlinkSync(modules, join(folder, 'node_modules'));
@@ -28,6 +28,7 @@ export async function gate(
     import fc from 'fast-check';
     import { expect, it } from 'vitest';
     import { eventually } from ${JSON.stringify(join(support, 'eventually.ts'))};
+    ${head}
     it('one', async () => {
       const isFirst = !existsSync('tries');
       appendFileSync('tries', '.');

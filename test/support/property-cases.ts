@@ -5,12 +5,14 @@
 import fc from 'fast-check';
 import { beforeEach, type RunnerTestCase, type TestError, TestRunner } from 'vitest';
 import { guardAgainstHangs } from './hang-guard.ts';
-import { mayFailOnce } from './second-tries.ts';
+import { mayFailOnce, outlastedMinute } from './second-tries.ts';
 
 declare module 'vitest' {
   interface TaskMeta {
     /** Cases of properties, and inputs of fuzzers, that the test ran. */
     cases?: number;
+    /** Whether a minute of the wall clock ended during the try that failed (second-tries.ts). */
+    outlastedMinute?: boolean;
   }
 }
 
@@ -46,8 +48,15 @@ guardAgainstHangs(propertyTimes);
 
 /** Where tests are tried again (vitest.config.ts), not each of them is. */
 beforeEach(({ task }) => {
-  const condition = (failure: TestError): boolean =>
-    mayFailOnce({ file: task.file.filepath, cases: task.meta.cases }, failure);
+  const startedAtMs = Date.now();
+  const condition = (failure: TestError): boolean => {
+    task.meta.outlastedMinute = outlastedMinute(startedAtMs, Date.now());
+    const { cases } = task.meta;
+    return mayFailOnce(
+      { file: task.file.filepath, cases, outlastedMinute: task.meta.outlastedMinute },
+      failure,
+    );
+  };
   const tried = task as RunnerTestCase;
   const count = typeof tried.retry === 'object' ? tried.retry.count : tried.retry;
   if (count !== undefined) tried.retry = { count, condition };

@@ -21,4 +21,13 @@ describe('a test that fails once', () => {
       `\n${retried}a.test.ts > one (expected true to be false // Object.is equality)\nseed of the property tests: 77\n1 passed, 0 failed\n`,
     );
   });
+
+  it('is tried again where a minute ended during a short test', async () => {
+    const head = 'let nowMs = 58_000; Date.now = () => nowMs;';
+    const fails = 'expect(isFirst).toBe(false);';
+    const short = await gate(`if (isFirst) nowMs += 3000; ${fails}`, { head });
+    expect(short).toMatchObject({ code: 0, tries: 2, output: expect.stringContaining(retried) });
+    const long = await gate(`if (isFirst) nowMs += 40_000; ${fails}`, { head });
+    expect(long).toMatchObject({ code: 1, tries: 1 });
+  });
 });

@@ -112,8 +112,7 @@ function wasInterrupted(test: TestCase): boolean {
 
 function isExcused(test: TestCase): boolean {
   const failures = test.result().errors ?? [];
-  const { cases } = test.meta();
-  return (
-    failures.length > 0 && failures.every((one) => mayFailOnce({ file: test.module.moduleId, cases }, one))
-  );
+  const { cases, outlastedMinute } = test.meta();
+  const seen = { file: test.module.moduleId, cases, outlastedMinute };
+  return failures.length > 0 && failures.every((one) => mayFailOnce(seen, one));
 }
