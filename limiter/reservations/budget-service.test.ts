@@ -331,7 +331,7 @@ describe('BudgetService', () => {
     expect(reserve(quotas, { descriptors }).allowed).toBe(false);
   });
 
-  it('passes where nothing is limited, and knows no domain without rules', () => {
+  it('passes where nothing is limited, and knows no domain without rules', async () => {
     const limiter = budgetLimiter({
       rules: [teamRule(), rule({ key: 'free', limits: [limit({ unit: '', unlimited: true })] })],
     });
@@ -346,9 +346,14 @@ describe('BudgetService', () => {
     });
     const unlimited = descriptors.slice(0, 2);
     expect(reserve(limiter, { descriptors: unlimited })).toMatchObject({ allowed: true, scopes: [] });
-    expect(settle(limiter, madeId(2), 5, { descriptors: unlimited })).toEqual({
-      ...{ outcome: 'settled', charged: 0, amount: 0, scopes: [] },
-    });
+    const settled = await new Promise((done) =>
+      limiter.budgets.settle(
+        { domain: 'd', descriptors: unlimited, id: madeId(2), actual: 5, unknown: 'charge' },
+        asker,
+        done,
+      ),
+    );
+    expect(settled).toEqual({ outcome: 'settled', charged: 0, amount: 0, scopes: [] });
     expect(tryReserve(limiter, { domain: 'e' })).toEqual({
       failure: 'no-domain',
       message: 'there are no rules for the domain "e"',
@@ -619,6 +624,25 @@ describe('BudgetService', () => {
       ...{ domain: 'd', descriptors: [descriptor('team')], isUnheld: false },
     });
     expect(await limiter.budgets.recall('other', 'd')).toBeUndefined();
+  });
+
+  it('settles all descriptors although the rules have more or fewer limits than at the reserve', () => {
+    const limited = [teamRule(), rule({ key: 'user', limits: [limit(day)] })];
+    for (const [before, after] of [
+      [limited, [teamRule()]],
+      [[teamRule()], limited],
+    ]) {
+      const limiter = budgetLimiter({ rules: before! });
+      const descriptors = [descriptor('team'), descriptor('user')];
+      reserve(limiter, { descriptors, id: 'mine' });
+      limiter.service.useRules(new RuleTable(compileRules([source('d', after!)])));
+      expect(() => settle(limiter, 'mine', 480)).toThrow('has 2 descriptors, but the call names 1');
+      expect(settle(limiter, 'mine', 480, { descriptors })).toMatchObject({
+        outcome: 'settled',
+        charged: 480,
+      });
+      expect(figures(status(limiter, descriptor('team')))).toEqual(['480/0/520']);
+    }
   });
 
   it('keeps equal ids of two domains apart', async () => {

@@ -112,6 +112,7 @@ export class BudgetService implements Budgets {
         domain,
         id: stored,
         isMarker: false,
+        descriptors: planned.request.descriptors.length,
         note: recalled ? heldNoteOf(question) : undefined,
         unheld: { ttlMs, note },
         otherQuotaPasses,
@@ -139,14 +140,31 @@ export class BudgetService implements Budgets {
       done(planned);
       return;
     }
+    const descriptors = holdsNothing ? 0 : question.descriptors.length;
     // Of a marker that nobody made nothing is remembered.
     const settling =
       id === ''
-        ? ({ domain, id: this.#options.newId(), isMarker: true, unknown: 'charge' } as const)
-        : { domain, id: this.#ids.inStore(domain, id), isMarker: false, unknown };
-    this.#parts.reserving.settle(planned.holdings, settling, asker, (settled) =>
-      done(settleAnswer(settled, this.#parts.clock.nowMs())),
-    );
+        ? ({ domain, id: this.#options.newId(), isMarker: true, descriptors: 0, unknown: 'charge' } as const)
+        : { domain, id: this.#ids.inStore(domain, id), isMarker: false, descriptors, unknown };
+    const settle = (): void =>
+      this.#parts.reserving.settle(planned.holdings, settling, asker, (settled) =>
+        done(settleAnswer(settled, { id, nowMs: this.#parts.clock.nowMs() })),
+      );
+    if (holdsNothing || planned.holdings.length > 0) settle();
+    else
+      void this.#recalledOther(question).then((failure) =>
+        failure === undefined ? settle() : done(failure),
+      );
+  }
+
+  /** No counter is asked where nothing is limited: the note knows whether the reservation has other descriptors. */
+  async #recalledOther({ id, domain, descriptors }: SettleQuestion): Promise<BudgetFailure | undefined> {
+    if (id === '' || this.#parts.reserving.reservesNothing !== undefined) return undefined;
+    const known = await this.recall(id, domain);
+    if (known === undefined || 'failure' in known) return known;
+    const reserved = known.descriptors.length;
+    if (known.isUnheld || reserved === descriptors.length) return undefined;
+    return partialFailure(id, { reserved, named: descriptors.length });
   }
 
   status(
@@ -332,9 +350,13 @@ function uncounted(hits: readonly CountedHit[]): readonly CountedHit[] {
   return copies;
 }
 
-function settleAnswer({ call, held, error }: Answered, nowMs: number): SettleAnswer | BudgetFailure {
-  const { settled: outcome, charged, amount } = call;
+function settleAnswer(
+  { call, held, error }: Answered,
+  { id, nowMs }: { id: string; nowMs: number },
+): SettleAnswer | BudgetFailure {
+  const { settled: outcome, charged, amount, reservedDescriptors: reserved, descriptors: named } = call;
   if (error !== undefined) return failureOf(error);
+  if (outcome === 'partial') return partialFailure(id, { reserved, named });
   const most = Math.max(0, ...held.flatMap(({ asked }) => asked.map(({ hold }) => hold!.lost)));
   const lost = most === 0 ? undefined : most;
   return {
@@ -346,6 +368,13 @@ function settleAnswer({ call, held, error }: Answered, nowMs: number): SettleAns
       return scopesOf(held, nowMs);
     },
   };
+}
+
+/** The call names another number of descriptors than the reservation has. */
+function partialFailure(id: string, { reserved, named }: { reserved: number; named: number }): BudgetFailure {
+  const has = `${reserved} ${reserved === 1 ? 'descriptor' : 'descriptors'}`;
+  const message = `the reservation ${JSON.stringify(id)} has ${has}, but the call names ${named}; name all of them. Nothing was changed`;
+  return { failure: 'conflict', message };
 }
 
 function unlimitedOf(plans: readonly Plan[]): UnlimitedDescriptor[] {

@@ -20,7 +20,7 @@ export class Commit {
     const calls = holdingsById(decision.marked!.settling, decision, settledAmount, this.#isQuota);
     inTurn(calls, done, (id, holdings, each) => {
       const { domain } = decision.request;
-      const terms = { domain, id, isMarker: true, unknown: 'charge' } as const;
+      const terms = { domain, id, isMarker: true, descriptors: 0, unknown: 'charge' } as const;
       this.#reserving.settle(holdings, terms, decision.asker, ({ held }) => each(held));
     });
   }

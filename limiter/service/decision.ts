@@ -92,7 +92,7 @@ export interface ServiceEvents {
 
 /** What becomes of calls about reservations, for statistics. `full` is of a counter. `failed`: the store could not be asked. */
 export type BudgetOutcome =
-  | Reservation['outcome' | 'settled']
+  | Exclude<Reservation['outcome' | 'settled'], 'partial'>
   | 'full_domain'
   | 'full_caller'
   | 'full_memory'
@@ -102,5 +102,5 @@ export const budgetOutcomes: Readonly<Record<'reserve' | 'settle', readonly Budg
     ...(['reserved', 'repeated', 'refused', 'conflict', 'failed'] as const),
     ...(['full', 'full_domain', 'full_caller', 'full_memory'] as const),
   ],
-  settle: ['settled', 'late', 'repeated', 'unknown', 'failed'],
+  settle: ['settled', 'late', 'repeated', 'unknown', 'conflict', 'failed'],
 };

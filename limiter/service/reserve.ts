@@ -31,7 +31,7 @@ export class Reserve {
     const calls = holdingsById(decision.marked!.reserving, decision, reservedAmount, this.#options.isQuota);
     inTurn(calls, done, (id, holdings, each) => {
       const { domain } = decision.request;
-      const terms = { domain, id, isMarker: true, note: undefined, otherQuotaPasses };
+      const terms = { domain, id, isMarker: true, descriptors: 0, note: undefined, otherQuotaPasses };
       this.#options.reserving.reserve(holdings, terms, decision.asker, ({ call, held, error }) => {
         if (calls.length > 1 && call.outcome === 'refused' && error === undefined) refuseOthers(held);
         each(held);

@@ -110,10 +110,11 @@ export class Reserving {
       domain,
       id,
       isMarker,
+      descriptors,
       note,
       otherQuotaPasses,
       unheld,
-    }: Pick<Reservation, 'id' | 'isMarker' | 'note' | 'otherQuotaPasses'> & {
+    }: Pick<Reservation, 'id' | 'isMarker' | 'descriptors' | 'note' | 'otherQuotaPasses'> & {
       domain: string;
       unheld?: UnheldTerms | undefined;
     },
@@ -125,7 +126,8 @@ export class Reserving {
     const isRefused =
       open !== held && isBlocked(held, open, otherQuotaPasses) && !this.#options.response.shadowMode;
     const call = newReservation({
-      ...{ id, owner: ownerOf(domain, asker), isMarker, note, otherQuotaPasses, width: 0 },
+      ...{ id, owner: ownerOf(domain, asker), isMarker, descriptors, note, otherQuotaPasses },
+      width: 0,
       outcome: isRefused ? 'refused' : 'reserved',
       expiresAtMs: this.#options.clock.nowMs() + (held[0] ?? unheld ?? { ttlMs: 0 }).ttlMs,
     });
@@ -157,20 +159,26 @@ export class Reserving {
 
   settle(
     holdings: readonly HoldRequest[],
-    { domain, id, isMarker, unknown }: Pick<Reservation, 'id' | 'isMarker' | 'unknown'> & { domain: string },
+    {
+      domain,
+      id,
+      isMarker,
+      descriptors,
+      unknown,
+    }: Pick<Reservation, 'id' | 'isMarker' | 'descriptors' | 'unknown'> & { domain: string },
     asker: Caller,
     done: (settled: Answered) => void,
   ): void {
     const held = this.#held(holdings, 'commit');
     const owner = ownerOf(domain, asker);
-    const call = newReservation({ id, owner, isMarker, unknown, width: 0 });
+    const call = newReservation({ id, owner, isMarker, descriptors, unknown, width: 0 });
     const ops = this.#operations(held, call, 'commit');
     // Where nothing is held there is nothing to know.
     if (ops.length === 0) call.settled = 'settled';
     // What was used is used, whoever gave up.
     this.#submit(ops, staying(asker), (error) => {
       this.#noteGivenBack(ops);
-      this.#tell('settle', call.settled, error);
+      this.#tell('settle', call.settled === 'partial' ? 'conflict' : call.settled, error);
       for (const one of held) this.#answerHit(one, error);
       if (error === undefined) this.#countSettled(held);
       done({ call, held, error });

@@ -125,6 +125,11 @@ export interface Reservation {
   otherQuotaPasses: boolean;
   /** Reserve: counters of the whole call, of which these may be a part. */
   width: number;
+  /**
+   * Descriptors of the whole call, as its caller names them. A commit that names another number of them than the reserve did
+   * changes nothing. 0: any number, as for markers, which an Envoy may settle one by one.
+   */
+  readonly descriptors: number;
   /** Reserve: another place refused the call: it only says how the counters stand, and of a marker that nothing is held. */
   refusedElsewhere: boolean;
   /** Commit: what to do with amounts of an unknown id: charge them once, or only tell. */
@@ -138,9 +143,12 @@ export interface Reservation {
   outcome: 'reserved' | 'repeated' | 'refused' | 'conflict' | 'full';
   /**
    * Answer to commit. `late`: after its TTL. `repeated`: it was settled before, and nothing was done now; `charged` is what it was
-   * then. `unknown`: no counter knows the id; charged if so asked.
+   * then. `unknown`: no counter knows the id; charged if so asked. `partial`: it has another number of descriptors, and nothing
+   * was done.
    */
-  settled: 'settled' | 'late' | 'repeated' | 'unknown';
+  settled: 'settled' | 'late' | 'repeated' | 'unknown' | 'partial';
+  /** Answer to commit, with `partial`: the descriptors of the reservation. */
+  reservedDescriptors: number;
   /** Answer to reserve, with `full`. */
   full: Fullness | undefined;
   /** Answer to reserve: of the first counter, in milliseconds since the epoch. */
@@ -333,11 +341,13 @@ export function newReservation(given: Pick<Reservation, 'id' | 'width'> & Partia
     note: given.note,
     otherQuotaPasses: given.otherQuotaPasses ?? false,
     width: given.width,
+    descriptors: given.descriptors ?? 0,
     refusedElsewhere: given.refusedElsewhere ?? false,
     unknown: given.unknown ?? 'tell',
     undoes: given.undoes ?? false,
     outcome: given.outcome ?? 'reserved',
     settled: 'unknown',
+    reservedDescriptors: 0,
     full: given.full,
     expiresAtMs: given.expiresAtMs ?? 0,
     charged: 0,

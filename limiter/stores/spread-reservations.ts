@@ -19,7 +19,13 @@ export function submitSpread(ops: readonly Operation[], places: Places, done: ()
     places.submit(parts[0]!, done);
     return;
   }
-  const asked = ops[0]!.verb === 'reserve' ? reserve(ops, parts, places) : askAll(parts, places);
+  const { verb } = ops[0]!;
+  const asked =
+    verb === 'reserve'
+      ? reserve(ops, parts, places)
+      : verb === 'commit'
+        ? settle(ops, parts, places)
+        : askAll(parts, {}, places);
   void asked.then(done);
 }
 
@@ -41,16 +47,49 @@ async function ask(
   return own;
 }
 
-async function askAll(parts: readonly Operation[][], places: Places): Promise<void> {
-  const answers = await Promise.all(parts.map((part) => ask(part, {}, places)));
+async function askAll(
+  parts: readonly Operation[][],
+  terms: Partial<Hold['reservation']>,
+  places: Places,
+): Promise<readonly Hold['reservation'][]> {
+  const answers = await Promise.all(parts.map((part) => ask(part, terms, places)));
   const failed = parts.flat().find(({ error }) => error !== undefined)?.error;
   if (failed !== undefined) failAll(parts.flat(), failed);
-  if (parts[0]![0]!.verb !== 'commit') return;
-  const call = holdOf(parts[0]!).reservation;
+  return answers;
+}
+
+/**
+ * Each place sees by itself whether the call names all descriptors of the reservation. One that does not know the id does not
+ * see it: such counters are charged once no other place has objected.
+ */
+async function settle(
+  ops: readonly Operation[],
+  parts: readonly Operation[][],
+  places: Places,
+): Promise<void> {
+  const call = holdOf(ops).reservation;
+  const mayCharge = call.unknown === 'charge' && !call.isMarker;
+  let answers = await askAll(parts, mayCharge ? { unknown: 'tell' } : {}, places);
+  const failed = ops.some(({ error }) => error !== undefined);
+  if (mayCharge && !failed && answers.every(({ settled }) => settled !== 'partial')) {
+    const unknown = parts.map((part) => part.filter(isUnknown)).filter((part) => part.length > 0);
+    const expired = unknown.flat().map(({ hold }) => hold!.givenBack);
+    const charged = await askAll(unknown, {}, places);
+    const error = unknown.flat().find((op) => op.error !== undefined)?.error;
+    if (error !== undefined) failAll(ops, error);
+    for (const [i, { hold }] of unknown.flat().entries()) hold!.givenBack += expired[i]!;
+    if (charged.length > 0) answers = [...answers.filter(({ settled }) => settled !== 'unknown'), ...charged];
+  }
   const first = answers.find(({ settled }) => settled !== 'unknown') ?? answers[0]!;
   call.charged = first.charged;
   call.amount = first.amount;
   call.settled = settledFirst.find((one) => answers.some(({ settled }) => settled === one)) ?? 'unknown';
+  call.reservedDescriptors = Math.max(...answers.map(({ reservedDescriptors }) => reservedDescriptors));
+}
+
+/** No reservation of the id was found on its counter. */
+function isUnknown({ hold }: Operation): boolean {
+  return hold!.outcome === 'untouched' && hold!.amount !== undefined;
 }
 
 async function reserve(
@@ -124,7 +163,7 @@ async function undo(part: readonly Operation[], places: Places): Promise<void> {
   await ask(undoing, { unknown: 'tell', undoes: true }, places);
 }
 
-const settledFirst = ['settled', 'late', 'repeated'] as const;
+const settledFirst = ['partial', 'settled', 'late', 'repeated'] as const;
 
 function mayRefuseAsQuota({ hold }: Operation): boolean {
   return hold!.isQuota && !hold!.isShadow;

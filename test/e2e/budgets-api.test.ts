@@ -155,6 +155,33 @@ describe('budgets', () => {
     ]);
   });
 
+  it('are changed by no commit or release that names too few descriptors, or too many', async () => {
+    const asked = about({ team: 'partial' }, { user: 'partial' });
+    const { reservationId } = (await reserve({ ...asked, amount: 100, reservationId: 'of-both' })).body;
+    for (const [settle, descriptors, named] of [
+      ['commit', [{ team: 'partial' }], 1],
+      ['release', [{ user: 'partial' }], 1],
+      ['commit', [{ nothing: 'limits this' }], 1],
+      ['commit', [{ team: 'partial' }, { user: 'partial' }, { user: 'third' }], 3],
+    ] as const) {
+      const amount = settle === 'commit' ? { actualAmount: 7 } : {};
+      const body = { ...about(...descriptors), reservationId, ...amount };
+      const { status, body: answer } = await post(limiter, `/v1/${settle}`, body);
+      const has = 'the reservation "of-both" has 2 descriptors';
+      const detail = `${has}, but the call names ${named}; name all of them. Nothing was changed`;
+      expect([status, answer.detail]).toEqual([409, detail]);
+    }
+    expect(await left('partial')).toMatchObject([{ used: 100, reserved: 100 }, {}]);
+    const user = async () => {
+      const { body } = await httpAsk(limiter.ports.http, '/v1/budgets?domain=llm&entry=user=third');
+      return JSON.parse(body).budgets;
+    };
+    expect(await user()).toMatchObject([{ used: 0 }]);
+    const settled = await commit({ ...asked, reservationId, actualAmount: 7 });
+    expect(settled.body).toMatchObject({ outcome: 'settled', charged: 7, scopes: [{}, {}, { used: 7 }] });
+    expect(await left('partial')).toMatchObject([{ used: 7, reserved: 0 }, {}]);
+  });
+
   it('refuse what they have not, say who refused, and hold nothing of it', async () => {
     await reserve({ ...about({ user: 'ada' }), amount: 450 });
     const refused = await reserve({ ...about({ team: 'b' }, { user: 'ada' }), amount: 100 });

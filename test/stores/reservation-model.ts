@@ -20,6 +20,8 @@ interface Modelled {
   readonly ttlMs: number;
   readonly onExpiry: 'release' | 'charge';
   readonly isMarker: boolean;
+  /** 0: any number. */
+  readonly descriptors: number;
   readonly dueMs: number;
   taken: number;
   isRefused: boolean;
@@ -31,6 +33,7 @@ interface Modelled {
 export interface ModelledReserve {
   readonly id: string;
   readonly isMarker: boolean;
+  readonly descriptors: number;
   readonly scopes: readonly ModelledScope[];
   readonly amount: number;
   readonly ttlMs: number;
@@ -41,6 +44,7 @@ export interface ModelledReserve {
 export interface ModelledSettle {
   readonly id: string;
   readonly isMarker: boolean;
+  readonly descriptors: number;
   readonly scopes: readonly ModelledScope[];
   readonly actual: number | undefined;
   readonly unknown: 'charge' | 'tell';
@@ -83,7 +87,7 @@ export class ReservationModel {
   }
 
   reserve(call: ModelledReserve): 'reserved' | 'repeated' | 'refused' | 'conflict' {
-    const { id, isMarker, scopes, amount, ttlMs, onExpiry, isShadow } = call;
+    const { id, isMarker, descriptors, scopes, amount, ttlMs, onExpiry, isShadow } = call;
     this.expire(scopes);
     const known = isMarker ? [] : scopes.map(({ stem }) => this.#record(id, stem));
     if (known.some((one) => one !== undefined)) {
@@ -102,7 +106,7 @@ export class ReservationModel {
       const { stem, key } = scope;
       const dueMs = this.nowMs + ttlMs;
       const forgetMs = isMarker && (isRefused || onExpiry === 'release') ? dueMs : dueMs + this.#recordMs;
-      const made = { id, stem, key, amount, ttlMs, onExpiry, isMarker, dueMs, taken, isRefused };
+      const made = { id, stem, key, amount, ttlMs, onExpiry, isMarker, descriptors, dueMs, taken, isRefused };
       this.#all.push({ ...made, state: 'open', charged: 0, forgetMs });
     }
     return isRefused ? 'refused' : 'reserved';
@@ -111,11 +115,15 @@ export class ReservationModel {
   settle({
     id,
     isMarker,
+    descriptors,
     scopes,
     actual,
     unknown,
-  }: ModelledSettle): Pick<TestCall, 'outcome' | 'charged' | 'amount'> {
+  }: ModelledSettle): Pick<TestCall, 'outcome' | 'charged' | 'amount'> & Partial<TestCall> {
     this.expire(scopes);
+    const reservedDescriptors = isMarker ? 0 : this.descriptorsOf(id);
+    if (reservedDescriptors > 0 && reservedDescriptors !== descriptors)
+      return { outcome: 'partial', charged: 0, amount: 0, reservedDescriptors };
     let answer: Pick<TestCall, 'outcome' | 'charged' | 'amount'> | undefined;
     for (const scope of scopes) {
       const known = isMarker ? this.#marker(id, scope.stem) : this.#record(id, scope.stem);
@@ -125,7 +133,8 @@ export class ReservationModel {
         answer ??= { outcome: 'unknown', charged: actual, amount: 0 };
         if (isMarker) continue;
         const settled = { state: 'settled', charged: actual, forgetMs: this.nowMs + this.#recordMs } as const;
-        const never = { amount: -1, ttlMs: 0, onExpiry: 'release', taken: 0, isRefused: false } as const;
+        const nothing = { amount: -1, ttlMs: 0, taken: 0, descriptors: 0 };
+        const never = { ...nothing, onExpiry: 'release', isRefused: false } as const;
         this.#all.push({
           id,
           stem: scope.stem,
@@ -144,6 +153,12 @@ export class ReservationModel {
       if (!wasSettled) this.#close(known, scope, charged);
     }
     return answer ?? { outcome: 'unknown', charged: 0, amount: 0 };
+  }
+
+  /** Of the reservation with this id; 0: there is none. */
+  descriptorsOf(id: string): number {
+    const { descriptors = 0 } = this.#all.find((one) => !one.isMarker && one.id === id) ?? {};
+    return descriptors;
   }
 
   /** Those of these limits alone: nobody asked for the others. */

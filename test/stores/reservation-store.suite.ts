@@ -288,6 +288,62 @@ export function reservationStoreSuite(
     ]);
   });
 
+  it.each([
+    ['fewer', ['a'], 1],
+    ['other and fewer', ['a', 'x', 'y'], 3],
+    ['more', ['a', 'b', 'x'], 3],
+  ] as const)('changes nothing where a commit names %s descriptors', async (_, names, descriptors) => {
+    for (const bound of slowBounds.map(([, one]) => one)) {
+      const id = freshId();
+      const stems = new Map(['a', 'b', 'x', 'y'].map((name) => [name, fresh(name)]));
+      const counters = (of: readonly string[], amount?: number) =>
+        of.map((name, group) =>
+          reservedCounter({
+            stem: stems.get(name)!,
+            key: `${stems.get(name)}31536000:${kindOf(bound)}`,
+            bound,
+            group,
+            amount,
+          }),
+        );
+      const both = (amount?: number) => counters(['a', 'b'], amount);
+      expect((await reserve(id, both(6), { descriptors: 2 })).outcome).toBe('reserved');
+      const settled = await settle(id, counters(names, 2), { descriptors, unknown: 'charge' });
+      expect(settled).toMatchObject({ outcome: 'partial', reservedDescriptors: 2, charged: 0, amount: 0 });
+      expect(await look(counters(['a', 'b', 'x', 'y']))).toEqual([
+        ...[
+          [6, 6, 1],
+          [6, 6, 1],
+        ],
+        ...[
+          [0, 0, 0],
+          [0, 0, 0],
+        ],
+      ]);
+      expect(await settle(id, both(2), { descriptors: 2 })).toMatchObject({ outcome: 'settled', charged: 2 });
+      expect((await settle(id, counters(names, 2), { descriptors, unknown: 'charge' })).outcome).toBe(
+        'partial',
+      );
+      expect(await look(both())).toEqual([
+        [2, 0, 0],
+        [2, 0, 0],
+      ]);
+    }
+  });
+
+  it('settles the counter of one descriptor of a marker alone', async () => {
+    const stems = [fresh('a'), fresh('b')];
+    const id = freshId();
+    const marker = { isMarker: true, descriptors: 0 };
+    await reserve(id, countersOf(stems, { amount: 6 }), marker);
+    const [first] = stems;
+    expect((await settle(id, countersOf([first!], { amount: 2 }), marker)).outcome).toBe('settled');
+    expect(await look(countersOf(stems))).toEqual([
+      [2, 0, 0],
+      [6, 6, 1],
+    ]);
+  });
+
   it('settles all counters of a reservation', async () => {
     const stems = [fresh('user'), fresh('team')];
     const id = freshId();
@@ -692,12 +748,17 @@ export function reservationStoreSuite(
               const { amount, isShadow, onExpiry } = step;
               const ttlMs = step.ttlMs === 1000 && clock === undefined ? 0 : step.ttlMs;
               const terms = { ttlMs, onExpiry, isShadow };
+              const descriptors = isMarker ? 0 : its.length;
               const call = reserveCall({
                 id,
                 isMarker,
+                descriptors,
                 counters: scopes.counters(its, { amount, ...terms }),
               });
-              const outcome = model.reserve({ id, isMarker, scopes: modelled, amount, ...terms });
+              const outcome = model.reserve({
+                ...{ id, isMarker, descriptors, scopes: modelled, amount },
+                ...terms,
+              });
               const stand = standOf(model, modelled);
               const isPartial = !onePlace && outcome === 'refused';
               const check = submitCall(store, call).then(() => {
@@ -709,14 +770,13 @@ export function reservationStoreSuite(
               under.push(check);
             } else if (step.kind === 'settle') {
               const { actual, unknown } = step;
-              const call = settleCall({
-                id,
-                isMarker,
-                unknown,
-                counters: scopes.counters(its, { amount: actual }),
-              });
-              const answer = model.settle({ id, isMarker, scopes: modelled, actual, unknown });
-              const stand = standOf(model, modelled);
+              const known = isMarker ? 0 : model.descriptorsOf(id);
+              const named = known > 0 ? namedOf(its, step.names) : its;
+              const descriptors = isMarker ? 0 : named.length;
+              const about = { id, isMarker, descriptors, unknown };
+              const call = settleCall({ ...about, counters: scopes.counters(named, { amount: actual }) });
+              const answer = model.settle({ ...about, scopes: scopes.modelled(named), actual });
+              const stand = standOf(model, scopes.modelled(named));
               const check = submitCall(store, call).then(() => {
                 expect(call).toMatchObject(answer);
                 expectStand(call.counters, stand);
@@ -758,6 +818,12 @@ const longTtlMs = 3_600_000;
 
 const thousands = (most: number) => fc.nat(most).map((n) => n * 1000);
 
+/** The limits that a commit names: those of the reservation, or too few, or too many. */
+function namedOf(scopes: readonly number[], names: 'all' | 'fewer' | 'more'): readonly number[] {
+  if (names === 'more') return [0, 1, 2, 3];
+  return names === 'fewer' && scopes.length > 1 ? scopes.slice(1) : scopes;
+}
+
 const anyStep = fc.record({
   kind: fc.oneof(
     { weight: 4, arbitrary: fc.constant('reserve' as const) },
@@ -772,6 +838,7 @@ const anyStep = fc.record({
   onExpiry: fc.constantFrom('release' as const, 'charge' as const),
   actual: fc.option(thousands(8), { nil: undefined }),
   unknown: fc.constantFrom('charge' as const, 'tell' as const),
+  names: fc.oneof({ weight: 3, arbitrary: fc.constant('all' as const) }, fc.constantFrom('fewer', 'more')),
   passMs: fc.constantFrom(1, 999, 1000, 700_000),
   /** Handed over in the same turn as the one before. */
   isBeside: fc.boolean(),

@@ -80,6 +80,8 @@ function callOf(verb: TestCall['verb'], given: GivenCall): TestCall {
     id: '',
     owner: undefined,
     isMarker: false,
+    descriptors: 0,
+    reservedDescriptors: -1,
     note: undefined,
     otherQuotaPasses: false,
     refusedElsewhere: false,
@@ -131,10 +133,10 @@ export function sendCall(store: Store, call: TestCall, done: () => void): void {
   const ops = operationsOf(call);
   const { reservation } = ops[0]!.hold!;
   store.submit(ops, countAll, () => {
-    const { outcome, settled, full, expiresAtMs, charged, amount } = reservation;
+    const { outcome, settled, full, expiresAtMs, charged, amount, reservedDescriptors } = reservation;
     const error = ops.find((op) => op.error !== undefined)?.error;
     const became = call.verb === 'commit' ? settled : outcome;
-    Object.assign(call, { outcome: became, full, expiresAtMs, charged, amount, error });
+    Object.assign(call, { outcome: became, full, expiresAtMs, charged, amount, reservedDescriptors, error });
     for (const [i, { hold, after, waitMicros }] of ops.entries()) {
       const { reservation: _, ...answers } = hold!;
       Object.assign(call.counters[i]!, answers, { used: after, waitMicros });

@@ -255,10 +255,17 @@ export class MemoryReservations implements Notes, Claims {
     call.charged = 0;
     call.amount = 0;
     let isFirst = true;
-    for (const section of sections) {
+    const all = sections.map(({ book }) => (isMarker ? book.marker(id, nowMs) : book.record(id, nowMs)));
+    const other = all.find((known) => known !== undefined && hasOtherDescriptors(call, known));
+    if (other !== undefined) {
+      call.settled = 'partial';
+      call.reservedDescriptors = other.descriptors;
+      return;
+    }
+    for (const [i, section] of sections.entries()) {
       const { book, counters } = section;
       const actual = counters[0]!.hold!.amount;
-      const known = isMarker ? book.marker(id, nowMs) : book.record(id, nowMs);
+      const known = all[i];
       if (known === undefined) {
         if (call.unknown === 'tell' || actual === undefined) continue;
         const remembered = !isMarker && id !== '' && this.#hasRoom(call, [section]);
@@ -316,12 +323,17 @@ export class MemoryReservations implements Notes, Claims {
 const unanswered = { outcome: 'untouched', changed: 0, givenBack: 0, lost: 0 } as const;
 
 function termsOf(
-  { id, owner, isMarker, width }: Reservation,
+  { id, owner, isMarker, width, descriptors }: Reservation,
   section: Section,
   note: string | undefined,
 ): ReservationTerms {
   const { amount, ttlMs, onExpiry } = section.counters[0]!.hold!;
-  return { id, owner, isMarker, amount: amount ?? 0, ttlMs, onExpiry, width, note };
+  return { id, owner, isMarker, amount: amount ?? 0, ttlMs, onExpiry, width, descriptors, note };
+}
+
+/** Whether the reservation was made for another number of descriptors, where both are known. */
+function hasOtherDescriptors({ descriptors: named }: Reservation, { descriptors }: KeptReservation): boolean {
+  return named > 0 && descriptors > 0 && named !== descriptors;
 }
 
 function tellAll(counters: readonly Operation[], isEmpty: boolean): void {
@@ -330,9 +342,13 @@ function tellAll(counters: readonly Operation[], isEmpty: boolean): void {
 
 function isRepeated(call: Reservation, section: Section, known: KeptReservation | undefined): boolean {
   if (known === undefined) return false;
-  const { amount, ttlMs, onExpiry, width } = termsOf(call, section, undefined);
+  const { amount, ttlMs, onExpiry, width, descriptors } = termsOf(call, section, undefined);
   return (
-    known.amount === amount && known.ttlMs === ttlMs && known.onExpiry === onExpiry && known.width === width
+    known.amount === amount &&
+    known.ttlMs === ttlMs &&
+    known.onExpiry === onExpiry &&
+    known.width === width &&
+    known.descriptors === descriptors
   );
 }
 

@@ -58,6 +58,8 @@ export interface KeptReservation extends Expiring {
   readonly onExpiry: 'release' | 'charge';
   /** Counters of the whole call; 0: it was never reserved, only settled. */
   readonly width: number;
+  /** As of a `Reservation`. */
+  readonly descriptors: number;
   readonly note: string | undefined;
   readonly madeMs: number;
   readonly dueMs: number;
@@ -78,7 +80,7 @@ export interface KeptReservation extends Expiring {
 /** What a reservation is made with; equal for the same one that comes again. */
 export type ReservationTerms = Pick<
   KeptReservation,
-  'id' | 'owner' | 'isMarker' | 'amount' | 'ttlMs' | 'onExpiry' | 'width' | 'note'
+  'id' | 'owner' | 'isMarker' | 'amount' | 'ttlMs' | 'onExpiry' | 'width' | 'descriptors' | 'note'
 >;
 
 interface BookOptions {
@@ -218,8 +220,9 @@ export class ReservationBook implements Expiring {
   ): KeptReservation | undefined {
     for (const counter of counters) this.#charge(counter, actual, nowMs);
     if (id === undefined) return undefined;
-    const terms = { id, owner, isMarker: false, amount: 0, ttlMs: 0, onExpiry: 'release', width: 0 } as const;
-    const settled = this.#remember({ ...terms, note: undefined }, { counters: 0, nowMs });
+    const nothing = { amount: 0, ttlMs: 0, onExpiry: 'release', width: 0, descriptors: 0 } as const;
+    const terms = { id, owner, isMarker: false, note: undefined, ...nothing };
+    const settled = this.#remember(terms, { counters: 0, nowMs });
     settled.state = 'settled';
     settled.charged = actual;
     return settled;
@@ -266,7 +269,7 @@ export class ReservationBook implements Expiring {
     terms: ReservationTerms,
     { counters, nowMs, isEmpty = false }: { counters: number; nowMs: number; isEmpty?: boolean },
   ): KeptReservation {
-    const { id, owner, isMarker, amount, ttlMs, onExpiry, width, note } = terms;
+    const { id, owner, isMarker, amount, ttlMs, onExpiry, width, descriptors, note } = terms;
     const dueMs = nowMs + ttlMs;
     // Of a marker that expired only its charge is of any use.
     const isRemembered = !isMarker || (!isEmpty && onExpiry === 'charge');
@@ -278,6 +281,7 @@ export class ReservationBook implements Expiring {
       ttlMs,
       onExpiry,
       width,
+      descriptors,
       note,
       madeMs: nowMs,
       dueMs,

@@ -215,7 +215,8 @@ class ShapeTable {
     const { verb } = call[0]!;
     const last = verb === 'reserve' ? this.#reserve : verb === 'commit' ? this.#commit : undefined;
     if (last !== undefined && last.window === window && areAlike(last.call, call)) return last.number;
-    let text = `${wordOf(call[0]!)} ${flagsOf(call)} ${call.length} ${widthOf(call)}`;
+    const counters = `${call.length} ${widthOf(call)} ${termsOf(call).descriptors}`;
+    let text = `${wordOf(call[0]!)} ${flagsOf(call)} ${counters}`;
     for (const { key, counter, hold } of call) {
       const { group, ttlMs, onExpiry, isShadow, isQuota } = hold!;
       const terms = `-${isShadow ? 's' : ''}${isQuota ? 'q' : ''}`;
@@ -254,6 +255,7 @@ function haveEqualFlags(one: Reservation, other: Reservation): boolean {
     one.otherQuotaPasses === other.otherQuotaPasses &&
     one.refusedElsewhere === other.refusedElsewhere &&
     one.width === other.width &&
+    one.descriptors === other.descriptors &&
     (one.note === undefined) === (other.note === undefined) &&
     one.unknown === other.unknown &&
     one.undoes === other.undoes
@@ -337,7 +339,7 @@ function outcomeOf(letter: number): Hold['outcome'] | undefined {
 }
 
 const reserveOutcomes = ['reserved', 'repeated', 'refused', 'conflict', 'full'] as const;
-const settleOutcomes = ['settled', 'late', 'repeated', 'unknown'] as const;
+const settleOutcomes = ['settled', 'late', 'repeated', 'unknown', 'partial'] as const;
 
 /** Writes what became of the call; false for a word that the script does not give. */
 function noteOutcome(verb: Verb, call: Reservation, word: string): boolean {
@@ -410,8 +412,10 @@ function answerCall(ops: readonly Operation[], told: Told, nowMicros: number): b
     call.full = outcome === 'full' ? { of: 'counter', roomAtMs: first } : undefined;
     call.expiresAtMs = outcome === 'full' ? 0 : first;
   } else if (verb === 'commit') {
+    const isPartial = outcome === 'partial';
     call.charged = first;
-    call.amount = second;
+    call.amount = isPartial ? 0 : second;
+    call.reservedDescriptors = isPartial ? second : 0;
   }
   for (const op of ops) {
     const bound = op.counter.charging!;

@@ -42,25 +42,26 @@ local function noteAny(lifeMs)
   end
 end
 for text in string.gmatch(ARGV[1], '[^;]+') do bounds[#bounds + 1] = text end
--- Each is, in words: what to do, its flags, how many counters it has, and how many in all places; then of each its bound,
--- window, flags, group, TTL and what becomes of it. A call is the number of its shape and the amounts of its counters.
+-- Each is, in words: what to do, its flags, how many counters it has, how many in all places, and of
+-- how many descriptors; then of each counter its bound, window, flags, group, TTL and what becomes of it. A call is the number of its shape and the amounts of its counters.
 local shapes, shapeCount = {}, 0
 -- Of one counter, neither in shadow mode nor a quota.
-local commonShape = '^(%a) (%S+) 1 (%d+) (%d+) (%d+) %- %d+ (%d+) (%a)$'
+local commonShape = '^(%a) (%S+) 1 (%d+ %d+) (%d+) (%d+) %- %d+ (%d+) (%a)$'
 for text in string.gmatch(ARGV[2], '[^;]+') do
-  local kind, flags, width, bound, window, ttl, onExpiry = match(text, commonShape)
+  local kind, flags, widths, bound, window, ttl, onExpiry = match(text, commonShape)
   local shape = { text = text, hasNote = flags == '-n' }
   local capacity = kind and match(bounds[tonumber(bound)], '^fixed (%d+)$')
   if capacity then
     shape.window, shape.capacity, shape.isMarker = tonumber(window), tonumber(capacity), string.byte(flags) == 109
     if kind == 's' then
       shape.isCommon = flags == 'mc' or flags == '-c' or flags == 'm' or flags == '-'
-      shape.isSettle, shape.record = true, '^o%a' .. window .. ' (%d+) %d+ %d+ %d+$'
+      -- A reservation of another number of descriptors is not usual.
+      shape.isSettle, shape.record = true, '^o%a' .. window .. ' (%d+) %d+ %d+ %d+' .. match(widths, ' .*') .. '$'
     elseif kind == 'r' and ttl ~= '0' and (flags == 'm' or flags == '-' or flags == '-n') then
       local dueMs = nowMs + ttl
       local due = format('%d', dueMs)
       shape.isCommon, shape.isReserve, shape.dueMs, shape.due, shape.keptMs = true, true, dueMs, due, dueMs + recordMs
-      shape.opens, shape.rest = 'o' .. onExpiry .. window .. ' ', ' ' .. ttl .. ' ' .. due .. ' ' .. width
+      shape.opens, shape.rest = 'o' .. onExpiry .. window .. ' ', ' ' .. ttl .. ' ' .. due .. ' ' .. widths
       shape.noteMs = shape.hasNote and format('%d', ttl + recordMs)
     end
   end

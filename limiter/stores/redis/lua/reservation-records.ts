@@ -43,20 +43,20 @@ end
 function my.getNumber(side, field) return tonumber(my.get(side, field) or 0) or 0 end
 
 -- A record: what it is (o: open, s: settled, x: expired and given back, c: expired and charged, l: holding nothing, e: that
--- and settled), what becomes of it (r or c), its window, amount, TTL, when it is due, and how many counters the call had. Then what
--- was taken, what the counter held then, what was charged in the end, and of a bucket what was in g before; without these what
+-- and settled), what becomes of it (r or c), its window, amount, TTL, when it is due, and how many counters and
+-- descriptors the call had. Then what was taken, what the counter held then, what was charged in the end, and of a bucket what was in g before; without these what
 -- was taken is the amount. Of what the short way settled: s, what was charged, and what it was before.
-local recordForm, moreForm = '^(%a)(%a)(%d*) (%d+) (%d+) (%d+) (%d+)(.*)$', '^ (%d+) (%d+):(%d+):(%d+) (%d+) ?(.*)$'
+local recordForm, moreForm = '^(%a)(%a)(%d*) (%d+) (%d+) (%d+) (%d+) (%d+)(.*)$', '^ (%d+) (%d+):(%d+):(%d+) (%d+) ?(.*)$'
 
 function my.recordOf(side, name)
   local text = my.get(side, name)
   if not text then return nil end
   local settled, before = match(text, '^s(%d+) (o.*)$')
-  local state, onExpiry, tail, amount, ttl, due, width, more = match(before or text, recordForm)
+  local state, onExpiry, tail, amount, ttl, due, width, descriptors, more = match(before or text, recordForm)
   if not state then return nil end
   local record = {
     state = state, onExpiry = onExpiry, tail = tail, amount = tonumber(amount), ttl = tonumber(ttl), due = tonumber(due),
-    width = tonumber(width), isEmpty = state == 'l' or state == 'e', back = '',
+    width = tonumber(width), descriptors = tonumber(descriptors), isEmpty = state == 'l' or state == 'e', back = '',
   }
   if more == '' then
     record.taken, record.a, record.b, record.c, record.charged = record.amount, 0, 0, 0, 0
@@ -71,7 +71,7 @@ function my.recordOf(side, name)
 end
 
 function my.keep(side, name, r)
-  local text = format('%s%s%s %d %d %d %d', r.state, r.onExpiry, r.tail, r.amount, r.ttl, r.due, r.width)
+  local text = format('%s%s%s %d %d %d %d %d', r.state, r.onExpiry, r.tail, r.amount, r.ttl, r.due, r.width, r.descriptors)
   if not r.isShort then text = format('%s %d %d:%d:%d %d %s', text, r.taken, r.a, r.b, r.c, r.charged, r.back) end
   my.put(side, name, text)
 end

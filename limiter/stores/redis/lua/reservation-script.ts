@@ -46,6 +46,7 @@ function my.hold(call, counter, state)
   my.keep(side, name, {
     state = state, onExpiry = counter.onExpiry, amount = counter.amount, ttl = counter.ttl, due = due, tail = counter.tail,
     taken = taken, a = counter.a, b = counter.b, c = counter.c, charged = 0, back = back, width = call.width,
+    descriptors = call.descriptors,
     isShort = state == 'o' and counter.bound[1] == 'fixed' and taken == counter.amount,
   })
   if state == 'l' then return my.forgetAt(side, name, call.isMarker and due or due + recordMs) end
@@ -73,6 +74,7 @@ function my.isKnown(call)
       if known == 1 then expires = record.due end
       isOther = isOther or record.amount ~= counter.amount or record.ttl ~= counter.ttl
         or record.onExpiry ~= counter.onExpiry or record.width ~= call.width
+        or record.descriptors ~= call.descriptors
       counter.outcome = record.isEmpty and 'l' or 'c'
     end
   end
@@ -221,20 +223,29 @@ function my.chargeUnreserved(call, counter, name)
   if call.isMarker or call.id == '' then return end
   my.keep(counter.side, name, {
     state = 's', onExpiry = 'r', amount = 0, ttl = 0, due = nowMs, tail = counter.tail, taken = 0, a = 0, b = 0, c = 0,
-    charged = counter.amount, back = '', width = 0,
+    charged = counter.amount, back = '', width = 0, descriptors = 0,
   })
   my.forgetAt(counter.side, name, nowMs + recordMs)
 end
 
--- Gives what became of the call, what was charged in the end, and what had been reserved.
+-- Gives what became of the call, what was charged in the end, and what had been reserved; of a partial one, for how many
+-- descriptors that was.
 function my.settle(call)
-  local outcome, charged, amount = 'unknown', nil, 0
+  local outcome, charged, amount, otherDescriptors = 'unknown', nil, 0, 0
+  local names, records = {}, {}
   for i = 1, #call.counters do
     local counter = call.counters[i]
     -- What is undone was made just now, however short its TTL is.
     if not call.undoes then my.sweep(counter) end
-    local name = my.nameOf(counter.side, call)
-    local record = my.recordOf(counter.side, name)
+    names[i] = my.nameOf(counter.side, call)
+    local record = my.recordOf(counter.side, names[i])
+    local reserved = record and record.descriptors or 0
+    if reserved > 0 and call.descriptors > 0 and reserved ~= call.descriptors then otherDescriptors = reserved end
+    records[i] = record or false
+  end
+  if otherDescriptors > 0 then return 'partial', 0, otherDescriptors end
+  for i = 1, #call.counters do
+    local counter, name, record = call.counters[i], names[i], records[i]
     if record then
       local became, chargedHere, amountHere = my.settleOne(call, counter, name, record)
       if outcome == 'unknown' then charged, amount = chargedHere, amountHere end
@@ -272,10 +283,11 @@ function my.readShape(shape)
   local flags = list[2]
   local function has(flag) return find(flags, flag) ~= nil end
   shape.kind, shape.width, shape.isMarker, shape.otherQuotaPasses = list[1], tonumber(list[4]), has('m'), has('q')
+  shape.descriptors = tonumber(list[5])
   shape.charges, shape.undoes, shape.refusedElsewhere = has('c'), has('u'), has('x')
   shape.hasNote, shape.specs = has('n'), {}
   for i = 1, tonumber(list[3]) do
-    local of = 6 * i - 1
+    local of = 6 * i
     shape.specs[i] = {
       bound = my.boundOf(tonumber(list[of])), tail = list[of + 1] == '-' and '' or list[of + 1],
       isShadow = find(list[of + 2], 's') ~= nil, isQuota = find(list[of + 2], 'q') ~= nil, group = list[of + 3],
