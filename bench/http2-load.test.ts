@@ -59,3 +59,13 @@ it('sends on a schedule over all connections in turns', async () => {
   const scheduled = heard.slice(load.connections);
   expect(new Set(scheduled.map(({ port }) => port)).size).toBe(load.connections);
 });
+
+it('sends a call on all connections at once, and then waits', async () => {
+  const load = { port: portOf(), ...calls, sequence, connections: 4, streams: 100, perSecond: 40 };
+  const { answered } = await runLoad({ ...load, oneWriteACall: true, allAtOnce: true, durationMs: 450 });
+  const scheduled = heard.slice(load.connections);
+  // Evenly apart, 18 would have been due.
+  expect(scheduled.length).toBeGreaterThan(0);
+  expect(scheduled.length % load.connections).toBe(0);
+  expect(answered).toBe(scheduled.length);
+});

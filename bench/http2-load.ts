@@ -38,6 +38,8 @@ export interface LoadOptions extends ClientCalls {
    * one read sets free goes out in one write, and so does what is due in the same millisecond.
    */
   oneWriteACall?: boolean;
+  /** With `perSecond` and `oneWriteACall`: all connections send a call at the same time, then wait for their next time. */
+  allAtOnce?: boolean;
   durationMs: number;
 }
 
@@ -110,19 +112,24 @@ class LoadRun {
   }
 
   #schedule(perSecond: number): (() => void) | Promise<() => void> {
+    const { oneWriteACall, allAtOnce, streams } = this.#options;
+    const together = allAtOnce === true ? this.connections.length : 1;
+    const everyMs = (1000 * together) / perSecond;
     let startMs: number | undefined;
-    let sent = 0;
+    let groups = 0;
     const sendDue = (): void => {
       startMs ??= performance.now();
-      const due = Math.floor(((performance.now() - startMs) * perSecond) / 1000);
-      for (; sent < due; sent++) {
-        const connection = this.connections[sent % this.connections.length] as LoadConnection;
-        if (connection.underWay >= this.#options.streams) this.#failed += 1;
-        else connection.call(this.#nextCall, undefined, startMs + (sent * 1000) / perSecond);
+      const due = Math.floor((performance.now() - startMs) / everyMs);
+      for (; groups < due; groups++) {
+        for (let i = 0; i < together; i++) {
+          const connection = this.connections[(groups * together + i) % this.connections.length];
+          if (connection === undefined || connection.underWay >= streams) this.#failed += 1;
+          else connection.call(this.#nextCall, undefined, startMs + groups * everyMs);
+        }
       }
       for (const connection of this.connections) connection.flush();
     };
-    if (this.#options.oneWriteACall === true) return startTicks(1000 / perSecond, sendDue);
+    if (oneWriteACall === true) return startTicks(everyMs, sendDue);
     const timer = setInterval(sendDue, 1);
     return () => clearInterval(timer);
   }

@@ -41,6 +41,7 @@ import {
   type Yardstick,
   yardsticks,
 } from './bench-targets.ts';
+import { besideCheckout } from './beside.ts';
 import { type HotKeyFigures, measureHotKey } from './hot-key.ts';
 import { envoyCalls } from './http2-frames.ts';
 import { type LoadOptions, runLoad } from './http2-load.ts';
@@ -65,7 +66,7 @@ const usage = `npm run bench -- [flags]
   --runs N           each figure is the median of so many (default 3; 5 with --check and --write-ratios)
   --only A,B         of echo, floor, floor-redis, memory, callers, redis, leases
   --load TEXT        the loads with this in their name, such as "each alone"; "refused" measures refused hits alone
-  --beside CHECKOUT  the limiter of another checkout takes turns with this one
+  --beside OTHER     the limiter of another checkout, or of a commit, takes turns with this one
   --json             prints the figures as JSON
   --check            fails where a ratio is more than 25 % above bench/ratios.json
   --write-ratios     writes bench/ratios.json
@@ -86,7 +87,7 @@ const otherLimits = {
 
 interface Load {
   name: string;
-  options: Pick<LoadOptions, 'connections' | 'streams' | 'perSecond' | 'oneWriteACall'>;
+  options: Pick<LoadOptions, 'connections' | 'streams' | 'perSecond' | 'oneWriteACall' | 'allAtOnce'>;
   /** Undefined: a fixed window. Others are for the limiter without options alone. */
   limits?: keyof typeof otherLimits;
 }
@@ -103,6 +104,10 @@ const allLoads: Load[] = [
   {
     name: callByCallLoads[2],
     options: { connections: 8, streams: 200, perSecond: 5_000, oneWriteACall: true },
+  },
+  {
+    name: callByCallLoads[3],
+    options: { connections: 8, streams: 200, perSecond: 5_000, oneWriteACall: true, allAtOnce: true },
   },
 ];
 
@@ -297,6 +302,7 @@ const redis = await startRedisIfFound(cores?.others);
 const targets: Target[] = [];
 const wanted = (name: TargetName): boolean => flags.only?.includes(name) ?? true;
 try {
+  const checkout = flags.beside === undefined ? undefined : besideCheckout(flags.beside, folder);
   for (const name of Object.keys(yardsticks) as Yardstick[]) {
     if (wanted(name) && (name !== 'floor-redis' || redis !== undefined))
       targets.push(await startYardstick(name, cores, redis?.port));
@@ -316,7 +322,6 @@ try {
   if (wanted('leases') && redis !== undefined) {
     targets.push(await startLeasing({ rules, redisPort: redis.port, cores }));
   }
-  const checkout = flags.beside;
   if (checkout !== undefined) {
     if (wanted('memory')) targets.push(await startWeir({ rules, redisPort: undefined, cores, checkout }));
     if (wanted('redis') && redis !== undefined)
