@@ -44,6 +44,7 @@ export interface ApiObject {
     creationTimestamp?: string;
     labels?: Record<string, string>;
     annotations?: Record<string, string>;
+    ownerReferences?: { apiVersion: string; kind: string; name: string; uid: string }[];
     /** Who wrote which fields, and when last; `subresource` is there for the status. */
     managedFields?: { manager?: string; subresource?: string; time?: string }[];
   };

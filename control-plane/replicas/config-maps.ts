@@ -31,9 +31,9 @@ export class ConfigMapApi {
   }
 
   /** Makes the ConfigMap hold this and nothing else. */
-  async apply(map: ConfigMap, options: { role: ObjectRole; owner?: Owner }): Promise<void> {
+  async apply(map: ConfigMap, role: ObjectRole): Promise<void> {
     const { client, namespace, timeoutMs } = this.#options;
-    const { role, owner } = options;
+    const { owner } = map;
     await client.request({
       ...serverSideApply,
       path: this.#path(map.name),
@@ -70,6 +70,7 @@ export interface ConfigMap {
   data: Readonly<Record<string, string>>;
   /** In base64. */
   binaryData: Readonly<Record<string, string>>;
+  owner?: Owner | undefined;
 }
 
 /** As a watch brings it. */
@@ -90,27 +91,28 @@ export interface FoundValue<Value> {
 }
 
 /** The values that ConfigMaps hold; each is decoded once for every version of it. */
-export class StoredValues<Stored extends ConfigMap, Value> {
-  readonly #find: (maps: readonly Stored[]) => Iterable<FoundValue<Value>>;
+export class StoredValues<Value> {
+  readonly #find: (maps: readonly StoredConfigMap[]) => Iterable<FoundValue<Value>>;
   readonly #read: (hasChanged: boolean) => void;
   readonly #values = new Map<string, Value | undefined>();
   /** What was decoded last, or could not be. */
   readonly #versions = new Map<string, string>();
-  #newest: readonly Stored[] | undefined;
+  #newest: readonly StoredConfigMap[] | undefined;
   #running: Promise<void> | undefined;
   #isRead = false;
 
   /** `read` is called when all ConfigMaps were looked at, whether some value `hasChanged` or not. */
   constructor(
-    find: (maps: readonly Stored[]) => Iterable<FoundValue<Value>>,
+    find: (maps: readonly StoredConfigMap[]) => Iterable<FoundValue<Value>>,
     read: (hasChanged: boolean) => void,
   ) {
     this.#find = find;
     this.#read = read;
   }
 
-  get values(): Value[] {
-    return [...this.#values.values()].filter((value) => value !== undefined);
+  /** By key. */
+  get values(): Map<string, Value> {
+    return new Map([...this.#values].filter((entry): entry is [string, Value] => entry[1] !== undefined));
   }
 
   /** Whether the values are those of ConfigMaps that were there, all of them, a moment ago. */
@@ -119,7 +121,7 @@ export class StoredValues<Stored extends ConfigMap, Value> {
   }
 
   /** Settles when these, or newer ones, are decoded. */
-  update(maps: readonly Stored[]): Promise<void> {
+  update(maps: readonly StoredConfigMap[]): Promise<void> {
     this.#newest = maps;
     this.#running ??= this.#decode().finally(() => {
       this.#running = undefined;
@@ -170,7 +172,7 @@ export interface WatchedValuesOptions<Value>
 }
 
 /** The values of all ConfigMaps with certain labels, kept up to date from `start` to `close`. */
-export class WatchedValues<Value> extends StoredValues<StoredConfigMap, Value> {
+export class WatchedValues<Value> extends StoredValues<Value> {
   readonly #watch: ResourceWatch<StoredConfigMap>;
 
   constructor(options: WatchedValuesOptions<Value>) {
@@ -183,10 +185,11 @@ export class WatchedValues<Value> extends StoredValues<StoredConfigMap, Value> {
       random: options.random,
       resource: { group: '', version: 'v1', plural: 'configmaps', namespace: options.namespace },
       labelSelector: selectorOf(options.labels),
-      read: ({ metadata: { name, resourceVersion = '' }, data, binaryData }) => ({
+      read: ({ metadata: { name, resourceVersion = '', ownerReferences = [] }, data, binaryData }) => ({
         item: {
           name,
           resourceVersion,
+          owner: ownerReferences[0],
           data: (data ?? {}) as ConfigMap['data'],
           binaryData: (binaryData ?? {}) as ConfigMap['binaryData'],
         },

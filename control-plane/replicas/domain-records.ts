@@ -150,7 +150,7 @@ export class DomainRecordStore {
   /** What is missing or damaged leaves in force what was known. */
   #read(): void {
     const before = this.#records;
-    const isMissing = this.#values.mapCount === 0;
+    const isMissing = this.#values.maps.length === 0;
     if (isMissing && this.#shown !== undefined && this.#shown.size > 0)
       lines.domainsMissing(this.#options.log);
     this.#shown = this.#values.stored.get(mapName);
@@ -169,7 +169,7 @@ export class DomainRecordStore {
     const isSettled = holders === this.#settled;
     this.#wanted = isSettled ? before : nextRecords(before, this.#decision, { nowMs, releaseMs });
     // Nothing is stored for nothing.
-    const isNothing = this.#wanted.size === 0 && this.#values.mapCount === 0;
+    const isNothing = this.#wanted.size === 0 && this.#values.maps.length === 0;
     this.#values.sync(isNothing ? undefined : new Map([[mapName, this.#wanted]]));
     if (isSettled) return;
     const ends = [...this.#wanted.values()].flatMap(({ heldUntilMs }) => heldUntilMs ?? []);

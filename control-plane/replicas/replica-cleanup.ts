@@ -4,10 +4,10 @@ import type { Telemetry } from '../telemetry/control-plane-metrics.ts';
 import * as lines from '../telemetry/log-lines.ts';
 import type { ConfigMapApi } from './config-maps.ts';
 import type { LeaseApi } from './leases.ts';
-import type { ReportReader } from './replica-reports.ts';
+import type { ReplicaReports } from './replica-reports.ts';
 
 export interface ReplicaCleanupOptions extends Pick<Telemetry, 'log'> {
-  reader: Pick<ReportReader, 'remains'>;
+  reports: Pick<ReplicaReports, 'remains'>;
   leases: LeaseApi;
   configMaps: ConfigMapApi;
   /** How long a replica has to be dead. */
@@ -42,9 +42,9 @@ export class ReplicaCleanup {
   }
 
   async #sweep(): Promise<void> {
-    const { reader, clock, afterMs, mayDelete } = this.#options;
+    const { reports, clock, afterMs, mayDelete } = this.#options;
     const nowMs = clock.monotonicMs();
-    const remains = reader.remains();
+    const remains = reports.remains();
     this.#deadSinceMs = new Map(
       remains.map(({ replica }) => [replica, this.#deadSinceMs.get(replica) ?? nowMs] as const),
     );
@@ -55,7 +55,7 @@ export class ReplicaCleanup {
   }
 
   /** By version: a replica that comes back meanwhile keeps what it writes. */
-  async #delete({ replica, leases, reports }: ReturnType<ReportReader['remains']>[number]): Promise<void> {
+  async #delete({ replica, leases, reports }: ReturnType<ReplicaReports['remains']>[number]): Promise<void> {
     const { leases: leaseApi, configMaps, log } = this.#options;
     try {
       for (const { name, record } of leases) await leaseApi.delete(name, record.resourceVersion);

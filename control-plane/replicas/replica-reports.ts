@@ -1,11 +1,8 @@
 /** What replicas tell each other of their limiters: each publishes its own in ConfigMaps, and reads all of those that live. */
 
 import { z } from 'zod';
-import { errorText } from '../../process/log/error-text.ts';
-import type { Logger } from '../../process/log/logger.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
-import { ApiError } from '../kubernetes/api-error.ts';
 import { ResourceWatch } from '../kubernetes/watch.ts';
 import type { LimiterReport, ReplicaReport } from '../model/fleet-snapshot.ts';
 import { ruleSupportSchema } from '../model/rule-support.ts';
@@ -14,160 +11,40 @@ import * as lines from '../telemetry/log-lines.ts';
 import type { Codec } from './codec.ts';
 import {
   type ConfigMap,
-  type ConfigMapApi,
-  type FoundValue,
   jsonOfParts,
   newRevision,
   type Owner,
-  type Part,
   type PartedJson,
   partedJson,
   partName,
   readPart,
   type StoredConfigMap,
   selectorOf,
-  WatchedValues,
   wholeOf,
 } from './config-maps.ts';
 import { type LeaseObject, type LeaseRecord, leaseRecord, SignsOfLife } from './leases.ts';
-import { type Failure, PacedQueue, Pump } from './pump.ts';
 import { managedLabels, roleLabel } from './replica-name.ts';
+import { type SharedFormat, SharedValues } from './shared-values.ts';
 
-export interface ReportPublisherOptions extends Telemetry {
-  replica: string;
-  api: ConfigMapApi;
-  clock: Clock;
-  timers: Timers;
-  random(): number;
-  /** Between the starts of two writes. Defaults to 250. */
-  intervalMs?: number;
-  codec: Codec;
-  /** See `encodeReport`. */
-  maxPartBytes?: number;
-}
-
-interface OwnedReport {
-  readonly report: ReplicaReport;
-  readonly owner: Owner;
-}
-
-/**
- * Keeps a replica's ConfigMaps as its limiters are: the first change at once, further ones at most every 250 ms, one
- * write at a time, again after a failure, and anew when somebody deletes one.
- */
-export class ReportPublisher {
-  readonly #options: ReportPublisherOptions;
-  /** No two runs of one replica may count from the same number. */
-  readonly #run: string;
-  #count = 0;
-  #report: ReplicaReport | undefined;
-  #owner: Owner | undefined;
-  #parts = 0;
-  #isClosed = false;
-  readonly #queue: PacedQueue<OwnedReport>;
-  readonly #pump: Pump<OwnedReport, Failure>;
-
-  constructor(options: ReportPublisherOptions) {
-    this.#options = options;
-    this.#run = newRevision(options.clock, () => options.random());
-    this.#queue = new PacedQueue(options.clock, () => this.#wanted());
-    this.#pump = new Pump({
-      ...options,
-      queue: this.#queue,
-      concurrency: 1,
-      mayRun: () => !this.#isClosed,
-      attempt: () => this.#write(),
-      firstRetryMs: 250,
-      mostRetryMs: 5_000,
-    });
-  }
-
-  publish(report: ReplicaReport): void {
-    this.#report = report;
-    this.#ask();
-  }
-
-  /** Nothing is written before the first one is known; the ConfigMaps go when it does. */
-  ownedBy(owner: Owner): void {
-    if (owner.uid === this.#owner?.uid) return;
-    this.#owner = owner;
-    this.#ask();
-  }
-
-  /** Somebody deleted a ConfigMap. */
-  deleted(name: string): void {
-    const own = Array.from({ length: this.#parts }, (_, index) =>
-      reportName(this.#options.replica, index + 1),
-    );
-    if (own.includes(name)) this.#ask();
-  }
-
-  /** Deletes what was written. */
-  async close(): Promise<void> {
-    this.#isClosed = true;
-    await this.#pump.close();
-    await this.#deleteParts(1);
-  }
-
-  #ask(): void {
-    this.#queue.ask();
-    this.#pump.wake();
-  }
-
-  #wanted(): OwnedReport | undefined {
-    const [report, owner] = [this.#report, this.#owner];
-    return report && owner && { report, owner };
-  }
-
-  async #write(): Promise<Failure | undefined> {
-    const { clock, intervalMs = 250, log, metrics } = this.#options;
-    const startMs = clock.monotonicMs();
-    this.#queue.begin();
-    try {
-      await this.#writeParts();
-      this.#queue.pauseUntil(startMs + intervalMs);
-      return undefined;
-    } catch (error) {
-      metrics.all.reportsNotPublished.inc();
-      lines.reportNotPublished(log, error);
-      return error instanceof ApiError ? error : {};
-    }
-  }
-
-  async #writeParts(): Promise<void> {
-    const { api, maxPartBytes, codec } = this.#options;
-    const { report, owner } = this.#wanted()!;
-    this.#count += 1;
-    const revision = `${this.#run}-${this.#count}`;
-    const maps = await encodeReport(report, { revision, maxPartBytes, codec });
-    this.#parts = Math.max(this.#parts, maps.length);
-    for (const map of maps) await api.apply(map, { role: 'limiters', owner });
-    await this.#deleteParts(maps.length + 1);
-  }
-
-  async #deleteParts(first: number): Promise<void> {
-    for (; this.#parts >= first; this.#parts -= 1) {
-      await this.#options.api.delete(reportName(this.#options.replica, this.#parts));
-    }
-  }
-}
-
-export interface ReportReaderOptions extends Pick<Telemetry, 'log'> {
+export interface ReplicaReportsOptions extends Telemetry {
   client: KubernetesApi;
   namespace: string;
-  /** Whose report comes from `setOwn`, not through the API. */
+  /** Whose report comes from `publish`, not through the API. */
   replica: string;
   clock: Clock;
   timers: Timers;
   random(): number;
   codec: Codec;
+  /** Between the starts of two writes. Defaults to 250. */
+  intervalMs?: number;
+  /** See `encodeReport`. */
+  maxPartBytes?: number;
   /** The first complete lists are in, and read. */
   listed(): void;
   /** `living` may answer differently. */
   changed(): void;
   /** Of any Lease of the control plane, by name. */
   leaseChanged(name: string, record: LeaseRecord | undefined): void;
-  configMapDeleted(name: string): void;
 }
 
 export interface SeenLease {
@@ -179,25 +56,32 @@ export interface SeenLease {
 /** For a Lease that says nothing. */
 const defaultDurationMs = 5_000;
 
-/** What all replicas know of their limiters: watches their Leases and ConfigMaps, and counts those that live. */
-export class ReportReader {
-  readonly #options: ReportReaderOptions;
+/**
+ * What all replicas know of their limiters. Publishes the own report: the first change at once, further ones at most every
+ * 250 ms, one write at a time. Watches the reports and Leases of all, and counts the replicas that live.
+ */
+export class ReplicaReports {
+  readonly #options: ReplicaReportsOptions;
   readonly #leases: ResourceWatch<SeenLease>;
-  readonly #reports: WatchedValues<ReplicaReport>;
+  readonly #reports: SharedValues<StoredReport>;
   readonly #signs = new SignsOfLife();
   #own: ReplicaReport;
+  /** No two runs of one replica may count from the same number. */
+  readonly #run: string;
+  #count = 0;
+  #owner: Owner | undefined;
   #toldLeases: ReadonlyMap<string, SeenLease> = new Map();
-  #toldMaps = new Set<string>();
   #callOff: (() => void) | undefined;
   /** Why nothing is heard: a watch that is cut, a Lease of our own that cannot be renewed. */
   readonly #deafFor = new Set<'watch' | 'renewal'>();
   #isListed = false;
   #isClosed = false;
 
-  constructor(options: ReportReaderOptions) {
+  constructor(options: ReplicaReportsOptions) {
     this.#options = options;
-    const { client, namespace, clock, timers, random, log } = options;
-    this.#own = { replica: options.replica, limiters: [] };
+    const { client, namespace, clock, timers, random, log, metrics, replica } = options;
+    this.#own = { replica, limiters: [] };
+    this.#run = newRevision(clock, random);
     const told = {
       unreachable: (reason: string) => lines.reportsUnreachable(log, reason),
       reachable: () => lines.reportsReachable(log),
@@ -225,12 +109,25 @@ export class ReportReader {
         },
       },
     });
-    this.#reports = new WatchedValues<ReplicaReport>({
+    this.#reports = new SharedValues<StoredReport>({
       ...options,
-      ...told,
-      labels: managedLabels('limiters'),
-      find: findReports(options),
-      read: (hasChanged) => this.#reportsRead(hasChanged),
+      role: 'limiters',
+      format: reportFormat(options),
+      intervalMs: options.intervalMs ?? 250,
+      retry: { firstMs: 250, mostMs: 5_000 },
+      owns: (key) => key === replica,
+      mayWrite: () => true,
+      read: (hasChanged) => {
+        if (hasChanged) this.#changed();
+        this.#listed();
+      },
+      lines: {
+        ...told,
+        notStored: (_, error) => {
+          metrics.all.reportsNotPublished.inc();
+          lines.reportNotPublished(log, error);
+        },
+      },
     });
   }
 
@@ -240,13 +137,22 @@ export class ReportReader {
 
   start(): void {
     this.#leases.start();
-    this.#reports.start();
+    void this.#reports.load();
   }
 
-  /** Our own report, as it is published; it counts whatever our Lease says. */
-  setOwn(report: ReplicaReport): void {
+  /** Our own report counts at once, whatever our Lease says. */
+  publish(report: ReplicaReport): void {
     this.#own = report;
+    this.#count += 1;
+    this.#sync();
     this.#changed();
+  }
+
+  /** Nothing is written before the first owner is known. The ConfigMaps go when the owner does. */
+  ownedBy(owner: Owner): void {
+    if (owner.uid === this.#owner?.uid) return;
+    this.#owner = owner;
+    this.#sync();
   }
 
   /** Our own Lease was renewed, or not: while it cannot be, nobody is taken for dead. */
@@ -257,7 +163,8 @@ export class ReportReader {
   /** Our own first, then by name. */
   living(): ReplicaReport[] {
     const nowMs = this.#nowMs();
-    const others = this.#reports.values
+    const others = [...this.#reports.stored.values()]
+      .map(({ report }) => report)
       .filter(({ replica }) => replica !== this.#own.replica && this.#signs.isAlive(replica, nowMs))
       .sort((a, b) => (a.replica < b.replica ? -1 : 1));
     return [this.#own, ...others];
@@ -288,6 +195,18 @@ export class ReportReader {
     await Promise.all([this.#leases.close(), this.#reports.close()]);
   }
 
+  /** Deletes what was published, after `close`. */
+  takeBack(): Promise<void> {
+    return this.#reports.remove(this.#options.replica);
+  }
+
+  #sync(): void {
+    const { replica } = this.#options;
+    if (this.#owner === undefined) return;
+    const revision = `${this.#run}-${this.#count}`;
+    this.#reports.sync(new Map([[replica, { report: this.#own, revision, owner: this.#owner }]]));
+  }
+
   #leasesChanged(): void {
     const items = new Map([...this.#leases.items.values()].map((lease) => [lease.name, lease]));
     let hasChanged = false;
@@ -313,14 +232,6 @@ export class ReportReader {
   #leaseGone({ name, record, isReplica }: SeenLease): boolean {
     this.#options.leaseChanged(name, undefined);
     return isReplica && this.#signs.remove(record.holder, this.#nowMs());
-  }
-
-  #reportsRead(hasChanged: boolean): void {
-    const names = new Set(this.#reports.maps.map(({ name }) => name));
-    for (const name of this.#toldMaps) if (!names.has(name)) this.#options.configMapDeleted(name);
-    this.#toldMaps = names;
-    if (hasChanged) this.#changed();
-    this.#listed();
   }
 
   #listed(): void {
@@ -403,23 +314,42 @@ function reportJson({ replica, limiters }: ReplicaReport): string {
   return JSON.stringify({ replica, limiters: written, refused });
 }
 
-export interface ReportPart extends Part {
-  replica: string;
+/** A report, and the ConfigMaps' owner. */
+interface StoredReport {
+  report: ReplicaReport;
+  /** See `PartedJson`. */
+  revision: string;
+  owner: Owner | undefined;
 }
 
-/** Undefined for a ConfigMap that is no part of a report. */
-export function readReportPart(map: ConfigMap): ReportPart | undefined {
-  const { replica } = map.data;
-  const part = readPart(map);
-  return replica === undefined || part === undefined ? undefined : { ...part, replica };
+/** By replica, whether it lives or not. Reports of 10,000 limiters are compared by their revision. */
+export function reportFormat({
+  codec,
+  maxPartBytes,
+}: Pick<PartedJson, 'codec' | 'maxPartBytes'>): SharedFormat<StoredReport> {
+  return {
+    keyOf: (map) => (readPart(map) === undefined ? undefined : map.data['replica']),
+    whole: (maps) => wholeOf(maps.flatMap((map) => readPart(map) ?? []))?.map(({ map }) => map),
+    keepsLast: true,
+    decode: async (maps) => {
+      const [{ data, owner }] = maps as [StoredConfigMap];
+      return { report: await decodeReport(maps, codec), revision: data['revision']!, owner };
+    },
+    encode: async (_, { report, revision, owner }) => {
+      const maps = await encodeReport(report, { revision, maxPartBytes, codec });
+      return { maps: maps.map((map) => ({ ...map, owner })), isWhole: true };
+    },
+    isSame: (a, b) => a.revision === b.revision && a.owner?.uid === b.owner?.uid,
+  };
 }
 
-/** The report of all parts, in their order; rejects when they are damaged. */
-export async function decodeReport(parts: readonly ReportPart[], codec: Codec): Promise<ReplicaReport> {
-  const [first] = parts;
-  if (first === undefined) throw new Error('a report has no parts');
+/** The report of all its ConfigMaps, in their order; rejects when they are damaged. */
+export async function decodeReport(maps: readonly ConfigMap[], codec: Codec): Promise<ReplicaReport> {
+  const { replica } = maps[0]?.data ?? {};
+  if (replica === undefined) throw new Error('a report has no parts');
+  const parts = maps.flatMap((map) => readPart(map) ?? []);
   const report = reportSchema.parse(await jsonOfParts(parts, jsonKey, codec));
-  return { replica: first.replica, limiters: report.limiters.map((one) => limiterOf(one, report.refused)) };
+  return { replica, limiters: report.limiters.map((one) => limiterOf(one, report.refused)) };
 }
 
 const refusedSchema = z.array(z.object({ name: z.string(), message: z.string() }));
@@ -478,26 +408,4 @@ function boundedLimiter(limiter: LimiterReport): LimiterReport {
 
 function cut(text: string, length: number): string {
   return text.length <= length ? text : `${text.slice(0, length - 3)}...`;
-}
-
-/** The reports of all replicas, by replica, whether it lives or not. A damaged one is told of, and the one before stays. */
-export function findReports({
-  log,
-  codec,
-}: {
-  log: Logger;
-  codec: Codec;
-}): (maps: readonly ConfigMap[]) => FoundValue<ReplicaReport>[] {
-  return (maps) => {
-    const parts = maps.flatMap((map) => readReportPart(map) ?? []);
-    return [...Map.groupBy(parts, ({ replica }) => replica)].map(([replica, found]) => {
-      const whole = wholeOf(found) ?? [];
-      const decode = (before: ReplicaReport | undefined) =>
-        decodeReport(whole, codec).catch((error: unknown) => {
-          lines.reportSkipped(log, `report of ${replica}`, errorText(error));
-          return before;
-        });
-      return { key: replica, version: whole[0]?.revision, decode };
-    });
-  };
 }

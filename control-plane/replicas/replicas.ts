@@ -14,7 +14,7 @@ import { type ElectionOptions, LeaseElection } from './lease-election.ts';
 import { LeaseApi, ReplicaLease } from './leases.ts';
 import { ReplicaCleanup } from './replica-cleanup.ts';
 import { replicaLeaseName } from './replica-name.ts';
-import { boundedReport, ReportPublisher, ReportReader } from './replica-reports.ts';
+import { boundedReport, ReplicaReports } from './replica-reports.ts';
 
 /** Chosen: connections that are not shown to be dead are taken anew once in so long, and up to half of it later. */
 const rareMs = 60_000;
@@ -45,9 +45,8 @@ export interface ReplicasOptions extends Omit<ElectionOptions, 'identity'>, Tele
 
 export class Replicas {
   readonly #options: ReplicasOptions;
-  readonly #reader: ReportReader;
+  readonly #reports: ReplicaReports;
   readonly #lease: ReplicaLease;
-  readonly #publisher: ReportPublisher;
   readonly #election: LeaseElection;
   readonly #cleanup: ReplicaCleanup;
   readonly #doubt: WatchDoubt;
@@ -64,7 +63,7 @@ export class Replicas {
       metrics.all.leaseRenewalsFailed.inc();
       failures.note(errorText(error));
     };
-    this.#reader = new ReportReader({
+    this.#reports = new ReplicaReports({
       ...options,
       listed: () => this.#election.start(),
       leaseChanged: (name, record) => {
@@ -73,7 +72,6 @@ export class Replicas {
           this.#doubt.shown(record.resourceVersion);
         }
       },
-      configMapDeleted: (name) => this.#publisher.deleted(name),
     });
     this.#doubt = new WatchDoubt({
       ...options,
@@ -86,18 +84,17 @@ export class Replicas {
       durationMs: options.replicaLeaseDurationMs,
       api: leases(options.replicaLeaseDurationMs / 2),
       renewed: (owner, resourceVersion) => {
-        this.#reader.renewed(true);
+        this.#reports.renewed(true);
         this.#doubt.answered(resourceVersion);
-        this.#publisher.ownedBy(owner);
+        this.#reports.ownedBy(owner);
       },
       failed: (error) => {
-        this.#reader.renewed(false);
+        this.#reports.renewed(false);
         if (wasRefused(error)) this.#doubt.answered(undefined);
         else this.#doubt.unanswered(error instanceof ApiError && error.reason === 'Timeout');
         failed(error);
       },
     });
-    this.#publisher = new ReportPublisher({ ...options, api: configMaps });
     this.#election = new LeaseElection({
       ...options,
       identity: replica,
@@ -106,7 +103,7 @@ export class Replicas {
     });
     this.#cleanup = new ReplicaCleanup({
       ...options,
-      reader: this.#reader,
+      reports: this.#reports,
       leases: leases(10_000),
       configMaps,
       afterMs: options.cleanupAfterMs ?? 60_000,
@@ -125,7 +122,7 @@ export class Replicas {
 
   /** A candidate it becomes once it knows what all replicas reported. */
   start(): void {
-    this.#reader.start();
+    this.#reports.start();
     this.#lease.start();
     this.publish([]);
     this.#cleanup.start();
@@ -133,20 +130,18 @@ export class Replicas {
 
   /** What is known of our own limiters; `changed` is told at once. */
   publish(limiters: readonly LimiterReport[]): void {
-    const report = boundedReport({ replica: this.#options.replica, limiters });
-    this.#publisher.publish(report);
-    this.#reader.setOwn(report);
+    this.#reports.publish(boundedReport({ replica: this.#options.replica, limiters }));
   }
 
   /** Our own report first. */
   living(): ReplicaReport[] {
-    return this.#reader.living();
+    return this.#reports.living();
   }
 
   /** Gives up the lead and takes back every sign of this replica; rejects when the API server does not let it. */
   async close(): Promise<void> {
-    await Promise.all([this.#election.close(), this.#cleanup.close(), this.#reader.close()]);
-    const outcomes = await Promise.allSettled([this.#lease.close(), this.#publisher.close()]);
+    await Promise.all([this.#election.close(), this.#cleanup.close(), this.#reports.close()]);
+    const outcomes = await Promise.allSettled([this.#lease.close(), this.#reports.takeBack()]);
     this.#doubt.close();
     for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason;
   }

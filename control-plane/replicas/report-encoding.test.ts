@@ -3,17 +3,11 @@ import { describe, expect, it } from 'vitest';
 import { recordedTelemetry, tellTo } from '../../test/support/control-plane-telemetry.ts';
 import { caseCount } from '../../test/support/property-cases.ts';
 import type { LimiterReport } from '../model/fleet-snapshot.ts';
+import * as lines from '../telemetry/log-lines.ts';
 import { gzipCodec } from './codec.ts';
-import { type ConfigMap, StoredValues } from './config-maps.ts';
-import {
-  boundedReport,
-  decodeReport,
-  encodeReport,
-  findReports,
-  type ReportPart,
-  readReportPart,
-  reportName,
-} from './replica-reports.ts';
+import { readPart, type StoredConfigMap, StoredValues } from './config-maps.ts';
+import { boundedReport, decodeReport, encodeReport, reportFormat, reportName } from './replica-reports.ts';
+import { findValues } from './shared-values.ts';
 
 const limiter: LimiterReport = {
   id: 'plane-a/1',
@@ -64,9 +58,7 @@ const anyLimiter: fc.Arbitrary<LimiterReport> = fc.record({
 
 const many = Array.from({ length: 500 }, (_, index) => ({ ...limiter, id: `plane-a/${index}` }));
 
-function partsOf(maps: Awaited<ReturnType<typeof encodeReport>>): ReportPart[] {
-  return maps.map((map) => readReportPart(map) as ReportPart);
-}
+const format = reportFormat({ codec: gzipCodec });
 
 describe('a report in ConfigMaps', () => {
   it('of a replica that knows nothing of counter keys has limiters that count as the Go service does', async () => {
@@ -77,7 +69,7 @@ describe('a report in ConfigMaps', () => {
     const json = map!.data['report.json']!.replace(',"countsCompatibly":true', '');
     expect(json).not.toContain('countsCompatibly');
     const older = { ...map!, data: { ...map!.data, 'report.json': json } };
-    expect(await decodeReport(partsOf([older]), gzipCodec)).toEqual({
+    expect(await decodeReport([older], gzipCodec)).toEqual({
       replica: 'plane-a',
       limiters: [limiter],
     });
@@ -91,10 +83,11 @@ describe('a report in ConfigMaps', () => {
     await fc.assert(
       fc.asyncProperty(sizes, fc.integer({ min: 200, max: 5_000 }), async (limiters, maxPartBytes) => {
         const report = { replica: 'plane-a', limiters };
-        const parts = partsOf(await encodeReport(report, { revision: 'r1', maxPartBytes, codec: gzipCodec }));
+        const maps = await encodeReport(report, { revision: 'r1', maxPartBytes, codec: gzipCodec });
+        const parts = maps.map((map) => readPart(map)!);
         expect(parts.map(({ part }) => part)).toEqual(parts.map((_, index) => index + 1));
         expect(new Set(parts.map(({ parts: total }) => total))).toEqual(new Set([parts.length]));
-        expect(await decodeReport(parts, gzipCodec)).toEqual(report);
+        expect(await decodeReport(maps, gzipCodec)).toEqual(report);
       }),
       { numRuns: caseCount(25) },
     );
@@ -130,7 +123,7 @@ describe('a report in ConfigMaps', () => {
     const refusal = { version: 'v', message: 'bad', resources };
     const limiters = many.map((one) => ({ ...one, refusal }));
     const maps = await encodeReport({ replica: 'plane-a', limiters }, { revision: 'r1', codec: gzipCodec });
-    const { limiters: read } = await decodeReport(partsOf(maps), gzipCodec);
+    const { limiters: read } = await decodeReport(maps, gzipCodec);
     expect(read).toEqual(limiters);
     expect(new Set(read.map((one) => one.refusal?.resources)).size).toBe(1);
   });
@@ -143,7 +136,7 @@ describe('a report in ConfigMaps', () => {
       { revision: 'r', codec: gzipCodec },
     );
     const before = { ...map!, data: { ...map!.data, 'report.json': JSON.stringify(report) } };
-    expect(await decodeReport(partsOf([before]), gzipCodec)).toEqual(report);
+    expect(await decodeReport([before], gzipCodec)).toEqual(report);
   });
 
   it('is refused when it is damaged', async () => {
@@ -151,16 +144,16 @@ describe('a report in ConfigMaps', () => {
       name: 'x',
       data: { replica: 'a', revision: 'r', part: '1/1', 'report.json': '{"limiters":[{}]}' },
     };
-    await expect(decodeReport(partsOf([{ ...map, binaryData: {} }]), gzipCodec)).rejects.toThrow(
-      /expected string/,
-    );
+    await expect(decodeReport([{ ...map, binaryData: {} }], gzipCodec)).rejects.toThrow(/expected string/);
   });
 
   it('passes over what another version of the program added', async () => {
     const json = JSON.stringify({ limiters: [{ ...limiter, colour: 'red' }], region: 'north' });
     const data = { replica: 'a', revision: 'r', part: '1/1', 'report.json': json };
-    const parts = partsOf([{ name: 'x', data, binaryData: {} }]);
-    expect(await decodeReport(parts, gzipCodec)).toEqual({ replica: 'a', limiters: [limiter] });
+    expect(await decodeReport([{ name: 'x', data, binaryData: {} }], gzipCodec)).toEqual({
+      replica: 'a',
+      limiters: [limiter],
+    });
   });
 
   it.each([
@@ -169,7 +162,7 @@ describe('a report in ConfigMaps', () => {
     { replica: 'a', revision: 'r', part: '0/1' },
     { part: '1/1' },
   ])('is not in a ConfigMap of %j', (data) => {
-    expect(readReportPart({ name: 'x', data, binaryData: {} })).toBeUndefined();
+    expect(format.keyOf({ name: 'x', data, binaryData: {} })).toBeUndefined();
   });
 });
 
@@ -199,17 +192,23 @@ function reportOf(replica: string, count: number) {
 }
 
 /** In parts, if it holds many limiters. */
-function mapsOf(replica: string, count: number, revision: string): Promise<ConfigMap[]> {
-  return encodeReport(reportOf(replica, count), { revision, maxPartBytes: 200, codec: gzipCodec });
+async function mapsOf(replica: string, count: number, revision: string): Promise<StoredConfigMap[]> {
+  const maps = await encodeReport(reportOf(replica, count), {
+    revision,
+    maxPartBytes: 200,
+    codec: gzipCodec,
+  });
+  return maps.map((map) => ({ ...map, resourceVersion: revision }));
 }
 
 function collection() {
   const told: string[] = [];
-  const find = findReports({ log: recordedTelemetry(tellTo(told)).log, codec: gzipCodec });
+  const { log } = recordedTelemetry(tellTo(told));
+  const find = findValues(format, (name, reason) => lines.reportSkipped(log, name, reason));
   const reports = new StoredValues(find, (hasChanged) => {
     if (hasChanged) told.push('changed');
   });
-  const limitersOf = (wanted: string) => reports.values.find(({ replica }) => replica === wanted)?.limiters;
+  const limitersOf = (wanted: string) => reports.values.get(wanted)?.report.limiters;
   return { reports, told, limitersOf };
 }
 
@@ -217,7 +216,10 @@ describe('a collection of reports', () => {
   it('holds one report for each replica', async () => {
     const { reports, told } = collection();
     await reports.update([...(await mapsOf('a', 1, 'r1')), ...(await mapsOf('b', 200, 'r1'))]);
-    expect(reports.values).toEqual([reportOf('a', 1), reportOf('b', 200)]);
+    expect([...reports.values.values()].map(({ report }) => report)).toEqual([
+      reportOf('a', 1),
+      reportOf('b', 200),
+    ]);
     expect(told).toEqual(['changed']);
   });
 
@@ -253,7 +255,7 @@ describe('a collection of reports', () => {
     const { reports, told } = collection();
     await reports.update(await mapsOf('a', 1, 'r1'));
     await reports.update([]);
-    expect(reports.values).toEqual([]);
+    expect([...reports.values]).toEqual([]);
     expect(told).toEqual(['changed', 'changed']);
   });
 
@@ -261,7 +263,8 @@ describe('a collection of reports', () => {
     const { reports, told, limitersOf } = collection();
     await reports.update(await mapsOf('a', 1, 'r1'));
     const damaged = {
-      name: 'a',
+      name: 'weir-limiters-a',
+      resourceVersion: 'r2',
       binaryData: {},
       data: { replica: 'a', revision: 'r2', part: '1/1', 'report.json': '{' },
     };
@@ -270,7 +273,7 @@ describe('a collection of reports', () => {
     expect(limitersOf('a')).toHaveLength(1);
     expect(told).toEqual([
       'changed',
-      expect.stringMatching(/^What another replica wrote cannot be read: report of a: /),
+      expect.stringMatching(/^What another replica wrote cannot be read: weir-limiters-a: /),
     ]);
   });
 

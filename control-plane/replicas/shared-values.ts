@@ -1,13 +1,19 @@
 /**
  * Values that replicas share in ConfigMaps of the control plane's own namespace. Every replica reads all values of a role. The
- * replica that may write makes the stored values equal to the wanted ones, and retries after failures. Nothing is deleted at
- * shutdown, because the next process needs the stored values.
+ * replica that may write makes the stored values equal to the wanted ones, and retries after failures. Shutdown deletes only what
+ * `remove` names, because the next process needs the other stored values.
  */
 import { errorText } from '../../process/log/error-text.ts';
 import type { Clock, Timers } from '../../process/time/clock.ts';
 import type { KubernetesApi } from '../kubernetes/api.ts';
 import { ApiError } from '../kubernetes/api-error.ts';
-import { type ConfigMap, ConfigMapApi, type StoredConfigMap, WatchedValues } from './config-maps.ts';
+import {
+  type ConfigMap,
+  ConfigMapApi,
+  type FoundValue,
+  type StoredConfigMap,
+  WatchedValues,
+} from './config-maps.ts';
 import { PacedQueue, Pump } from './pump.ts';
 import { type ObjectRole, roleLabel } from './replica-name.ts';
 
@@ -17,11 +23,31 @@ export interface SharedFormat<Value> {
   keyOf(map: ConfigMap): string | undefined;
   /** Which of a key's ConfigMaps make up its value; undefined while some of them are missing. */
   whole?(maps: readonly StoredConfigMap[]): readonly StoredConfigMap[] | undefined;
-  /** Rejects if the value cannot be read. It then counts as not stored. */
+  /** Rejects if the value cannot be read. */
   decode(maps: readonly StoredConfigMap[]): Promise<Value>;
+  /** Whether a value that cannot be read leaves the one before. By default it counts as not stored. */
+  keepsLast?: boolean;
   /** `isWhole` is false for a value that is too large. The part that fits is stored, and the value is not tried again. */
   encode(key: string, value: Value): Promise<{ maps: readonly ConfigMap[]; isWhole: boolean }>;
   isSame(a: Value, b: Value): boolean;
+}
+
+/** The values of a role in its ConfigMaps. */
+export function findValues<Value>(
+  format: Pick<SharedFormat<Value>, 'keyOf' | 'whole' | 'decode' | 'keepsLast'>,
+  skipped: (name: string, reason: string) => void,
+): (maps: readonly StoredConfigMap[]) => FoundValue<Value>[] {
+  return (maps) =>
+    [...Map.groupBy(maps, (map) => format.keyOf(map))].flatMap(([key, found]) => {
+      if (key === undefined) return [];
+      const whole = format.whole === undefined ? found : format.whole(found);
+      const decode = (before: Value | undefined): Promise<Value | undefined> =>
+        format.decode(whole!).catch((error: unknown) => {
+          skipped(found[0]!.name, errorText(error));
+          return format.keepsLast ? before : undefined;
+        });
+      return [{ key, version: whole?.map(({ resourceVersion }) => resourceVersion).join(), decode }];
+    });
 }
 
 export interface SharedValuesOptions<Value> {
@@ -31,13 +57,17 @@ export interface SharedValuesOptions<Value> {
   format: SharedFormat<Value>;
   /** Between the starts of two writes. Defaults to 0. */
   intervalMs?: number;
+  /** The waits after failures, which nothing ends early. By default they are longer, and news ends them. */
+  retry?: { firstMs: number; mostMs: number };
+  /** Whether this process writes and deletes values with this key. By default it does for all keys. */
+  owns?(key: string): boolean;
   /** Asked before each request. */
   mayWrite(): boolean;
   clock: Clock;
   timers: Timers;
   random(): number;
-  /** `stored` has changed, or was read for the first time. */
-  read(): void;
+  /** All ConfigMaps were looked at. `hasChanged` says whether `stored` has other values. */
+  read(hasChanged: boolean): void;
   lines: {
     unreachable(reason: string): void;
     reachable(): void;
@@ -49,7 +79,7 @@ export interface SharedValuesOptions<Value> {
 export class SharedValues<Value> {
   readonly #options: SharedValuesOptions<Value>;
   readonly #api: ConfigMapApi;
-  readonly #values: WatchedValues<[key: string, value: Value]>;
+  readonly #values: WatchedValues<Value>;
   readonly #loaded = Promise.withResolvers<ReadonlyMap<string, Value>>();
   #stored: ReadonlyMap<string, Value> = new Map();
   #wanted: ReadonlyMap<string, Value> | undefined;
@@ -63,10 +93,12 @@ export class SharedValues<Value> {
   readonly #cut = new Map<string, Value>();
   readonly #pump: Pump<ReadonlyMap<string, Value>, ApiError>;
   readonly #queue: PacedQueue<ReadonlyMap<string, Value>>;
+  #isLoaded = false;
   #isClosed = false;
 
   constructor(options: SharedValuesOptions<Value>) {
-    const { client, namespace, role, lines, mayWrite } = options;
+    const { client, namespace, role, format, lines, mayWrite } = options;
+    const { firstMs, mostMs } = options.retry ?? { firstMs: 500, mostMs: 30_000 };
     this.#options = options;
     this.#api = new ConfigMapApi({ client, namespace, timeoutMs: 10_000 });
     this.#queue = new PacedQueue(options.clock, () => this.#wanted);
@@ -76,15 +108,15 @@ export class SharedValues<Value> {
       concurrency: 1,
       mayRun: () => !this.#isClosed && this.#values.isRead && mayWrite(),
       attempt: () => this.#write(),
-      firstRetryMs: 500,
-      mostRetryMs: 30_000,
+      firstRetryMs: firstMs,
+      mostRetryMs: mostMs,
     });
     this.#values = new WatchedValues({
       ...options,
       ...lines,
       labels: { [roleLabel]: role },
-      find: (maps) => this.#find(maps),
-      read: () => this.#read(),
+      find: findValues(format, lines.skipped),
+      read: (hasChanged) => this.#read(hasChanged),
     });
   }
 
@@ -93,9 +125,14 @@ export class SharedValues<Value> {
     return this.#stored;
   }
 
-  /** The number of ConfigMaps of the role, readable or not. */
-  get mapCount(): number {
-    return this.#values.maps.length;
+  /** All ConfigMaps of the role, readable or not. */
+  get maps(): readonly StoredConfigMap[] {
+    return this.#values.maps;
+  }
+
+  /** Whether the first complete list was read. */
+  get isRead(): boolean {
+    return this.#values.isRead;
   }
 
   /** Begins to watch; settles with the complete list, however long the API server is away. */
@@ -110,8 +147,7 @@ export class SharedValues<Value> {
     this.#wanted = wanted;
     this.#basis = this.#stored;
     this.#queue.ask();
-    // New values are tried at once, even while a failure is being waited out.
-    if (isNews) this.#pump.endWaits();
+    if (isNews) this.#endWaits();
     this.#pump.wake();
   }
 
@@ -120,32 +156,27 @@ export class SharedValues<Value> {
     await Promise.all([this.#values.close(), this.#pump.close()]);
   }
 
-  #find(maps: readonly StoredConfigMap[]) {
-    const { format, lines } = this.#options;
-    const byKey = Map.groupBy(maps, (map) => format.keyOf(map));
-    return [...byKey].flatMap(([key, found]) => {
-      if (key === undefined) return [];
-      const whole = format.whole === undefined ? found : format.whole(found);
-      const decode = async (): Promise<[string, Value] | undefined> => {
-        try {
-          return [key, await format.decode(whole!)];
-        } catch (error) {
-          lines.skipped(found[0]!.name, errorText(error));
-          return undefined;
-        }
-      };
-      return [{ key, version: whole?.map(({ resourceVersion }) => resourceVersion).join(), decode }];
-    });
+  /** Deletes the ConfigMaps of a key, after `close`. Rejects if that fails. */
+  remove(key: string): Promise<void> {
+    return this.#delete(key);
   }
 
-  #read(): void {
+  /** New values are tried at once, even while a failure is being waited out. */
+  #endWaits(): void {
+    if (this.#options.retry === undefined) this.#pump.endWaits();
+  }
+
+  #read(hasChanged: boolean): void {
     if (this.#isClosed) return;
-    this.#stored = new Map(this.#values.values);
+    this.#stored = this.#values.values;
     this.#written.clear();
-    this.#options.read();
+    // What was stored before this process began is no news to it.
+    if (!this.#isLoaded) this.#basis = this.#stored;
+    this.#isLoaded = true;
+    this.#options.read(hasChanged);
     this.#loaded.resolve(this.#stored);
     this.#queue.ask();
-    this.#pump.endWaits();
+    this.#endWaits();
     this.#pump.wake();
   }
 
@@ -170,16 +201,26 @@ export class SharedValues<Value> {
   }
 
   #surplus(wanted: ReadonlyMap<string, Value>): string[] {
+    const { owns = () => true } = this.#options;
     const present = new Map<string, Value | undefined>([...this.#stored, ...this.#written]);
     return [...present].flatMap(([key, value]) => {
-      return wanted.has(key) || value === undefined || this.#isNews(key, value) ? [] : [key];
+      const isSurplus = owns(key) && !wanted.has(key) && value !== undefined && !this.#isNews(key, value);
+      return isSurplus ? [key] : [];
     });
   }
 
   #isStored(key: string, value: Value): boolean {
-    const present = this.#written.has(key) ? this.#written.get(key) : this.#stored.get(key);
+    const isWritten = this.#written.has(key);
+    if (!isWritten && this.#isInPieces(key)) return false;
+    const present = isWritten ? this.#written.get(key) : this.#stored.get(key);
     if (present !== undefined && (this.#isSame(present, value) || this.#isNews(key, present))) return true;
     return this.#isSame(this.#cut.get(key), value);
+  }
+
+  /** Whether some of its ConfigMaps are missing, as after somebody deleted one. */
+  #isInPieces(key: string): boolean {
+    const { whole, keyOf } = this.#options.format;
+    return whole !== undefined && whole(this.#values.maps.filter((map) => keyOf(map) === key)) === undefined;
   }
 
   #isNews(key: string, present: Value): boolean {
@@ -203,7 +244,7 @@ export class SharedValues<Value> {
     const { format, role } = this.#options;
     const { maps, isWhole } = await format.encode(key, value);
     if (!isWhole) this.#cut.set(key, value);
-    for (const map of maps) await this.#api.apply(map, { role });
+    for (const map of maps) await this.#api.apply(map, role);
     if (maps.length === 0) return;
     const names = new Set(maps.map(({ name }) => name));
     for (const name of this.#namesOf(key)) if (!names.has(name)) await this.#api.delete(name);

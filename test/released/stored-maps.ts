@@ -3,7 +3,7 @@ import { gzipCodec } from '../../control-plane/replicas/codec.ts';
 import type { ConfigMap } from '../../control-plane/replicas/config-maps.ts';
 import { DomainRecordStore } from '../../control-plane/replicas/domain-records.ts';
 import { KeptSpecStore } from '../../control-plane/replicas/kept-specs.ts';
-import { decodeReport, encodeReport, readReportPart } from '../../control-plane/replicas/replica-reports.ts';
+import { decodeReport, encodeReport } from '../../control-plane/replicas/replica-reports.ts';
 import { RemovedObjectStore } from '../../control-plane/webhooks/removed-objects.ts';
 import { systemClock, systemTimers } from '../../process/time/clock.ts';
 import { recordedTelemetry } from '../support/control-plane-telemetry.ts';
@@ -165,6 +165,6 @@ export async function readStoredMaps(maps: StoredMaps): Promise<unknown> {
     });
     return removedRead();
   });
-  const parts = maps.report.map(({ metadata: { name }, ...map }) => readReportPart({ name, ...map })!);
-  return { keptSpecs, domains, removed, report: await decodeReport(parts, gzipCodec) };
+  const reports = maps.report.map(({ metadata: { name }, ...map }) => ({ name, ...map }));
+  return { keptSpecs, domains, removed, report: await decodeReport(reports, gzipCodec) };
 }
