@@ -610,6 +610,16 @@ describe('who is expected', () => {
       expect(at(31 * second, [b], unready)).toEqual(['1/1', '1/1']);
     });
 
+    it('have nothing for sure once their pod was not ready and is ready again without them', () => {
+      const unready = { endpoints: [endpoint('a', { isReady: false }), endpoint('b')] };
+      at(0, [a, b], both);
+      at(second, [b], unready);
+      expect(at(2 * second, [b], both)).toEqual(['2/2', '1/2, away a']);
+      expect(view.dueMs).toBe(3 * second);
+      expect(at(3 * second, [b], both)).toEqual(['1/2, away a', '1/2, away a']);
+      expect(at(4 * second, [a, b], both)).toEqual(['2/2', '1/2']);
+    });
+
     it('are those that terminate as long as they are connected', () => {
       const ending = { endpoints: [endpoint('a', { isTerminating: true }), endpoint('b')] };
       expect(at(0, [a, b], ending)).toEqual(['2/2', '1/2']);

@@ -299,14 +299,16 @@ export class LimiterView {
     },
   ): AbsentLimiter | 'coming' | undefined {
     const { name, isReady } = endpoint;
-    if (before !== undefined) {
-      return isReady || this.#isBefore(before.sinceMs + graceMs, nowMs) ? absentPart(before) : undefined;
+    if (!isReady) {
+      if (before === undefined) return 'coming';
+      return this.#isBefore(before.sinceMs + graceMs, nowMs) ? absentPart(before) : undefined;
     }
-    if (!isReady) return 'coming';
     const sinceMs = readyMs.get(placeOf(fleet, endpoint)) ?? nowMs;
-    return this.#isBefore(sinceMs + readyPatienceMs, nowMs)
-      ? 'coming'
-      : { name, sinceMs, accepted: 0, hasNothing: false, keptOut: new Set() };
+    // If it became ready after it went away, its process may be another one, with other rules.
+    const isSame = before !== undefined && sinceMs <= before.sinceMs;
+    if (!isSame && !this.#isBefore(sinceMs + readyPatienceMs, nowMs))
+      return { name, sinceMs, accepted: 0, hasNothing: false, keptOut: new Set() };
+    return before === undefined ? 'coming' : absentPart(before);
   }
 
   #isBefore(untilMs: number, nowMs: number): boolean {
